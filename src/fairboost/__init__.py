@@ -1,0 +1,3 @@
+"""Gradient boosted trees under fairness constraints."""
+
+__version__ = "0.1.0.dev0"

@@ -1,0 +1,262 @@
+"""The only door for user data: y, sensitive_features and sample_weight in, checked arrays out.
+
+X is not looked into beyond its number of rows: the engine reads it as the user gave it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pandas as pd
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples
+
+from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray, Matrix
+from fairboost.cells import SensitiveColumn
+from fairboost.exceptions import InvalidInputError
+
+__all__ = [
+    "FitData",
+    "as_column",
+    "check_fit_data",
+    "encode_labels",
+    "read_labels",
+    "read_sensitive_features",
+    "read_weights",
+]
+
+DEFAULT_COLUMN = "sensitive_feature"
+"""Name of a sensitive column that came without one."""
+
+
+@dataclass(frozen=True)
+class FitData:
+    """What training needs, checked.
+
+    Parameters
+    ----------
+    classes : (2,) array
+        The two labels as the user wrote them; the second is the positive one.
+    labels : (n,) int32
+        0 or 1.
+    columns : tuple of SensitiveColumn
+        The sensitive attributes; empty if none were given.
+    sample_weight : (n,) float64 or None
+        Weights of the rows.
+    """
+
+    classes: np.ndarray
+    labels: IntArray
+    columns: tuple[SensitiveColumn, ...]
+    sample_weight: FloatArray | None
+
+
+def check_fit_data(
+    X: Matrix,
+    y: ArrayLike,
+    sensitive_features: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> FitData:
+    """Check the arguments of ``fit``; every problem raises here, before training."""
+    n = _num_samples(X)
+    classes, labels = encode_labels(y)
+    _check_length("y", len(labels), n, "X")
+    columns = read_sensitive_features(sensitive_features, n)
+    weight = read_weights(sample_weight, n)
+    return FitData(classes, labels, columns, weight)
+
+
+def as_column(values: ArrayLike) -> np.ndarray:
+    """One column as a 1-d NumPy array: series and arrays of any library, lists."""
+    if isinstance(values, np.ndarray | list | tuple | pd.Series):
+        return np.asarray(values)
+    native = nw.from_native(values, series_only=True, pass_through=True)
+    return native.to_numpy() if isinstance(native, nw.Series) else np.asarray(values)
+
+
+def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
+    """Two labels of any type, as 0 and 1."""
+    if y is None:
+        raise InvalidInputError(
+            "requires y to be passed, but the target y is None; pass the labels as y"
+        )
+    column = column_or_1d(as_column(y), warn=True)
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        raise InvalidInputError(
+            "y contains NaN or infinity; drop the rows whose label is not known"
+        )
+    if column.dtype == object and pd.isna(column).any():
+        raise InvalidInputError("y contains missing labels; drop the rows whose label is unknown")
+    check_classification_targets(column)
+    classes, labels = np.unique(column, return_inverse=True)
+    if len(classes) != 2:
+        found = ", ".join(map(repr, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
+        advice = (
+            "Only binary classification is supported; merge labels or train one model per label"
+            if len(classes) > 2
+            else "a classifier needs rows of both classes"
+        )
+        noun = "class" if len(classes) == 1 else "classes"
+        raise InvalidInputError(
+            f"y must have two classes, found {len(classes)} {noun}: {found}. {advice}."
+        )
+    return classes, labels.astype(np.int32)
+
+
+def read_labels(y: ArrayLike, classes: np.ndarray, name: str = "y") -> IntArray:
+    """Labels as 0 and 1, given which is which."""
+    column = column_or_1d(as_column(y))
+    positive: BoolArray = column == classes[1]
+    unknown = ~(positive | (column == classes[0]))
+    if unknown.any():
+        raise InvalidInputError(
+            f"{name} holds {column[unknown][0]!r}, which is neither {classes[0]!r} nor "
+            f"{classes[1]!r}, the labels seen in training"
+        )
+    return positive.astype(np.int32)
+
+
+def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
+    """Check sample weights: one per row, finite, not negative, not all zero."""
+    if sample_weight is None:
+        return None
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n, sample_weight, np.float64)
+    column = as_column(sample_weight)
+    if column.ndim != 1:
+        raise InvalidInputError(
+            f"Sample weights must be 1D array or scalar, found {column.ndim} dimensions"
+        )
+    weight = column.astype(np.float64, copy=False)
+    _check_length("sample_weight", len(weight), n, "X")
+    if not np.isfinite(weight).all():
+        bad = int(np.flatnonzero(~np.isfinite(weight))[0])
+        raise InvalidInputError(
+            f"sample_weight must be finite, found {weight[bad]} at row {bad}; "
+            "replace it, or drop the row"
+        )
+    if (weight < 0).any():
+        bad = int(np.flatnonzero(weight < 0)[0])
+        raise InvalidInputError(
+            f"sample_weight must not be negative, found {weight[bad]} at row {bad}; "
+            "a weight of 0 leaves a row out"
+        )
+    if not weight.any():
+        raise InvalidInputError(
+            "Sample weights must contain at least one non-zero number; all are zero, so there is "
+            "nothing to train on"
+        )
+    return weight
+
+
+def read_sensitive_features(
+    sensitive_features: ArrayLike | None, n: int
+) -> tuple[SensitiveColumn, ...]:
+    """Sensitive columns of any type, as codes.
+
+    Examples
+    --------
+    >>> (column,) = read_sensitive_features(["b", None, "a", "b"], 4)
+    >>> column.name, column.codes.tolist(), column.values
+    ('sensitive_feature', [1, -1, 0, 1], ('a', 'b'))
+    """
+    if sensitive_features is None:
+        return ()
+    raw = _named_columns(sensitive_features)
+    for name, column in raw:
+        _check_length(f"sensitive_features ({name})", len(column), n, "X")
+    names = [name for name, _ in raw]
+    if len(set(names)) < len(names):
+        raise InvalidInputError(
+            f"sensitive_features has columns of the same name: {names}; rename them"
+        )
+    return tuple(_encode_groups(name, column) for name, column in raw)
+
+
+def _named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
+    """Take a table or a single column apart into named columns."""
+    if isinstance(table, Mapping):
+        return [(str(name), _factorizable(column)) for name, column in table.items()]
+    if isinstance(table, pd.Series):
+        return [(_name_or_default(table.name), table)]
+    if isinstance(table, pd.DataFrame):
+        return [(str(name), table.iloc[:, k]) for k, name in enumerate(table.columns)]
+    native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        return [(name, native[name].to_numpy()) for name in native.columns]
+    if isinstance(native, nw.Series):
+        return [(_name_or_default(native.name), native.to_numpy())]
+    array = _factorizable(table)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return [(f"{DEFAULT_COLUMN}_{k}", array[:, k]) for k in range(array.shape[1])]
+    if array.ndim > 2:
+        raise InvalidInputError(
+            f"sensitive_features must be one column or a table of columns, found an array of "
+            f"{array.ndim} dimensions"
+        )
+    return [(DEFAULT_COLUMN, array.reshape(-1))]
+
+
+def _factorizable(column: ArrayLike) -> np.ndarray:
+    """Make an array without turning mixed values or None into strings."""
+    if isinstance(column, list | tuple):
+        return np.asarray(pd.Series(column, dtype=object)) if _flat(column) else np.array(column, object)
+    return as_column(column)
+
+
+def _flat(values: Sequence[object]) -> bool:
+    return not any(isinstance(v, list | tuple | np.ndarray) for v in values)
+
+
+def _name_or_default(name: object) -> str:
+    return DEFAULT_COLUMN if name is None or name == "" else str(name)
+
+
+def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
+    codes, uniques = pd.factorize(column, use_na_sentinel=True)
+    values = np.asarray(uniques, dtype=object)
+    order = _sorted_order(values)
+    rank = np.empty(len(order) + 1, np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    rank[-1] = -1  # code -1, a missing group, stays -1
+    known = int((codes >= 0).sum())
+    if known == 0:
+        raise InvalidInputError(
+            f"sensitive column {name!r} is missing in every row; there is no group to compare"
+        )
+    if len(values) > max(2, known / 2):
+        raise InvalidInputError(
+            f"sensitive column {name!r} has {len(values)} distinct values in {known} rows, almost one "
+            "per row; expected groups of many rows. Is it an identifier or a number that should be "
+            "cut into bands?"
+        )
+    python_values = tuple(_python_value(values[k]) for k in order)
+    return SensitiveColumn(name, rank[codes], python_values)
+
+
+def _python_value(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _sorted_order(values: np.ndarray) -> np.ndarray:
+    """Sort groups so that codes do not depend on the order of rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # comparing unlike types may warn before it raises
+        try:
+            return np.argsort(values, kind="stable")
+        except TypeError:  # values of several types: by type, then as text
+            keys = [(type(v).__name__, str(v)) for v in values]
+            return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+
+
+def _check_length(what: str, found: int, expected: int, reference: str) -> None:
+    if found != expected:
+        raise InvalidInputError(
+            f"{what} has {found} rows but {reference} has {expected}, an inconsistent number of "
+            "samples; pass one value per row"
+        )

@@ -1,0 +1,190 @@
+"""Cells: the label crossed with the groups of every sensitive column.
+
+Each row lies in one cell and there are few cells (2 labels x groups), so every rate, exact or proxy,
+is a sum of per-cell sums, and the constraints' part of a row's gradient is a coefficient looked up by
+cell. This is what makes a round cost two passes over the rows whatever the number of constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fairboost._typing import FloatArray, IntArray
+from fairboost.exceptions import ConstraintError
+
+__all__ = ["EVERYONE", "Cells", "Groups", "SensitiveColumn", "build_cells"]
+
+
+@dataclass(frozen=True)
+class SensitiveColumn:
+    """One sensitive attribute, as codes.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    codes : (n,) int32
+        Group of each row; -1 where it is missing.
+    values : tuple
+        What each code stands for, in sorted order.
+    """
+
+    name: str
+    codes: IntArray
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups that a constraint compares, and the group of each cell.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The columns crossed to make the groups; empty for everyone.
+    names : tuple of tuple
+        The value of each of those columns, per group.
+    of_cell : (n_cells,) int32
+        Group of each cell; -1 where one of the columns is missing.
+    """
+
+    columns: tuple[str, ...]
+    names: tuple[tuple[object, ...], ...]
+    of_cell: IntArray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def label(self, group: int) -> str:
+        """Name of a group for people, e.g. ``'sex=F, race=B'``; ``'everyone'`` without columns."""
+        pairs = zip(self.columns, self.names[group], strict=True)
+        return ", ".join(f"{column}={value}" for column, value in pairs) or "everyone"
+
+
+EVERYONE: tuple[str, ...] = ()
+"""The columns to cross to get one group that holds all rows, those of unknown group included."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows sorted into cells.
+
+    Parameters
+    ----------
+    codes : (n,) int32
+        Cell of each row.
+    labels : (n_cells,) int32
+        Label of each cell.
+    groups : dict of str to (n_cells,) int32
+        Per sensitive column, the group code of each cell; -1 is missing.
+    values : dict of str to tuple
+        Per sensitive column, what its codes stand for.
+    counts : (n_cells,) float64
+        Rows of each cell.
+    weights : (n_cells,) float64
+        Their weight; equal to ``counts`` without sample weights.
+    """
+
+    codes: IntArray
+    labels: IntArray
+    groups: dict[str, IntArray]
+    values: dict[str, tuple[object, ...]]
+    counts: FloatArray
+    weights: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Weight of all rows: the n of the equations."""
+        return float(self.weights.sum())
+
+    def groups_by(self, columns: Sequence[str]) -> Groups:
+        """Cross some sensitive columns.
+
+        A crossing keeps only combinations that occur. Rows with any of the columns missing belong to
+        no group.
+        """
+        columns = tuple(columns)
+        self.check_columns(columns)
+        if columns == EVERYONE:
+            return Groups(EVERYONE, ((),), np.zeros(len(self), np.int32))
+        by_cell = np.stack([self.groups[c] for c in columns], axis=1)
+        known = (by_cell >= 0).all(axis=1)
+        combinations, inverse = np.unique(by_cell[known], axis=0, return_inverse=True)
+        of_cell = np.full(len(self), -1, np.int32)
+        of_cell[known] = inverse.reshape(-1)
+        names = tuple(
+            tuple(self.values[c][code] for c, code in zip(columns, row, strict=True))
+            for row in combinations
+        )
+        return Groups(columns, names, of_cell)
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Raise if a column is not among the sensitive features."""
+        for column in columns:
+            if column not in self.groups:
+                have = ", ".join(map(repr, self.groups)) or "none"
+                raise ConstraintError(
+                    f"a constraint names the column {column!r}, which is not among the sensitive "
+                    f"features ({have}); pass it in sensitive_features or correct by="
+                )
+
+
+def build_cells(
+    labels: IntArray,
+    columns: Sequence[SensitiveColumn] = (),
+    sample_weight: FloatArray | None = None,
+) -> Cells:
+    """Sort rows into cells.
+
+    Parameters
+    ----------
+    labels : (n,) int32
+        0 or 1.
+    columns : sequence of SensitiveColumn
+        The sensitive attributes.
+    sample_weight : (n,) float64, optional
+        Weights of the rows.
+
+    Examples
+    --------
+    >>> sex = SensitiveColumn("sex", np.array([0, 1, 1, -1], np.int32), ("F", "M"))
+    >>> cells = build_cells(np.array([0, 0, 1, 1], np.int32), [sex])
+    >>> cells.labels.tolist(), cells.groups["sex"].tolist()
+    ([0, 0, 1, 1], [0, 1, -1, 1])
+    """
+    codes = labels.astype(np.int32)
+    keys = np.array([[0], [1]], np.int32)
+    for column in columns:
+        codes, keys = _cross(codes, keys, column.codes, len(column.values))
+    n_cells = len(keys)
+    counts = np.bincount(codes, minlength=n_cells).astype(np.float64)
+    return Cells(
+        codes=codes,
+        labels=keys[:, 0],
+        groups={c.name: keys[:, 1 + k] for k, c in enumerate(columns)},
+        values={c.name: c.values for c in columns},
+        counts=counts,
+        weights=counts
+        if sample_weight is None
+        else np.bincount(codes, sample_weight, minlength=n_cells),
+    )
+
+
+def _cross(
+    codes: IntArray, keys: IntArray, groups: IntArray, n_groups: int
+) -> tuple[IntArray, IntArray]:
+    """Split every cell by one more column, keeping only the cells that have rows."""
+    width = n_groups + 1  # code -1, a missing group, becomes 0
+    joint = codes.astype(np.int64) * width + (groups + 1)
+    present = np.flatnonzero(np.bincount(joint, minlength=len(keys) * width))
+    renumber = np.zeros(len(keys) * width, np.int32)
+    renumber[present] = np.arange(len(present), dtype=np.int32)
+    new = (present % width - 1).astype(np.int32)
+    return renumber[joint], np.column_stack([keys[present // width], new])

@@ -1,0 +1,62 @@
+"""What can go wrong, as types.
+
+::
+
+    ValueError
+    └── FairboostError
+        ├── InvalidInputError      data or parameters that cannot be trained on
+        ├── ConstraintError        a constraint that is malformed or does not fit the data
+        ├── EngineOptionError      an engine option that contradicts the method
+        ├── ExportError            a model that has no stock form
+        └── ModelFileError         a file that is not a sound fairboost model
+    UserWarning
+    └── FairnessWarning
+        └── SmallCellWarning       a group too small to say much about
+
+Every message says what was wrong, what was expected, what was found and what to do about it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConstraintError",
+    "EngineOptionError",
+    "ExportError",
+    "FairboostError",
+    "FairnessWarning",
+    "InvalidInputError",
+    "ModelFileError",
+    "SmallCellWarning",
+]
+
+
+class FairboostError(ValueError):
+    """Base of all errors raised on purpose; a ``ValueError``, as scikit-learn expects."""
+
+
+class InvalidInputError(FairboostError):
+    """Data or parameters that cannot be trained on."""
+
+
+class ConstraintError(FairboostError):
+    """A constraint that is malformed, or that the data cannot be held to."""
+
+
+class EngineOptionError(FairboostError):
+    """An engine option that contradicts the method or that it would silently drop."""
+
+
+class ExportError(FairboostError):
+    """A model that has no equal in the engine's own file format."""
+
+
+class ModelFileError(FairboostError):
+    """A file that is not a sound fairboost model."""
+
+
+class FairnessWarning(UserWarning):
+    """Something a reader of the fairness figures has to know."""
+
+
+class SmallCellWarning(FairnessWarning):
+    """A group with so few rows that count that its rate is mostly noise."""
