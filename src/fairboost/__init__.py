@@ -1,3 +1,13 @@
-"""Gradient boosted trees under fairness constraints."""
+"""Gradient boosted trees under fairness constraints, on stock LightGBM.
+
+The parts, in the order of the paper: :mod:`~fairboost.rates`, :mod:`~fairboost.proxies`,
+:mod:`~fairboost.constraints`, :mod:`~fairboost.multipliers`, :mod:`~fairboost.lagrangian`; and
+:class:`FairGBMClassifier`, which puts them together.
+"""
 
 __version__ = "0.1.0.dev0"
+
+from fairboost.constraints import bound, parity
+from fairboost.estimator import FairGBMClassifier, load
+
+__all__ = ["FairGBMClassifier", "__version__", "bound", "load", "parity"]

@@ -28,6 +28,7 @@ __all__ = [
     "read_labels",
     "read_sensitive_features",
     "read_weights",
+    "take_rows",
 ]
 
 DEFAULT_COLUMN = "sensitive_feature"
@@ -252,6 +253,17 @@ def _sorted_order(values: np.ndarray) -> np.ndarray:
         except TypeError:  # values of several types: by type, then as text
             keys = [(type(v).__name__, str(v)) for v in values]
             return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+
+
+def take_rows(X: Matrix, rows: np.ndarray) -> Matrix:
+    """Pick rows of a table in any form the engine takes."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if not hasattr(X, "shape"):  # a list of lists
+        return [X[i] for i in rows]
+    if not hasattr(X, "__getitem__"):  # scipy's COO and DIA matrices
+        return X.tocsr()[rows]
+    return X.take(rows) if hasattr(X, "column_names") else X[rows]  # an Arrow table; all others
 
 
 def _check_length(what: str, found: int, expected: int, reference: str) -> None:

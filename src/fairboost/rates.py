@@ -25,7 +25,7 @@ import numpy as np
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
 
-__all__ = ["RATES", "Rate", "RateName", "as_rate", "group_sums"]
+__all__ = ["RATES", "Rate", "RateName", "as_rate", "group_sums", "sum_by_group"]
 
 RateName: TypeAlias = Literal["fpr", "fnr", "tpr", "tnr", "ppr", "pnr"]
 
@@ -93,6 +93,30 @@ def as_rate(rate: str | Rate) -> Rate:
     return found
 
 
+def sum_by_group(
+    rate: Rate, cell_labels: IntArray, cell_groups: IntArray, n_groups: int, per_cell: FloatArray
+) -> FloatArray:
+    """Sum a per-cell quantity over the cells that count, by group.
+
+    Parameters
+    ----------
+    rate : Rate
+        Says which labels count.
+    cell_labels, cell_groups : (n_cells,) int32
+        Label and group of each cell; group -1 is a missing group and counts for none.
+    n_groups : int
+        Number of groups.
+    per_cell : (n_cells,) float64
+        What to sum.
+
+    Returns
+    -------
+    sums : (n_groups,) float64
+    """
+    counted = rate.counts(cell_labels) & (cell_groups >= 0)
+    return np.bincount(cell_groups[counted], per_cell[counted], n_groups)
+
+
 def group_sums(
     rate: Rate,
     cell_labels: IntArray,
@@ -103,16 +127,14 @@ def group_sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Events and rows that count, by group, from sums over cells.
 
-    The rate of group g is ``events[g] / counted[g]``.
+    The exact rate of group g is ``events[g] / counted[g]``.
 
     Parameters
     ----------
     rate : Rate
         The rate.
-    cell_labels : (n_cells,) int32
-        Label of each cell.
-    cell_groups : (n_cells,) int32
-        Group of each cell; -1 is a missing group and counts for none.
+    cell_labels, cell_groups : (n_cells,) int32
+        Label and group of each cell; group -1 is a missing group and counts for none.
     n_groups : int
         Number of groups.
     total : (n_cells,) float64
@@ -130,10 +152,8 @@ def group_sums(
     >>> group_sums(RATES["fnr"], labels, groups, 2, np.full(4, 10.0), np.array([1.0, 8, 2, 5]))
     (array([2., 5.]), array([10., 10.]))
     """
-    known = rate.counts(cell_labels) & (cell_groups >= 0)
     event = positive if rate.direction > 0 else total - positive
-    groups = cell_groups[known]
     return (
-        np.bincount(groups, event[known], n_groups),
-        np.bincount(groups, total[known], n_groups),
+        sum_by_group(rate, cell_labels, cell_groups, n_groups, event),
+        sum_by_group(rate, cell_labels, cell_groups, n_groups, total),
     )

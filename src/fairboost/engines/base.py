@@ -1,0 +1,88 @@
+"""The port to a boosting engine: what training asks of it, and nothing else.
+
+An engine grows trees for gradients it is handed and never sees a constraint; the Lagrangian makes
+gradients and never sees X. An engine is anything with ``train``; what it returns is a ``TrainedModel``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
+
+__all__ = ["Engine", "EngineData", "LossTerms", "Objective", "TrainedModel"]
+
+Objective: TypeAlias = Callable[[FloatArray], tuple[Float32Array, Float32Array]]
+"""Scores of the training rows to gradient and Hessian; called once per round."""
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """What an engine's options say about the loss, so that it can be honoured.
+
+    Parameters
+    ----------
+    intercept : float
+        The score that training starts from (h_0 of Algorithm 1).
+    label_weights : (float, float)
+        Factors on the loss of the negative and the positive class.
+    """
+
+    intercept: float
+    label_weights: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class EngineData:
+    """The user's data, as it is handed on to the engine.
+
+    Parameters
+    ----------
+    X, y : Matrix, ArrayLike
+        As the user gave them.
+    labels : (n,) int32
+        y as 0 and 1.
+    sample_weight : (n,) float32 or None
+        Weights of the rows.
+    fit_options : dict
+        The engine's own arguments of ``fit``: eval_set, callbacks and the like.
+    """
+
+    X: Matrix
+    y: ArrayLike
+    labels: IntArray
+    sample_weight: Float32Array | None
+    fit_options: dict[str, Any]
+
+
+class TrainedModel(Protocol):
+    """A trained ensemble: every prefix of it is an iterate of Algorithm 1."""
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of iterates."""
+        ...
+
+    def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
+        """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
+        ...
+
+
+class Engine(Protocol):
+    """A boosting engine."""
+
+    def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
+        """What the engine's options say about the loss."""
+        ...
+
+    def train(
+        self,
+        data: EngineData,
+        objective: Objective,
+        intercept: float,
+        after_round: Callable[[int], None],
+    ) -> TrainedModel:
+        """Boost; ``after_round`` is told the number of trees after each round."""
+        ...

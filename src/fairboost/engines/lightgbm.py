@@ -1,0 +1,200 @@
+"""Stock LightGBM behind the port.
+
+Facts of LightGBM that shape this file:
+
+* A custom objective starts from ``init_score``, and the booster forgets it: it is folded into the first
+  tree afterwards (:mod:`fairboost.engines.lightgbm_text`).
+* Parameters are deep-copied before training. A function survives that as itself, an object or a bound
+  method becomes a copy whose state nobody reads; so the objective handed over is a closure.
+* With no split worth making LightGBM adds no tree but goes on asking for gradients: rounds and trees may
+  differ, so the number of trees is reported after every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import lightgbm
+import numpy as np
+from lightgbm import LGBMClassifier
+from sklearn.base import clone
+
+from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
+from fairboost.engines.base import EngineData, LossTerms, Objective
+from fairboost.engines.lightgbm_options import (
+    check_options,
+    is_dart,
+    read_loss_terms,
+    read_metrics,
+)
+from fairboost.engines.lightgbm_text import as_stock_model
+from fairboost.exceptions import EngineOptionError, InvalidInputError
+
+__all__ = ["LightGBMEngine", "LightGBMModel"]
+
+
+@dataclass(frozen=True)
+class LightGBMModel:
+    """A trained booster in stock form, inside the estimator that trained it.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier
+        Fitted, with the user's parameters; predicts probabilities like any stock one.
+    intercept : float
+        The score that training started from; it sits in the first tree.
+    """
+
+    estimator: LGBMClassifier
+    intercept: float
+
+    @property
+    def booster(self) -> lightgbm.Booster:
+        """The stock booster."""
+        return self.estimator.booster_
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of iterates."""
+        return int(self.booster.current_iteration())
+
+    def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
+        """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
+        return np.asarray(self.estimator.predict(X, raw_score=True, num_iteration=rounds))
+
+    def text(self) -> str:
+        """The booster in LightGBM's text format."""
+        return str(self.booster.model_to_string(num_iteration=-1))
+
+    def with_tree_weights(self, weights: FloatArray) -> LightGBMModel:
+        """The same trees, each times a factor. The starting score keeps its weight."""
+        # Put back what the first tree's factor takes from the intercept.
+        missing = (1.0 - weights[0]) * self.intercept
+        text = as_stock_model(self.text(), intercept=missing, tree_weights=weights)
+        return LightGBMModel(_with_booster(self.estimator, text), self.intercept)
+
+
+class LightGBMEngine:
+    """Trains the user's ``LGBMClassifier`` on gradients handed to it.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier
+        Unfitted or fitted; it is cloned, never changed.
+    classes : array of two
+        The labels as the user wrote them.
+    """
+
+    def __init__(self, estimator: LGBMClassifier, classes: Any) -> None:
+        check_estimator(estimator)
+        self.estimator = estimator
+        self.classes = classes
+
+    @property
+    def rescales_trees(self) -> bool:
+        """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
+        return is_dart(self.estimator.get_params())
+
+    def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
+        """What the options say about the loss: class weights and the starting score."""
+        return read_loss_terms(self.estimator.get_params(), labels, sample_weight, self.classes)
+
+    def train(
+        self,
+        data: EngineData,
+        objective: Objective,
+        intercept: float,
+        after_round: Callable[[int], None],
+    ) -> LightGBMModel:
+        """Boost, and give back a stock model."""
+
+        def gradients(y: FloatArray, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
+            return objective(scores)  # a closure: LightGBM copies objects
+
+        options = dict(data.fit_options)
+        eval_set = options.pop("eval_set", None)
+        eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
+        params = self.estimator.get_params()
+        metrics = read_metrics(params, options.pop("eval_metric", None), bool(eval_set))
+        training = clone(self.estimator).set_params(
+            objective=gradients, metric=metrics.builtin or "None", class_weight=None
+        )
+        callbacks = [*(options.pop("callbacks", None) or []), _round_counter(after_round)]
+        if eval_set:
+            options["eval_init_score"] = [np.full(_rows(X), intercept) for X, _ in eval_set]
+        try:
+            training.fit(
+                data.X, data.y,
+                sample_weight=data.sample_weight,
+                init_score=np.full(len(data.labels), intercept),
+                eval_set=eval_set,
+                eval_metric=metrics.functions or None,
+                callbacks=callbacks,
+                **options,
+            )  # fmt: skip
+        except lightgbm.basic.LightGBMError as error:
+            if "num_features" in str(error):
+                raise InvalidInputError(
+                    "no feature of X can be split on: each is constant, or min_child_samples "
+                    f"({self.estimator.min_child_samples}) leaves no split in {len(data.labels)} rows; "
+                    "lower min_child_samples or add features"
+                ) from error
+            raise
+        text = as_stock_model(training.booster_.model_to_string(), intercept=intercept)
+        fitted = _adopt(clone(self.estimator), training)
+        return LightGBMModel(_with_booster(fitted, text), intercept)
+
+
+def check_estimator(estimator: Any) -> None:
+    """Refuse what is not a single-machine ``LGBMClassifier`` with options that fit."""
+    if isinstance(estimator, type) or not isinstance(estimator, LGBMClassifier):
+        raise EngineOptionError(
+            f"estimator must be an LGBMClassifier, found {estimator!r}; pass "
+            "lightgbm.LGBMClassifier(...) with the engine's options in it"
+        )
+    if type(estimator).__module__.startswith("lightgbm.dask"):
+        raise EngineOptionError(
+            f"{type(estimator).__name__} cannot be constrained: its workers do not share rates; use "
+            "LGBMClassifier on one machine"
+        )
+    check_options(estimator.get_params())
+
+
+def restore(
+    estimator: LGBMClassifier, text: str, intercept: float, classes: Any, n_features: int
+) -> LightGBMModel:
+    """Make a fitted model of a stock booster's text, as when loading from a file."""
+    fitted = clone(estimator)
+    # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
+    dummy = LGBMClassifier(n_estimators=1, verbose=-1, min_child_samples=1)
+    dummy.fit(np.arange(2.0 * n_features).reshape(2, n_features), np.asarray(classes))
+    return LightGBMModel(_with_booster(_adopt(fitted, dummy), text), intercept)
+
+
+def _adopt(target: LGBMClassifier, source: LGBMClassifier) -> LGBMClassifier:
+    """Give an unfitted estimator the fitted state of another, but not its parameters."""
+    own = {*source.get_params(), "_other_params"}
+    target.__dict__.update({k: v for k, v in source.__dict__.items() if k not in own})
+    return target
+
+
+def _with_booster(estimator: LGBMClassifier, text: str) -> LGBMClassifier:
+    """Return the fitted estimator with another booster in it."""
+    fitted = _adopt(clone(estimator), estimator)
+    fitted._Booster = lightgbm.Booster(model_str=text)
+    fitted._objective = "binary"  # no longer a custom one: predict_proba applies the link
+    return fitted
+
+
+def _round_counter(after_round: Callable[[int], None]) -> Callable[[Any], None]:
+    def callback(env: Any) -> None:
+        after_round(env.model.current_iteration())
+
+    callback.order = 15  # type: ignore[attr-defined]  # before early stopping, which raises
+    return callback
+
+
+def _rows(X: Matrix) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -1,0 +1,83 @@
+"""LightGBM's text format, edited: intercept, objective and tree weights.
+
+A booster trained with a custom objective leaves out two things that a stock one carries: the score it
+started from, and the link that turns scores into probabilities. Both have a place in the text format
+(``docs/algorithm.md``, "A stock booster"), and once there any reader of LightGBM models returns our
+probabilities. The edit touches the numbers of leaves only, so the file stays LightGBM's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+__all__ = ["as_stock_model", "count_trees"]
+
+_TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
+_END = "end of trees\n"
+
+# The fields of a tree that hold outputs. A bias moves the constant ones; a weight scales them all.
+_CONSTANTS = ("leaf_value", "leaf_const", "internal_value")
+_SLOPES = ("leaf_coeff",)
+
+
+def as_stock_model(
+    text: str, *, intercept: float, tree_weights: Sequence[float] | None = None
+) -> str:
+    """Make a booster of a custom objective into a stock ``objective=binary`` one.
+
+    Parameters
+    ----------
+    text : str
+        The booster as ``Booster.model_to_string`` gives it.
+    intercept : float
+        The score that training started from; it goes into the first tree, where LightGBM itself puts
+        the average it boosts from.
+    tree_weights : sequence of float, optional
+        A factor per tree.
+
+    Returns
+    -------
+    text : str
+        A model that ``lightgbm.Booster(model_str=...)`` reads.
+    """
+    head, trees, tail = _split(text)
+    if tree_weights is not None:
+        trees = [
+            _edit(tree, lambda x, w=w: x * w, _CONSTANTS + _SLOPES)  # type: ignore[misc]
+            for tree, w in zip(trees, tree_weights, strict=True)
+        ]
+    trees[0] = _edit(trees[0], lambda x: x + intercept, _CONSTANTS)
+    # As LightGBM does when it folds its average in: the tree is no longer a scaled one.
+    trees[0] = re.sub(r"^shrinkage=.*$", "shrinkage=1", trees[0], flags=re.MULTILINE)
+    sizes = " ".join(str(len(tree.encode())) for tree in trees)
+    head = re.sub(r"^tree_sizes=.*$", f"tree_sizes={sizes}", head, flags=re.MULTILINE)
+    head = re.sub(r"^objective=.*\n", "", head, flags=re.MULTILINE)
+    head = re.sub(
+        r"^feature_names=", "objective=binary sigmoid:1\nfeature_names=", head, flags=re.MULTILINE
+    )
+    tail = re.sub(r"^\[objective: \w+\]$", "[objective: binary]", tail, flags=re.MULTILINE)
+    return head + "".join(trees) + tail
+
+
+def count_trees(text: str) -> int:
+    """Return the number of trees in a model."""
+    return len(_split(text)[1])
+
+
+def _split(text: str) -> tuple[str, list[str], str]:
+    """Header, trees and the rest."""
+    starts = [m.start() for m in _TREE.finditer(text)]
+    end = text.index(_END)
+    bounds = [*starts, end]
+    trees = [text[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return text[: bounds[0]], trees, text[end:]
+
+
+def _edit(tree: str, change: Callable[[float], float], fields: Sequence[str]) -> str:
+    def line(match: re.Match[str]) -> str:
+        # Blocks are separated by single or double blanks; keep them as they stand.
+        numbers = re.sub(r"\S+", lambda m: repr(float(change(float(m.group())))), match.group(2))
+        return f"{match.group(1)}={numbers}"
+
+    return re.sub(rf"^({'|'.join(fields)})=(.*)$", line, tree, flags=re.MULTILINE)

@@ -1,0 +1,513 @@
+"""``FairGBMClassifier``: the scikit-learn face of the method."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import lightgbm
+import numpy as np
+import pandas as pd
+from lightgbm import LGBMClassifier
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm.auto import tqdm
+
+from fairboost import __version__, persistence
+from fairboost._kernel import thread_count
+from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost._validation import FitData, check_fit_data
+from fairboost.cells import build_cells
+from fairboost.constraints import ConstraintLike, ConstraintName, resolve
+from fairboost.engines.base import EngineData
+from fairboost.engines.lightgbm import LightGBMEngine, LightGBMModel, restore
+from fairboost.exceptions import ExportError, InvalidInputError, SmallCellWarning
+from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
+from fairboost.lagrangian import Lagrangian
+from fairboost.proxies import Proxy, ProxyName, as_proxy
+
+__all__ = ["FairGBMClassifier", "load"]
+
+PAPER_LEARNING_RATE = 0.1
+"""Step of the multipliers where the user gives none: the default of the authors' program."""
+
+SMALL_CELL = 30
+"""Fewer rows that count than this are named in a warning."""
+
+
+class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Gradient boosted trees under fairness constraints, on stock LightGBM.
+
+    Trains the given ``LGBMClassifier`` by FairGBM (Cruz et al., ICLR 2023): every round the trees descend
+    on the log loss plus smooth stand-ins of the constraints, and the multipliers that weigh the
+    constraints ascend on the exact ones. The result is a stock booster; groups are needed in training
+    only.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier, optional
+        The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed, and
+        its options are reached as ``estimator__num_leaves`` and so on.
+    constraint : str, constraint, sequence of them, or None, default="equalized_odds"
+        ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR), ``"equalized_odds"``
+        (both), ``"demographic_parity"`` (equal share of positive decisions); a
+        :func:`~fairboost.parity` or :func:`~fairboost.bound`; an object of your own that follows
+        :class:`~fairboost.constraints.Constraint`; a list of these; or None for plain LightGBM.
+    tolerance : float in [0, 1), default=0.01
+        How far apart the rates of two groups may be, for constraints given by name.
+    operating_point : float in (0, 1), default=0.5
+        The probability from which a decision is positive. Rates are held equal at this point.
+    multiplier_learning_rate : float or "auto", default="auto"
+        Step of the multipliers; ``"auto"`` is 0.1.
+    proxy : {"auto", "cross_entropy", "hinge", "squared", "sigmoid"} or Proxy, default="auto"
+        The smooth step that stands in for a decision in gradients; ``"auto"`` is the paper's
+        cross-entropy.
+    iterate : {"last", "average", "randomized"}, default="last"
+        The model to keep: that of the last round, the mean over all rounds, or the paper's randomized
+        classifier, which scores each row by a round drawn for it.
+    random_state : int, RandomState or None, default=None
+        Seeds the draws of ``iterate="randomized"``, and the engine if its own ``random_state`` is None.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+        The labels; the second is the positive one.
+    estimator_ : LGBMClassifier
+        The fitted engine, a stock one.
+    booster_ : lightgbm.Booster
+        Its booster.
+    threshold_ : float
+        The probability from which ``predict`` says positive.
+    multipliers_ : pandas.Series
+        The multipliers at the end of training, by inequality.
+    trace_ : pandas.DataFrame
+        One row per round: ``round``, ``loss``, ``rate: ...``, ``violation: ...``, ``multiplier: ...`` as
+        Algorithm 1 saw them at the start of the round, and ``trees``, the number of trees after it.
+    best_iteration_ : int
+        Number of rounds in the model kept; less than asked for after early stopping.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array of str
+        Their names, if X had them.
+
+    Notes
+    -----
+    With ``constraint=None`` the scores equal those of the engine alone. Sample weights count in the loss
+    and in every rate; ``class_weight``, ``scale_pos_weight`` and ``is_unbalance`` of the engine count in
+    the loss only. The rows of a missing group count in the loss and in rates of everyone.
+
+    References
+    ----------
+    A. F. Cruz, C. Belém, S. Jesus, J. Bravo, P. Saleiro, P. Bizarro. FairGBM: Gradient Boosting with
+    Fairness Constraints. ICLR 2023.
+
+    Examples
+    --------
+    >>> from fairboost import FairGBMClassifier
+    >>> from fairboost.datasets import make_loans
+    >>> from lightgbm import LGBMClassifier
+    >>> loans = make_loans(2_000, seed=0)
+    >>> engine = LGBMClassifier(n_estimators=20, verbose=-1)
+    >>> model = FairGBMClassifier(engine, constraint="equal_opportunity", tolerance=0.02)
+    >>> model = model.fit(loans.X, loans.y, sensitive_features=loans.sensitive["sex"])
+    >>> model.predict_proba(loans.X).shape
+    (2000, 2)
+    """
+
+    def __init__(
+        self,
+        estimator: LGBMClassifier | None = None,
+        *,
+        constraint: ConstraintName | ConstraintLike = "equalized_odds",
+        tolerance: float = 0.01,
+        operating_point: float = 0.5,
+        multiplier_learning_rate: float | Literal["auto"] = "auto",
+        proxy: ProxyName | Literal["auto"] | Proxy = "auto",
+        iterate: IterateName = "last",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.constraint = constraint
+        self.tolerance = tolerance
+        self.operating_point = operating_point
+        self.multiplier_learning_rate = multiplier_learning_rate
+        self.proxy = proxy
+        self.iterate = iterate
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def paper(
+        cls,
+        estimator: LGBMClassifier | None = None,
+        constraint: ConstraintName | ConstraintLike = "equalized_odds",
+        *,
+        tolerance: float = 0.0,
+        multiplier_learning_rate: float = PAPER_LEARNING_RATE,
+        proxy: ProxyName | Proxy = "cross_entropy",
+        iterate: IterateName = "last",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> Self:
+        """Algorithm 1 of the paper exactly, whatever the defaults of the class become.
+
+        Multipliers start at zero and climb by plain projected ascent on the exact training rates, proxies are
+        the paper's cross-entropy, the Hessian is the loss's own and decisions are taken at 0.5. The derivative
+        is exact for more than two groups, where Eq. 8 of the paper carries a factor (m - 1) too many.
+
+        Parameters
+        ----------
+        estimator, constraint, tolerance, multiplier_learning_rate, proxy, iterate, random_state, verbose
+            As in the class; ``iterate="randomized"`` is the classifier of the paper's guarantees.
+
+        Examples
+        --------
+        >>> FairGBMClassifier.paper(constraint="equal_opportunity").proxy
+        'cross_entropy'
+        """
+        return cls(
+            estimator,
+            constraint=constraint,
+            tolerance=tolerance,
+            operating_point=0.5,
+            multiplier_learning_rate=multiplier_learning_rate,
+            proxy=proxy,
+            iterate=iterate,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    def fit(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        eval_set: Sequence[tuple[Matrix, ArrayLike]] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[ArrayLike] | None = None,
+        eval_metric: str | Callable[..., Any] | Sequence[str | Callable[..., Any]] | None = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+        categorical_feature: Sequence[str | int] | Literal["auto"] = "auto",
+    ) -> Self:
+        """Train under the constraints.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. Missing values and
+            categorical columns are the engine's matter.
+        y : array-like of shape (n,)
+            Two labels of any type; the larger one is positive.
+        sensitive_features : column or table of columns, optional
+            The groups, of any type; missing values are allowed. Needed if a constraint compares groups.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, in the loss and in every rate.
+        eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
+            As in ``LGBMClassifier.fit``. Metrics see probabilities, as with a binary objective.
+
+        Returns
+        -------
+        self : FairGBMClassifier
+        """
+        validate_data(self, X, skip_check_array=True, reset=True)
+        data = check_fit_data(X, y, sensitive_features, sample_weight)
+        engine = LightGBMEngine(self._engine_estimator(), data.classes)
+        check_iterate(self.iterate, engine.rescales_trees)
+        weight = None if data.sample_weight is None else data.sample_weight.astype(np.float32)
+        terms = engine.loss_terms(data.labels, weight)
+        lagrangian = self._lagrangian(data, weight, terms.label_weights, engine.estimator.n_jobs)
+        options = {
+            "eval_set": eval_set,
+            "eval_names": eval_names,
+            "eval_sample_weight": eval_sample_weight,
+            "eval_metric": eval_metric,
+            "callbacks": callbacks,
+            "categorical_feature": categorical_feature,
+        }
+        engine_data = EngineData(X, y, data.labels, weight, options)
+        trees: list[int] = []
+        try:
+            with tqdm(
+                total=engine.estimator.n_estimators, disable=not self.verbose, unit="round"
+            ) as bar:
+
+                def after_round(n_trees: int) -> None:
+                    trees.append(n_trees)
+                    bar.update()
+
+                model = engine.train(engine_data, lagrangian, terms.intercept, after_round)
+        finally:
+            lagrangian.close()
+        self._keep(model, data, lagrangian, trees)
+        return self
+
+    def _engine_estimator(self) -> LGBMClassifier:
+        if self.estimator is None:
+            engine = LGBMClassifier()
+        elif isinstance(self.estimator, LGBMClassifier):
+            engine = clone(self.estimator)
+        else:
+            return self.estimator  # refused, with a reason, by the engine
+        if self.random_state is not None and engine.random_state is None:
+            engine.set_params(random_state=check_random_state(self.random_state).randint(2**31 - 1))
+        return engine
+
+    def _lagrangian(
+        self,
+        data: FitData,
+        sample_weight: Any,
+        label_weights: tuple[float, float],
+        n_jobs: int | None,
+    ) -> Lagrangian:
+        constraints = resolve(self.constraint, self.tolerance, [c.name for c in data.columns])
+        proxy = as_proxy(self.proxy)
+        cells = build_cells(data.labels, data.columns, sample_weight)
+        lagrangian = Lagrangian(
+            cells,
+            constraints,
+            proxy,
+            self._multiplier_learning_rate(),
+            threshold=self._score_threshold(),
+            sample_weight=sample_weight,
+            label_weights=label_weights,
+            n_threads=thread_count(n_jobs),
+        )
+        _warn_of_small_cells(lagrangian)
+        return lagrangian
+
+    def _multiplier_learning_rate(self) -> float:
+        rate = self.multiplier_learning_rate
+        if isinstance(rate, str) and rate == "auto":
+            return PAPER_LEARNING_RATE
+        if isinstance(rate, str) or not rate > 0 or not math.isfinite(rate):
+            raise InvalidInputError(
+                f"multiplier_learning_rate must be a positive number or 'auto', found {rate!r}"
+            )
+        return float(rate)
+
+    def _score_threshold(self) -> float:
+        p = self.operating_point
+        if not isinstance(p, int | float | np.number) or not 0 < p < 1:
+            raise InvalidInputError(
+                f"operating_point must be a probability in (0, 1), found {p!r}; a decision is positive "
+                "from this probability on"
+            )
+        return math.log(p / (1 - p))
+
+    def _keep(
+        self, model: LightGBMModel, data: FitData, lagrangian: Lagrangian, trees: list[int]
+    ) -> None:
+        """Set the fitted attributes."""
+        if self.iterate == "average":
+            model = model.with_tree_weights(average_weights(model.n_rounds))
+        self._model = model
+        self.classes_ = data.classes
+        self.threshold_ = float(self.operating_point)
+        self.multipliers_ = pd.Series(
+            lagrangian.dual.multipliers, index=list(lagrangian.inequalities), name="multiplier"
+        )
+        self.trace_ = lagrangian.trace.to_frame()
+        # A round that early stopping ended is counted too; one that raised in a callback is not.
+        self.trace_["trees"] = pd.Series(trees, dtype="int64").reindex(self.trace_.index)
+        self.best_iteration_ = model.n_rounds
+        self._draw_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    @property
+    def estimator_(self) -> LGBMClassifier:
+        """The fitted engine, a stock ``LGBMClassifier``."""
+        check_is_fitted(self, "_model")
+        return self._model.estimator
+
+    @property
+    def booster_(self) -> lightgbm.Booster:
+        """The stock booster."""
+        return self.estimator_.booster_
+
+    def decision_function(self, X: Matrix) -> FloatArray:
+        """Log-odds of the positive label, less those of the operating point.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+
+        Returns
+        -------
+        scores : (n,) float64
+            At or above 0 where ``predict`` says positive.
+        """
+        return self._scores(X) - math.log(self.threshold_ / (1 - self.threshold_))
+
+    def predict_proba(self, X: Matrix) -> FloatArray:
+        """Probability of each label.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+
+        Returns
+        -------
+        proba : (n, 2) float64
+        """
+        positive = expit(self._scores(X))
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: Matrix) -> np.ndarray:
+        """Decide for each row. No group is needed.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+
+        Returns
+        -------
+        labels : (n,) array
+            Of the type of ``classes_``.
+        """
+        decision = self.decision_function(X) >= 0
+        return self.classes_[decision.astype(np.intp)]
+
+    def _scores(self, X: Matrix) -> FloatArray:
+        check_is_fitted(self, "_model")
+        validate_data(self, X, skip_check_array=True, reset=False)
+        if self.iterate == "randomized":
+            return randomized_scores(self._model, X, self._draw_seed)
+        return self._model.scores(X)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file, as JSON with the booster in LightGBM's text format.
+
+        Parameters
+        ----------
+        path : str or Path
+            Overwritten if it exists, whole or not at all. Read it with :func:`fairboost.load`.
+        """
+        check_is_fitted(self, "_model")
+        persistence.write_document(path, _to_document(self))
+
+    def export(self, path: str | Path) -> None:
+        """Write a stock LightGBM model file that returns the same probabilities without fairboost.
+
+        Parameters
+        ----------
+        path : str or Path
+            For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text format.
+        """
+        check_is_fitted(self, "_model")
+        if self.iterate == "randomized":
+            raise ExportError(
+                "iterate='randomized' scores each row by another prefix of the ensemble, which no single "
+                "LightGBM model does; train with iterate='average' or 'last', or use save()"
+            )
+        persistence.write_atomically(path, self._model.text())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _warn_of_small_cells(lagrangian: Lagrangian) -> None:
+    small = []
+    for t in lagrangian.terms:
+        for rate in t.rates:
+            counts = np.bincount(
+                t.groups.of_cell[t.counts(lagrangian.cells, rate)],
+                lagrangian.cells.counts[t.counts(lagrangian.cells, rate)],
+                len(t.groups),
+            )
+            for g in np.flatnonzero(counts < SMALL_CELL):
+                small.append(f"{t.groups.label(g)} ({int(counts[g])} rows for {rate.name})")
+    if small:
+        warnings.warn(
+            f"fewer than {SMALL_CELL} rows count towards a constrained rate of: "
+            f"{'; '.join(dict.fromkeys(small))}. Their rates are mostly noise; merge small groups or expect "
+            "the constraint not to hold on new data",
+            SmallCellWarning,
+            stacklevel=4,
+        )
+
+
+def load(path: str | Path) -> FairGBMClassifier:
+    """Read a model that :meth:`FairGBMClassifier.save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. It is checked: a truncated, edited or newer file raises ``ModelFileError``.
+
+    Returns
+    -------
+    model : FairGBMClassifier
+        Fitted; scores equal those of the saved model bit by bit.
+    """
+    return _from_document(persistence.read_document(path))
+
+
+def _to_document(model: FairGBMClassifier) -> persistence.ModelDocument:
+    parameters = {
+        **model.get_params(deep=False),
+        "constraint": persistence.encode_constraint(model.constraint),
+        "proxy": persistence.encode_proxy(model.proxy),
+    }
+    engine = parameters.pop("estimator")
+    trace = model.trace_.astype(object).where(model.trace_.notna(), None)
+    return persistence.ModelDocument(
+        fairboost_version=__version__,
+        engine="lightgbm",
+        engine_version=lightgbm.__version__,
+        parameters=persistence.encode_parameters(parameters),
+        engine_parameters=None
+        if engine is None
+        else persistence.encode_parameters(engine.get_params()),
+        fitted_engine_parameters=persistence.encode_parameters(model.estimator_.get_params()),
+        classes=persistence.encode_classes(model.classes_),
+        n_features=int(model.n_features_in_),
+        feature_names=getattr(model, "feature_names_in_", np.empty(0)).tolist() or None,
+        draw_seed=model._draw_seed,
+        intercept=model._model.intercept,
+        multipliers=model.multipliers_.to_dict(),
+        trace={str(name): column.tolist() for name, column in trace.items()},
+        booster=model._model.text().split("\n"),
+    )
+
+
+def _from_document(document: persistence.ModelDocument) -> FairGBMClassifier:
+    parameters = persistence.decode_parameters(document.parameters)
+    parameters["constraint"] = persistence.decode_constraint(document.parameters["constraint"])
+    if document.engine_parameters is not None:
+        engine = persistence.decode_parameters(document.engine_parameters)
+        parameters["estimator"] = LGBMClassifier(**engine)
+    model = FairGBMClassifier(**parameters)
+    model.classes_ = persistence.decode_classes(document.classes)
+    model.n_features_in_ = document.n_features
+    if document.feature_names is not None:
+        model.feature_names_in_ = np.array(document.feature_names, dtype=object)
+    model.threshold_ = float(model.operating_point)
+    model.multipliers_ = pd.Series(document.multipliers, name="multiplier", dtype=np.float64)
+    model.trace_ = pd.DataFrame(document.trace).astype(np.float64)
+    model.trace_ = model.trace_.astype({"round": np.int64})
+    model._draw_seed = document.draw_seed
+    model._model = restore(
+        LGBMClassifier(**persistence.decode_parameters(document.fitted_engine_parameters)),
+        "\n".join(document.booster),
+        document.intercept,
+        model.classes_,
+        document.n_features,
+    )
+    model.best_iteration_ = model._model.n_rounds
+    return model

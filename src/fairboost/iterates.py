@@ -1,0 +1,95 @@
+"""Which of the models f_1 ... f_T to keep: the last, their average, or a draw for each row.
+
+Every prefix of a boosted ensemble is one of the iterates of Algorithm 1, so the last model holds them all.
+
+* ``last``: f_T.
+* ``average``: the mean of f_1 ... f_T. Tree m is in the iterates m ... T, so the mean is the same ensemble
+  with tree m times (T - m + 1) / T: one deterministic model.
+* ``randomized``: the paper's classifier; a row is scored by f_t, t drawn uniformly from 1 ... T. The
+  draw is a hash of a seed and the row's score by f_T: it needs no state and does not depend on which other
+  rows are scored with it, so a person gets the same decision whenever they ask.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairboost._typing import FloatArray, Matrix
+from fairboost._validation import take_rows
+from fairboost.engines.base import TrainedModel
+from fairboost.exceptions import InvalidInputError
+
+__all__ = ["IterateName", "average_weights", "check_iterate", "draw_rounds", "randomized_scores"]
+
+IterateName: TypeAlias = Literal["last", "average", "randomized"]
+
+
+def check_iterate(iterate: str, rescales_trees: bool) -> None:
+    """Refuse unknown names, and what an ensemble with rescaled trees cannot give."""
+    if iterate not in get_args(IterateName):
+        raise InvalidInputError(
+            f"unknown iterate {iterate!r}; expected one of "
+            f"{', '.join(map(repr, get_args(IterateName)))}"
+        )
+    if rescales_trees and iterate != "last":
+        raise InvalidInputError(
+            f"iterate={iterate!r} needs the model as it was at every round, but DART rescales old trees; "
+            "use iterate='last', or boosting_type='gbdt'"
+        )
+
+
+def average_weights(n_rounds: int) -> FloatArray:
+    """Factor of each tree in the mean of all iterates.
+
+    Examples
+    --------
+    >>> average_weights(4)
+    array([1.  , 0.75, 0.5 , 0.25])
+    """
+    return np.arange(n_rounds, 0, -1) / n_rounds
+
+
+def draw_rounds(scores: FloatArray, n_rounds: int, seed: int) -> NDArray[np.int64]:
+    """Draw a round from 1 ... n_rounds for each row, reproducibly.
+
+    Parameters
+    ----------
+    scores : (n,) float64
+        The rows' scores by the full ensemble: what tells rows apart.
+    n_rounds : int
+        T.
+    seed : int
+        Another seed gives other draws.
+
+    Examples
+    --------
+    >>> draw_rounds(np.array([0.5, -1.0, 0.5]), 100, seed=0).tolist()
+    [40, 46, 40]
+    """
+    # splitmix64 on the bits of the score: neighbouring scores get unrelated draws.
+    with np.errstate(over="ignore"):
+        bits = (scores + 0.0).view(np.uint64) + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+        bits ^= bits >> np.uint64(31)
+    uniform = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return 1 + (uniform * n_rounds).astype(np.int64)
+
+
+def randomized_scores(model: TrainedModel, X: Matrix, seed: int) -> FloatArray:
+    """Score each row by the iterate drawn for it.
+
+    Rows are sorted by draw and each goes through its own prefix once: half the work of scoring all rows by
+    the whole ensemble, on top of that.
+    """
+    scores = model.scores(X)
+    rounds = draw_rounds(scores, model.n_rounds, seed)
+    order = np.argsort(rounds, kind="stable")
+    drawn, starts = np.unique(rounds[order], return_index=True)
+    for t, rows in zip(drawn, np.split(order, starts[1:]), strict=True):
+        if t < model.n_rounds:
+            scores[rows] = model.scores(take_rows(X, rows), int(t))
+    return scores

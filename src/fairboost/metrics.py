@@ -1,0 +1,400 @@
+"""Rates by group, the gaps between groups, and how sure we are of both.
+
+Everything is computed from sums over cells through :func:`fairboost.rates.group_sums`: the rate
+that is reported is the rate that is constrained.
+
+``by`` says which groups to compare: ``"sex"`` is one column, ``("sex", "race")`` the crossing of
+two, and a list holds several of these. Without it every sensitive column is taken by itself. Rows
+of unknown group (missing values) are in no group and count only among "everyone".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from fairboost._validation import as_column, read_sensitive_features, read_weights
+from fairboost.cells import EVERYONE, build_cells
+from fairboost.exceptions import InvalidInputError
+from fairboost.intervals import Comparison, Estimate, compare, gap_table, rate_table, tally
+from fairboost.rates import RATES, Rate, as_rate
+
+__all__ = ["Audit", "Estimate", "audit", "gap", "group_rates", "ratio"]
+
+By: TypeAlias = str | Sequence[str | Sequence[str]]
+RateNames: TypeAlias = str | Rate | Sequence[str | Rate]
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What :func:`audit` found; print it, or put :meth:`to_markdown` in a report.
+
+    Parameters
+    ----------
+    rates : pandas.DataFrame
+        As from :func:`group_rates`, and ``small``: fewer than ``min_rows`` rows count.
+    gaps : pandas.DataFrame
+        One line per ``attribute`` and ``rate``: ``gap`` and ``ratio``, each with its ends ``_low``
+        and ``_high``, ``lowest_group`` and ``highest_group``.
+    threshold, confidence, min_rows : float
+        As given to :func:`audit`.
+
+    Examples
+    --------
+    >>> found = audit([0, 1, 0, 1], [0.1, 0.9, 0.7, 0.8], sensitive_features=list("FFMM"))
+    >>> found.gaps.set_index("rate")["gap"].to_dict()
+    {'fpr': 1.0, 'fnr': 0.0, 'ppr': 0.5}
+    """
+
+    rates: pd.DataFrame
+    gaps: pd.DataFrame
+    threshold: float
+    confidence: float
+    min_rows: int
+
+    def to_markdown(self) -> str:
+        """Give the audit as Markdown tables, aligned so that they read well as plain text too."""
+        figures: dict[tuple[str, str], list[str]] = {}
+        for line in self.rates.to_dict("records"):
+            rate = Estimate(line["value"], line["low"], line["high"], self.confidence)
+            cells = figures.setdefault((line["attribute"], line["group"]), [])
+            cells.append(f"{rate} (small)" if line["small"] else str(rate))
+        gaps = [
+            [line["attribute"], line["rate"]]
+            + [str(_estimate(line, name, self.confidence)) for name in ("gap", "ratio")]
+            + [line["lowest_group"], line["highest_group"]]
+            for line in self.gaps.to_dict("records")
+        ]
+        titles = ["attribute", "group", *dict.fromkeys(self.rates["rate"])]
+        return (
+            f"Positive: score >= {self.threshold:g}. Intervals: {self.confidence:g}. "
+            f"Small: fewer than {self.min_rows} rows count.\n\n"
+            f"{_markdown(titles, [[*key, *cells] for key, cells in figures.items()])}\n\n"
+            f"{_markdown(['attribute', 'rate', 'gap', 'ratio', 'lowest', 'highest'], gaps)}"
+        )
+
+    __str__ = to_markdown
+
+
+def group_rates(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    rates: RateNames = tuple(RATES),
+    by: By | None = None,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    confidence: float = 0.95,
+    interval: Literal["wilson", "exact"] = "wilson",
+) -> pd.DataFrame:
+    """Rates of every group, with intervals.
+
+    Parameters
+    ----------
+    y_true, y_pred : (n,) array
+        Labels and decisions: two labels of any type.
+    sensitive_features : column, table or dict of columns
+        The sensitive attributes of the rows.
+    rates : str, Rate or sequence of them
+        Rates to report, see :mod:`fairboost.rates`.
+    by : str, tuple of str, or list of these, optional
+        Groups to compare; every sensitive column by itself if left out.
+    sample_weight : (n,) array, optional
+        Weights of the rows; 0 leaves one out. Intervals then use the effective sample size.
+    pos_label : optional
+        The positive label; the larger of the two if left out.
+    confidence : float
+        Nominal coverage of the intervals.
+    interval : {"wilson", "exact"}
+        Wilson's interval, or Clopper and Pearson's.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``attribute``, ``group`` and ``rate``; the ``value`` and its ends ``low`` and ``high``;
+        ``events`` and ``counted``, the weights it is the quotient of; ``rows``, how many rows
+        count. Values are NaN where none does. "everyone" comes first, with attribute ``""``.
+
+    Examples
+    --------
+    >>> y, d = [0, 0, 1, 1] * 2, [0, 1, 0, 1, 0, 0, 1, 1]
+    >>> table = group_rates(y, d, sensitive_features=list("FFFFMMMM"), rates="fpr")
+    >>> print(table[["group", "rate", "value", "rows"]].to_string(index=False))
+       group rate  value  rows
+    everyone  fpr   0.25     4
+           F  fpr   0.50     2
+           M  fpr   0.00     2
+    """
+    labels, positive = _read_decisions(y_true, y_pred, pos_label)
+    compared = _compare(labels, positive, sensitive_features, by, sample_weight)
+    return rate_table(compared, _as_rates(rates), confidence, interval)
+
+
+def gap(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    rate: str | Rate,
+    sensitive_features: ArrayLike,
+    by: str | tuple[str, ...] | None = None,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    confidence: float = 0.95,
+    n_bootstrap: int = 1000,
+    random_state: int | np.random.Generator | None = 0,
+) -> Estimate:
+    """Largest minus smallest rate among the groups of one attribute; 0 is parity.
+
+    Groups none of whose rows count are left out with a warning; NaN with fewer than two others.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, sample_weight, pos_label
+        As in :func:`group_rates`.
+    rate : str or Rate
+        The rate to compare.
+    by : str or tuple of str, optional
+        The column, or the crossing; needed when there are several sensitive columns.
+    confidence : float
+        Nominal coverage of the percentile bootstrap interval.
+    n_bootstrap : int
+        Bootstrap samples; 0 for no interval.
+    random_state : int, numpy.random.Generator or None
+        Seed of the bootstrap.
+
+    Notes
+    -----
+    A gap cannot be negative, so between groups that are alike noise only pushes it up, more so
+    with many or small groups: an interval that stays above 0 is no proof of a difference. Where
+    no row is an event, or all are, the interval has no width; see :func:`group_rates` for one.
+
+    Examples
+    --------
+    >>> y, d = [0, 0, 1, 1] * 200, [0, 1, 0, 1, 0, 0, 1, 1] * 100
+    >>> print(gap(y, d, rate="fpr", sensitive_features=list("FFFFMMMM") * 100))
+    0.500 [0.431, 0.568]
+    """
+    labels, positive = _read_decisions(y_true, y_pred, pos_label)
+    compared = _only(_compare(labels, positive, sensitive_features, by, sample_weight))
+    table = gap_table(compared, [as_rate(rate)], confidence, n_bootstrap, random_state)
+    return _estimate(table.to_dict("records")[0], "gap", confidence)
+
+
+def ratio(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    rate: str | Rate,
+    sensitive_features: ArrayLike,
+    by: str | tuple[str, ...] | None = None,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    confidence: float = 0.95,
+    n_bootstrap: int = 1000,
+    random_state: int | np.random.Generator | None = 0,
+) -> Estimate:
+    """Smallest over largest rate among the groups of one attribute; 1 is parity.
+
+    When every rate is 0 the groups are equal, and the ratio is 1. All else is as in :func:`gap`,
+    parameters included.
+
+    Examples
+    --------
+    >>> y, d = [0, 0, 1, 1] * 200, [0, 1, 0, 1, 0, 0, 1, 1] * 100
+    >>> print(ratio(y, d, rate="tpr", sensitive_features=list("FFFFMMMM") * 100))
+    0.500 [0.429, 0.572]
+    """
+    labels, positive = _read_decisions(y_true, y_pred, pos_label)
+    compared = _only(_compare(labels, positive, sensitive_features, by, sample_weight))
+    table = gap_table(compared, [as_rate(rate)], confidence, n_bootstrap, random_state)
+    return _estimate(table.to_dict("records")[0], "ratio", confidence)
+
+
+def audit(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    threshold: float = 0.5,
+    rates: RateNames = ("fpr", "fnr", "ppr"),
+    by: By | None = None,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    confidence: float = 0.95,
+    n_bootstrap: int = 1000,
+    random_state: int | np.random.Generator | None = 0,
+    min_rows: int = 30,
+) -> Audit:
+    """Rates, gaps and ratios of every sensitive attribute in one call.
+
+    Parameters
+    ----------
+    y_true, sensitive_features, rates, by, sample_weight, pos_label
+        As in :func:`group_rates`. The rates not reported unless asked for are 1 minus one that is,
+        with the same gaps but other ratios.
+    y_score : (n,) array
+        Probabilities of the positive label, or any scores that rise with it.
+    threshold : float
+        Scores at or above it are positive decisions.
+    confidence, n_bootstrap, random_state
+        As in :func:`gap`.
+    min_rows : int
+        Rows that must count for a group not to be marked as small.
+
+    Examples
+    --------
+    >>> y, score = [0, 0, 1, 1] * 50, [0.1, 0.6, 0.4, 0.9, 0.1, 0.2, 0.7, 0.9] * 25
+    >>> print(audit(y, score, sensitive_features={"sex": list("FFFFMMMM") * 25}, rates="fpr"))
+    Positive: score >= 0.5. Intervals: 0.95. Small: fewer than 30 rows count.
+    <BLANKLINE>
+    | attribute | group    | fpr                  |
+    | --------- | -------- | -------------------- |
+    |           | everyone | 0.250 [0.175, 0.343] |
+    | sex       | F        | 0.500 [0.366, 0.634] |
+    | sex       | M        | 0.000 [0.000, 0.071] |
+    <BLANKLINE>
+    | attribute | rate | gap                  | ratio                | lowest | highest |
+    | --------- | ---- | -------------------- | -------------------- | ------ | ------- |
+    | sex       | fpr  | 0.500 [0.365, 0.625] | 0.000 [0.000, 0.000] | M      | F       |
+    """
+    if np.isnan(threshold):
+        raise InvalidInputError("threshold is NaN; pass the least score of a positive decision")
+    labels, _ = _read_truth(y_true, pos_label)
+    positive = _read_scores(y_score, len(labels)) >= threshold
+    chosen = _as_rates(rates)
+    compared = _compare(labels, positive, sensitive_features, by, sample_weight)
+    table = rate_table(compared, chosen, confidence, "wilson")
+    table["small"] = table["rows"] < min_rows
+    gaps = gap_table(compared[1:], chosen, confidence, n_bootstrap, random_state)
+    return Audit(table, gaps, threshold, confidence, min_rows)
+
+
+def _compare(
+    labels: IntArray,
+    positive: BoolArray,
+    sensitive_features: ArrayLike,
+    by: By | None,
+    sample_weight: ArrayLike | None,
+) -> list[Comparison]:
+    """Everyone first, then what ``by`` asks for."""
+    columns = read_sensitive_features(sensitive_features, len(labels))
+    weight = read_weights(sample_weight, len(labels))
+    entries = _entries(by, [c.name for c in columns])
+    cells = build_cells(labels, columns, weight)
+    sums = tally(cells, positive, weight)
+    return [compare(cells, sums, entry) for entry in (EVERYONE, *entries)]
+
+
+def _entries(by: By | None, names: list[str]) -> list[tuple[str, ...]]:
+    """List the columns of each comparison."""
+    if not names:
+        raise InvalidInputError("sensitive_features has no columns; pass the groups to compare")
+    asked = names if by is None else by if isinstance(by, list) else [by]
+    entries = [(e,) if isinstance(e, str) else tuple(e) for e in asked]
+    for entry in entries or [()]:
+        if not entry or len(set(entry)) < len(entry) or not set(entry) <= set(names):
+            raise InvalidInputError(
+                f"by={by!r} asks for {entry!r}; expected sensitive columns out of {names}, each "
+                "once: 'a' for one, ('a', 'b') for a crossing, ['a', ('a', 'b')] for both"
+            )
+    return list(dict.fromkeys(entries))
+
+
+def _only(compared: list[Comparison]) -> list[Comparison]:
+    """Drop everyone, and insist on one comparison."""
+    if len(compared) != 2:
+        raise InvalidInputError(
+            "a gap or ratio compares the groups of one attribute, found "
+            f"{[c.attribute for c in compared[1:]]}; choose one with by=, or call audit for all"
+        )
+    return compared[1:]
+
+
+def _as_rates(rates: RateNames) -> list[Rate]:
+    names = [rates] if isinstance(rates, str | Rate) else rates
+    if not names:
+        raise InvalidInputError(f"rates is empty; name one or more of {', '.join(RATES)}")
+    return list(dict.fromkeys(map(as_rate, names)))
+
+
+def _read_truth(y_true: ArrayLike, pos_label: object) -> tuple[IntArray, list[object]]:
+    """Labels as 0 and 1, and what they were: the positive one, then the other if there is one."""
+    codes, values = _factorize("y_true", y_true, None)
+    if pos_label is None and len(values) == 2:
+        with suppress(TypeError):  # labels of two types have no order
+            pos_label = max(values)  # type: ignore[type-var]
+    if pos_label is None or len(values) > 2 or (len(values) == 2 and pos_label not in values):
+        raise InvalidInputError(
+            "y_true must hold two labels, and pos_label be one of them; found the labels "
+            f"{values[:5]} and pos_label={pos_label!r}; merge labels, or set pos_label="
+        )
+    is_positive = np.array([v == pos_label for v in values])
+    return is_positive[codes].astype(np.int32), [pos_label, *(v for v in values if v != pos_label)]
+
+
+def _read_decisions(
+    y_true: ArrayLike, y_pred: ArrayLike, pos_label: object
+) -> tuple[IntArray, BoolArray]:
+    """Labels as 0 and 1, and which decisions are positive."""
+    labels, known = _read_truth(y_true, pos_label)
+    codes, values = _factorize("y_pred", y_pred, len(labels))
+    unknown = [v for v in values if v not in known]
+    if len(known) + len(unknown) > 2:
+        raise InvalidInputError(
+            f"y_pred holds {unknown[0]!r}, which is not among the labels of y_true, {known}; pass "
+            "decisions, or pass scores to audit"
+        )
+    return labels, np.array([v == known[0] for v in values])[codes]
+
+
+def _factorize(name: str, values: ArrayLike, n: int | None) -> tuple[np.ndarray, list[object]]:
+    codes, found = pd.factorize(_one_column(name, values, n))
+    if (missing := codes < 0).any():
+        raise InvalidInputError(f"{name} is missing at row {missing.argmax()}; drop such rows")
+    return codes, found.tolist()
+
+
+def _read_scores(y_score: ArrayLike, n: int) -> FloatArray:
+    column = _one_column("y_score", y_score, n)
+    try:
+        scores = column.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"y_score must hold numbers, found otherwise: {error}") from error
+    if (missing := np.isnan(scores)).any():
+        raise InvalidInputError(f"y_score is NaN at row {missing.argmax()}; drop such rows")
+    return scores
+
+
+def _one_column(name: str, values: ArrayLike, n: int | None) -> np.ndarray:
+    column = as_column(values)
+    if column.ndim != 1:
+        raise InvalidInputError(
+            f"{name} must be one column, found an array of shape {column.shape}; of predict_proba "
+            "pass the second column, proba[:, 1]"
+        )
+    if not len(column) or len(column) != (n or len(column)):
+        raise InvalidInputError(
+            f"{name} has {len(column)} rows, expected {n or 'some'}, one for each row of y_true"
+        )
+    return column
+
+
+def _estimate(line: Mapping[Hashable, float], name: str, confidence: float) -> Estimate:
+    return Estimate(line[name], line[f"{name}_low"], line[f"{name}_high"], confidence)
+
+
+def _markdown(titles: list[str], lines: list[list[str]]) -> str:
+    table = [titles, *([cell.replace("|", "\\|") for cell in line] for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    table.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"
+        for line in table
+    )
