@@ -15,7 +15,7 @@ read off the loss, and constraints cost no further exponential, whatever their n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -113,8 +113,11 @@ class RowPasses:
         self.slopes = [np.empty(n, dtype) for _ in self.sides]
         self.gradient = np.empty(n, dtype)
         self.hessian = np.empty(n, dtype)
-        self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, n, BLOCK)]
-        self.pool = ThreadPoolExecutor(n_threads) if min(n_threads, len(self.blocks)) > 1 else None
+        blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, n, BLOCK)]
+        # One lane of blocks per thread, not one task per block: handing out tasks is not free.
+        share = -(-len(blocks) // n_threads)
+        self.lanes = [blocks[k : k + share] for k in range(0, len(blocks), share)]
+        self.pool = ThreadPoolExecutor(len(self.lanes) - 1) if len(self.lanes) > 1 else None
 
     def evaluate(self, scores: FloatArray) -> CellSums:
         """First pass: sums by cell, and the loss's own gradient and Hessian.
@@ -126,11 +129,11 @@ class RowPasses:
         """
 
         def work(rows: slice) -> FloatArray:
-            sums = np.zeros((3 + len(self.sides), len(self.loss_weight)))
+            sums = np.zeros((len(self.loss_weight), 3 + len(self.sides)))
             self._evaluate_block(scores[rows], rows, sums)
             return sums
 
-        total = sum(self._each_block(work), start=np.float64(0.0))
+        total = sum(self._each_block(work), start=np.float64(0.0)).T
         positive, loss, score = total[:3]
         if self.reads_loss:  # phi(-u) = phi(u) - u, and u is the score but for the sign
             up = np.where(self.away > 0, loss, loss + score)
@@ -156,12 +159,12 @@ class RowPasses:
             wrong = np.where(self.away > 0, on_up, on_down) / self.loss_weight
             right = np.where(self.away > 0, on_down, on_up) * self.away
             scale, back = 1.0 + wrong, right / self.loss_weight
-            self._run(lambda rows: _add_from_loss(
+            self._each_block(lambda rows: _add_from_loss(
                 self.cells[rows], self.weight[rows], scale, right, back, self.gradient[rows]
             ))  # fmt: skip
         for direction, slope in zip(self.sides, self.slopes, strict=True):
             factor = np.where(direction > 0, on_up, -on_down) * (direction != 0)
-            self._run(lambda rows, factor=factor, slope=slope: _add(
+            self._each_block(lambda rows, factor=factor, slope=slope: _add(
                 self.cells[rows], factor, slope[rows], self.gradient[rows]
             ))  # fmt: skip
 
@@ -183,14 +186,19 @@ class RowPasses:
         for k, direction in enumerate(self.sides):
             _margins(scores, cells, direction, self.threshold, small)
             value, slope, _ = self.proxy.evaluate(small)
-            _proxy_pass(cells, weight, value, slope, self.slopes[k][rows], sums[3 + k])
+            _proxy_pass(cells, weight, value, slope, self.slopes[k][rows], sums, 3 + k)
 
-    def _run(self, work: Callable[[slice], None]) -> None:
-        for _ in self._each_block(work):
-            pass
+    def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
+        """Do all blocks, and return the results in their order."""
 
-    def _each_block(self, work: Callable[[slice], Any]) -> Iterator[Any]:
-        return map(work, self.blocks) if self.pool is None else self.pool.map(work, self.blocks)
+        def lane(blocks: list[slice]) -> list[Any]:
+            return [work(rows) for rows in blocks]
+
+        if self.pool is None:
+            return lane(self.lanes[0])
+        others = [self.pool.submit(lane, blocks) for blocks in self.lanes[1:]]
+        results = lane(self.lanes[0])  # this thread works too
+        return results + [result for other in others for result in other.result()]
 
 
 def _sides(up: BoolArray, down: BoolArray) -> list[FloatArray]:
@@ -219,9 +227,9 @@ def _loss_pass(  # type: ignore[no-untyped-def]
         far = 1.0 / (1.0 + small[i])
         near = small[i] * far
         slope = far if u >= 0.0 else near
-        sums[0, c] += w if f >= threshold else 0.0
-        sums[1, c] += w * (max(u, 0.0) + log[i])
-        sums[2, c] += w * f
+        sums[c, 0] += w if f >= threshold else 0.0
+        sums[c, 1] += w * (max(u, 0.0) + log[i])
+        sums[c, 2] += w * f
         gradient[i] = w * loss_weight[c] * away[c] * slope
         hessian[i] = w * loss_weight[c] * near * far
 
@@ -244,10 +252,10 @@ def _margins(scores, cells, direction, threshold, out):  # type: ignore[no-untyp
 
 
 @njit(nogil=True, cache=True)
-def _proxy_pass(cells, weight, value, slope, weighted_slope, sums):  # type: ignore[no-untyped-def]
+def _proxy_pass(cells, weight, value, slope, weighted_slope, sums, k):  # type: ignore[no-untyped-def]
     for i in range(len(cells)):
         w = weight[i] if len(weight) > 0 else 1.0
-        sums[cells[i]] += w * value[i]
+        sums[cells[i], k] += w * value[i]
         weighted_slope[i] = w * slope[i]
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "FitData",
     "as_column",
     "check_fit_data",
+    "check_two_dimensional",
     "encode_labels",
     "read_labels",
     "read_sensitive_features",
@@ -64,12 +65,24 @@ def check_fit_data(
     sample_weight: ArrayLike | None,
 ) -> FitData:
     """Check the arguments of ``fit``; every problem raises here, before training."""
+    check_two_dimensional(X)
     n = _num_samples(X)
     classes, labels = encode_labels(y)
     _check_length("y", len(labels), n, "X")
     columns = read_sensitive_features(sensitive_features, n)
     weight = read_weights(sample_weight, n)
+    _check_both_classes_weigh(classes, labels, weight)
     return FitData(classes, labels, columns, weight)
+
+
+def check_two_dimensional(X: Matrix) -> None:
+    """Refuse a single row or column given as a flat array."""
+    shape = getattr(X, "shape", (0, 0))
+    if len(shape) != 2:
+        raise InvalidInputError(
+            f"X must be a table of rows and columns, found {len(shape)} dimensions. Reshape your data: "
+            "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+        )
 
 
 def as_column(values: ArrayLike) -> np.ndarray:
@@ -153,6 +166,19 @@ def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
             "nothing to train on"
         )
     return weight
+
+
+def _check_both_classes_weigh(
+    classes: np.ndarray, labels: IntArray, weight: FloatArray | None
+) -> None:
+    if weight is None:
+        return
+    for label, total in zip(classes.tolist(), np.bincount(labels, weight, 2), strict=True):
+        if total == 0:
+            raise InvalidInputError(
+                f"sample_weight is zero on every row of class {label!r}, which leaves one class to train "
+                "on; a classifier needs rows of both classes"
+            )
 
 
 def read_sensitive_features(

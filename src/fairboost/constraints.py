@@ -22,7 +22,7 @@ not in the derivative of the Lagrangian that it states; it makes no difference f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -189,7 +189,7 @@ class Bound:
 
 
 def parity(
-    rate: str | Rate, tolerance: float = 0.01, *, by: str | Iterable[str] | None = None
+    rate: str | Rate, tolerance: float = 0.01, *, by: str | tuple[str, ...] | None = None
 ) -> Parity:
     """Ask that a rate be alike across groups.
 
@@ -199,19 +199,23 @@ def parity(
         The rate to compare.
     tolerance : float in [0, 1), default=0.01
         How far apart the rates of two groups may be.
-    by : str or iterable of str, optional
-        The sensitive column whose groups are compared, or several to compare the groups of their
-        crossing. By default every sensitive column is compared, each by itself.
+    by : str or tuple of str, optional
+        The sensitive column whose groups are compared, or a tuple of several to compare the groups of
+        their crossing. By default every sensitive column is compared, each by itself.
 
     Examples
     --------
     >>> parity("fnr", 0.02, by="sex").by
     'sex'
-    >>> parity("fnr", 0.02, by=["sex", "race"]).by   # women of each race, men of each race
+    >>> parity("fnr", 0.02, by=("sex", "race")).by   # women of each race, men of each race
     ('sex', 'race')
     """
-    columns = by if by is None or isinstance(by, str) else tuple(by)
-    return Parity(as_rate(rate), _check_tolerance(tolerance), columns)
+    if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
+        raise ConstraintError(
+            f"by must be a column name or a tuple of names to cross, found {by!r}; for several columns "
+            "side by side write one parity for each, or leave by out to compare all of them"
+        )
+    return Parity(as_rate(rate), _check_tolerance(tolerance), by)
 
 
 def bound(

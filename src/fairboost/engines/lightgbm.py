@@ -12,6 +12,7 @@ Facts of LightGBM that shape this file:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from fairboost.engines.lightgbm_options import (
     is_dart,
     read_loss_terms,
     read_metrics,
+    thread_option,
 )
 from fairboost.engines.lightgbm_text import as_stock_model
 from fairboost.exceptions import EngineOptionError, InvalidInputError
@@ -97,6 +99,11 @@ class LightGBMEngine:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
         return is_dart(self.estimator.get_params())
 
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads that the options ask for; None leaves it to the engine."""
+        return thread_option(self.estimator.get_params())
+
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the options say about the loss: class weights and the starting score."""
         return read_loss_terms(self.estimator.get_params(), labels, sample_weight, self.classes)
@@ -116,24 +123,31 @@ class LightGBMEngine:
         options = dict(data.fit_options)
         eval_set = options.pop("eval_set", None)
         eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
-        params = self.estimator.get_params()
-        metrics = read_metrics(params, options.pop("eval_metric", None), bool(eval_set))
+        callbacks = [*(options.pop("callbacks", None) or []), _round_counter(after_round)]
+        metrics = read_metrics(
+            self.estimator.get_params(),
+            options.pop("eval_metric", None),
+            bool(eval_set),
+            any(getattr(callback, "first_metric_only", False) for callback in callbacks),
+        )
         training = clone(self.estimator).set_params(
             objective=gradients, metric=metrics.builtin or "None", class_weight=None
         )
-        callbacks = [*(options.pop("callbacks", None) or []), _round_counter(after_round)]
         if eval_set:
             options["eval_init_score"] = [np.full(_rows(X), intercept) for X, _ in eval_set]
         try:
-            training.fit(
-                data.X, data.y,
-                sample_weight=data.sample_weight,
-                init_score=np.full(len(data.labels), intercept),
-                eval_set=eval_set,
-                eval_metric=metrics.functions or None,
-                callbacks=callbacks,
-                **options,
-            )  # fmt: skip
+            with warnings.catch_warnings():
+                # The name that LightGBM prefers since 4.7, eval_X, does not encode labels.
+                warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
+                training.fit(
+                    data.X, data.y,
+                    sample_weight=data.sample_weight,
+                    init_score=np.full(len(data.labels), intercept),
+                    eval_set=eval_set,
+                    eval_metric=metrics.functions or None,
+                    callbacks=callbacks,
+                    **options,
+                )  # fmt: skip
         except lightgbm.basic.LightGBMError as error:
             if "num_features" in str(error):
                 raise InvalidInputError(

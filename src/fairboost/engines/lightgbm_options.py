@@ -23,11 +23,12 @@ from fairboost.exceptions import EngineOptionError
 
 __all__ = ["Metrics", "check_options", "read_loss_terms", "read_metrics"]
 
-# Every name under which LightGBM knows an option.
+# Every name under which LightGBM knows an option, first the one that it lets win.
 ALIASES: dict[str, tuple[str, ...]] = {
     "objective": ("objective", "objective_type", "app", "application", "loss"),
     "num_class": ("num_class", "num_classes"),
-    "boosting": ("boosting_type", "boosting", "boost"),
+    "num_threads": ("num_threads", "n_jobs"),
+    "boosting": ("boosting", "boost", "boosting_type"),
     "metric": ("metric", "metrics", "metric_types"),
     "is_unbalance": ("is_unbalance", "unbalance", "unbalanced_sets"),
     "pos_bagging_fraction": (
@@ -65,6 +66,12 @@ def check_options(params: dict[str, Any]) -> None:
             f"the estimator sets objective={objective!r}, but fairboost brings its own (the binary log "
             "loss with constraints); leave objective out"
         )
+    for alias in ALIASES["objective"][1:]:
+        if alias in params:  # even as None it would make LightGBM forget our objective
+            raise EngineOptionError(
+                f"the estimator sets {alias}={params[alias]!r}, which LightGBM puts before any objective "
+                f"that fairboost brings; leave {alias} out"
+            )
     for name, allowed, why in (
         ("num_class", 1, "fairboost is for two classes"),
         ("sigmoid", 1, "scores are log-odds here"),
@@ -77,7 +84,7 @@ def check_options(params: dict[str, Any]) -> None:
             raise EngineOptionError(
                 f"the estimator sets {name}={found!r}, expected {allowed}: {why}; leave {name} out"
             )
-    if option(params, "boosting") in ("rf", "random_forest"):
+    if _boosting(params) in ("rf", "random_forest"):
         raise EngineOptionError(
             "the estimator sets boosting_type='rf', which does not boost: LightGBM takes no custom "
             "objective there; use 'gbdt' (with subsample and colsample_bytree if you like) or 'dart'"
@@ -91,7 +98,13 @@ def check_options(params: dict[str, Any]) -> None:
 
 def is_dart(params: dict[str, Any]) -> bool:
     """Tell whether trees are rescaled after they are grown."""
-    return bool(option(params, "boosting") == "dart")
+    return _boosting(params) == "dart"
+
+
+def thread_option(params: dict[str, Any]) -> int | None:
+    """Return the number of threads asked for, as joblib counts them."""
+    found = option(params, "num_threads")
+    return None if found is None else int(found)
 
 
 def read_loss_terms(
@@ -131,7 +144,9 @@ class Metrics:
     functions: list[Callable[..., Any]]
 
 
-def read_metrics(params: dict[str, Any], eval_metric: Any, has_eval_set: bool) -> Metrics:
+def read_metrics(
+    params: dict[str, Any], eval_metric: Any, has_eval_set: bool, first_metric_only: bool = False
+) -> Metrics:
     """Metrics on an evaluation set, with the meaning they have for a binary objective.
 
     With a custom objective LightGBM hands raw scores to every metric. Rank metrics do not mind; log loss
@@ -145,7 +160,8 @@ def read_metrics(params: dict[str, Any], eval_metric: Any, has_eval_set: bool) -
         names = [m for m in names if m != "none"]
     elif not any(isinstance(m, str) for m in _as_list(option(params, "metric"))):
         names.append("binary_logloss")  # as LightGBM does: the objective's own metric, always
-    ordered = list(dict.fromkeys(names))
+    # LightGBM puts functions last.
+    ordered = sorted(dict.fromkeys(names), key=callable)
     builtin = [m for m in ordered if m in RANK_METRICS]
     functions = [
         OWN_METRICS[m] if isinstance(m, str) else _on_probabilities(m)
@@ -153,7 +169,7 @@ def read_metrics(params: dict[str, Any], eval_metric: Any, has_eval_set: bool) -
         if m not in RANK_METRICS
     ]
     if builtin and functions and ordered[0] not in RANK_METRICS:
-        if _is_true(option(params, "first_metric_only", False)):
+        if first_metric_only or _is_true(option(params, "first_metric_only", False)):
             raise EngineOptionError(
                 f"first_metric_only is set and the first metric is {ordered[0]!r}, but LightGBM would see "
                 f"{builtin[0]!r} first; name only the metric to stop by"
@@ -195,9 +211,17 @@ OWN_METRICS: dict[str, Callable[..., Any]] = {"binary_logloss": _logloss, "binar
 
 def _on_probabilities(metric: Callable[..., Any]) -> Callable[..., Any]:
     """Hand the user's metric probabilities, as a binary objective would."""
-    if len(signature(metric).parameters) == 2:
+    n_arguments = len(signature(metric).parameters)
+    if n_arguments == 2:
         return lambda y, scores: metric(y, expit(scores))
-    return lambda y, scores, weight: metric(y, expit(scores), weight)
+    if n_arguments == 3:
+        return lambda y, scores, weight: metric(y, expit(scores), weight)
+    if n_arguments == 4:
+        return lambda y, scores, weight, group: metric(y, expit(scores), weight, group)
+    raise EngineOptionError(
+        f"an evaluation metric must be a function f(y_true, probability[, weight[, group]]), found "
+        f"{metric!r} with {n_arguments} arguments"
+    )
 
 
 def _as_list(value: Any) -> Sequence[Any]:
@@ -206,6 +230,10 @@ def _as_list(value: Any) -> Sequence[Any]:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return list(value) if isinstance(value, list | tuple | set) else [value]
+
+
+def _boosting(params: dict[str, Any]) -> str:
+    return str(option(params, "boosting", "gbdt")).lower()
 
 
 def _scale_pos_weight(params: dict[str, Any]) -> float:

@@ -1,0 +1,113 @@
+"""Small problems with known answers, and plain re-statements of the maths to compare with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairboost.cells import SensitiveColumn, build_cells
+from fairboost.constraints import GroupRates, bound, parity
+from fairboost.rates import RATES
+
+
+class MeanGap:
+    """Someone else's constraint: the mean distance of groups to their plain mean, of two rates."""
+
+    rates = ("fpr", "tpr")
+    by = "g"
+    name = "mean_gap"
+
+    def __init__(self, at_most=0.05):
+        self.at_most = at_most
+
+    def violations(self, rates: GroupRates):
+        r = rates.values
+        spread = ((r - r.mean(axis=1, keepdims=True)) ** 2).mean(axis=1)
+        return spread - self.at_most
+
+    def pullback(self, rates: GroupRates, multipliers):
+        r = rates.values
+        return multipliers[:, None] * 2 * (r - r.mean(axis=1, keepdims=True)) / r.shape[1]
+
+
+ALL_CONSTRAINTS = {
+    **{f"parity {r}": [parity(r, 0.01, by="g")] for r in RATES},
+    **{f"bound {r}": [bound(r, 0.1)] for r in RATES},
+    "bound of a group": [bound("fnr", 0.1, group={"g": 2})],
+    "equalized odds": [parity("fpr", 0.0, by="g"), parity("fnr", 0.02, by="g")],
+    "side by side": [parity("fnr", 0.0, by="g"), parity("fnr", 0.0, by="h")],
+    "crossed": [parity("ppr", 0.0, by=("g", "h"))],
+    "both directions at once": [parity("fnr", 0.0, by="g"), parity("ppr", 0.0, by="h")],
+    "everything": [
+        parity("fpr", 0.0, by="g"), parity("tnr", 0.0, by="h"), bound("pnr", 0.3),
+        bound("tpr", 0.2, group={"h": 0}), MeanGap(),
+    ],
+    "someone else's": [MeanGap()],
+}  # fmt: skip
+
+
+def rows(seed, n=60, missing=True, weighted=False):
+    """Random rows with two sensitive columns; every cell has rows."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n).astype(np.int32)
+    g = np.arange(n, dtype=np.int32) // 2 % 3
+    h = np.arange(n, dtype=np.int32) // 6 % 2
+    y[: n // 2] = np.arange(n // 2) % 2  # every label in every cell
+    if missing:
+        g[-5:], h[-8:-3] = -1, -1
+    columns = [SensitiveColumn("g", g, (0, 1, 2)), SensitiveColumn("h", h, (0, 1))]
+    weight = rng.integers(1, 4, n).astype(np.float32) / 2 if weighted else None
+    return y, columns, weight, build_cells(y, columns, weight)
+
+
+def proxy_lagrangian(f, y, columns, weight, constraints, multipliers, proxy, threshold, class_weight):
+    """n times Eq. 7 of the paper, row by row and group by group, for finite differences."""
+    w = np.ones(len(y)) if weight is None else weight.astype(float)
+    loss = np.where(y == 1, np.logaddexp(0, -f), np.logaddexp(0, f))
+    value = (w * np.asarray(class_weight)[y] * loss).sum()
+    first = 0
+    for c in constraints:
+        rates, weights, names = [], [], groups_of(c, columns)
+        for rate in c.rates:
+            rate = RATES[rate] if isinstance(rate, str) else rate
+            counts = np.ones(len(y), bool) if rate.label is None else y == rate.label
+            members = [counts & inside for inside in names.values()]
+            step = proxy.value(rate.direction * (f - threshold))
+            rates.append([(w * step)[m].sum() / w[m].sum() for m in members])
+            weights.append([w[m].sum() for m in members])
+        v = c.violations(GroupRates(np.array(rates), np.array(weights), tuple(names)))
+        value += w.sum() * multipliers[first : first + len(v)] @ v
+        first += len(v)
+    return value
+
+
+def groups_of(constraint, columns):
+    """Each group's name and its rows."""
+    by = (constraint.by,) if isinstance(constraint.by, str) else constraint.by
+    if by == ():
+        return {(): np.ones(len(columns[0].codes), bool)}
+    chosen = [next(c for c in columns if c.name == name) for name in by]
+    stacked = np.stack([c.codes for c in chosen], axis=1)
+    present = sorted({tuple(map(int, row)) for row in stacked if (row >= 0).all()})
+    return {key: (stacked == key).all(axis=1) for key in present}
+
+
+class FreeScores:
+    """An engine without trees: rows that share a key share a score, moved by Newton steps.
+
+    It is what boosting does when a tree can tell all keys apart, so its answers are exact.
+    """
+
+    def __init__(self, keys, learning_rate=0.5):
+        self.keys = np.asarray(keys)
+        self.learning_rate = learning_rate
+
+    def train(self, objective, rounds, start=0.0):
+        scores = np.full(len(self.keys), start, float)
+        history = []
+        for _ in range(rounds):
+            gradient, hessian = objective(scores)
+            g = np.bincount(self.keys, gradient)
+            h = np.bincount(self.keys, hessian)
+            scores = scores - self.learning_rate * (g / h)[self.keys]
+            history.append(scores)
+        return np.array(history)

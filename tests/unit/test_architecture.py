@@ -1,0 +1,58 @@
+"""The layout reads like the paper: a file imports only from files above it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import fairboost
+
+PACKAGE = Path(fairboost.__file__).parent
+
+TOP_TO_BOTTOM = [
+    "_typing", "exceptions", "rates", "cells", "_validation", "proxies", "constraints", "multipliers",
+    "_kernel", "trace", "lagrangian", "engines.base", "engines.lightgbm_text",
+    "engines.lightgbm_options", "engines.lightgbm", "iterates", "persistence", "estimator",
+    "intervals", "metrics", "datasets.loans", "datasets.files", "datasets", "plots", "demo", "cli",
+]  # fmt: skip
+
+
+def modules():
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in PACKAGE.rglob("*.py")
+    }
+
+
+def imported(path):
+    """Modules of the package that a file imports, at the top or inside functions."""
+    known = modules()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name.removeprefix("fairboost.")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fairboost"):
+            base = (node.module or "").removeprefix("fairboost").removeprefix(".")
+            for alias in node.names:
+                inner = f"{base}.{alias.name}".removeprefix(".")
+                yield inner if inner in known else base
+
+
+def test_every_file_has_its_place():
+    assert set(modules()) - {"__init__", "engines"} == set(TOP_TO_BOTTOM)
+
+
+@pytest.mark.parametrize("name", TOP_TO_BOTTOM)
+def test_a_file_imports_only_from_files_above_it(name):
+    above = {*TOP_TO_BOTTOM[: TOP_TO_BOTTOM.index(name)], ""}
+    ours = {m for m in imported(modules()[name]) if m in TOP_TO_BOTTOM or m == ""}
+    assert ours <= above
+
+
+def test_the_algorithm_does_not_see_features_and_engines_do_not_see_constraints():
+    algorithm = {"constraints", "multipliers", "lagrangian", "proxies", "rates"}
+    for name, path in modules().items():
+        if name in algorithm:
+            assert not [m for m in imported(path) if m.startswith("engines")]
+        if name.startswith("engines."):
+            assert not algorithm & set(imported(path))

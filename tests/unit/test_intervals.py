@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairboost.exceptions import InvalidInputError
+from fairboost.intervals import Estimate, bootstrap_weights, clopper_pearson, wilson
+
+BOTH = pytest.mark.parametrize("interval", [wilson, clopper_pearson])
+
+# Newcombe, Two-sided confidence intervals for the single proportion, Statistics in Medicine 17
+# (1998), table I: methods 3 (score) and 5 (exact).
+NEWCOMBE = [
+    (81, 263, (0.2553, 0.3662), (0.2527, 0.3676)),
+    (15, 148, (0.0624, 0.1605), (0.0578, 0.1617)),
+    (0, 20, (0.0000, 0.1611), (0.0000, 0.1684)),
+    (1, 29, (0.0061, 0.1718), (0.0009, 0.1776)),
+]
+
+
+@pytest.mark.parametrize(("events", "total", "score", "exact"), NEWCOMBE)
+def test_published_values(events, total, score, exact):
+    np.testing.assert_allclose(wilson(events, total), score, atol=5e-5)
+    np.testing.assert_allclose(clopper_pearson(events, total), exact, atol=5e-5)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+def test_wilson_ends_solve_the_score_equation(confidence):
+    events, total = np.array([0.7, 3.0, 12.25]), np.array([4.5, 10.0, 13.0])
+    z = stats.norm.isf((1 - confidence) / 2)
+    for end in wilson(events, total, confidence):
+        distance = (events / total - end) / np.sqrt(end * (1 - end) / total)
+        np.testing.assert_allclose(np.abs(distance), z)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize(("interval", "method"), [(wilson, "wilson"), (clopper_pearson, "exact")])
+def test_scipy_agrees_on_whole_numbers(interval, method, confidence):
+    total = 17
+    low, high = interval(np.arange(total + 1), total, confidence)
+    for k in range(total + 1):
+        expected = stats.binomtest(k, total).proportion_ci(confidence, method)
+        np.testing.assert_allclose((low[k], high[k]), expected, rtol=1e-9, atol=1e-15)
+
+
+def coverage(interval, total, truths, confidence):
+    """Probability, for each true rate, that the interval holds it: summed exactly."""
+    k = np.arange(total + 1)
+    low, high = interval(k, total, confidence)
+    holds = (low <= truths[:, None]) & (truths[:, None] <= high)
+    return (stats.binom.pmf(k, total, truths[:, None]) * holds).sum(axis=1)
+
+
+@pytest.mark.parametrize("total", [1, 2, 9, 40])
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_clopper_pearson_covers_at_least_as_promised(total, confidence):
+    truths = np.linspace(0, 1, 801)
+    assert coverage(clopper_pearson, total, truths, confidence).min() >= confidence
+
+
+def test_wilson_covers_as_promised_on_average_but_not_everywhere():
+    reached = coverage(wilson, 40, np.linspace(0, 1, 801), 0.95)
+    assert abs(reached.mean() - 0.95) < 0.01
+    assert reached.min() < 0.95  # the price of being narrower than Clopper-Pearson
+
+
+@BOTH
+def test_swapping_events_and_the_rest_mirrors_the_interval(interval):
+    events, total = np.array([0.0, 0.3, 2.5, 6.0]), np.array([5.0, 4.2, 6.0, 6.0])
+    low, high = interval(events, total)
+    mirrored_low, mirrored_high = interval(total - events, total)
+    np.testing.assert_allclose(low, 1 - mirrored_high, atol=1e-12)
+    np.testing.assert_allclose(high, 1 - mirrored_low, atol=1e-12)
+
+
+@BOTH
+def test_fractions_lie_between_their_whole_neighbours(interval):
+    low, high = interval([3.0, 3.4, 4.0], 10)
+    assert low[0] < low[1] < low[2]
+    assert high[0] < high[1] < high[2]
+
+
+@BOTH
+def test_ends_are_exact_without_events_and_with_nothing_else(interval):
+    total = np.arange(1, 200) / 7
+    assert (interval(0, total)[0] == 0).all()
+    assert (interval(total, total)[1] == 1).all()
+
+
+@BOTH
+def test_nothing_counted_is_not_a_number(interval):
+    low, high = interval([0, 1], [0, 2])
+    assert np.isnan([low[0], high[0]]).all()
+    assert np.isfinite([low[1], high[1]]).all()
+
+
+@BOTH
+def test_shapes_broadcast(interval):
+    low, high = interval(np.ones((2, 3)), [2, 3, 4])
+    assert low.shape == high.shape == (2, 3)
+    assert interval(1, 2)[0].shape == ()
+
+
+@BOTH
+@pytest.mark.parametrize(("events", "total"), [(3, 2), (-1, 2), (np.nan, 2), (0, -1)])
+def test_impossible_counts(interval, events, total):
+    with pytest.raises(InvalidInputError, match=r"between 0 and total.*swapped"):
+        interval(events, total)
+
+
+@BOTH
+@pytest.mark.parametrize("confidence", [0, 1, 95, -0.1, np.nan])
+def test_impossible_confidence(interval, confidence):
+    with pytest.raises(InvalidInputError, match="strictly between 0 and 1"):
+        interval(1, 2, confidence)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(0.1234, 0.1, 0.2, 0.95), "0.123 [0.100, 0.200]"),
+        (Estimate(0.1234, np.nan, np.nan, 0.95), "0.123"),
+        (Estimate(np.nan, np.nan, np.nan, 0.95), "undefined"),
+    ],
+)
+def test_estimate_as_text(estimate, text):
+    assert str(estimate) == text
+
+
+def sums_of(category: np.ndarray, weight: np.ndarray, n_categories: int) -> np.ndarray:
+    return np.array([np.bincount(category, weight**k, n_categories) for k in range(3)])
+
+
+def test_draws_without_weights_follow_the_multinomial_law():
+    rows = np.array([5.0, 0.0, 15.0, 30.0])
+    draws = bootstrap_weights(np.array([rows] * 3), 20_000, np.random.default_rng(1))
+    assert (draws == draws.round()).all()
+    assert (draws.sum(axis=1) == 50).all()
+    law = stats.multinomial(50, rows / 50)
+    np.testing.assert_allclose(draws.mean(axis=0), rows, atol=5 * np.sqrt(12.5 / 20_000))
+    np.testing.assert_allclose(np.cov(draws.T), law.cov(), atol=0.6)  # 12.5 * 5 * sqrt(2 / 20 000)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.1, 7.3])
+def test_equal_weights_draw_as_if_there_were_none(weight):
+    rows = np.array([5.0, 0.0, 15.0, 3000.0])
+    plain = bootstrap_weights(np.array([rows] * 3), 50, np.random.default_rng(2))
+    sums = np.array([rows, weight * rows, weight**2 * rows])
+    weighted = bootstrap_weights(sums, 50, np.random.default_rng(2))
+    np.testing.assert_allclose(weighted, weight * plain, rtol=1e-12)
+
+
+def test_uneven_weights_match_a_bootstrap_of_rows():
+    rng = np.random.default_rng(3)
+    category, weight = rng.integers(0, 3, 150), rng.gamma(2.0, size=150)
+    draws = bootstrap_weights(sums_of(category, weight, 3), 8000, rng)
+    picks = rng.integers(0, 150, (8000, 150))
+    rows = np.array([np.bincount(category[p], weight[p], 3) for p in picks])
+    error = rows.std(axis=0) * np.sqrt(2 / 8000)
+    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - rows.mean(axis=0)), 4 * error)
+    np.testing.assert_allclose(draws.std(axis=0), rows.std(axis=0), rtol=4 / np.sqrt(8000))
+
+
+def test_a_few_heavy_weights_never_draw_less_than_nothing():
+    category, weight = np.zeros(40, int), np.r_[np.full(39, 0.01), 100.0]
+    draws = bootstrap_weights(sums_of(category, weight, 1), 500, np.random.default_rng(4))
+    assert draws.min() == 0  # the normal law reaches below, so this also shows the clip at work
+
+
+def test_no_draws():
+    assert bootstrap_weights(np.ones((3, 2)), 0, np.random.default_rng(0)).shape == (0, 2)

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+
+from fairboost import _kernel
+from fairboost._kernel import RowPasses, thread_count
+from fairboost.proxies import PROXIES
+
+
+def passes(n=1000, n_threads=1, proxy="cross_entropy", threshold=0.0, weighted=True, seed=0):
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(0, 4, n).astype(np.int32)
+    labels = np.array([0, 1, 0, 1], np.int32)
+    weight = rng.random(n).astype(np.float32) if weighted else None
+    needs = np.ones(4, bool)
+    return RowPasses(
+        cells, labels, weight, np.ones(4), needs, needs, PROXIES[proxy], threshold, n_threads
+    ), rng.normal(0, 2, n)
+
+
+def test_sums_by_cell_are_what_they_say():
+    rows, f = passes(threshold=0.3)
+    sums = rows.evaluate(f)
+    w = rows.weight.astype(float)
+    y = np.array([0, 1, 0, 1])[rows.cells]
+    loss = np.logaddexp(0, np.where(y == 1, -f, f))
+    for name, per_row in {
+        "positive": f >= 0.3,
+        "loss": loss,
+        "up": np.logaddexp(0, f - 0.3),
+        "down": np.logaddexp(0, 0.3 - f),
+    }.items():
+        np.testing.assert_allclose(getattr(sums, name), np.bincount(rows.cells, w * per_row))
+
+
+def test_reading_proxies_off_the_loss_equals_computing_them():
+    """The short cut for cross-entropy at threshold 0 against the general path."""
+    short, f = passes()
+    general, _ = passes()
+    general.reads_loss, general.sides = False, [np.ones(4), -np.ones(4)]
+    general.slopes = [np.empty(len(f), np.float32) for _ in range(2)]
+    assert short.reads_loss and not short.sides
+    a, b = short.evaluate(f), general.evaluate(f)
+    np.testing.assert_allclose(a.up, b.up)
+    np.testing.assert_allclose(a.down, b.down)
+    on_up, on_down = np.array([0.5, -0.2, 0.0, 1.5]), np.array([-0.7, 0.0, 0.4, 2.0])
+    short.add_constraints(on_up, on_down)
+    general.add_constraints(on_up, on_down)
+    np.testing.assert_allclose(short.gradient, general.gradient, atol=1e-6)
+
+
+def test_a_cell_is_evaluated_in_both_directions_only_if_both_are_needed():
+    up, down = np.array([True, False, True, False]), np.array([False, True, True, False])
+    first, second = _kernel._sides(up, down)
+    assert first.tolist() == [1, -1, 1, 0]
+    assert second.tolist() == [0, 0, -1, 0]
+    assert len(_kernel._sides(up, np.zeros(4, bool))) == 1
+    assert _kernel._sides(np.zeros(4, bool), np.zeros(4, bool)) == []
+
+
+@pytest.mark.parametrize("proxy", ["cross_entropy", "sigmoid"])
+def test_threads_do_not_change_a_bit(monkeypatch, proxy):
+    monkeypatch.setattr(_kernel, "BLOCK", 64)
+    results = []
+    for n_threads in (1, 2, 3, 7):
+        rows, f = passes(n_threads=n_threads, proxy=proxy)
+        sums = rows.evaluate(f)
+        rows.add_constraints(np.arange(4) / 3, -np.arange(4) / 7)
+        rows.close()
+        results.append((sums, rows.gradient, rows.hessian))
+    for sums, gradient, hessian in results[1:]:
+        for name in ("positive", "loss", "up", "down"):
+            assert (getattr(sums, name) == getattr(results[0][0], name)).all()
+        assert (gradient == results[0][1]).all()
+        assert (hessian == results[0][2]).all()
+
+
+def test_no_coefficient_leaves_the_gradient_alone():
+    rows, f = passes()
+    rows.evaluate(f)
+    before = rows.gradient.copy()
+    rows.add_constraints(np.zeros(4), np.zeros(4))
+    assert (rows.gradient == before).all()
+
+
+def test_a_class_without_weight_still_gets_its_constraint():
+    """Scaling the loss's gradient cannot work where the loss has no weight."""
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 2, 100).astype(np.int32)
+    needs = np.ones(2, bool)
+    rows = RowPasses(
+        cells, np.array([0, 1], np.int32), None, np.array([1.0, 0.0]), needs, needs,
+        PROXIES["cross_entropy"], 0.0,
+    )  # fmt: skip
+    f = rng.normal(size=100)
+    rows.evaluate(f)
+    rows.add_constraints(np.zeros(2), np.array([0.0, 2.0]))
+    expected = np.where(cells == 1, -2 / (1 + np.exp(f)), 1 / (1 + np.exp(-f)))
+    np.testing.assert_allclose(rows.gradient, expected, rtol=1e-6)
+
+
+def test_thread_count_follows_the_engine(monkeypatch):
+    monkeypatch.setattr(_kernel.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert [thread_count(n) for n in (None, 0, -1, -2, 3, -100)] == [8, 8, 8, 7, 3, 1]
