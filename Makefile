@@ -31,7 +31,7 @@ format: $(VENV)/stamp-dev  ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/stamp-bench  ## overhead over plain LightGBM; writes benchmarks/overhead.md
-	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python -m benchmarks.overhead
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ from lightgbm import LGBMClassifier
 
 @dataclass(frozen=True)
 class Toy:
-    """Two groups of unequal rates: group "b" is a third of the rows and positive more seldom.
+    """Two groups of unequal rates: group "b" is two fifths of the rows and positive more seldom.
 
     ``X`` is (n, 4): two features that tell y, one of noise, and one that gives the group away.
     """
@@ -25,12 +25,12 @@ class Toy:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """X with names, a categorical column, and values missing at random."""
+        """X with names, one feature cut into categories, and values missing."""
         frame = pd.DataFrame(self.X, columns=["income", "debt", "noise", "district"])
         frame.loc[::7, "income"] = np.nan
         bands = np.digitize(self.X[:, 1], [-1.0, -0.3, 0.3, 1.0])
-        frame["band"] = pd.Categorical(np.array(["v", "w", "x", "y", "z"])[bands])
-        frame.loc[::11, "band"] = None
+        frame["debt"] = pd.Categorical(np.array(["x", "v", "z", "w", "y"])[bands])  # in no order
+        frame.loc[::11, "debt"] = None
         return frame
 
     def __len__(self) -> int:
@@ -43,10 +43,10 @@ def make_toy() -> Callable[..., Toy]:
 
     def make(n: int = 600, seed: int = 0) -> Toy:
         rng = np.random.default_rng(seed)
-        in_b = rng.random(n) < 1 / 3
+        in_b = rng.random(n) < 0.4
         X = rng.normal(size=(n, 4))
         X[:, 3] = in_b + 0.5 * rng.normal(size=n)
-        log_odds = 0.3 + 1.5 * X[:, 0] - 0.8 * X[:, 1] - 1.2 * in_b
+        log_odds = 0.5 + 1.5 * X[:, 0] - 0.8 * X[:, 1] - 1.0 * in_b
         y = (rng.random(n) < 1 / (1 + np.exp(-log_odds))).astype(np.int64)
         return Toy(X, y, np.where(in_b, "b", "a"), rng.gamma(2.0, size=n))
 
@@ -67,7 +67,14 @@ def engine() -> Callable[..., LGBMClassifier]:
     """Make a small, quiet engine on one thread: ``engine(subsample=0.5)``."""
 
     def make(**options: object) -> LGBMClassifier:
-        defaults = {"n_estimators": 8, "num_leaves": 7, "n_jobs": 1, "verbose": -1, "random_state": 0}
+        defaults = {
+            "n_estimators": 8,
+            "num_leaves": 7,
+            "learning_rate": 0.3,
+            "n_jobs": 1,
+            "verbose": -1,
+            "random_state": 0,
+        }
         return LGBMClassifier(**{**defaults, **options})
 
     return make

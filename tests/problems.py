@@ -59,7 +59,9 @@ def rows(seed, n=60, missing=True, weighted=False):
     return y, columns, weight, build_cells(y, columns, weight)
 
 
-def proxy_lagrangian(f, y, columns, weight, constraints, multipliers, proxy, threshold, class_weight):
+def proxy_lagrangian(
+    f, y, columns, weight, constraints, multipliers, proxy, threshold, class_weight
+):
     """n times Eq. 7 of the paper, row by row and group by group, for finite differences."""
     w = np.ones(len(y)) if weight is None else weight.astype(float)
     loss = np.where(y == 1, np.logaddexp(0, -f), np.logaddexp(0, f))

@@ -1,15 +1,16 @@
 """The two passes of a round over the rows: sums by cell, then gradients.
 
-Rows are worked off in blocks that fit a core's cache, spread over threads. Exponentials and logarithms
-are NumPy's, which are vectorised; scattering sums into cells and looking coefficients up by cell is
-numba's, compiled once and cached on disk. Both leave the interpreter lock, so plain threads scale;
-``parallel=True`` would take seconds to compile for no gain.
+Rows are worked off in blocks that fit a core's cache, spread over threads. Exponentials and
+logarithms are NumPy's, which are vectorised; scattering sums into cells and looking coefficients
+up by cell is numba's, compiled once and cached on disk. Both leave the interpreter lock, so plain
+threads scale; ``parallel=True`` would take seconds to compile for no gain.
 
-The sums of blocks are added in the order of blocks: results do not depend on the number of threads.
+The sums of blocks are added in the order of blocks: results do not depend on the number of
+threads.
 
-The logistic loss is the cross-entropy proxy of ``(1 - 2y) f``, and ``phi(-u) = phi(u) - u``. With that
-proxy at threshold 0 (the paper's setting) the proxies of every rate, in both directions, are therefore
-read off the loss, and constraints cost no further exponential, whatever their number.
+The logistic loss is the cross-entropy proxy of ``(1 - 2y) f``, and ``phi(-u) = phi(u) - u``. With
+that proxy at threshold 0 (the paper's setting) the proxies of every rate, in both directions, are
+therefore read off the loss, and constraints cost no further exponential, whatever their number.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ BLOCK = 65_536
 
 def thread_count(n_jobs: int | None) -> int:
     """Threads to use, by the engine's reading of ``n_jobs``: None, 0 and -1 are all cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     if not n_jobs:
         return cores
     return max(1, cores + 1 + n_jobs) if n_jobs < 0 else n_jobs
@@ -107,7 +110,9 @@ class RowPasses:
         self.threshold = threshold
         self.needs_up, self.needs_down = needs_up, needs_down
         self.reads_loss = (
-            proxy is PROXIES["cross_entropy"] and threshold == 0.0 and bool((loss_weight > 0).all())
+            proxy is PROXIES["cross_entropy"]
+            and threshold == 0.0
+            and bool((loss_weight > 0).all())
         )
         self.sides = [] if self.reads_loss else _sides(needs_up, needs_down)
         self.slopes = [np.empty(n, dtype) for _ in self.sides]
@@ -133,7 +138,7 @@ class RowPasses:
             self._evaluate_block(scores[rows], rows, sums)
             return sums
 
-        total = sum(self._each_block(work), start=np.float64(0.0)).T
+        total: FloatArray = np.sum(self._each_block(work), axis=0).T
         positive, loss, score = total[:3]
         if self.reads_loss:  # phi(-u) = phi(u) - u, and u is the score but for the sign
             up = np.where(self.away > 0, loss, loss + score)
@@ -163,10 +168,7 @@ class RowPasses:
                 self.cells[rows], self.weight[rows], scale, right, back, self.gradient[rows]
             ))  # fmt: skip
         for direction, slope in zip(self.sides, self.slopes, strict=True):
-            factor = np.where(direction > 0, on_up, -on_down) * (direction != 0)
-            self._each_block(lambda rows, factor=factor, slope=slope: _add(
-                self.cells[rows], factor, slope[rows], self.gradient[rows]
-            ))  # fmt: skip
+            self._add_side(np.where(direction > 0, on_up, -on_down) * (direction != 0), slope)
 
     def close(self) -> None:
         """Let the threads go."""
@@ -187,6 +189,11 @@ class RowPasses:
             _margins(scores, cells, direction, self.threshold, small)
             value, slope, _ = self.proxy.evaluate(small)
             _proxy_pass(cells, weight, value, slope, self.slopes[k][rows], sums, 3 + k)
+
+    def _add_side(self, factor: FloatArray, slope: Any) -> None:
+        self._each_block(
+            lambda rows: _add(self.cells[rows], factor, slope[rows], self.gradient[rows])
+        )
 
     def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
         """Do all blocks, and return the results in their order."""
@@ -218,7 +225,8 @@ def _minus_abs(scores, out):  # type: ignore[no-untyped-def]
 def _loss_pass(  # type: ignore[no-untyped-def]
     scores, cells, weight, threshold, away, loss_weight, small, log, gradient, hessian, sums
 ):
-    # With u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) (1 - s(u)), all from e^-|f|.
+    # With u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) (1 - s(u)), all from
+    # e^-|f|.
     for i in range(len(scores)):
         c = cells[i]
         f = scores[i]

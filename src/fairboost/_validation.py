@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import narwhals.stable.v1 as nw
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
@@ -23,6 +24,7 @@ from fairboost.exceptions import InvalidInputError
 __all__ = [
     "FitData",
     "as_column",
+    "by_row",
     "check_fit_data",
     "check_two_dimensional",
     "encode_labels",
@@ -80,8 +82,8 @@ def check_two_dimensional(X: Matrix) -> None:
     shape = getattr(X, "shape", (0, 0))
     if len(shape) != 2:
         raise InvalidInputError(
-            f"X must be a table of rows and columns, found {len(shape)} dimensions. Reshape your data: "
-            "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            f"X must be a table of rows and columns, found {len(shape)} dimensions. Reshape your "
+            "data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
         )
 
 
@@ -146,12 +148,17 @@ def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
         raise InvalidInputError(
             f"Sample weights must be 1D array or scalar, found {column.ndim} dimensions"
         )
-    weight = column.astype(np.float64, copy=False)
+    try:
+        weight = column.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"sample_weight must be numbers: {error}") from error
     _check_length("sample_weight", len(weight), n, "X")
-    if not np.isfinite(weight).all():
-        bad = int(np.flatnonzero(~np.isfinite(weight))[0])
+    with np.errstate(over="ignore"):
+        single = weight.astype(np.float32)  # as engines keep it
+    if not np.isfinite(single).all():
+        bad = int(np.flatnonzero(~np.isfinite(single))[0])
         raise InvalidInputError(
-            f"sample_weight must be finite, found {weight[bad]} at row {bad}; "
+            f"sample_weight must be finite in single precision, found {weight[bad]} at row {bad}; "
             "replace it, or drop the row"
         )
     if (weight < 0).any():
@@ -160,7 +167,7 @@ def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
             f"sample_weight must not be negative, found {weight[bad]} at row {bad}; "
             "a weight of 0 leaves a row out"
         )
-    if not weight.any():
+    if not single.any():
         raise InvalidInputError(
             "Sample weights must contain at least one non-zero number; all are zero, so there is "
             "nothing to train on"
@@ -176,8 +183,9 @@ def _check_both_classes_weigh(
     for label, total in zip(classes.tolist(), np.bincount(labels, weight, 2), strict=True):
         if total == 0:
             raise InvalidInputError(
-                f"sample_weight is zero on every row of class {label!r}, which leaves one class to train "
-                "on; a classifier needs rows of both classes"
+                f"sample_weight is zero on every row of class {label!r}, which leaves one class "
+                f"to "
+                "train on; a classifier needs rows of both classes"
             )
 
 
@@ -232,7 +240,11 @@ def _named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
 def _factorizable(column: ArrayLike) -> np.ndarray:
     """Make an array without turning mixed values or None into strings."""
     if isinstance(column, list | tuple):
-        return np.asarray(pd.Series(column, dtype=object)) if _flat(column) else np.array(column, object)
+        return (
+            np.asarray(pd.Series(column, dtype=object))
+            if _flat(column)
+            else np.array(column, object)
+        )
     return as_column(column)
 
 
@@ -245,7 +257,12 @@ def _name_or_default(name: object) -> str:
 
 
 def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
-    codes, uniques = pd.factorize(column, use_na_sentinel=True)
+    try:
+        codes, uniques = pd.factorize(column, use_na_sentinel=True)
+    except TypeError as error:  # lists, or rows of unequal length
+        raise InvalidInputError(
+            f"sensitive column {name!r} must hold one plain value per row: {error}"
+        ) from error
     values = np.asarray(uniques, dtype=object)
     order = _sorted_order(values)
     rank = np.empty(len(order) + 1, np.int32)
@@ -258,8 +275,10 @@ def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
         )
     if len(values) > max(2, known / 2):
         raise InvalidInputError(
-            f"sensitive column {name!r} has {len(values)} distinct values in {known} rows, almost one "
-            "per row; expected groups of many rows. Is it an identifier or a number that should be "
+            f"sensitive column {name!r} has {len(values)} distinct values in {known} rows, "
+            f"almost one "
+            "per row; expected groups of many rows. Is it an identifier or a number that should "
+            "be "
             "cut into bands?"
         )
     python_values = tuple(_python_value(values[k]) for k in order)
@@ -281,14 +300,17 @@ def _sorted_order(values: np.ndarray) -> np.ndarray:
             return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 
+def by_row(X: Matrix) -> Matrix:
+    """Return a table whose rows can be picked quickly: a sparse one as CSR, others as they are."""
+    return csr_matrix(X) if issparse(X) else X
+
+
 def take_rows(X: Matrix, rows: np.ndarray) -> Matrix:
-    """Pick rows of a table in any form the engine takes."""
+    """Pick rows of a table in any form the engine takes; sparse ones through :func:`by_row`."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if not hasattr(X, "shape"):  # a list of lists
         return [X[i] for i in rows]
-    if not hasattr(X, "__getitem__"):  # scipy's COO and DIA matrices
-        return X.tocsr()[rows]
     return X.take(rows) if hasattr(X, "column_names") else X[rows]  # an Arrow table; all others
 
 

@@ -1,8 +1,9 @@
 """Cells: the label crossed with the groups of every sensitive column.
 
-Each row lies in one cell and there are few cells (2 labels x groups), so every rate, exact or proxy,
-is a sum of per-cell sums, and the constraints' part of a row's gradient is a coefficient looked up by
-cell. This is what makes a round cost two passes over the rows whatever the number of constraints.
+Each row lies in one cell and there are few cells (2 labels x groups), so every rate, exact or
+proxy, is a sum of per-cell sums, and the constraints' part of a row's gradient is a coefficient
+looked up by cell. This is what makes a round cost two passes over the rows whatever the number of
+constraints.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ class Cells:
     def groups_by(self, columns: Sequence[str]) -> Groups:
         """Cross some sensitive columns.
 
-        A crossing keeps only combinations that occur. Rows with any of the columns missing belong to
-        no group.
+        A crossing keeps only combinations that occur. Rows with any of the columns missing belong
+        to no group.
         """
         columns = tuple(columns)
         self.check_columns(columns)
@@ -165,15 +166,16 @@ def build_cells(
         codes, keys = _cross(codes, keys, column.codes, len(column.values))
     n_cells = len(keys)
     counts = np.bincount(codes, minlength=n_cells).astype(np.float64)
+    weights = counts
+    if sample_weight is not None:
+        weights = np.bincount(codes, sample_weight, n_cells).astype(np.float64, copy=False)
     return Cells(
         codes=codes,
         labels=keys[:, 0],
         groups={c.name: keys[:, 1 + k] for k, c in enumerate(columns)},
         values={c.name: c.values for c in columns},
         counts=counts,
-        weights=counts
-        if sample_weight is None
-        else np.bincount(codes, sample_weight, minlength=n_cells),
+        weights=weights,
     )
 
 

@@ -36,8 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser(
         "demo",
         help="plain LightGBM against fairboost on generated loan applications",
-        description="Generate loan applications with known unfairness, train plain LightGBM and fairboost "
-        "on 60%% of them and compare the two on the rest. Writes a table, a picture and the model.",
+        description="Generate loan applications with known unfairness, train plain LightGBM and "
+        "fairboost on 60%% of them and compare the two on the rest. Writes a table, a picture "
+        "and the model.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     demo.add_argument("--rows", type=int, default=100_000, help="applications to generate")
@@ -52,9 +53,11 @@ def _parser() -> argparse.ArgumentParser:
 def _demo(options: argparse.Namespace) -> int:
     trained = int(options.rows * TRAINING_SHARE)
     print(
-        f"{options.rows:,} generated loan applications (seed {options.seed}): {trained:,} to train on, "
+        f"{options.rows:,} generated loan applications (seed {options.seed}): {trained:,} to "
+        f"train on, "
         f"{options.rows - trained:,} held out.\n"
-        f"Constraint: equal opportunity (the same FNR) by {ATTRIBUTE}, tolerance {TOLERANCE}. The models "
+        f"Constraint: equal opportunity (the same FNR) by {ATTRIBUTE}, tolerance {TOLERANCE}. "
+        f"The models "
         f"do not see {ATTRIBUTE}.\n",
         flush=True,
     )
@@ -69,7 +72,8 @@ def _demo(options: argparse.Namespace) -> int:
     )
     if result.held_out_gap > TOLERANCE:
         print(
-            "The paper's algorithm holds rates equal on training rows; on new rows some of the gap "
+            "The paper's algorithm holds rates equal on training rows; on new rows some of the "
+            "gap "
             "comes back.\nAlways judge by rows that were not trained on."
         )
     if not any(path.suffix == ".png" for path in result.files):

@@ -1,7 +1,7 @@
 """Fairness constraints: violations of rates, and the way back from multipliers to rates.
 
-A constraint reads one or more rates of some groups and turns them into violations, positive where it
-is broken. It has two faces, kept apart on purpose:
+A constraint reads one or more rates of some groups and turns them into violations, positive where
+it is broken. It has two faces, kept apart on purpose:
 
 * ``violations(rates)`` is *evaluated* on exact rates, and moves the multipliers (paper, Eq. 9);
 * ``pullback(rates, multipliers)`` is *differentiated* on proxy rates: the derivative of
@@ -10,13 +10,13 @@ is broken. It has two faces, kept apart on purpose:
 Any object with ``rates``, ``by``, ``violations`` and ``pullback`` is a constraint; see
 :class:`Constraint` and ``examples/custom_constraint.py``.
 
-The paper's parity (Eq. 5) is one violation per group, ``c_g = max_a R_a - R_g - eps``. With j the group
-of largest rate its pullback is::
+The paper's parity (Eq. 5) is one violation per group, ``c_g = max_a R_a - R_g - eps``. With j the
+group of largest rate its pullback is::
 
     coef_j = sum of the other multipliers          coef_g = -multiplier_g   for g != j
 
-This is the exact derivative. Eq. 8 of the paper carries a further factor (m - 1) on group j, which is
-not in the derivative of the Lagrangian that it states; it makes no difference for two groups.
+This is the exact derivative. Eq. 8 of the paper carries a further factor (m - 1) on group j, which
+is not in the derivative of the Lagrangian that it states; it makes no difference for two groups.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class GroupRates:
 class Constraint(Protocol):
     """What a constraint has to offer; no base class is needed.
 
-    ``rates`` names the rates it reads. ``by`` says of which groups: None for every sensitive column by
-    itself (one copy of the constraint per column), a column name, several names for their crossing,
-    or ``()`` for all rows as one group.
+    ``rates`` names the rates it reads. ``by`` says of which groups: None for every sensitive
+    column by itself (one copy of the constraint per column), a column name, several names for
+    their crossing, or ``()`` for all rows as one group.
     """
 
     @property
@@ -182,7 +182,8 @@ class Bound:
             known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in rates.groups)
             wanted = self.group[0] if len(self.group) == 1 else self.group
             raise ConstraintError(
-                f"bound(..., group={wanted!r}) names a group that is not in the data; the groups of "
+                f"bound(..., group={wanted!r}) names a group that is not in the data; the groups "
+                f"of "
                 f"{', '.join(self.by or ())!r} are {known}"
             )
         return rates.groups.index(self.group)
@@ -200,8 +201,8 @@ def parity(
     tolerance : float in [0, 1), default=0.01
         How far apart the rates of two groups may be.
     by : str or tuple of str, optional
-        The sensitive column whose groups are compared, or a tuple of several to compare the groups of
-        their crossing. By default every sensitive column is compared, each by itself.
+        The sensitive column whose groups are compared, or a tuple of several to compare the groups
+        of their crossing. By default every sensitive column is compared, each by itself.
 
     Examples
     --------
@@ -212,7 +213,8 @@ def parity(
     """
     if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
         raise ConstraintError(
-            f"by must be a column name or a tuple of names to cross, found {by!r}; for several columns "
+            f"by must be a column name or a tuple of names to cross, found {by!r}; for several "
+            f"columns "
             "side by side write one parity for each, or leave by out to compare all of them"
         )
     return Parity(as_rate(rate), _check_tolerance(tolerance), by)
@@ -226,8 +228,8 @@ def bound(
 ) -> Bound:
     """Ask that a rate of everyone, or of one group, stay below a bound.
 
-    Global bounds are how the paper operates at a point of the ROC curve or on a budget: with FPR at
-    most 5%, training shifts the scores until the decision threshold is that operating point.
+    Global bounds are how the paper operates at a point of the ROC curve or on a budget: with FPR
+    at most 5%, training shifts the scores until the decision threshold is that operating point.
 
     Parameters
     ----------
@@ -236,8 +238,8 @@ def bound(
     at_most : float in (0, 1)
         The bound. For "at least", bound the opposite rate: TPR >= 0.8 is FNR <= 0.2.
     group : optional
-        Value of the sensitive column (when there is one column), or a mapping of columns to values. By
-        default the bound is on everyone, rows of unknown group included.
+        Value of the sensitive column (when there is one column), or a mapping of columns to
+        values. By default the bound is on everyone, rows of unknown group included.
 
     Examples
     --------
@@ -248,7 +250,8 @@ def bound(
     """
     if not _is_number(at_most) or not 0 < at_most < 1:
         raise ConstraintError(
-            f"at_most of a bound must lie in (0, 1), found {at_most!r}; it is a share of rows, so write "
+            f"at_most of a bound must lie in (0, 1), found {at_most!r}; it is a share of rows, "
+            f"so write "
             "0.05 for 5%"
         )
     found = as_rate(rate)
@@ -296,7 +299,8 @@ def _by_name(name: str, tolerance: float) -> list[Constraint]:
     if name not in NAMED_CONSTRAINTS:
         known = ", ".join(map(repr, NAMED_CONSTRAINTS))
         raise ConstraintError(
-            f"unknown constraint {name!r}; expected one of {known}, a parity(...) or bound(...), a list "
+            f"unknown constraint {name!r}; expected one of {known}, a parity(...) or bound(...), "
+            f"a list "
             "of them, or None"
         )
     return [parity(rate, tolerance) for rate in NAMED_CONSTRAINTS[name]]
@@ -305,7 +309,8 @@ def _by_name(name: str, tolerance: float) -> list[Constraint]:
 def _checked(item: object) -> Constraint:
     if not isinstance(item, Constraint) or isinstance(item, type):
         raise ConstraintError(
-            f"{item!r} is not a constraint; expected a name, a parity(...) or bound(...), or an object "
+            f"{item!r} is not a constraint; expected a name, a parity(...) or bound(...), or an "
+            f"object "
             "with rates, by, violations and pullback"
         )
     for rate in item.rates:
@@ -357,10 +362,11 @@ class _At:
         return self.constraint.pullback(rates, multipliers)
 
 
-def _check_tolerance(tolerance: object) -> float:
+def _check_tolerance(tolerance: Any) -> float:
     if not _is_number(tolerance) or not 0 <= tolerance < 1:
         raise ConstraintError(
-            f"tolerance must lie in [0, 1), found {tolerance!r}; it is a difference of rates, so write "
+            f"tolerance must lie in [0, 1), found {tolerance!r}; it is a difference of rates, so "
+            f"write "
             "0.01 for one percentage point"
         )
     return float(tolerance)

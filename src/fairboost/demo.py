@@ -69,7 +69,8 @@ def run_demo(rows: int, seed: int, out: Path, *, force: bool, progress: bool) ->
         raise InvalidInputError(f"--out {out} is a file; name a folder")
     if not force and out.exists() and any(out.iterdir()):
         raise InvalidInputError(
-            f"the folder {out} is not empty; name another with --out, or pass --force to write into it"
+            f"the folder {out} is not empty; name another with --out, or pass --force to write "
+            f"into it"
         )
     loans = make_loans(rows, seed=seed)
     cut = int(rows * TRAINING_SHARE)
@@ -120,9 +121,9 @@ def _column(test: Loans, decision: np.ndarray, seconds: float) -> dict[str, str]
     column = {"accuracy": f"{right / n:.3f} [{low:.3f}, {high:.3f}]"}
     groups = test.sensitive[ATTRIBUTE]
     rates = group_rates(test.y, decision, sensitive_features=groups, rates=("fnr", "fpr"))
-    for line in rates[rates["attribute"] != ""].itertuples():
-        name = f"{line.rate.upper()} {line.group}"
-        column[name] = f"{line.value:.3f} [{line.low:.3f}, {line.high:.3f}]"
+    for line in rates[rates["attribute"] != ""].to_dict("records"):
+        name = f"{str(line['rate']).upper()} {line['group']}"
+        column[name] = f"{line['value']:.3f} [{line['low']:.3f}, {line['high']:.3f}]"
     for rate in ("fnr", "fpr"):
         found = gap(test.y, decision, rate=rate, sensitive_features=groups)
         column[f"{rate.upper()} gap"] = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
@@ -159,7 +160,7 @@ def _draw(
     from fairboost.plots import GroupRatesDisplay, MultipliersDisplay
 
     figure = plt.figure(figsize=(11, 5.5), layout="constrained")
-    left, right = figure.subfigures(1, 2)
+    left, right = figure.subfigures(1, 2).tolist()
     rates = left.subplots(2, 1)
     for ax, rate in zip(rates, ("fnr", "fpr"), strict=True):
         GroupRatesDisplay.from_predictions(

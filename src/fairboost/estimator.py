@@ -30,6 +30,7 @@ from fairboost.exceptions import ExportError, InvalidInputError, SmallCellWarnin
 from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
 from fairboost.lagrangian import Lagrangian
 from fairboost.proxies import Proxy, ProxyName, as_proxy
+from fairboost.rates import counted_cells
 
 __all__ = ["FairGBMClassifier", "load"]
 
@@ -43,20 +44,20 @@ SMALL_CELL = 30
 class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Gradient boosted trees under fairness constraints, on stock LightGBM.
 
-    Trains the given ``LGBMClassifier`` by FairGBM (Cruz et al., ICLR 2023): every round the trees descend
-    on the log loss plus smooth stand-ins of the constraints, and the multipliers that weigh the
-    constraints ascend on the exact ones. The result is a stock booster; groups are needed in training
-    only.
+    Trains the given ``LGBMClassifier`` by FairGBM (Cruz et al., ICLR 2023): every round the trees
+    descend on the log loss plus smooth stand-ins of the constraints, and the multipliers that
+    weigh the constraints ascend on the exact ones. The result is a stock booster; groups are
+    needed in training only.
 
     Parameters
     ----------
     estimator : LGBMClassifier, optional
-        The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed, and
-        its options are reached as ``estimator__num_leaves`` and so on.
+        The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed,
+        and its options are reached as ``estimator__num_leaves`` and so on.
     constraint : str, constraint, sequence of them, or None, default="equalized_odds"
-        ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR), ``"equalized_odds"``
-        (both), ``"demographic_parity"`` (equal share of positive decisions); a
-        :func:`~fairboost.parity` or :func:`~fairboost.bound`; an object of your own that follows
+        ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
+        ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions);
+        a :func:`~fairboost.parity` or :func:`~fairboost.bound`; an object of your own that follows
         :class:`~fairboost.constraints.Constraint`; a list of these; or None for plain LightGBM.
     tolerance : float in [0, 1), default=0.01
         How far apart the rates of two groups may be, for constraints given by name.
@@ -68,10 +69,11 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The smooth step that stands in for a decision in gradients; ``"auto"`` is the paper's
         cross-entropy.
     iterate : {"last", "average", "randomized"}, default="last"
-        The model to keep: that of the last round, the mean over all rounds, or the paper's randomized
-        classifier, which scores each row by a round drawn for it.
+        The model to keep: that of the last round, the mean over all rounds, or the paper's
+        randomized classifier, which scores each row by a round drawn for it.
     random_state : int, RandomState or None, default=None
-        Seeds the draws of ``iterate="randomized"``, and the engine if its own ``random_state`` is None.
+        Seeds the draws of ``iterate="randomized"``, and the engine if its own ``random_state`` is
+        None.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -88,8 +90,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     multipliers_ : pandas.Series
         The multipliers at the end of training, by inequality.
     trace_ : pandas.DataFrame
-        One row per round: ``round``, ``loss``, ``rate: ...``, ``violation: ...``, ``multiplier: ...`` as
-        Algorithm 1 saw them at the start of the round, and ``trees``, the number of trees after it.
+        One row per round: ``round``, ``loss``, ``rate: ...``, ``violation: ...``, ``multiplier:
+        ...`` as Algorithm 1 saw them at the start of the round, and ``trees``, the number of trees
+        after it.
     best_iteration_ : int
         Number of rounds in the model kept; less than asked for after early stopping.
     n_features_in_ : int
@@ -99,14 +102,15 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    With ``constraint=None`` the scores equal those of the engine alone. Sample weights count in the loss
-    and in every rate; ``class_weight``, ``scale_pos_weight`` and ``is_unbalance`` of the engine count in
-    the loss only. The rows of a missing group count in the loss and in rates of everyone.
+    With ``constraint=None`` the scores equal those of the engine alone. Sample weights count in
+    the loss and in every rate; ``class_weight``, ``scale_pos_weight`` and ``is_unbalance`` of the
+    engine count in the loss only. The rows of a missing group count in the loss and in rates of
+    everyone.
 
     References
     ----------
-    A. F. Cruz, C. Belém, S. Jesus, J. Bravo, P. Saleiro, P. Bizarro. FairGBM: Gradient Boosting with
-    Fairness Constraints. ICLR 2023.
+    A. F. Cruz, C. Belém, S. Jesus, J. Bravo, P. Saleiro, P. Bizarro. FairGBM: Gradient Boosting
+    with Fairness Constraints. ICLR 2023.
 
     Examples
     --------
@@ -159,13 +163,15 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Algorithm 1 of the paper exactly, whatever the defaults of the class become.
 
-        Multipliers start at zero and climb by plain projected ascent on the exact training rates, proxies are
-        the paper's cross-entropy, the Hessian is the loss's own and decisions are taken at 0.5. The derivative
-        is exact for more than two groups, where Eq. 8 of the paper carries a factor (m - 1) too many.
+        Multipliers start at zero and climb by plain projected ascent on the exact training rates,
+        proxies are the paper's cross-entropy, the Hessian is the loss's own and decisions are
+        taken at 0.5. The derivative is exact for more than two groups, where Eq. 8 of the paper
+        carries a factor (m - 1) too many.
 
         Parameters
         ----------
-        estimator, constraint, tolerance, multiplier_learning_rate, proxy, iterate, random_state, verbose
+        estimator, constraint, tolerance, multiplier_learning_rate, proxy, iterate, random_state,
+        verbose
             As in the class; ``iterate="randomized"`` is the classifier of the paper's guarantees.
 
         Examples
@@ -204,12 +210,13 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table of shape (n, n_features)
-            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. Missing values and
-            categorical columns are the engine's matter.
+            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. Missing
+            values and categorical columns are the engine's matter.
         y : array-like of shape (n,)
             Two labels of any type; the larger one is positive.
         sensitive_features : column or table of columns, optional
-            The groups, of any type; missing values are allowed. Needed if a constraint compares groups.
+            The groups, of any type; missing values are allowed. Needed if a constraint compares
+            groups.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, in the loss and in every rate.
         eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
@@ -223,6 +230,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         data = check_fit_data(X, y, sensitive_features, sample_weight)
         engine = LightGBMEngine(self._engine_estimator(), data.classes)
         check_iterate(self.iterate, engine.rescales_trees)
+        draw_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         weight = None if data.sample_weight is None else data.sample_weight.astype(np.float32)
         terms = engine.loss_terms(data.labels, weight)
         lagrangian = self._lagrangian(data, weight, terms.label_weights, engine.n_jobs)
@@ -249,6 +257,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         finally:
             lagrangian.close()
         self._keep(model, data, lagrangian, trees)
+        self._draw_seed = draw_seed
         return self
 
     def _engine_estimator(self) -> LGBMClassifier:
@@ -259,7 +268,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         else:
             return self.estimator  # refused, with a reason, by the engine
         if self.random_state is not None and engine.random_state is None:
-            engine.set_params(random_state=check_random_state(self.random_state).randint(2**31 - 1))
+            engine.set_params(
+                random_state=check_random_state(self.random_state).randint(2**31 - 1)
+            )
         return engine
 
     def _lagrangian(
@@ -289,7 +300,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rate = self.multiplier_learning_rate
         if isinstance(rate, str) and rate == "auto":
             return PAPER_LEARNING_RATE
-        if isinstance(rate, str) or not rate > 0 or not math.isfinite(rate):
+        if not isinstance(rate, int | float | np.number) or not 0 < rate < math.inf:
             raise InvalidInputError(
                 f"multiplier_learning_rate must be a positive number or 'auto', found {rate!r}"
             )
@@ -299,7 +310,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         p = self.operating_point
         if not isinstance(p, int | float | np.number) or not 0 < p < 1:
             raise InvalidInputError(
-                f"operating_point must be a probability in (0, 1), found {p!r}; a decision is positive "
+                f"operating_point must be a probability in (0, 1), found {p!r}; a decision is "
+                f"positive "
                 "from this probability on"
             )
         return math.log(p / (1 - p))
@@ -320,7 +332,6 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         # A round that early stopping ended is counted too; one that raised in a callback is not.
         self.trace_["trees"] = pd.Series(trees, dtype="int64").reindex(self.trace_.index)
         self.best_iteration_ = model.n_rounds
-        self._draw_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
     @property
     def estimator_(self) -> LGBMClassifier:
@@ -401,12 +412,14 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         path : str or Path
-            For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text format.
+            For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text
+            format.
         """
         check_is_fitted(self, "_model")
         if self.iterate == "randomized":
             raise ExportError(
-                "iterate='randomized' scores each row by another prefix of the ensemble, which no single "
+                "iterate='randomized' scores each row by another prefix of the ensemble, which "
+                "no single "
                 "LightGBM model does; train with iterate='average' or 'last', or use save()"
             )
         persistence.write_atomically(path, self._model.text())
@@ -426,17 +439,15 @@ def _warn_of_small_cells(lagrangian: Lagrangian) -> None:
     small = []
     for t in lagrangian.terms:
         for rate in t.rates:
-            counts = np.bincount(
-                t.groups.of_cell[t.counts(lagrangian.cells, rate)],
-                lagrangian.cells.counts[t.counts(lagrangian.cells, rate)],
-                len(t.groups),
-            )
-            for g in np.flatnonzero(counts < SMALL_CELL):
-                small.append(f"{t.groups.label(g)} ({int(counts[g])} rows for {rate.name})")
+            cells, groups = counted_cells(rate, lagrangian.cells.labels, t.groups.of_cell)
+            rows = np.bincount(groups, lagrangian.cells.counts[cells], len(t.groups))
+            for g in np.flatnonzero(rows < SMALL_CELL):
+                small.append(f"{t.groups.label(g)} ({int(rows[g])} rows for {rate.name})")
     if small:
         warnings.warn(
             f"fewer than {SMALL_CELL} rows count towards a constrained rate of: "
-            f"{'; '.join(dict.fromkeys(small))}. Their rates are mostly noise; merge small groups or expect "
+            f"{'; '.join(dict.fromkeys(small))}. Their rates are mostly noise; merge small "
+            f"groups or expect "
             "the constraint not to hold on new data",
             SmallCellWarning,
             stacklevel=4,
@@ -499,9 +510,15 @@ def _from_document(document: persistence.ModelDocument) -> FairGBMClassifier:
     if document.feature_names is not None:
         model.feature_names_in_ = np.array(document.feature_names, dtype=object)
     model.threshold_ = float(model.operating_point)
-    model.multipliers_ = pd.Series(document.multipliers, name="multiplier", dtype=np.float64)
-    model.trace_ = pd.DataFrame(document.trace).astype(np.float64)
-    model.trace_ = model.trace_.astype({"round": np.int64})
+    model.multipliers_ = pd.Series(
+        list(document.multipliers.values()),
+        index=list(document.multipliers),
+        name="multiplier",
+        dtype=np.float64,
+    )
+    trace = pd.DataFrame(document.trace)
+    floats = trace.columns.difference(["round", "trees"])
+    model.trace_ = trace.astype(dict.fromkeys(floats, np.float64))
     model._draw_seed = document.draw_seed
     model._model = restore(
         LGBMClassifier(**persistence.decode_parameters(document.fitted_engine_parameters)),

@@ -1,4 +1,4 @@
-"""From sums over cells to rates and gaps with intervals.
+"""How sure we are of a rate, of a gap between rates and of their ratio.
 
 One rate is a proportion, so it has closed forms (k events in n rows, z the normal quantile)::
 
@@ -8,38 +8,43 @@ One rate is a proportion, so it has closed forms (k events in n rows, z the norm
 Weighted rows carry less information than their number says. Then n is Kish's effective sample size
 (Σw)² / Σw² and k the rate times n; neither need be whole, and both forms allow that.
 
-A gap or a ratio between groups has no such form, so it is bootstrapped. Rates depend on rows only
-through how many fall in each category (label x group x decision). Resampling n rows with
-replacement therefore draws the counts of the categories from one multinomial law, at a cost that
-does not grow with n.
+A gap or a ratio between groups has no such form, so it is bootstrapped. Percentiles of gaps in
+resampled rows will not do: noise widens a gap and resampling adds noise, so they lie too high and
+never reach 0. The errors are bootstrapped instead. If the rate found in group g is off by e_g,
+then the gap found is off by no more than their range, whichever groups are truly extreme::
+
+    |gap found - gap| <= max_g e_g - min_g e_g
+
+The interval is the gap found, plus and minus a quantile of that range in resampled rows. For the
+ratio, rates become logarithms, with half an event added since 0 has none. A group without events
+has none in resampled rows either, and so no errors; therefore the half event also goes into the
+rows that are resampled (:func:`smooth_decisions`).
+
+Rates depend on rows only through how many fall in each category (label x group x decision).
+Resampling n rows with replacement therefore draws the counts of the categories from one
+multinomial law, at a cost that does not grow with n.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
-from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from fairboost.cells import Cells
-from fairboost.exceptions import FairnessWarning, InvalidInputError
-from fairboost.rates import Rate, group_sums
+from fairboost._typing import ArrayLike, FloatArray
+from fairboost.exceptions import InvalidInputError
 
 __all__ = [
     "INTERVALS",
-    "Comparison",
     "Estimate",
     "bootstrap_weights",
     "check_confidence",
     "clopper_pearson",
-    "compare",
-    "gap_table",
-    "rate_table",
-    "tally",
+    "gap_interval",
+    "ratio_interval",
+    "smooth_decisions",
     "wilson",
 ]
 
@@ -122,7 +127,8 @@ def bootstrap_weights(sums: FloatArray, n_bootstrap: int, rng: np.random.Generat
     Parameters
     ----------
     sums : (3, n_categories) float64
-        Rows of each category, the sum of their weights and the sum of the squares of these.
+        Rows of each category, the sum of their weights and the sum of the squares of these. Rows
+        of a category may be a fraction, those of all together a whole number.
     n_bootstrap : int
         Samples to draw.
     rng : numpy.random.Generator
@@ -144,7 +150,7 @@ def bootstrap_weights(sums: FloatArray, n_bootstrap: int, rng: np.random.Generat
     # Only categories with rows: the last one takes what rounding of the probabilities leaves over.
     present = np.flatnonzero(sums[0])
     rows, weight, square = sums[:, present]
-    counts = rng.multinomial(int(rows.sum()), rows / rows.sum(), size=n_bootstrap)
+    counts = rng.multinomial(round(rows.sum()), rows / rows.sum(), size=n_bootstrap)
     mean = weight / rows
     var = square / rows - mean**2
     var[var < 1e-12 * mean**2] = 0.0  # a difference of near-equal numbers: rounding, not spread
@@ -153,6 +159,95 @@ def bootstrap_weights(sums: FloatArray, n_bootstrap: int, rng: np.random.Generat
         drawn += np.sqrt(counts * var) * rng.standard_normal(counts.shape)
     draws[:, present] = np.maximum(drawn, 0.0)
     return draws
+
+
+def smooth_decisions(sums: FloatArray) -> FloatArray:
+    """Half a row more on either side of the decision in every cell, and as many rows as before.
+
+    As if the decision of a row in a cell of n had been tossed with probability 1 / (n + 1): k
+    positive decisions become ``n (k + 1/2) / (n + 1)``. The row added is the mean row of its cell,
+    so its weight is their mean weight.
+
+    Parameters
+    ----------
+    sums : (m, 2, n_cells) float64
+        Rows, and any other sums over them, by decision and cell.
+
+    Returns
+    -------
+    (m, 2, n_cells) float64
+
+    Examples
+    --------
+    >>> rows = np.array([[[9.0, 5.0, 0.0], [0.0, 4.0, 0.0]]])
+    >>> smooth_decisions(rows).round(2).tolist()
+    [[[8.55, 4.95, 0.0], [0.45, 4.05, 0.0]]]
+    """
+    total = sums.sum(axis=1, keepdims=True)
+    rows = total[0]
+    smoothed: FloatArray = (sums * rows + total / 2) / (rows + 1)
+    return smoothed
+
+
+def gap_interval(gap: float, errors: FloatArray, confidence: float) -> tuple[float, float]:
+    """Interval of a gap, which is in it, and 0 with it when groups may well be equal.
+
+    Parameters
+    ----------
+    gap : float
+        Largest minus smallest rate.
+    errors : (n_bootstrap, n_groups) float64
+        Rates in samples less those they were drawn with; NaN for a group that a sample is without.
+    confidence : float
+        Coverage aimed at, between 0 and 1.
+
+    Returns
+    -------
+    low, high : float
+        Within 0 and 1; NaN if no sample has two groups.
+
+    Examples
+    --------
+    >>> errors = np.array([[0.01, -0.01], [0.03, 0.0], [0.0, 0.04], [np.nan, 0.1]])
+    >>> low, high = gap_interval(0.2, errors, 0.5)
+    >>> round(low, 2), round(high, 2)
+    (0.17, 0.23)
+    """
+    reach = _quantile_of_range(errors, confidence)
+    return float(np.maximum(gap - reach, 0.0)), float(np.minimum(gap + reach, 1.0))
+
+
+def ratio_interval(
+    ratio: float, smoothed: float, errors: FloatArray, confidence: float
+) -> tuple[float, float]:
+    """Interval of a ratio: as of a gap, between logarithms of smoothed rates.
+
+    Parameters
+    ----------
+    ratio : float
+        Smallest over largest rate.
+    smoothed : float
+        The same of the smoothed rates; the interval is about this one, and extended to ``ratio``.
+    errors : (n_bootstrap, n_groups) float64
+        As for :func:`gap_interval`, of the logarithms.
+    confidence : float
+        Coverage aimed at, between 0 and 1.
+
+    Returns
+    -------
+    low, high : float
+        Within 0 and 1; NaN if no sample has two groups.
+
+    Examples
+    --------
+    >>> errors = np.log([[1.0, 1.1], [1.25, 1.0], [0.8, 1.2]])
+    >>> low, high = ratio_interval(0.5, 0.52, errors, 0.5)
+    >>> round(low, 3), round(high, 3)
+    (0.416, 0.65)
+    """
+    factor = np.exp(_quantile_of_range(errors, confidence))
+    low, high = smoothed / factor, np.minimum(smoothed * factor, 1.0)
+    return float(np.minimum(ratio, low)), float(np.maximum(ratio, high))
 
 
 @dataclass(frozen=True)
@@ -186,164 +281,6 @@ class Estimate:
         return f"{self.value:.3f}{interval}"
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Groups to compare, and sums over their rows.
-
-    Parameters
-    ----------
-    attribute : str
-        The sensitive column, or the columns crossed; empty for everyone.
-    names : tuple of str
-        The groups.
-    labels, groups : (n_cells,) int32
-        Label and group of each cell, as :func:`fairboost.rates.group_sums` takes them.
-    sums : (3, 2, n_cells) float64
-        Rows, weight and squared weight, by decision (negative, positive) and cell.
-    """
-
-    attribute: str
-    names: tuple[str, ...]
-    labels: IntArray
-    groups: IntArray
-    sums: FloatArray
-
-    def rate_table(self, rate: Rate, confidence: float, interval: str) -> pd.DataFrame:
-        """One line per group: the rate, its interval and what it is made of."""
-        events, (rows, counted, square) = self._group_sums(rate, self.sums)
-        value = _quotient(events[1], counted)
-        effective = np.nan_to_num(_quotient(counted**2, square))
-        low, high = INTERVALS[interval](np.nan_to_num(value) * effective, effective, confidence)
-        return pd.DataFrame(
-            {
-                "attribute": self.attribute,
-                "group": list(self.names),
-                "rate": rate.name,
-                "value": value,
-                "low": low,
-                "high": high,
-                "events": events[1],
-                "counted": counted,
-                "rows": rows.astype(np.int64),
-            }
-        )
-
-    def gap_table(
-        self, rates: Sequence[Rate], confidence: float, n_bootstrap: int, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """One line per rate: gap and ratio with percentile intervals, lowest and highest group."""
-        draws = bootstrap_weights(self.sums.reshape(3, -1), n_bootstrap, rng)
-        draws = draws.reshape(n_bootstrap, *self.sums.shape[1:])
-        lines = []
-        for rate in rates:
-            value = _quotient(*self._group_sums(rate, self.sums[1:2]))
-            found = _gap_and_ratio(value)
-            replicates = _gap_and_ratio(_quotient(*self._group_sums(rate, draws)))
-            line: dict[str, str | float] = {"attribute": self.attribute, "rate": rate.name}
-            for k, name in enumerate(("gap", "ratio")):
-                line[name] = float(found[k][0])
-                line[f"{name}_low"], line[f"{name}_high"] = _percentile(replicates[k], confidence)
-            several = not np.isnan(found[0][0])
-            line["lowest_group"] = self.names[np.nanargmin(value)] if several else ""
-            line["highest_group"] = self.names[np.nanargmax(value)] if several else ""
-            lines.append(line)
-        return pd.DataFrame(lines)
-
-    def empty_groups(self, rate: Rate) -> list[str]:
-        """Name the groups none of whose rows count towards a rate."""
-        _, counted = self._group_sums(rate, self.sums[1:2])
-        return [self.names[g] for g in np.flatnonzero(counted[0] == 0)]
-
-    def _group_sums(self, rate: Rate, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Events and weight that counts, (b, n_groups), for b sets of (2, n_cells) weights."""
-        # One call for all sets: the groups of set i are numbered from i * n_groups.
-        b, n_groups = len(weight), len(self.names)
-        first = np.arange(b)[:, np.newaxis] * n_groups
-        events, counted = group_sums(
-            rate,
-            np.tile(self.labels, b),
-            np.where(self.groups >= 0, self.groups + first, -1).ravel().astype(np.int32),
-            b * n_groups,
-            weight.sum(axis=1).ravel(),
-            weight[:, 1].ravel(),
-        )
-        return events.reshape(b, n_groups), counted.reshape(b, n_groups)
-
-
-def tally(cells: Cells, positive: BoolArray, sample_weight: FloatArray | None) -> FloatArray:
-    """Rows, weight and squared weight, by decision (negative, positive) and cell: (3, 2, n_cells).
-
-    A row of weight 0 is not counted among the rows: it is left out.
-    """
-    category = cells.codes.astype(np.intp)  # bincount would convert at each call
-    category += len(cells) * positive
-    n = 2 * len(cells)
-    if sample_weight is None:
-        sums = [np.bincount(category, minlength=n)] * 3
-    else:
-        powers = (sample_weight > 0, sample_weight, sample_weight**2)
-        sums = [np.bincount(category, power, n) for power in powers]
-    return np.array(sums, np.float64).reshape(3, 2, len(cells))
-
-
-def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Comparison:
-    """Merge cells until only the label and the groups made by some columns tell them apart.
-
-    The bootstrap then draws as few categories as there can be, and what it says of these columns
-    does not depend on which others were given.
-    """
-    groups = cells.groups_by(columns)
-    width = len(groups) + 1  # group -1, missing, becomes 0
-    merged = np.zeros((3, 2, 2 * width))
-    for cell, target in enumerate(cells.labels * width + groups.of_cell + 1):
-        merged[..., target] += sums[..., cell]
-    names = [", ".join(map(str, values)) for values in groups.names]
-    if len(set(names)) < len(names):  # 1 and "1"
-        names = [", ".join(map(repr, values)) for values in groups.names]
-    return Comparison(
-        attribute=", ".join(columns),
-        names=tuple(names) if columns else ("everyone",),
-        labels=np.repeat(np.arange(2, dtype=np.int32), width),
-        groups=np.tile(np.arange(-1, width - 1, dtype=np.int32), 2),
-        sums=merged,
-    )
-
-
-def rate_table(
-    compared: Sequence[Comparison], rates: Sequence[Rate], confidence: float, interval: str
-) -> pd.DataFrame:
-    """Every rate of every group of every comparison."""
-    if interval not in INTERVALS:
-        known = ", ".join(INTERVALS)
-        raise InvalidInputError(f"unknown interval {interval!r}; expected one of {known}")
-    tables = [c.rate_table(rate, confidence, interval) for c in compared for rate in rates]
-    return pd.concat(tables, ignore_index=True)
-
-
-def gap_table(
-    compared: Sequence[Comparison],
-    rates: Sequence[Rate],
-    confidence: float,
-    n_bootstrap: int,
-    random_state: int | np.random.Generator | None,
-) -> pd.DataFrame:
-    """Gap and ratio of every rate in every comparison; warns of groups that cannot take part."""
-    check_confidence(confidence)
-    if n_bootstrap < 0:
-        raise InvalidInputError(f"n_bootstrap must be at least 0 (none), found {n_bootstrap!r}")
-    empty = [(c, rate, name) for c in compared for rate in rates for name in c.empty_groups(rate)]
-    if empty:
-        listed = "; ".join(f"{c.attribute} = {name} ({rate.name})" for c, rate, name in empty)
-        text = f"gap and ratio leave out groups none of whose rows count: {listed}"
-        warnings.warn(text, FairnessWarning, stacklevel=3)
-    # Each attribute starts from the seed, so that its figures do not depend on the others given.
-    tables = [
-        c.gap_table(rates, confidence, n_bootstrap, np.random.default_rng(random_state))
-        for c in compared
-    ]
-    return pd.concat(tables, ignore_index=True)
-
-
 def check_confidence(confidence: float) -> float:
     """Return the confidence if it is one."""
     if not 0 < confidence < 1:
@@ -373,26 +310,10 @@ def _pin_ends(
     return np.where((k == 0) & ~np.isnan(n), 0.0, low), np.where(k == n, 1.0, high)
 
 
-def _percentile(replicates: FloatArray, confidence: float) -> tuple[float, float]:
-    known = replicates[~np.isnan(replicates)]
-    if not len(known):
-        return np.nan, np.nan
-    low, high = np.quantile(known, [0.5 - confidence / 2, 0.5 + confidence / 2])
-    return float(low), float(high)
-
-
-def _quotient(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """``part / whole``; NaN where there is nothing to divide by."""
-    result = np.full(whole.shape, np.nan)
-    np.divide(part, whole, out=result, where=whole > 0)
-    return result
-
-
-def _gap_and_ratio(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Of each line of (b, n_groups) rates; NaN without two known rates, ratio 1 if all are 0."""
-    known = ~np.isnan(values)
-    high = np.max(values, axis=1, where=known, initial=0.0)
-    low = np.min(values, axis=1, where=known, initial=1.0)
-    enough = known.sum(axis=1) >= 2
-    ratio = np.divide(low, high, out=np.ones_like(low), where=high > 0)
-    return np.where(enough, high - low, np.nan), np.where(enough, ratio, np.nan)
+def _quantile_of_range(errors: FloatArray, confidence: float) -> float:
+    """Quantile over samples of the largest minus the smallest error among the groups they have."""
+    known = ~np.isnan(errors)
+    highest = np.max(errors, axis=1, where=known, initial=-np.inf)
+    lowest = np.min(errors, axis=1, where=known, initial=np.inf)
+    several = known.sum(axis=1) >= 2
+    return float(np.quantile((highest - lowest)[several], confidence)) if several.any() else np.nan

@@ -1,13 +1,16 @@
 """Which of the models f_1 ... f_T to keep: the last, their average, or a draw for each row.
 
-Every prefix of a boosted ensemble is one of the iterates of Algorithm 1, so the last model holds them all.
+Every prefix of a boosted ensemble is one of the iterates of Algorithm 1, so the last model holds
+them all.
 
 * ``last``: f_T.
-* ``average``: the mean of f_1 ... f_T. Tree m is in the iterates m ... T, so the mean is the same ensemble
+* ``average``: the mean of f_1 ... f_T. Tree m is in the iterates m ... T, so the mean is the same
+  ensemble
   with tree m times (T - m + 1) / T: one deterministic model.
-* ``randomized``: the paper's classifier; a row is scored by f_t, t drawn uniformly from 1 ... T. The
-  draw is a hash of a seed and the row's score by f_T: it needs no state and does not depend on which other
-  rows are scored with it, so a person gets the same decision whenever they ask.
+* ``randomized``: the paper's classifier; a row is scored by f_t, t drawn uniformly from 1 ... T.
+  The
+  draw is a hash of a seed and the row's score by f_T: it needs no state and does not depend on
+  which other rows are scored with it, so a person gets the same decision whenever they ask.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairboost._typing import FloatArray, Matrix
-from fairboost._validation import take_rows
+from fairboost._validation import by_row, take_rows
 from fairboost.engines.base import TrainedModel
 from fairboost.exceptions import InvalidInputError
 
@@ -36,7 +39,8 @@ def check_iterate(iterate: str, rescales_trees: bool) -> None:
         )
     if rescales_trees and iterate != "last":
         raise InvalidInputError(
-            f"iterate={iterate!r} needs the model as it was at every round, but DART rescales old trees; "
+            f"iterate={iterate!r} needs the model as it was at every round, but DART rescales "
+            f"old trees; "
             "use iterate='last', or boosting_type='gbdt'"
         )
 
@@ -82,13 +86,14 @@ def draw_rounds(scores: FloatArray, n_rounds: int, seed: int) -> NDArray[np.int6
 def randomized_scores(model: TrainedModel, X: Matrix, seed: int) -> FloatArray:
     """Score each row by the iterate drawn for it.
 
-    Rows are sorted by draw and each goes through its own prefix once: half the work of scoring all rows by
-    the whole ensemble, on top of that.
+    Rows are sorted by draw and each goes through its own prefix once: half the work of scoring all
+    rows by the whole ensemble, on top of that.
     """
     scores = model.scores(X)
     rounds = draw_rounds(scores, model.n_rounds, seed)
     order = np.argsort(rounds, kind="stable")
     drawn, starts = np.unique(rounds[order], return_index=True)
+    X = by_row(X)
     for t, rows in zip(drawn, np.split(order, starts[1:]), strict=True):
         if t < model.n_rounds:
             scores[rows] = model.scores(take_rows(X, rows), int(t))

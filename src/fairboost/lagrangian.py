@@ -1,27 +1,28 @@
 """Algorithm 1 of the paper: scores in, gradient and Hessian out.
 
 The problem (paper, Eq. 1) is to minimise a loss L(f) subject to constraints c_k(f) <= 0 on group
-rates. Its Lagrangian is ``L(f) + sum_k multiplier_k c_k(f)`` (Eq. 2). The c_k count rows on the wrong side
-of a threshold, so they have no derivative; the model therefore descends on the *proxy* Lagrangian (Eq.
-7), in which each rate's 0/1 events are replaced by a smooth step, while the multipliers ascend on the
-exact one::
+rates. Its Lagrangian is ``L(f) + sum_k multiplier_k c_k(f)`` (Eq. 2). The c_k count rows on the
+wrong side of a threshold, so they have no derivative; the model therefore descends on the *proxy*
+Lagrangian (Eq. 7), in which each rate's 0/1 events are replaced by a smooth step, while the
+multipliers ascend on the exact one::
 
     round t, on the training scores f_{t-1}:
-      (line 5)  gradient of row i of  L + sum_k multiplier_k proxy_c_k,   with the multipliers of t-1
+      (line 5)  gradient of  L + sum_k multiplier_k proxy_c_k,  with the multipliers of t-1
       (line 6)  exact violations c_k(f_{t-1})
       (7, 8)    the engine fits a tree to the gradient and adds it to f
       (line 9)  multiplier_k <- max(0, multiplier_k + rate * c_k)
 
-With n the weight of all rows, W_g that of the rows of group g that count, and d the direction of the
-rate, the gradient handed to the engine is n times the derivative of the Lagrangian,
+With n the weight of all rows, W_g that of the rows of group g that count, and d the direction of
+the rate, the gradient handed to the engine is n times the derivative of the Lagrangian::
 
-    w_i (p_i - y_i)  +  sum over rates that row i counts for:  (n / W_g) coef_g w_i d phi'(d (f_i - t))
+    w_i (p_i - y_i)
+      + sum over rates that row i counts for:  (n / W_g) coef_g w_i d phi'(d (f_i - t))
 
 with ``coef`` from the constraint's pullback at the proxy rates. The Hessian is the loss's own,
 ``w_i p_i (1 - p_i)``.
 
-Departures from the paper are listed in ``docs/algorithm.md``; the one that shows here is that the derivative
-of parity is exact for more than two groups (see :mod:`fairboost.constraints`).
+Departures from the paper are listed in ``docs/algorithm.md``; the one that shows here is that the
+derivative of parity is exact for more than two groups (see :mod:`fairboost.constraints`).
 """
 
 from __future__ import annotations
@@ -29,21 +30,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from fairboost import multipliers
 from fairboost._kernel import CellSums, RowPasses
-from fairboost._typing import BoolArray, Float32Array, FloatArray
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells, Groups
 from fairboost.constraints import Constraint, GroupRates
 from fairboost.exceptions import ConstraintError
 from fairboost.proxies import Proxy
-from fairboost.rates import Rate, as_rate, group_sums, sum_by_group
+from fairboost.rates import Rate, as_rate, counted_cells
 from fairboost.trace import Trace
 
-__all__ = ["Lagrangian", "Term", "bind"]
+__all__ = ["Lagrangian", "RateMap", "Term", "bind"]
 
 
 @dataclass(frozen=True)
@@ -70,35 +74,18 @@ class Term:
     counted: FloatArray
     inequalities: tuple[str, ...]
 
-    def exact_rates(self, cells: Cells, positive: FloatArray) -> GroupRates:
-        """Rates to evaluate: shares of rows on a side of the threshold."""
-        events = [
-            group_sums(r, cells.labels, self.groups.of_cell, len(self.groups), cells.weights, positive)[0]
-            for r in self.rates
+    @property
+    def rate_labels(self) -> list[str]:
+        """Name each rate of each group, for the trace."""
+        return [
+            f"{rate.name}[{self.groups.label(g)}]"
+            for rate in self.rates
+            for g in range(len(self.groups))
         ]
-        return GroupRates(np.stack(events) / self.counted, self.counted, self.groups.names)
 
-    def proxy_rates(self, cells: Cells, sums: CellSums) -> GroupRates:
-        """Rates to differentiate: means of the proxy."""
-        events = [
-            sum_by_group(
-                r,
-                cells.labels,
-                self.groups.of_cell,
-                len(self.groups),
-                sums.up if r.direction > 0 else sums.down,
-            )
-            for r in self.rates
-        ]
-        return GroupRates(np.stack(events) / self.counted, self.counted, self.groups.names)
-
-    def counts(self, cells: Cells, rate: Rate) -> BoolArray:
-        """The cells that count towards some group's rate."""
-        return rate.counts(cells.labels) & (self.groups.of_cell >= 0)
-
-    def rate_label(self, rate: int, group: int) -> str:
-        """Name of a rate of a group, for the trace."""
-        return f"{self.rates[rate].name}[{self.groups.label(group)}]"
+    def read(self, values: FloatArray) -> GroupRates:
+        """Give the constraint its rates, from a flat list of them."""
+        return GroupRates(values.reshape(self.counted.shape), self.counted, self.groups.names)
 
 
 def bind(constraint: Constraint, cells: Cells) -> Term:
@@ -109,31 +96,34 @@ def bind(constraint: Constraint, cells: Cells) -> Term:
     if by and len(groups) < 2:
         raise ConstraintError(
             f"the sensitive column {', '.join(by)!r} has one group only "
-            f"({groups.label(0) if len(groups) else 'none'}); parity needs two or more. Drop the constraint, "
+            f"({groups.label(0) if len(groups) else 'none'}); parity needs two or more. Drop the "
+            f"constraint, "
             "or pass the column that tells the groups apart"
         )
-    counted = np.stack(
-        [sum_by_group(r, cells.labels, groups.of_cell, len(groups), cells.weights) for r in rates]
-    )
+    counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in rates])
     _check_every_group_counts(rates, groups, counted)
-    names = _inequality_names(constraint, rates, groups, counted)
+    names = _inequality_names(constraint, groups, counted)
     return Term(constraint, rates, groups, counted, names)
 
 
-def _check_every_group_counts(
-    rates: Sequence[Rate], groups: Groups, counted: FloatArray
-) -> None:
+def _sum_counted(rate: Rate, cells: Cells, groups: Groups, per_cell: FloatArray) -> FloatArray:
+    which, group = counted_cells(rate, cells.labels, groups.of_cell)
+    return np.bincount(group, per_cell[which], len(groups)).astype(np.float64)
+
+
+def _check_every_group_counts(rates: Sequence[Rate], groups: Groups, counted: FloatArray) -> None:
     for k, rate in enumerate(rates):
-        for g in np.flatnonzero(counted[k] <= 0):
+        for g in np.flatnonzero(counted[k] <= 0).tolist():
             label = "" if rate.label is None else f" with y = {rate.label}"
             raise ConstraintError(
-                f"group {groups.label(g)!r} has no rows{label}, so its {rate.title} is undefined; merge "
+                f"group {groups.label(g)!r} has no rows{label}, so its {rate.title} is "
+                f"undefined; merge "
                 f"the group with another, or drop the constraint on {rate.name}"
             )
 
 
 def _inequality_names(
-    constraint: Constraint, rates: Sequence[Rate], groups: Groups, counted: FloatArray
+    constraint: Constraint, groups: Groups, counted: FloatArray
 ) -> tuple[str, ...]:
     """Name the violations, and see on the way that the constraint works on these groups."""
     trial = GroupRates(np.full(counted.shape, 0.5), counted, groups.names)
@@ -154,6 +144,58 @@ def _inequality_names(
     if len(violations) == 1:
         return (name,)
     return tuple(f"{name}[{k}]" for k in range(len(violations)))
+
+
+class RateMap:
+    """All rates of all terms, as one linear map from sums over cells.
+
+    Entry (r, c) of ``matrix`` is 1 if cell c counts towards rate r, in the left half if the event
+    is a positive decision and in the right half if it is a negative one. A rate is a row of the
+    matrix times the events of the cells, over the weight that counts; a coefficient on a rate goes
+    back to the cells by the transpose. This is all there is between rows and constraints.
+    """
+
+    def __init__(self, cells: Cells, terms: Sequence[Term]) -> None:
+        self.total = cells.weights
+        rows: list[IntArray] = [np.empty(0, np.int32)]
+        columns: list[NDArray[np.intp]] = [np.empty(0, np.intp)]
+        row = 0
+        for t in terms:
+            for rate in t.rates:
+                which, group = counted_cells(rate, cells.labels, t.groups.of_cell)
+                rows.append(row + group)
+                columns.append(which if rate.direction > 0 else which + len(cells))
+                row += len(t.groups)
+        self.counted = np.concatenate([t.counted.ravel() for t in terms] or [np.empty(0)])
+        entries = (np.concatenate(rows), np.concatenate(columns))
+        self.matrix = sp.csr_array(
+            (np.ones(len(entries[0])), entries), shape=(len(self.counted), 2 * len(cells))
+        )
+        # n / W of each rate: what turns a coefficient on a rate into one on each of its rows.
+        self.back = sp.csr_array(self.matrix.T * (cells.total_weight / self.counted))
+
+    @property
+    def needs(self) -> tuple[BoolArray, BoolArray]:
+        """The cells of which some rate reads positive, and negative, decisions."""
+        read = np.diff(self.back.indptr) > 0
+        return read[: len(self.total)], read[len(self.total) :]
+
+    def exact(self, sums: CellSums) -> FloatArray:
+        """Rates to evaluate: shares of rows on a side of the threshold."""
+        return self._rates(sums.positive, self.total - sums.positive)
+
+    def proxy(self, sums: CellSums) -> FloatArray:
+        """Rates to differentiate: means of the proxy."""
+        return self._rates(sums.up, sums.down)
+
+    def pull_back(self, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What coefficients on rates weigh on a row of each cell, in either direction."""
+        on_up, on_down = np.split(self.back @ coefficients, 2)
+        return on_up, on_down
+
+    def _rates(self, up: FloatArray, down: FloatArray) -> FloatArray:
+        out: FloatArray = self.matrix @ np.concatenate([up, down]) / self.counted
+        return out
 
 
 class Lagrangian:
@@ -197,25 +239,21 @@ class Lagrangian:
         self.cells = cells
         self.terms = tuple(bind(c, cells) for c in constraints)
         self.learning_rate = learning_rate
+        self.map = RateMap(cells, self.terms)
+        self.rate_slices = _slices([t.counted.size for t in self.terms])
+        self.dual_slices = _slices([len(t.inequalities) for t in self.terms])
         self.inequalities = _distinct([name for t in self.terms for name in t.inequalities])
         self.dual = multipliers.start(len(self.inequalities))
+        labels = [label for t in self.terms for label in t.rate_labels]
+        # Several constraints may read the same rate; the trace shows it once.
+        self.shown = [k for k, label in enumerate(labels) if label not in labels[:k]]
+        self.rate_labels = tuple(labels[k] for k in self.shown)
         self.trace = Trace(self.rate_labels, self.inequalities)
         self.loss_weight = np.where(cells.labels == 1, label_weights[1], label_weights[0])
         self.rows = RowPasses(
             cells.codes, cells.labels, sample_weight, self.loss_weight,
-            self._needs(+1), self._needs(-1), proxy, threshold, n_threads, dtype,
+            *self.map.needs, proxy, threshold, n_threads, dtype,
         )  # fmt: skip
-
-    @property
-    def rate_labels(self) -> tuple[str, ...]:
-        """Names of all the rates that some constraint reads, each once."""
-        labels = [
-            t.rate_label(k, g)
-            for t in self.terms
-            for k in range(len(t.rates))
-            for g in range(len(t.groups))
-        ]
-        return tuple(dict.fromkeys(labels))
 
     def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
         """One round of Algorithm 1 on the training scores; records it in the trace.
@@ -231,12 +269,13 @@ class Lagrangian:
             Buffers that the next call overwrites.
         """
         sums = self.rows.evaluate(scores)
-        self.rows.add_constraints(*self._coefficients(sums))
-        exact = [t.exact_rates(self.cells, sums.positive) for t in self.terms]
+        if self.dual.multipliers.any():
+            self.rows.add_constraints(*self.map.pull_back(self._pullbacks(self.map.proxy(sums))))
+        exact = self.map.exact(sums)
         violations = self._violations(exact)
         self.trace.append(
             loss=float(self.loss_weight @ sums.loss) / self.cells.total_weight,
-            rates=self._rate_values(exact),
+            rates=exact[self.shown],
             violations=violations,
             multipliers=self.dual.multipliers,
         )
@@ -247,44 +286,24 @@ class Lagrangian:
         """Let the threads go."""
         self.rows.close()
 
-    def _violations(self, rates: Sequence[GroupRates]) -> FloatArray:
-        parts = [t.constraint.violations(r) for t, r in zip(self.terms, rates, strict=True)]
-        return np.concatenate(parts) if parts else np.empty(0)
-
-    def _coefficients(self, sums: CellSums) -> tuple[FloatArray, FloatArray]:
-        """Return what the constraints weigh on a row of each cell, in either direction."""
-        on_up, on_down = np.zeros(len(self.cells)), np.zeros(len(self.cells))
-        if not self.dual.multipliers.any():
-            return on_up, on_down
-        first = 0
-        for t in self.terms:
-            part = self.dual.multipliers[first : first + len(t.inequalities)]
-            first += len(t.inequalities)
-            coef = t.constraint.pullback(t.proxy_rates(self.cells, sums), part)
-            per_row = self.cells.total_weight / t.counted * coef
-            for rate, by_group in zip(t.rates, per_row, strict=True):
-                counts = t.counts(self.cells, rate)
-                target = on_up if rate.direction > 0 else on_down
-                target[counts] += by_group[t.groups.of_cell[counts]]
-        return on_up, on_down
-
-    def _needs(self, direction: int) -> BoolArray:
-        """Return the cells of which some rate reads the proxy in a direction."""
-        out = np.zeros(len(self.cells), bool)
-        for t in self.terms:
-            for rate in t.rates:
-                if rate.direction == direction:
-                    out |= t.counts(self.cells, rate)
+    def _violations(self, rates: FloatArray) -> FloatArray:
+        """Violations of all terms, evaluated on exact rates."""
+        out = np.empty(len(self.inequalities))
+        for t, r, d in zip(self.terms, self.rate_slices, self.dual_slices, strict=True):
+            out[d] = t.constraint.violations(t.read(rates[r]))
         return out
 
-    def _rate_values(self, rates: Sequence[GroupRates]) -> FloatArray:
-        """The values of ``rate_labels``."""
-        values: dict[str, float] = {}
-        for t, r in zip(self.terms, rates, strict=True):
-            for k in range(len(t.rates)):
-                for g in range(len(t.groups)):
-                    values[t.rate_label(k, g)] = r.values[k, g]
-        return np.fromiter(values.values(), np.float64, len(values))
+    def _pullbacks(self, rates: FloatArray) -> FloatArray:
+        """Coefficients on all rates, differentiated at proxy rates."""
+        out = np.empty(len(rates))
+        for t, r, d in zip(self.terms, self.rate_slices, self.dual_slices, strict=True):
+            out[r] = t.constraint.pullback(t.read(rates[r]), self.dual.multipliers[d]).ravel()
+        return out
+
+
+def _slices(lengths: Sequence[int]) -> list[slice]:
+    ends = np.cumsum([0, *lengths]).tolist()
+    return [slice(a, b) for a, b in pairwise(ends)]
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

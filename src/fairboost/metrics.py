@@ -21,8 +21,9 @@ import pandas as pd
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost._validation import as_column, read_sensitive_features, read_weights
 from fairboost.cells import EVERYONE, build_cells
+from fairboost.comparisons import Comparison, compare, gap_table, rate_table, tally
 from fairboost.exceptions import InvalidInputError
-from fairboost.intervals import Comparison, Estimate, compare, gap_table, rate_table, tally
+from fairboost.intervals import Estimate
 from fairboost.rates import RATES, Rate, as_rate
 
 __all__ = ["Audit", "Estimate", "audit", "gap", "group_rates", "ratio"]

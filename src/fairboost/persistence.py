@@ -1,8 +1,9 @@
-"""The model file: one JSON document, versioned and sealed, with the booster as LightGBM's own text.
+"""The model file: one JSON document, versioned and sealed, the booster as LightGBM's own text.
 
-Text only, so that a model can be read, compared and archived, and so that loading one never runs code. A
-checksum over the content tells an edited or damaged file from a sound one; files are written to a
-temporary name and renamed, so a reader sees the old model or the new one and never half of one.
+Text only, so that a model can be read, compared and archived, and so that loading one never runs
+code. A checksum over the content tells an edited or damaged file from a sound one; files are
+written to a temporary name and renamed, so a reader sees the old model or the new one and never
+half of one.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def read_document(path: str | Path) -> ModelDocument:
         sealed = json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelFileError(
-            f"{path} is not a fairboost model, or was cut short: it does not parse as JSON ({error}). Save "
+            f"{path} is not a fairboost model, or was cut short: it does not parse as JSON "
+            f"({error}). Save "
             "the model again; a stock LightGBM file is read by lightgbm.Booster(model_file=...)"
         ) from error
     if not isinstance(sealed, dict) or sealed.get("format") != FORMAT:
@@ -78,13 +80,15 @@ def read_document(path: str | Path) -> ModelDocument:
     version = sealed.get("format_version")
     if not isinstance(version, int) or version < 1 or version > FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} has model format version {version!r}, this fairboost reads up to {FORMAT_VERSION}; "
+            f"{path} has model format version {version!r}, this fairboost reads up to "
+            f"{FORMAT_VERSION}; "
             "install the version of fairboost that wrote it, or a newer one"
         )
     content = sealed.get("model")
     if not isinstance(content, dict) or _checksum(content) != sealed.get("sha256"):
         raise ModelFileError(
-            f"the content of {path} does not match its checksum: it was edited or damaged after saving. "
+            f"the content of {path} does not match its checksum: it was edited or damaged after "
+            f"saving. "
             "Restore the file or save the model again"
         )
     return ModelDocument(**{f.name: content[f.name] for f in fields(ModelDocument)})
@@ -115,7 +119,8 @@ def _checksum(content: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-# Parameters as plain values -----------------------------------------------------------------------
+# Parameters as plain values
+# -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -126,13 +131,14 @@ class LostConstraint:
     """
 
     description: str
-    by: tuple[str, ...] | None = None
-    rates: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ("ppr",)  # one that any data can be asked, so that asking comes to it
 
     def violations(self, rates: GroupRates) -> FloatArray:
         """Refuse: the constraint is not here."""
         raise ConstraintError(
-            f"the constraint {self.description} was not stored in the model file; set_params(constraint=...) "
+            f"the constraint {self.description} was not stored in the model file; "
+            f"set_params(constraint=...) "
             "before fitting again"
         )
 
@@ -153,13 +159,15 @@ def encode_constraint(constraint: Any) -> Any:
             "tolerance": constraint.tolerance,
             "by": constraint.by,
         }
-    if isinstance(constraint, Bound) and all(map(_is_plain, constraint.group)):
-        return {
-            "bound": asdict(constraint.rate),
-            "at_most": constraint.at_most,
-            "by": constraint.by,
-            "group": constraint.group,
-        }
+    if isinstance(constraint, Bound):
+        group = [_item(value) for value in constraint.group]
+        if all(map(_is_plain, group)):
+            return {
+                "bound": asdict(constraint.rate),
+                "at_most": constraint.at_most,
+                "by": constraint.by,
+                "group": group,
+            }
     return {"lost": getattr(constraint, "description", repr(constraint))}
 
 
@@ -241,7 +249,8 @@ def _is_plain(value: Any) -> bool:
 
 def _warn_not_stored(name: str, value: object) -> None:
     warnings.warn(
-        f"parameter {name}={value!r} has no form as text and is not stored in the model file; the model "
+        f"parameter {name}={value!r} has no form as text and is not stored in the model file; "
+        f"the model "
         "predicts without it, but set it again before fitting the loaded model",
         UserWarning,
         stacklevel=4,

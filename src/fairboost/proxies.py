@@ -1,17 +1,17 @@
 """Smooth steps that stand in for the 0/1 event where a derivative is needed (paper, Table 1).
 
-A rate counts rows with ``u = d (f - t) >= 0``. The count has no useful derivative, so gradients are
-taken of ``phi(u)`` instead. Exact rates are only ever evaluated, proxy rates are only ever
+A rate counts rows with ``u = d (f - t) >= 0``. The count has no useful derivative, so gradients
+are taken of ``phi(u)`` instead. Exact rates are only ever evaluated, proxy rates are only ever
 differentiated; the two never mix (see :mod:`fairboost.lagrangian`)::
 
     name            phi(u)              phi'(u)          phi''(u)
-    cross_entropy   log(1 + e^u)        s(u)             s(u) (1 - s(u))       s = logistic function
+    cross_entropy   log(1 + e^u)        s(u)             s (1 - s)           s: logistic function
     hinge           max(0, 1 + u)       [u > -1]         0
     squared         max(0, 1 + u)^2     2 max(0, 1 + u)  2 [u > -1]
     sigmoid         s(u)                s (1 - s)        s (1 - s) (1 - 2 s)
 
-The first is the paper's. The logistic loss is the same function, of ``u = (1 - 2 y) f``: the trainer
-uses this one definition for both, and computes it once per row where the two coincide.
+The first is the paper's. The logistic loss is the same function, of ``u = (1 - 2 y) f``, which
+the passes over rows make use of (:mod:`fairboost._kernel`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _hinge(u: FloatArray) -> Evaluation:
 
 def _squared(u: FloatArray) -> Evaluation:
     hinge = np.maximum(0.0, 1.0 + u)
-    return hinge * hinge, 2.0 * hinge, 2.0 * (u > -1.0)
+    return hinge * hinge, 2.0 * hinge, np.where(u > -1.0, 2.0, 0.0)
 
 
 def _sigmoid(u: FloatArray) -> Evaluation:
@@ -112,7 +112,8 @@ def as_proxy(proxy: str | Proxy) -> Proxy:
     found = PROXIES.get("cross_entropy" if proxy == "auto" else proxy)
     if found is None:
         raise ConstraintError(
-            f"unknown proxy {proxy!r}; expected 'auto', one of {', '.join(map(repr, PROXIES))}, or a "
+            f"unknown proxy {proxy!r}; expected 'auto', one of {', '.join(map(repr, PROXIES))}, "
+            f"or a "
             "fairboost.proxies.Proxy"
         )
     return found

@@ -1,7 +1,8 @@
 """Error rates as data: who counts, and what counts.
 
-A rate is a label (0, 1 or any) and a direction d. The rows that count are those with the label; the
-event is that a row falls on side d of the decision threshold, ``d (f - t) >= 0``::
+A rate is a label (0, 1 or any) and a direction d. The rows that count are those with the label;
+the event is that a row falls on side d of the decision threshold t. A row with score f is on the
+positive side when ``f >= t``::
 
     rate   label   d    parity is called
     FPR    0      +1    predictive equality
@@ -11,8 +12,9 @@ event is that a row falls on side d of the decision threshold, ``d (f - t) >= 0`
     PPR    any    +1    demographic parity      (predicted positive)
     PNR    any    -1    demographic parity      (predicted negative)
 
-This is the only definition of a rate in the package. Constraints, the trace and the metrics all go
-through :func:`group_sums`, so the rate that is constrained is the rate that is reported.
+This is the only definition of a rate in the package: constraints, the trace and the metrics all
+take who counts from :func:`counted_cells` and what counts from the direction, so the rate that is
+constrained is the rate that is reported.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
 
-__all__ = ["RATES", "Rate", "RateName", "as_rate", "group_sums", "sum_by_group"]
+__all__ = ["RATES", "Rate", "RateName", "as_rate", "counted_cells", "group_sums"]
 
 RateName: TypeAlias = Literal["fpr", "fnr", "tpr", "tnr", "ppr", "pnr"]
 
@@ -93,10 +96,10 @@ def as_rate(rate: str | Rate) -> Rate:
     return found
 
 
-def sum_by_group(
-    rate: Rate, cell_labels: IntArray, cell_groups: IntArray, n_groups: int, per_cell: FloatArray
-) -> FloatArray:
-    """Sum a per-cell quantity over the cells that count, by group.
+def counted_cells(
+    rate: Rate, cell_labels: IntArray, cell_groups: IntArray
+) -> tuple[NDArray[np.intp], IntArray]:
+    """Which cells count towards the rate of some group, and of which.
 
     Parameters
     ----------
@@ -104,17 +107,14 @@ def sum_by_group(
         Says which labels count.
     cell_labels, cell_groups : (n_cells,) int32
         Label and group of each cell; group -1 is a missing group and counts for none.
-    n_groups : int
-        Number of groups.
-    per_cell : (n_cells,) float64
-        What to sum.
 
     Returns
     -------
-    sums : (n_groups,) float64
+    cells : (n_counted,) intp
+    groups : (n_counted,) int32
     """
-    counted = rate.counts(cell_labels) & (cell_groups >= 0)
-    return np.bincount(cell_groups[counted], per_cell[counted], n_groups)
+    cells = np.flatnonzero(rate.counts(cell_labels) & (cell_groups >= 0))
+    return cells, cell_groups[cells]
 
 
 def group_sums(
@@ -152,8 +152,9 @@ def group_sums(
     >>> group_sums(RATES["fnr"], labels, groups, 2, np.full(4, 10.0), np.array([1.0, 8, 2, 5]))
     (array([2., 5.]), array([10., 10.]))
     """
+    cells, groups = counted_cells(rate, cell_labels, cell_groups)
     event = positive if rate.direction > 0 else total - positive
     return (
-        sum_by_group(rate, cell_labels, cell_groups, n_groups, event),
-        sum_by_group(rate, cell_labels, cell_groups, n_groups, total),
+        np.bincount(groups, event[cells], n_groups).astype(np.float64, copy=False),
+        np.bincount(groups, total[cells], n_groups).astype(np.float64, copy=False),
     )

@@ -1,7 +1,7 @@
 """All of training against a second, plain statement of Algorithm 1.
 
-One feature with few values and as many leaves: a tree then gives every value its own Newton step, and
-boosting can be followed with a dozen lines of NumPy.
+One feature with few values and as many leaves: a tree then gives every value its own Newton step,
+and boosting can be followed with a dozen lines of NumPy.
 """
 
 import numpy as np
@@ -104,7 +104,11 @@ def test_iterates_are_the_models_of_all_rounds():
 
     def fit(iterate):
         model = FairGBMClassifier.paper(
-            engine(), "equal_opportunity", multiplier_learning_rate=0.3, iterate=iterate, random_state=3
+            engine(),
+            "equal_opportunity",
+            multiplier_learning_rate=0.3,
+            iterate=iterate,
+            random_state=3,
         )
         return model.fit(X, y, sensitive_features=group)
 

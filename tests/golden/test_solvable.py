@@ -1,7 +1,8 @@
 """Problems whose multipliers are known in closed form.
 
-If all rows of a group share one score f, a rate of that group is 0 or 1 and jumps at f = 0. The dual
-player then drives f to the jump, and the multiplier to the value at which f = 0 is stationary.
+If all rows of a group share one score f, a rate of that group is 0 or 1 and jumps at f = 0. The
+dual player then drives f to the jump, and the multiplier to the value at which f = 0 is
+stationary.
 """
 
 import numpy as np
@@ -30,30 +31,34 @@ def settle(y, codes, constraints, proxy="cross_entropy", rate=0.01, start=0.0):
 
 
 @pytest.mark.parametrize("share", [0.6, 0.8])
-@pytest.mark.parametrize(("proxy", "slope"), [("cross_entropy", 1 / 2), ("hinge", 1), ("sigmoid", 1 / 4)])
+@pytest.mark.parametrize(
+    ("proxy", "slope"), [("cross_entropy", 1 / 2), ("hinge", 1), ("sigmoid", 1 / 4)]
+)
 def test_multiplier_of_a_bound(share, proxy, slope):
     """A share q > 1/2 of positives: all are predicted positive until the multiplier stops it.
 
-    At f = 0 the loss has slope 1/2 - q and the proxy of a positive decision has slope phi'(0), so the
-    multiplier must be (q - 1/2) / phi'(0).
+    At f = 0 the loss has slope 1/2 - q and the proxy of a positive decision has slope phi'(0), so
+    the multiplier must be (q - 1/2) / phi'(0).
     """
     y = np.arange(100) < 100 * share
     trace = settle(y, np.zeros(100, int), [bound("ppr", 0.3)], proxy)
     multiplier = trace["multiplier: ppr<=0.3"]
     assert multiplier.mean() == pytest.approx((share - 0.5) / slope, abs=0.02)
     assert multiplier.std() < 0.05
-    # The mean over the iterates, that is the randomized classifier, is exactly as positive as allowed.
+    # The mean over the iterates, that is the randomized classifier, is exactly as positive as
+    # allowed.
     assert trace["rate: ppr[everyone]"].mean() == pytest.approx(0.3, abs=0.01)
 
 
 @pytest.mark.parametrize(
     ("share_a", "share_b", "expected"),
-    # The group that gives way is the one that is nearer: n_B/n (1 - 2 q_B) against n_A/n (2 q_A - 1).
+    # The group that gives way is the one that is nearer: n_B/n (1 - 2 q_B) against n_A/n (2 q_A -
+    # 1).
     [(0.9, 0.4, 0.5 * (1 - 2 * 0.4)), (0.6, 0.1, 0.5 * (2 * 0.6 - 1))],
     ids=["the missed group rises", "the served group falls"],
 )
 def test_multiplier_of_parity(share_a, share_b, expected):
-    """A is predicted positive (FNR 0) and B negative (FNR 1), until one of them reaches its jump."""
+    """A is predicted positive (FNR 0) and B negative (FNR 1), until one reaches its jump."""
     y = np.concatenate([np.arange(100) < 100 * share_a, np.arange(100) < 100 * share_b])
     codes = np.repeat([0, 1], 100)
     trace = settle(y, codes, [parity("fnr", 0.2, by="g")], rate=0.002)

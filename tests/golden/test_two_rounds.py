@@ -60,9 +60,9 @@ def test_first_round(lagrangian):
 def test_second_round(lagrangian):
     lagrangian(ROUND_1)
     gradient, hessian = lagrangian(ROUND_2)
-    # Proxy rates of a miss, log(1 + e^-f): A: (log 4/3 + log 4) / 2, B: (log 4/3 + log 2) / 2. A is the
-    # larger, so coef_A = 0.16 (the other's multiplier) and coef_B = -0.16. On a row that counts they weigh
-    # n / W_g = 6/2 times that, +-0.48, times the slope of the proxy, -(1 - p).
+    # Proxy rates of a miss, log(1 + e^-f): A: (log 4/3 + log 4) / 2, B: (log 4/3 + log 2) / 2. A
+    # is the larger, so coef_A = 0.16 (the other's multiplier) and coef_B = -0.16. On a row that
+    # counts they weigh n / W_g = 6/2 times that, +-0.48, times the slope of the proxy, -(1 - p).
     np.testing.assert_allclose(
         gradient,
         [

@@ -1,4 +1,4 @@
-"""The gradient is the derivative of the proxy Lagrangian, for every proxy, constraint and weighting."""
+"""The gradient is the derivative of the proxy Lagrangian, whatever the proxy and constraint."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_gradient_is_the_derivative_of_the_proxy_lagrangian(proxy, constraints, 
         f,
     )  # fmt: skip
     np.testing.assert_allclose(gradient, expected, atol=2e-7, rtol=1e-7)
-    # The Hessian is the loss's own (paper, Eq. 13), whatever the constraints.
+    # The Hessian is the loss's own (paper, Eq. 15), whatever the constraints.
     p = 1 / (1 + np.exp(-f))
     w = np.ones(len(y)) if weight is None else weight
     own = w * np.asarray(setting["class_weight"])[y] * p * (1 - p)

@@ -137,8 +137,8 @@ def test_the_rate_constrained_is_the_rate_reported_is_the_confusion_matrix(seed)
         inside = columns[0].codes == g
         (tn, fp), (fn, tp) = confusion_matrix(y[inside], decision[inside], labels=[0, 1])
         by_hand = {
-            "fpr": fp / (fp + tn), "tnr": tn / (fp + tn), "fnr": fn / (fn + tp), "tpr": tp / (fn + tp),
-            "ppr": (tp + fp) / inside.sum(), "pnr": (tn + fn) / inside.sum(),
+            "fpr": fp / (fp + tn), "tnr": tn / (fp + tn), "fnr": fn / (fn + tp), "tpr": tp / (fn +
+            tp), "ppr": (tp + fp) / inside.sum(), "pnr": (tn + fn) / inside.sum(),
         }  # fmt: skip
         for name, rate in RATES.items():
             events, counted = group_sums(

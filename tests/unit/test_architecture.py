@@ -10,7 +10,8 @@ import fairboost
 PACKAGE = Path(fairboost.__file__).parent
 
 TOP_TO_BOTTOM = [
-    "_typing", "exceptions", "rates", "cells", "_validation", "proxies", "constraints", "multipliers",
+    "_typing", "exceptions", "rates", "cells", "_validation", "proxies", "constraints",
+    "multipliers",
     "_kernel", "trace", "lagrangian", "engines.base", "engines.lightgbm_text",
     "engines.lightgbm_options", "engines.lightgbm", "iterates", "persistence", "estimator",
     "intervals", "metrics", "datasets.loans", "datasets.files", "datasets", "plots", "demo", "cli",

@@ -98,7 +98,11 @@ def test_bound_outside_its_range(at_most):
         (parity, ["s"], "is not a constraint"),
         ([], ["s"], "empty list"),
         ("equal_opportunity", [], "sensitive_features is missing"),
-        (bound("fpr", 0.1, group="F"), ["sex", "race"], "ambiguous: there are 2 sensitive columns"),
+        (
+            bound("fpr", 0.1, group="F"),
+            ["sex", "race"],
+            "ambiguous: there are 2 sensitive columns",
+        ),
     ],
 )
 def test_bad_constraints(constraint, columns, message):
@@ -109,7 +113,9 @@ def test_bad_constraints(constraint, columns, message):
 @pytest.mark.parametrize("by", [["sex", "race"], (), 3])
 def test_columns_are_a_name_or_a_tuple_to_cross(by):
     """A list could mean side by side or crossed, so it is refused."""
-    with pytest.raises(ConstraintError, match="by must be a column name or a tuple of names to cross"):
+    with pytest.raises(
+        ConstraintError, match="by must be a column name or a tuple of names to cross"
+    ):
         parity("fnr", 0.01, by=by)
 
 

@@ -50,15 +50,16 @@ def test_no_constraint_is_the_plain_loss():
 def cells_without(label, group):
     y, columns, _, _ = rows(0)
     keep = ~((y == label) & (columns[0].codes == group))
-    from tests.laws.test_laws import pick
-
     from fairboost.cells import build_cells
+    from tests.laws.test_laws import pick
 
     return build_cells(y[keep], pick(columns, keep))
 
 
 def test_a_group_without_rows_that_count():
-    with pytest.raises(ConstraintError, match=r"group 'g=2' has no rows with y = 0, so its false pos"):
+    with pytest.raises(
+        ConstraintError, match=r"group 'g=2' has no rows with y = 0, so its false pos"
+    ):
         bind(parity("fpr", 0.0, by="g"), cells_without(0, 2))
     bind(parity("fnr", 0.0, by="g"), cells_without(0, 2))  # FNR asks for positives only
 
@@ -66,9 +67,8 @@ def test_a_group_without_rows_that_count():
 def test_one_group_only():
     y, columns, _, _ = rows(0)
     keep = columns[1].codes == 0
-    from tests.laws.test_laws import pick
-
     from fairboost.cells import build_cells
+    from tests.laws.test_laws import pick
 
     with pytest.raises(ConstraintError, match=r"'h' has one group only \(h=0\)"):
         bind(parity("ppr", 0.0, by="h"), build_cells(y[keep], pick(columns, keep)))

@@ -1,7 +1,8 @@
 """The port to a boosting engine: what training asks of it, and nothing else.
 
 An engine grows trees for gradients it is handed and never sees a constraint; the Lagrangian makes
-gradients and never sees X. An engine is anything with ``train``; what it returns is a ``TrainedModel``.
+gradients and never sees X. An engine is anything with ``train``; what it returns is a
+``TrainedModel``.
 """
 
 from __future__ import annotations

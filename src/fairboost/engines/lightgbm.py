@@ -2,11 +2,14 @@
 
 Facts of LightGBM that shape this file:
 
-* A custom objective starts from ``init_score``, and the booster forgets it: it is folded into the first
+* A custom objective starts from ``init_score``, and the booster forgets it: it is folded into the
+  first
   tree afterwards (:mod:`fairboost.engines.lightgbm_text`).
-* Parameters are deep-copied before training. A function survives that as itself, an object or a bound
+* Parameters are deep-copied before training. A function survives that as itself, an object or a
+  bound
   method becomes a copy whose state nobody reads; so the objective handed over is a closure.
-* With no split worth making LightGBM adds no tree but goes on asking for gradients: rounds and trees may
+* With no split worth making LightGBM adds no tree but goes on asking for gradients: rounds and
+  trees may
   differ, so the number of trees is reported after every round.
 """
 
@@ -152,7 +155,8 @@ class LightGBMEngine:
             if "num_features" in str(error):
                 raise InvalidInputError(
                     "no feature of X can be split on: each is constant, or min_child_samples "
-                    f"({self.estimator.min_child_samples}) leaves no split in {len(data.labels)} rows; "
+                    f"({self.estimator.min_child_samples}) leaves no split in {len(data.labels)} "
+                    f"rows; "
                     "lower min_child_samples or add features"
                 ) from error
             raise
@@ -170,7 +174,8 @@ def check_estimator(estimator: Any) -> None:
         )
     if type(estimator).__module__.startswith("lightgbm.dask"):
         raise EngineOptionError(
-            f"{type(estimator).__name__} cannot be constrained: its workers do not share rates; use "
+            f"{type(estimator).__name__} cannot be constrained: its workers do not share rates; "
+            f"use "
             "LGBMClassifier on one machine"
         )
     check_options(estimator.get_params())

@@ -1,7 +1,7 @@
 """LightGBM's options that a custom objective contradicts or silently drops: honoured or refused.
 
-With an objective of ours LightGBM ignores, without a word, everything that its own binary objective
-would have read. What can be given the same meaning is given it (:func:`read_loss_terms`,
+With an objective of ours LightGBM ignores, without a word, everything that its own binary
+objective would have read. What can be given the same meaning is given it (:func:`read_loss_terms`,
 :func:`read_metrics`); the rest raises (:func:`check_options`).
 """
 
@@ -63,13 +63,15 @@ def check_options(params: dict[str, Any]) -> None:
     objective = option(params, "objective")
     if objective not in (None, "binary"):
         raise EngineOptionError(
-            f"the estimator sets objective={objective!r}, but fairboost brings its own (the binary log "
+            f"the estimator sets objective={objective!r}, but fairboost brings its own (the "
+            f"binary log "
             "loss with constraints); leave objective out"
         )
     for alias in ALIASES["objective"][1:]:
         if alias in params:  # even as None it would make LightGBM forget our objective
             raise EngineOptionError(
-                f"the estimator sets {alias}={params[alias]!r}, which LightGBM puts before any objective "
+                f"the estimator sets {alias}={params[alias]!r}, which LightGBM puts before any "
+                f"objective "
                 f"that fairboost brings; leave {alias} out"
             )
     for name, allowed, why in (
@@ -86,12 +88,15 @@ def check_options(params: dict[str, Any]) -> None:
             )
     if _boosting(params) in ("rf", "random_forest"):
         raise EngineOptionError(
-            "the estimator sets boosting_type='rf', which does not boost: LightGBM takes no custom "
-            "objective there; use 'gbdt' (with subsample and colsample_bytree if you like) or 'dart'"
+            "the estimator sets boosting_type='rf', which does not boost: LightGBM takes no "
+            "custom "
+            "objective there; use 'gbdt' (with subsample and colsample_bytree if you like) or "
+            "'dart'"
         )
     if _is_true(option(params, "is_unbalance", False)) and _scale_pos_weight(params) != 1:
         raise EngineOptionError(
-            "the estimator sets both is_unbalance and scale_pos_weight, which LightGBM does not allow; "
+            "the estimator sets both is_unbalance and scale_pos_weight, which LightGBM does not "
+            "allow; "
             "keep one of them"
         )
 
@@ -112,8 +117,8 @@ def read_loss_terms(
 ) -> LossTerms:
     """Give class weights and the starting score the meaning they have in stock LightGBM.
 
-    There, ``class_weight`` multiplies sample weights and so moves the average that boosting starts from;
-    ``is_unbalance`` and ``scale_pos_weight`` multiply the gradient only.
+    There, ``class_weight`` multiplies sample weights and so moves the average that boosting starts
+    from; ``is_unbalance`` and ``scale_pos_weight`` multiply the gradient only.
     """
     by_class = np.ones(2)
     if params.get("class_weight") is not None:
@@ -149,8 +154,9 @@ def read_metrics(
 ) -> Metrics:
     """Metrics on an evaluation set, with the meaning they have for a binary objective.
 
-    With a custom objective LightGBM hands raw scores to every metric. Rank metrics do not mind; log loss
-    and error are replaced by functions that apply the link first, and so are the user's own.
+    With a custom objective LightGBM hands raw scores to every metric. Rank metrics do not mind;
+    log loss and error are replaced by functions that apply the link first, and so are the user's
+    own.
     """
     if not has_eval_set:
         return Metrics([], [])
@@ -168,12 +174,12 @@ def read_metrics(
         for m in ordered
         if m not in RANK_METRICS
     ]
-    if builtin and functions and ordered[0] not in RANK_METRICS:
-        if first_metric_only or _is_true(option(params, "first_metric_only", False)):
-            raise EngineOptionError(
-                f"first_metric_only is set and the first metric is {ordered[0]!r}, but LightGBM would see "
-                f"{builtin[0]!r} first; name only the metric to stop by"
-            )
+    stop_by_first = first_metric_only or _is_true(option(params, "first_metric_only", False))
+    if stop_by_first and builtin and functions and ordered[0] not in RANK_METRICS:
+        raise EngineOptionError(
+            f"first_metric_only is set and the first metric is {ordered[0]!r}, but LightGBM would "
+            f"see {builtin[0]!r} first; name only the metric to stop by"
+        )
     return Metrics(builtin, functions)
 
 
@@ -189,8 +195,10 @@ def _metric_name(metric: Any) -> Any:
     }.get(str(metric).lower(), metric)  # fmt: skip
     if name not in (*RANK_METRICS, *OWN_METRICS, "none"):
         raise EngineOptionError(
-            f"the evaluation metric {metric!r} is not supported: with a custom objective LightGBM would "
-            "compute it on raw scores. Expected binary_logloss, binary_error, auc, average_precision "
+            f"the evaluation metric {metric!r} is not supported: with a custom objective "
+            f"LightGBM would "
+            "compute it on raw scores. Expected binary_logloss, binary_error, auc, "
+            "average_precision "
             "or a function f(y_true, probability[, weight])"
         )
     return name
@@ -219,7 +227,8 @@ def _on_probabilities(metric: Callable[..., Any]) -> Callable[..., Any]:
     if n_arguments == 4:
         return lambda y, scores, weight, group: metric(y, expit(scores), weight, group)
     raise EngineOptionError(
-        f"an evaluation metric must be a function f(y_true, probability[, weight[, group]]), found "
+        f"an evaluation metric must be a function f(y_true, probability[, weight[, group]]), "
+        f"found "
         f"{metric!r} with {n_arguments} arguments"
     )
 

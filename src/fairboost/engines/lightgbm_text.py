@@ -1,15 +1,19 @@
 """LightGBM's text format, edited: intercept, objective and tree weights.
 
-A booster trained with a custom objective leaves out two things that a stock one carries: the score it
-started from, and the link that turns scores into probabilities. Both have a place in the text format
-(``docs/algorithm.md``, "A stock booster"), and once there any reader of LightGBM models returns our
-probabilities. The edit touches the numbers of leaves only, so the file stays LightGBM's own.
+A booster trained with a custom objective leaves out two things that a stock one carries: the score
+it started from, and the link that turns scores into probabilities. Both have a place in the text
+format (``docs/algorithm.md``, "A stock booster"), and once there any reader of LightGBM models
+returns our probabilities. The edit touches the numbers of leaves only, so the file stays
+LightGBM's own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from fairboost._typing import FloatArray
 
 __all__ = ["as_stock_model", "count_trees"]
 
@@ -22,7 +26,7 @@ _SLOPES = ("leaf_coeff",)
 
 
 def as_stock_model(
-    text: str, *, intercept: float, tree_weights: Sequence[float] | None = None
+    text: str, *, intercept: float, tree_weights: FloatArray | None = None
 ) -> str:
     """Make a booster of a custom objective into a stock ``objective=binary`` one.
 
@@ -31,9 +35,9 @@ def as_stock_model(
     text : str
         The booster as ``Booster.model_to_string`` gives it.
     intercept : float
-        The score that training started from; it goes into the first tree, where LightGBM itself puts
-        the average it boosts from.
-    tree_weights : sequence of float, optional
+        The score that training started from; it goes into the first tree, where LightGBM itself
+        puts the average it boosts from.
+    tree_weights : (n_trees,) float64, optional
         A factor per tree.
 
     Returns
@@ -70,7 +74,7 @@ def _split(text: str) -> tuple[str, list[str], str]:
     starts = [m.start() for m in _TREE.finditer(text)]
     end = text.index(_END)
     bounds = [*starts, end]
-    trees = [text[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    trees = [text[a:b] for a, b in pairwise(bounds)]
     return text[: bounds[0]], trees, text[end:]
 
 

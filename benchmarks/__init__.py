@@ -1,0 +1,1 @@
+"""Scripts that make the figures of the documentation."""

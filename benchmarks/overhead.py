@@ -1,0 +1,240 @@
+"""What a constraint costs over plain LightGBM: time, kernel time, memory, first compilation.
+
+Plain and constrained fits alternate in one process, on the same data and with the same options,
+and the ratio of their medians is reported: absolute seconds mean little on shared machines. Memory
+is the peak of a process that does one fit, so that the compiler and all buffers count.
+
+    python -m benchmarks.overhead            # about ten minutes; writes overhead.md beside this
+    file python -m benchmarks.overhead --quick    # a minute, smaller sizes, writes nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+from lightgbm import LGBMClassifier
+from tqdm import tqdm
+
+import fairboost
+from benchmarks.synthetic import FEATURES, make
+from fairboost import FairGBMClassifier, parity
+from fairboost.cells import SensitiveColumn, build_cells
+from fairboost.constraints import resolve
+from fairboost.lagrangian import Lagrangian
+from fairboost.proxies import as_proxy
+
+HERE = Path(__file__).resolve().parent
+ROUNDS = 100
+TARGETS = {20_000: 1.30, 200_000: 1.10, 1_000_000: 1.05}
+
+
+def engine(n_jobs: int) -> LGBMClassifier:
+    return LGBMClassifier(n_estimators=ROUNDS, verbose=-1, n_jobs=n_jobs)
+
+
+def fit(kind: str, X, y, g, n_jobs: int) -> None:
+    if kind == "plain":
+        engine(n_jobs).fit(X, y)
+    else:
+        model = FairGBMClassifier(engine(n_jobs), constraint="equal_opportunity")
+        model.fit(X, y, sensitive_features=g)
+
+
+def time_ratio(n: int, groups: int, repeats: int, n_jobs: int) -> dict[str, float]:
+    X, y, g = make(n, groups)
+    for kind in ("plain", "fair"):  # warm up: caches, compilation
+        fit(kind, X[:20_000], y[:20_000], g[:20_000], n_jobs)
+    seconds: dict[str, list[float]] = {"plain": [], "fair": []}
+    for k in tqdm(range(repeats), desc=f"{n:,} rows, {groups} groups", leave=False):
+        for kind in ("plain", "fair") if k % 2 == 0 else ("fair", "plain"):
+            start = time.perf_counter()
+            fit(kind, X, y, g, n_jobs)
+            seconds[kind].append(time.perf_counter() - start)
+    plain, fair = np.array(seconds["plain"]), np.array(seconds["fair"])
+    rng = np.random.default_rng(0)
+    draws = rng.integers(0, repeats, (2000, repeats))
+    boot = np.median(fair[draws], axis=1) / np.median(plain[draws], axis=1)
+    low, high = np.quantile(boot, [0.025, 0.975])
+    return {
+        "plain": float(np.median(plain)),
+        "fair": float(np.median(fair)),
+        "ratio": float(np.median(fair) / np.median(plain)),
+        "low": float(low),
+        "high": float(high),
+    }
+
+
+def kernel_time(n: int, groups: int, constraint, n_jobs: int, repeats: int = 40) -> float:
+    """Milliseconds per round per million rows of everything that is not the engine."""
+    _, y, g = make(n, groups)
+    h = np.arange(n, dtype=np.int32) % 5
+    columns = [
+        SensitiveColumn("g", g.astype(np.int32), tuple(range(groups))),
+        SensitiveColumn("h", h, tuple(range(5))),
+    ]
+    constraints = resolve(constraint, 0.0, ["g", "h"])
+    cells = build_cells(y.astype(np.int32), columns)
+    lagrangian = Lagrangian(cells, constraints, as_proxy("auto"), 0.01, n_threads=n_jobs)
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(size=n) for _ in range(2)]
+    seconds = []
+    for k in range(repeats):
+        start = time.perf_counter()
+        lagrangian(scores[k % 2])
+        seconds.append(time.perf_counter() - start)
+    lagrangian.close()
+    return float(np.median(seconds[5:])) * 1e3 * 1e6 / n
+
+
+CHILD = """
+import resource
+from lightgbm import LGBMClassifier
+from benchmarks.synthetic import make
+X, y, g = make({n}, {groups})
+model = LGBMClassifier(n_estimators={rounds}, verbose=-1, n_jobs={n_jobs})
+if {fair}:
+    from fairboost import FairGBMClassifier
+    FairGBMClassifier(model, constraint="equal_opportunity").fit(X, y, sensitive_features=g)
+else:
+    model.fit(X, y)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def peak_memory(kind: str, n: int, groups: int, n_jobs: int) -> float:
+    """Peak resident megabytes of a process that makes the data and does one fit.
+
+    The plain process never imports fairboost, so the compiler and pandas count against us.
+    """
+    code = CHILD.format(n=n, groups=groups, rounds=ROUNDS, n_jobs=n_jobs, fair=kind == "fair")
+    return float(_run(code))
+
+
+def _run(code: str, **environment: str) -> str:
+    """Run code in a fresh process that finds this folder, and return what it prints."""
+    paths = {"PYTHONPATH": str(HERE.parent), **environment}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={**os.environ, **paths}, check=True, capture_output=True)
+    return done.stdout.decode()
+
+
+def first_call(cache: Path) -> float:
+    """Seconds that the first round of a fresh process takes over its second."""
+    code = (
+        "import time, numpy as np\n"
+        "from benchmarks.synthetic import make\n"
+        "from fairboost.cells import SensitiveColumn, build_cells\n"
+        "from fairboost.constraints import resolve\n"
+        "from fairboost.lagrangian import Lagrangian\n"
+        "from fairboost.proxies import as_proxy\n"
+        "_, y, g = make(5000, 2)\n"
+        "cells = build_cells(y.astype('i4'), [SensitiveColumn('g', g.astype('i4'), (0, 1))])\n"
+        "l = Lagrangian(cells, resolve('equal_opportunity', 0., ['g']), as_proxy('auto'), .1)\n"
+        "s = np.random.default_rng(0).normal(size=5000)\n"
+        "t = time.perf_counter(); l(s); l(s); first = time.perf_counter() - t\n"
+        "t = time.perf_counter(); l(s); l(s); print(first - (time.perf_counter() - t))\n"
+    )
+    return float(_run(code, NUMBA_CACHE_DIR=str(cache)))
+
+
+def report(sizes: dict[int, int], n_jobs: int) -> str:
+    lines = [
+        "# Overhead over plain LightGBM",
+        "",
+        f"Made by `python -m benchmarks.overhead`: {FEATURES} features, {ROUNDS} trees of 31 "
+        f"leaves, "
+        f"{n_jobs} threads, equal opportunity, `FairGBMClassifier` at its defaults. Python "
+        f"{platform.python_version()}, LightGBM {lightgbm.__version__}, NumPy {np.__version__}, "
+        f"fairboost "
+        f"{fairboost.__version__}.",
+        "",
+        "Ratios of the medians of alternating fits (interval: bootstrap over the fits); memory "
+        "is the peak of "
+        "a process that does one fit.",
+        "",
+        "| rows | groups | fits | plain, s | fairboost, s | time ratio [95%] | to reach | memory "
+        "ratio | to reach |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for n, repeats in sizes.items():
+        for groups in (2, 20):
+            t = time_ratio(n, groups, repeats, n_jobs)
+            memory = [peak_memory(kind, n, groups, n_jobs) for kind in ("plain", "fair")]
+            lines.append(
+                f"| {n:,} | {groups} | {repeats} | {t['plain']:.3f} | {t['fair']:.3f} | "
+                f"{t['ratio']:.3f} [{t['low']:.3f}, {t['high']:.3f}] | "
+                f"{TARGETS.get(n, float('nan')):.2f} | "
+                f"{memory[1] / memory[0]:.3f} ({memory[0]:.0f} to {memory[1]:.0f} MB) | 1.15 |"
+            )
+            print(lines[-1], flush=True)
+    lines += [
+        "",
+        "## The method's own part of a round",
+        "",
+        f"Everything a round does outside LightGBM, in milliseconds per million rows on {n_jobs} "
+        f"threads "
+        "(to reach: 6), by number of groups and constraints. Sensitive columns g (groups as "
+        "given) and h (5).",
+        "",
+        "| constraint | inequalities | 2 groups | 20 groups |",
+        "|---|---|---|---|",
+    ]
+    n = max(sizes)
+    for name, constraint in {
+        "equal opportunity by g": parity("fnr", 0.0, by="g"),
+        "equalized odds by g": [parity("fnr", 0.0, by="g"), parity("fpr", 0.0, by="g")],
+        "equalized odds by g and by h": "equalized_odds",
+        "demographic parity by g crossed with h": parity("ppr", 0.0, by=("g", "h")),
+        "all of FPR, FNR and PPR by g and by h": ["equalized_odds", "demographic_parity"],
+    }.items():
+        cost = [kernel_time(n, groups, constraint, n_jobs) for groups in (2, 20)]
+        counts = [_inequalities(constraint, groups) for groups in (2, 20)]
+        lines.append(f"| {name} | {counts[0]}, {counts[1]} | {cost[0]:.1f} | {cost[1]:.1f} |")
+        print(lines[-1], flush=True)
+    with tempfile.TemporaryDirectory() as cache:
+        compiled, loaded = first_call(Path(cache)), first_call(Path(cache))
+    lines += [
+        "",
+        f"First round of a fresh process: {compiled:.2f} s to compile (to reach: 2), "
+        f"{loaded:.2f} s from the "
+        "cache on disk after that.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _inequalities(constraint, groups: int) -> int:
+    y = np.arange(40 * groups, dtype=np.int32) // (20 * groups)
+    g = np.arange(40 * groups, dtype=np.int32) % groups
+    h = np.arange(40 * groups, dtype=np.int32) // groups % 5
+    columns = [
+        SensitiveColumn("g", g, tuple(range(groups))), SensitiveColumn("h", h, tuple(range(5)))
+    ]  # fmt: skip
+    bound = resolve(constraint, 0.0, ["g", "h"])
+    return len(Lagrangian(build_cells(y, columns), bound, as_proxy("auto"), 0.1).inequalities)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--n-jobs", type=int, default=2)
+    options = parser.parse_args()
+    sizes = {20_000: 7} if options.quick else {20_000: 41, 200_000: 15, 1_000_000: 9}
+    text = report(sizes, options.n_jobs)
+    if options.quick:
+        print(text)
+    else:
+        (HERE / "overhead.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
