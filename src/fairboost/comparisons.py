@@ -1,8 +1,8 @@
 """From rows to tables: the rates of groups, and the gaps and ratios between them.
 
 Rows are summed over cells once (:func:`tally`). Each set of groups to compare then merges cells
-(:func:`compare`), and its tables follow from these few sums through
-:func:`fairboost.rates.group_sums`, with the intervals of :mod:`fairboost.intervals`.
+(:func:`compare`), and its tables follow from these few sums: rates through
+:func:`fairboost.rates.group_sums`, their intervals from :mod:`fairboost.intervals`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
-from fairboost.cells import Cells
+from fairboost.cells import EVERYONE, Cells
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 from fairboost.intervals import (
     INTERVALS,
@@ -27,7 +27,7 @@ from fairboost.intervals import (
 )
 from fairboost.rates import Rate, group_sums
 
-__all__ = ["Comparison", "compare", "gap_table", "rate_table", "tally"]
+__all__ = ["Comparison", "compare", "compare_all", "gap_table", "rate_table", "tally"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Comparison:
         self, rates: Sequence[Rate], confidence: float, n_bootstrap: int, rng: np.random.Generator
     ) -> pd.DataFrame:
         """One line per rate: gap and ratio with intervals, lowest and highest group."""
-        law = smooth_decisions(self.sums)
+        law = smooth_decisions(self.sums)  # or groups without events would never vary
         draws = bootstrap_weights(law.reshape(3, -1), n_bootstrap, rng)
         draws = draws.reshape(n_bootstrap, *self.sums.shape[1:])
         return pd.DataFrame([self._gap_line(rate, law, draws, confidence) for rate in rates])
@@ -129,6 +129,18 @@ class Comparison:
             weight[:, 1].ravel(),
         )
         return events.reshape(b, n_groups), counted.reshape(b, n_groups)
+
+
+def compare_all(
+    cells: Cells,
+    positive: BoolArray,
+    by: str | Sequence[str | Sequence[str]] | None,
+    sample_weight: FloatArray | None,
+) -> list[Comparison]:
+    """Everyone first, then what ``by`` asks for: see :mod:`fairboost.metrics`."""
+    crossings = _columns_to_cross(by, list(cells.groups))
+    sums = tally(cells, positive, sample_weight)
+    return [compare(cells, sums, columns) for columns in (EVERYONE, *crossings)]
 
 
 def tally(cells: Cells, positive: BoolArray, sample_weight: FloatArray | None) -> FloatArray:
@@ -203,6 +215,23 @@ def gap_table(
         for c in compared
     ]
     return pd.concat(tables, ignore_index=True)
+
+
+def _columns_to_cross(
+    by: str | Sequence[str | Sequence[str]] | None, names: list[str]
+) -> list[tuple[str, ...]]:
+    """List the columns of each comparison that ``by`` asks for."""
+    if not names:
+        raise InvalidInputError("sensitive_features has no columns; pass the groups to compare")
+    asked = names if by is None else by if isinstance(by, list) else [by]
+    entries = [(e,) if isinstance(e, str) else tuple(e) for e in asked]
+    for entry in entries or [()]:
+        if not entry or len(set(entry)) < len(entry) or not set(entry) <= set(names):
+            raise InvalidInputError(
+                f"by={by!r} asks for {entry!r}; expected sensitive columns out of {names}, each "
+                "once: 'a' for one, ('a', 'b') for a crossing, ['a', ('a', 'b')] for both"
+            )
+    return list(dict.fromkeys(entries))
 
 
 def _quotient(part: FloatArray, whole: FloatArray) -> FloatArray:

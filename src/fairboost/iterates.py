@@ -94,7 +94,7 @@ def randomized_scores(model: TrainedModel, X: Matrix, seed: int) -> FloatArray:
     order = np.argsort(rounds, kind="stable")
     drawn, starts = np.unique(rounds[order], return_index=True)
     X = by_row(X)
-    for t, rows in zip(drawn, np.split(order, starts[1:]), strict=True):
+    for t, rows in zip(drawn, np.split(order, starts)[1:], strict=True):
         if t < model.n_rounds:
             scores[rows] = model.scores(take_rows(X, rows), int(t))
     return scores

@@ -20,8 +20,8 @@ import pandas as pd
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost._validation import as_column, read_sensitive_features, read_weights
-from fairboost.cells import EVERYONE, build_cells
-from fairboost.comparisons import Comparison, compare, gap_table, rate_table, tally
+from fairboost.cells import build_cells
+from fairboost.comparisons import Comparison, compare_all, gap_table, rate_table
 from fairboost.exceptions import InvalidInputError
 from fairboost.intervals import Estimate
 from fairboost.rates import RATES, Rate, as_rate
@@ -164,7 +164,7 @@ def gap(
     by : str or tuple of str, optional
         The column, or the crossing; needed when there are several sensitive columns.
     confidence : float
-        Nominal coverage of the percentile bootstrap interval.
+        Nominal coverage of the bootstrap interval.
     n_bootstrap : int
         Bootstrap samples; 0 for no interval.
     random_state : int, numpy.random.Generator or None
@@ -172,16 +172,22 @@ def gap(
 
     Notes
     -----
-    Noise widens a gap, and resampling adds noise, so the interval lies too high, more so with many
-    or small groups. With groups of 500 rows, all at 0.2 but one at 0.4, 95% intervals held the
-    truth in 94% of samples for two groups, 78% for six, 50% for twenty; between equal groups they
-    never reach 0. With no events in any group they have no width; see :func:`group_rates`.
+    The interval allows for the errors of all groups at once, see :mod:`fairboost.intervals`. How
+    often it held the truth at 95%, in 2000 samples of groups of 500 and of 50 rows each::
+
+        rates                 2 groups      6 groups     20 groups
+        all 0.2              96%   94%     95%   96%     94%   98%
+        0.2, one of 0.4      95%   95%     99%   98%     99%   99%
+        all 0.02             96%  100%     98%  100%     98%  100%
+        0.02, one of 0.04    98%  100%     99%  100%     99%  100%
+
+    Beside a group of 500 rows, one of 5 to 20 brought it down, at worst to 82% in cases tried.
 
     Examples
     --------
     >>> y, d = [0, 0, 1, 1] * 200, [0, 1, 0, 1, 0, 0, 1, 1] * 100
     >>> print(gap(y, d, rate="fpr", sensitive_features=list("FFFFMMMM") * 100))
-    0.500 [0.431, 0.568]
+    0.500 [0.432, 0.568]
     """
     labels, positive = _read_decisions(y_true, y_pred, pos_label)
     compared = _only(_compare(labels, positive, sensitive_features, by, sample_weight))
@@ -207,11 +213,17 @@ def ratio(
     When every rate is 0 the groups are equal, and the ratio is 1. All else is as in :func:`gap`,
     parameters included.
 
+    Notes
+    -----
+    In the cases of the table in :func:`gap`, 95% intervals held the truth in 95% to 100% of
+    samples; they are wide when events are few. A group that may expect less than one event beside
+    a much larger group brought it down: 20 rows at 0.02 beside 500 at 0.1 to 80%.
+
     Examples
     --------
     >>> y, d = [0, 0, 1, 1] * 200, [0, 1, 0, 1, 0, 0, 1, 1] * 100
     >>> print(ratio(y, d, rate="tpr", sensitive_features=list("FFFFMMMM") * 100))
-    0.500 [0.429, 0.572]
+    0.500 [0.436, 0.577]
     """
     labels, positive = _read_decisions(y_true, y_pred, pos_label)
     compared = _only(_compare(labels, positive, sensitive_features, by, sample_weight))
@@ -264,7 +276,7 @@ def audit(
     <BLANKLINE>
     | attribute | rate | gap                  | ratio                | lowest | highest |
     | --------- | ---- | -------------------- | -------------------- | ------ | ------- |
-    | sex       | fpr  | 0.500 [0.365, 0.625] | 0.000 [0.000, 0.000] | M      | F       |
+    | sex       | fpr  | 0.500 [0.359, 0.641] | 0.000 [0.000, 0.098] | M      | F       |
     """
     if np.isnan(threshold):
         raise InvalidInputError("threshold is NaN; pass the least score of a positive decision")
@@ -288,25 +300,7 @@ def _compare(
     """Everyone first, then what ``by`` asks for."""
     columns = read_sensitive_features(sensitive_features, len(labels))
     weight = read_weights(sample_weight, len(labels))
-    entries = _entries(by, [c.name for c in columns])
-    cells = build_cells(labels, columns, weight)
-    sums = tally(cells, positive, weight)
-    return [compare(cells, sums, entry) for entry in (EVERYONE, *entries)]
-
-
-def _entries(by: By | None, names: list[str]) -> list[tuple[str, ...]]:
-    """List the columns of each comparison."""
-    if not names:
-        raise InvalidInputError("sensitive_features has no columns; pass the groups to compare")
-    asked = names if by is None else by if isinstance(by, list) else [by]
-    entries = [(e,) if isinstance(e, str) else tuple(e) for e in asked]
-    for entry in entries or [()]:
-        if not entry or len(set(entry)) < len(entry) or not set(entry) <= set(names):
-            raise InvalidInputError(
-                f"by={by!r} asks for {entry!r}; expected sensitive columns out of {names}, each "
-                "once: 'a' for one, ('a', 'b') for a crossing, ['a', ('a', 'b')] for both"
-            )
-    return list(dict.fromkeys(entries))
+    return compare_all(build_cells(labels, columns, weight), positive, by, weight)
 
 
 def _only(compared: list[Comparison]) -> list[Comparison]:

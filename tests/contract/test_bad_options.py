@@ -1,4 +1,4 @@
-"""Engine options that contradict us, and predicting with what does not fit: refused with a reason."""
+"""Engine options that contradict us, and data to predict that do not fit: refused."""
 
 from __future__ import annotations
 

@@ -157,6 +157,12 @@ def test_a_rows_draw_depends_on_the_row_alone(fair, toy, form):
         np.testing.assert_array_equal(alone, whole[[row]])
 
 
+def test_no_rows_to_draw_for(fair, toy):
+    X = TABLES["polars"](toy.X)  # LightGBM itself refuses empty tables of other kinds
+    model = fair("randomized").fit(X, toy.y, sensitive_features=toy.group)
+    assert model.predict(X[:0]).shape == (0,)
+
+
 # Labels
 
 

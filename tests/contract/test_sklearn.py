@@ -21,8 +21,7 @@ from fairboost import FairGBMClassifier, bound
 
 BINNING = (
     "LightGBM's own: a row of weight 0 still takes part in the choice of bin edges, and limits "
-    "like "
-    "min_child_samples count rows, so weights are not the same as repeated or removed rows"
+    "such as min_child_samples count rows, so weights are not the same as repeated or removed rows"
 )
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": BINNING,
@@ -125,6 +124,29 @@ def test_the_default_estimator_is_stock(toy):
     model.fit(toy.X, toy.y)
     assert model.estimator_.get_params() == LGBMClassifier().get_params()
     assert model.estimator is None
+
+
+def test_paper_is_algorithm_1_whatever_the_defaults(engine, toy):
+    paper = FairGBMClassifier.paper(engine(), "equal_opportunity", iterate="randomized")
+    params = paper.get_params(deep=False)
+    assert params.pop("estimator").get_params() == engine().get_params()
+    assert params == {
+        "constraint": "equal_opportunity",
+        "tolerance": 0.0,
+        "operating_point": 0.5,
+        "multiplier_learning_rate": 0.1,
+        "proxy": "cross_entropy",
+        "iterate": "randomized",
+        "random_state": None,
+        "verbose": 0,
+    }
+
+
+def test_verbose_shows_progress(model, toy, capfd):
+    model.fit(toy.X, toy.y, sensitive_features=toy.group)
+    assert capfd.readouterr().err == ""
+    model.set_params(verbose=1).fit(toy.X, toy.y, sensitive_features=toy.group)
+    assert "8/8" in capfd.readouterr().err
 
 
 # Fitted state

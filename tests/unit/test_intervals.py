@@ -1,11 +1,23 @@
+"""Intervals of one rate, and of gaps and ratios given the errors of rates."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.intervals import Estimate, bootstrap_weights, clopper_pearson, wilson
+from fairboost.intervals import (
+    Estimate,
+    bootstrap_weights,
+    clopper_pearson,
+    gap_interval,
+    ratio_interval,
+    smooth_decisions,
+    wilson,
+)
 
 BOTH = pytest.mark.parametrize("interval", [wilson, clopper_pearson])
 
@@ -170,3 +182,66 @@ def test_a_few_heavy_weights_never_draw_less_than_nothing():
 
 def test_no_draws():
     assert bootstrap_weights(np.ones((3, 2)), 0, np.random.default_rng(0)).shape == (0, 2)
+
+
+# Gaps and ratios
+
+
+def test_smoothing_keeps_the_sums_of_cells_and_moves_rates_as_half_an_event_does():
+    rng = np.random.default_rng(5)
+    rows = rng.integers(0, 9, (2, 6)).astype(float)
+    rows[:, 0] = 0
+    sums = np.array([rows, 3 * rows, 10 * rows])
+    smoothed = smooth_decisions(sums)
+    np.testing.assert_allclose(smoothed.sum(axis=1), sums.sum(axis=1), rtol=1e-12)
+    assert (smoothed[:, :, 0] == 0).all()
+    n, k = rows.sum(axis=0)[1:], rows[1, 1:]
+    np.testing.assert_allclose(smoothed[0, 1, 1:] / n, (k + 0.5) / (n + 1), rtol=1e-12)
+
+
+def test_smoothing_adds_the_mean_row_of_the_cell():
+    weight = np.array([1.0, 2.0, 4.0, 5.0])
+    decision = np.array([0, 0, 0, 1])
+    cell = sums_of(decision, weight, 2)[:, :, np.newaxis]
+    found = smooth_decisions(cell)[:, :, 0]
+    mean = np.array([1.0, weight.mean(), (weight**2).mean()])
+    np.testing.assert_allclose(found, (cell[:, :, 0] + mean[:, np.newaxis] / 2) * 4 / 5)
+
+
+RATES_FOUND_AND_TRUE = st.lists(
+    st.tuples(st.floats(0.001, 1), st.floats(0.001, 1)), min_size=2, max_size=6
+).map(lambda pairs: np.array(pairs).T)
+
+
+@given(rates=RATES_FOUND_AND_TRUE)
+def test_no_gap_or_ratio_is_off_by_more_than_the_range_of_errors(rates):
+    found, true = rates
+    low, high = gap_interval(np.ptp(found), (found - true)[np.newaxis], 0.95)
+    assert low - 1e-12 <= np.ptp(true) <= high + 1e-12
+    errors = np.log(found / true)[np.newaxis]
+    estimate, truth = (r.min() / r.max() for r in (found, true))
+    low, high = ratio_interval(estimate, estimate, errors, 0.95)
+    assert low * (1 - 1e-12) <= truth <= high * (1 + 1e-12)
+
+
+def test_a_group_that_a_sample_is_without_is_left_out_of_it():
+    errors = np.array([[0.3, 0.1, np.nan], [np.nan, np.nan, 0.9], [0.0, 0.2, 0.1]])
+    low, high = gap_interval(0.5, errors, 0.5)
+    assert (low, high) == pytest.approx((0.3, 0.7))
+    low, high = ratio_interval(0.5, 0.5, errors, 0.5)
+    assert (low, high) == pytest.approx((0.5 * np.exp(-0.2), 0.5 * np.exp(0.2)))
+
+
+def test_ends_stay_within_bounds_and_the_estimate_within_the_ends():
+    errors = np.array([[1.0, -1.0]])
+    assert gap_interval(0.4, errors, 0.9) == (0.0, 1.0)
+    still = np.zeros((1, 2))
+    assert ratio_interval(0.0, 0.1, still, 0.9) == (0.0, 0.1)
+    assert ratio_interval(1.0, 0.9, still, 0.9) == (0.9, 1.0)
+    assert ratio_interval(0.5, 0.6, errors, 0.9)[1] == 1.0
+
+
+@pytest.mark.parametrize("errors", [np.empty((0, 2)), np.ones((3, 1)), np.full((3, 2), np.nan)])
+def test_no_sample_of_two_groups_no_interval(errors):
+    assert np.isnan(gap_interval(0.5, errors, 0.9)).all()
+    assert np.isnan(ratio_interval(0.5, 0.5, errors, 0.9)).all()

@@ -1,3 +1,5 @@
+"""Rates, gaps and ratios as users call for them."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -13,10 +15,8 @@ from hypothesis import strategies as st
 
 from fairboost.exceptions import ConstraintError, FairnessWarning, InvalidInputError
 from fairboost.intervals import clopper_pearson, wilson
-from fairboost.metrics import Estimate, audit, gap, group_rates, ratio
+from fairboost.metrics import gap, group_rates, ratio
 from fairboost.rates import RATES, Rate
-
-ALL_RATES = pytest.mark.parametrize("rate", RATES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,26 +137,6 @@ def test_intervals_with_weights_use_the_effective_sample_size(data):
     assert (line["low"], line["high"]) == pytest.approx((float(low), float(high)))
 
 
-def test_a_rate_of_ones_own(data):
-    flagged = Rate("flagged", None, +1, "flagged for review")
-    arguments = {"sensitive_features": data.table["sex"]}
-    ours = group_rates(data.y, data.decision, rates=flagged, **arguments)
-    same = group_rates(data.y, data.decision, rates="ppr", **arguments)
-    assert ours["rate"].unique().tolist() == ["flagged"]
-    pd.testing.assert_frame_equal(ours.drop(columns="rate"), same.drop(columns="rate"))
-
-
-def test_a_rate_named_twice_is_reported_once(data):
-    arguments = {"sensitive_features": data.table["sex"]}
-    found = group_rates(data.y, data.decision, rates=["fpr", "FPR", RATES["fpr"]], **arguments)
-    pd.testing.assert_frame_equal(
-        found, group_rates(data.y, data.decision, rates="fpr", **arguments)
-    )
-
-
-# Weights
-
-
 def test_integer_weights_are_repetition(data):
     times = np.random.default_rng(1).integers(0, 4, len(data.y))
     weighted = group_rates(
@@ -172,38 +152,21 @@ def test_integer_weights_are_repetition(data):
     assert (weighted["rows"] < repeated["rows"]).all()  # copies are no new information
 
 
-def test_a_weight_of_zero_leaves_a_row_out(data):
-    keep = np.random.default_rng(2).random(len(data.y)) < 0.7
-    weighted = audit(
-        data.y, data.score, sensitive_features=data.table, sample_weight=data.weight * keep
+def test_a_rate_of_ones_own(data):
+    flagged = Rate("flagged", None, +1, "flagged for review")
+    arguments = {"sensitive_features": data.table["sex"]}
+    ours = group_rates(data.y, data.decision, rates=flagged, **arguments)
+    same = group_rates(data.y, data.decision, rates="ppr", **arguments)
+    assert ours["rate"].unique().tolist() == ["flagged"]
+    pd.testing.assert_frame_equal(ours.drop(columns="rate"), same.drop(columns="rate"))
+
+
+def test_a_rate_named_twice_is_reported_once(data):
+    arguments = {"sensitive_features": data.table["sex"]}
+    found = group_rates(data.y, data.decision, rates=["fpr", "FPR", RATES["fpr"]], **arguments)
+    pd.testing.assert_frame_equal(
+        found, group_rates(data.y, data.decision, rates="fpr", **arguments)
     )
-    without = audit(
-        data.y[keep],
-        data.score[keep],
-        sensitive_features=data.table[keep],
-        sample_weight=data.weight[keep],
-    )
-    pd.testing.assert_frame_equal(weighted.rates, without.rates)
-    pd.testing.assert_frame_equal(weighted.gaps, without.gaps)
-
-
-@pytest.mark.parametrize("scale", [0.01, 1000.0])
-def test_the_unit_of_weight_does_not_matter(data, scale):
-    arguments = {"sensitive_features": data.table}
-    one = audit(data.y, data.score, sample_weight=data.weight, **arguments)
-    other = audit(data.y, data.score, sample_weight=scale * data.weight, **arguments)
-    columns = ["value", "low", "high", "rows"]
-    pd.testing.assert_frame_equal(one.rates[columns], other.rates[columns])
-    pd.testing.assert_frame_equal(one.gaps, other.gaps)
-
-
-def test_equal_weights_are_no_weights(data):
-    arguments = {"sensitive_features": data.table}
-    plain = audit(data.y, data.score, **arguments)
-    weighted = audit(data.y, data.score, sample_weight=np.full(len(data.y), 0.1), **arguments)
-    columns = ["value", "low", "high", "rows", "small"]
-    pd.testing.assert_frame_equal(plain.rates[columns], weighted.rates[columns])
-    pd.testing.assert_frame_equal(plain.gaps, weighted.gaps)
 
 
 # Invariance
@@ -246,35 +209,7 @@ def test_switching_the_positive_label_switches_the_rates(rows):
     assert other == pytest.approx(expected, abs=0, nan_ok=True)
 
 
-# Groups that are missing or empty
-
-
-def test_rows_of_unknown_group_count_only_among_everyone():
-    groups = ["F", "F", None, "M", "M", np.nan]
-    table = group_rates(
-        [0, 0, 0, 0, 0, 1], [1, 0, 1, 0, 0, 1], sensitive_features=groups, rates="fpr"
-    )
-    assert dict(zip(table["group"], table["rows"], strict=True)) == {"everyone": 5, "F": 2, "M": 2}
-    assert values(table) == {
-        ("everyone", "fpr"): 2 / 5,
-        ("F", "fpr"): 1 / 2,
-        ("M", "fpr"): 0.0,
-    }
-
-
-def test_a_crossing_leaves_out_rows_with_either_column_missing():
-    table = group_rates(
-        [0, 1, 0, 1],
-        [0, 1, 1, 1],
-        sensitive_features={"sex": ["F", "F", None, "M"], "race": ["a", None, "a", "a"]},
-        by=("sex", "race"),
-        rates="ppr",
-    )
-    assert table[["attribute", "group", "rows"]].to_numpy().tolist() == [
-        ["", "everyone", 4],
-        ["sex, race", "F, a", 1],
-        ["sex, race", "M, a", 1],
-    ]
+# Groups without rows that count
 
 
 NO_NEGATIVES_IN_C = {
@@ -296,161 +231,16 @@ def test_an_empty_group_has_no_rate():
 def test_an_empty_group_is_left_out_of_comparisons_and_named(function, expected):
     with pytest.warns(FairnessWarning, match=r"leave out.*race = c \(fpr\)$") as caught:
         found = function(**NO_NEGATIVES_IN_C, rate="fpr")
-    assert found == Estimate(expected, expected, expected, 0.95)
+    assert found.value == expected
+    assert found.low <= expected <= found.high
     assert caught[0].filename == __file__
-
-
-def test_an_audit_names_all_empty_groups_in_one_warning():
-    case = dict(NO_NEGATIVES_IN_C)
-    case["y_score"] = case.pop("y_pred")
-    with pytest.warns(FairnessWarning, match=r"race = c \(fpr\); race = c \(tnr\)$") as caught:
-        found = audit(**case, rates=["fpr", "fnr", "tnr"])
-    assert len(caught) == 1
-    assert found.gaps["highest_group"].tolist() == ["b", "c", "a"]
-    assert "undefined (small)" in str(found)
 
 
 def test_there_must_be_two_groups_to_compare():
     y = [0, 1, 0, 1]
-    assert np.isnan(gap(y, y, rate="ppr", sensitive_features=list("aaaa")).value)
-    found = audit(y, y, sensitive_features=list("aaaa"), rates="ppr")
-    line = found.gaps.iloc[0]
-    assert line[["gap", "gap_low", "gap_high", "ratio"]].isna().all()
-    assert (line["lowest_group"], line["highest_group"]) == ("", "")
-
-
-def test_the_ratio_of_zeros_is_one():
-    y = [0, 1] * 4
-    found = ratio(y, y, rate="fpr", sensitive_features=list("aabb") * 2)
-    assert found == Estimate(1.0, 1.0, 1.0, 0.95)
-
-
-def test_a_resample_without_a_group_compares_the_others():
-    # The gap is 1 through the one row of c, and 0 in the (60/61)^61 = 37% of resamples without it.
-    groups = ["a"] * 30 + ["b"] * 30 + ["c"]
-    y, d = [0] + [1] * 60, [0] * 60 + [1]
-    found = {
-        confidence: gap(y, d, rate="ppr", sensitive_features=groups, confidence=confidence)
-        for confidence in (0.4, 0.2)
-    }
-    assert found[0.4] == Estimate(1.0, 0.0, 1.0, 0.4)  # 30% to 70%
-    assert found[0.2] == Estimate(1.0, 1.0, 1.0, 0.2)  # 40% to 60%
-
-
-# The bootstrap
-
-
-def bootstrap_of_rows(data: Data, n_bootstrap: int, weight: np.ndarray) -> np.ndarray:
-    """Gap and ratio of the FPR between races in resampled rows, the plain way."""
-    rng = np.random.default_rng(5)
-    negative = data.y == 0
-    race = data.table["race"].to_numpy()
-    counted = np.array([weight * (negative & (race == r)) for r in "abc"])
-    events = counted * data.decision
-    found = []
-    for _ in range(n_bootstrap):
-        picks = rng.integers(0, len(data.y), len(data.y))
-        fpr = events[:, picks].sum(axis=1) / counted[:, picks].sum(axis=1)
-        found.append((fpr.max() - fpr.min(), fpr.min() / fpr.max()))
-    return np.sort(found, axis=0)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_intervals_are_those_of_a_bootstrap_of_rows(data, weighted):
-    n = 4000
-    weight = data.weight if weighted else np.ones(len(data.y))
-    replicates = bootstrap_of_rows(data, n, weight).T
-    arguments = {
-        "rate": "fpr",
-        "sensitive_features": data.table["race"],
-        "sample_weight": data.weight if weighted else None,
-        "n_bootstrap": 50_000,
-    }
-    # The order statistics of the plain bootstrap that its own noise cannot tell from the quantile.
-    four_sigma = 4 * np.sqrt(n * 0.025 * 0.975)
-    for function, ordered in zip((gap, ratio), replicates, strict=True):
-        found = function(data.y, data.decision, **arguments)
-        for end, rank in ((found.low, 0.025 * n), (found.high, 0.975 * n)):
-            assert ordered[int(rank - four_sigma)] < end < ordered[int(rank + four_sigma)]
-
-
-def test_two_groups_that_differ_are_covered_as_promised():
-    rng = np.random.default_rng(6)
-    n, trials, truth = 300, 400, {"F": 0.3, "M": 0.5}
-    groups = np.repeat(list(truth), n)
-    y = np.tile([0, 1], n)
-    covered = 0
-    for _ in range(trials):
-        d = rng.random(2 * n) < np.repeat(list(truth.values()), n)
-        found = gap(y, d, rate="ppr", sensitive_features=groups, n_bootstrap=300)
-        covered += found.low <= 0.2 <= found.high
-    # Four standard errors of a share of 0.95 in 400 trials, and one point for n_bootstrap.
-    assert abs(covered / trials - 0.95) < 4 * np.sqrt(0.95 * 0.05 / trials) + 0.01
-
-
-@ALL_RATES
-def test_the_seed_decides(data, rate):
-    arguments = {"rate": rate, "sensitive_features": data.table["race"], "n_bootstrap": 200}
-    first = gap(data.y, data.decision, **arguments)
-    assert gap(data.y, data.decision, **arguments, random_state=0) == first
-    generator = np.random.default_rng(0)
-    assert gap(data.y, data.decision, **arguments, random_state=generator) == first
-    assert gap(data.y, data.decision, **arguments, random_state=generator) != first
-    assert gap(data.y, data.decision, **arguments, random_state=1) != first
-
-
-def test_other_columns_do_not_change_the_figures_of_one(data):
-    alone = audit(data.y, data.score, sensitive_features=data.table[["race"]])
-    among = audit(data.y, data.score, sensitive_features=data.table)
-    rows = among.gaps["attribute"] == "race"
-    pd.testing.assert_frame_equal(among.gaps[rows].reset_index(drop=True), alone.gaps)
-
-
-def test_no_bootstrap_no_interval(data):
-    arguments = {"rate": "fpr", "sensitive_features": data.table["sex"]}
-    found = gap(data.y, data.decision, **arguments, n_bootstrap=0)
-    assert found.value == gap(data.y, data.decision, **arguments).value
-    assert np.isnan([found.low, found.high]).all()
-
-
-# Choosing groups
-
-
-@pytest.mark.parametrize(
-    ("by", "attributes"),
-    [
-        (None, ["sex", "race"]),
-        ("race", ["race"]),
-        (("sex", "race"), ["sex, race"]),
-        (["race", ("race", "sex")], ["race", "race, sex"]),
-        (["race", "race", ["sex", "race"]], ["race", "sex, race"]),
-    ],
-)
-def test_by_chooses_the_comparisons(data, by, attributes):
-    found = audit(data.y, data.score, sensitive_features=data.table, by=by, rates="fpr")
-    assert found.gaps["attribute"].tolist() == attributes
-    assert list(dict.fromkeys(found.rates["attribute"])) == ["", *attributes]
-
-
-def test_a_crossing_is_a_column_of_pairs(data):
-    pairs = data.table["sex"] + ", " + data.table["race"]
-    arguments = {"rate": "fpr", "n_bootstrap": 100}
-    crossed = gap(
-        data.y, data.decision, sensitive_features=data.table, by=("sex", "race"), **arguments
-    )
-    assert crossed == gap(data.y, data.decision, sensitive_features=pairs, **arguments)
-
-
-def test_groups_that_read_alike_are_told_apart():
-    y = [0, 1] * 4
-    table = group_rates(y, y, sensitive_features=[1, 1, "1", "1"] * 2, rates="ppr")
-    assert sorted(table["group"]) == ["'1'", "1", "everyone"]
-
-
-def test_a_group_without_a_name_is_not_everyone():
-    y = [0, 1] * 4
-    table = group_rates(y, y, sensitive_features=["", "b"] * 4, rates="ppr")
-    assert table["group"].tolist() == ["everyone", "", "b"]
+    for function in (gap, ratio):
+        found = function(y, y, rate="ppr", sensitive_features=list("aaaa"))
+        assert np.isnan([found.value, found.low, found.high]).all()
 
 
 # Labels of any kind
@@ -487,79 +277,6 @@ def test_one_label_is_enough_when_told_which_is_positive(present):
     defined, undefined = ("tpr", "fpr") if present == "yes" else ("fpr", "tpr")
     assert found["a", defined] == 1 / 2
     assert np.isnan(found["a", undefined])
-
-
-# The audit
-
-
-def test_an_audit_is_its_parts(data):
-    arguments = {"sensitive_features": data.table, "sample_weight": data.weight}
-    found = audit(data.y, data.score, rates=list(RATES), **arguments)
-    rates = group_rates(data.y, data.decision, **arguments)
-    pd.testing.assert_frame_equal(found.rates.drop(columns="small"), rates)
-    assert found.gaps.columns.tolist() == [
-        *("attribute", "rate", "gap", "gap_low", "gap_high"),
-        *("ratio", "ratio_low", "ratio_high", "lowest_group", "highest_group"),
-    ]
-    for line in found.gaps.to_dict("records"):
-        for function in (gap, ratio):
-            name = function.__name__
-            expected = Estimate(line[name], line[f"{name}_low"], line[f"{name}_high"], 0.95)
-            arguments |= {"rate": line["rate"], "by": line["attribute"]}
-            assert function(data.y, data.decision, **arguments) == expected
-        of_rate = rates[
-            (rates["attribute"] == line["attribute"]) & (rates["rate"] == line["rate"])
-        ]
-        by_group = of_rate.set_index("group")["value"]
-        assert by_group.idxmin() == line["lowest_group"]
-        assert by_group.idxmax() == line["highest_group"]
-
-
-def test_a_score_at_the_threshold_is_positive():
-    found = audit(
-        [0, 1, 0, 1],
-        [0.2, 0.3, 0.3, 0.4],
-        sensitive_features=list("aabb"),
-        threshold=0.3,
-        rates="ppr",
-    )
-    assert found.threshold == 0.3
-    assert values(found.rates) == {
-        ("everyone", "ppr"): 3 / 4,
-        ("a", "ppr"): 1 / 2,
-        ("b", "ppr"): 1.0,
-    }
-
-
-def test_small_is_about_rows_that_count(data):
-    found = audit(data.y, data.score, sensitive_features=data.table, min_rows=70).rates
-    assert found["small"].tolist() == (found["rows"] < 70).tolist()
-    assert set(found.loc[found["small"], "attribute"]) == {"race"}
-    assert not found.loc[found["rate"] == "ppr", "small"].any()  # all rows count, of both labels
-
-
-def test_an_audit_prints_as_markdown():
-    y, score = [0, 1] * 20, [0.2, 0.9, 0.8, 0.7] * 10
-    found = audit(y, score, sensitive_features={"a|b": list("uuvv") * 10}, rates=["fpr", "ppr"])
-    assert str(found) == found.to_markdown()
-    head, rates, gaps = str(found).split("\n\n")
-    assert head == "Positive: score >= 0.5. Intervals: 0.95. Small: fewer than 30 rows count."
-    assert rates.splitlines() == [
-        "| attribute | group    | fpr                          | ppr                          |",
-        "| --------- | -------- | ---------------------------- | ---------------------------- |",
-        "|           | everyone | 0.500 [0.299, 0.701] (small) | 0.750 [0.598, 0.858]         |",
-        "| a\\|b      | u        | 0.000 [0.000, 0.278] (small) | 0.500 [0.299, 0.701] (small) |",
-        "| a\\|b      | v        | 1.000 [0.722, 1.000] (small) | 1.000 [0.839, 1.000] (small) |",
-    ]
-    assert gaps.splitlines()[2].startswith(
-        "| a\\|b      | fpr  | 1.000 [1.000, 1.000] | 0.000 [0.000, 0.000] | u      | v       |"
-    )
-
-
-def test_results_cannot_be_reassigned(data):
-    found = audit(data.y, data.score, sensitive_features=data.table)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.threshold = 0.9
 
 
 # What goes wrong
@@ -605,31 +322,6 @@ def test_bad_decisions(change, message):
             function(**GOOD | change, rate="ppr")
 
 
-SCORED = {
-    "y_true": [0, 1, 0, 1],
-    "y_score": [0.1, 0.7, 0.8, 0.9],
-    "sensitive_features": list("aabb"),
-}
-BAD_SCORES = [
-    ({"y_true": [0, 1, 2, 1]}, "two labels"),
-    ({"y_score": [0.1, 0.7, 0.8]}, "y_score has 3 rows, expected 4"),
-    ({"y_score": [0.1, 0.7, np.nan, 0.9]}, "y_score is NaN at row 2; drop such rows"),
-    ({"y_score": ["low", "high", "low", "low"]}, "y_score must hold numbers.*'low'"),
-    ({"y_score": np.zeros((4, 2))}, r"y_score must be one column.*predict_proba pass \[:, 1\]"),
-    ({"threshold": np.nan}, "threshold is NaN"),
-    ({"n_bootstrap": -1}, "n_bootstrap must be at least 0"),
-    ({"confidence": 0}, "confidence must lie strictly between 0 and 1, found 0"),
-    ({"rates": []}, "rates is empty; name one or more of fpr, fnr"),
-    ({"sensitive_features": None}, "sensitive_features has no columns"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), BAD_SCORES)
-def test_bad_scores(change, message):
-    with pytest.raises(InvalidInputError, match=message):
-        audit(**SCORED | change)
-
-
 @pytest.mark.parametrize("change", [{"n_bootstrap": -1}, {"confidence": 1.0, "n_bootstrap": 0}])
 def test_bad_bootstrap(change):
     with pytest.raises(InvalidInputError, match=r"n_bootstrap must|confidence must"):
@@ -641,8 +333,6 @@ def test_unknown_names():
         group_rates(**GOOD, rates=["fpr", "auc"])
     with pytest.raises(ConstraintError, match="unknown rate 'auc'"):
         gap(**GOOD, rate="auc")
-    with pytest.raises(ConstraintError, match="unknown rate 'auc'"):
-        audit(**SCORED, rates="auc")
     with pytest.raises(InvalidInputError, match="unknown interval 'wald'; expected one of wilson"):
         group_rates(**GOOD, interval="wald")
 

@@ -122,6 +122,7 @@ def read_loss_terms(
     """
     by_class = np.ones(2)
     if params.get("class_weight") is not None:
+        _check_class_weight(params["class_weight"], classes)
         y = np.asarray(classes)[labels]
         # LightGBM keeps weights in single precision.
         by_class = compute_class_weight(params["class_weight"], classes=np.asarray(classes), y=y)
@@ -139,6 +140,15 @@ def read_loss_terms(
         intercept = math.log(share / (1 - share))
     final = by_class * factor
     return LossTerms(intercept, (float(final[0]), float(final[1])))
+
+
+def _check_class_weight(class_weight: Any, classes: Any) -> None:
+    known = np.asarray(classes).tolist()
+    unknown = [key for key in class_weight if key not in known] if isinstance(class_weight, dict) else []
+    if unknown:
+        raise EngineOptionError(
+            f"class_weight names the label {unknown[0]!r}, but y has {known[0]!r} and {known[1]!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -187,12 +197,13 @@ def _metric_name(metric: Any) -> Any:
     """Bring a metric's aliases to one name; refuse those that would be wrong on raw scores."""
     if callable(metric):
         return metric
+    written = str(metric).lower()
     name = {
         "": "none", "none": "none", "null": "none", "na": "none", "custom": "none",
         "binary": "binary_logloss", "logloss": "binary_logloss", "multi_logloss": "binary_logloss",
         "cross_entropy": "binary_logloss", "xentropy": "binary_logloss",
         "error": "binary_error", "multi_error": "binary_error",
-    }.get(str(metric).lower(), metric)  # fmt: skip
+    }.get(written, written)  # fmt: skip
     if name not in (*RANK_METRICS, *OWN_METRICS, "none"):
         raise EngineOptionError(
             f"the evaluation metric {metric!r} is not supported: with a custom objective "

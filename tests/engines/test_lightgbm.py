@@ -1,0 +1,180 @@
+"""The engine against stock LightGBM: without constraints the two are one."""
+
+from __future__ import annotations
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from scipy.special import expit, logit
+
+from fairboost import FairGBMClassifier
+from fairboost.exceptions import EngineOptionError, InvalidInputError
+
+
+def stock_scores(engine, X, y, **fit_options):
+    return engine.fit(X, y, **fit_options).predict(X, raw_score=True)
+
+
+def plain(engine, X, y, **fit_options):
+    return FairGBMClassifier(engine, constraint=None).fit(X, y, **fit_options)
+
+
+def constrained(engine, toy, **fit_options):
+    model = FairGBMClassifier(
+        engine, constraint="demographic_parity", tolerance=0.0, multiplier_learning_rate=2.0
+    )
+    return model.fit(toy.X, toy.y, sensitive_features=toy.group, **fit_options)
+
+
+# Without constraints: objective=binary
+
+OPTIONS = {
+    "plain": {},
+    "bagging": {"subsample": 0.6, "subsample_freq": 1},
+    "goss": {"data_sample_strategy": "goss"},
+    "scale_pos_weight": {"scale_pos_weight": 3.0},
+    "is_unbalance": {"is_unbalance": True},
+    "unbalance": {"unbalance": "true"},
+    "class_weight balanced": {"class_weight": "balanced"},
+    "class_weight dict": {"class_weight": {0: 2.0, 1: 0.7}},
+    "class_weight and bagging": {"class_weight": {1: 3.0}, "subsample": 0.6, "subsample_freq": 1},
+    "no average": {"boost_from_average": False},
+    "monotone": {"monotone_constraints": [1, -1, 0, 0]},
+    "min data": {"min_child_samples": 60, "min_child_weight": 5.0},
+    "regularised": {"reg_alpha": 0.5, "reg_lambda": 3.0, "max_delta_step": 0.3},
+    "smoothed": {"path_smooth": 5.0, "min_split_gain": 0.5},
+    "linear trees": {"linear_tree": True},
+    "extra trees": {"extra_trees": True},
+    "columns by node": {"feature_fraction_bynode": 0.5},
+    "quantised": {"use_quantized_grad": True},
+    "interactions": {"interaction_constraints": [[0, 1], [2, 3]]},
+    "objective said": {"objective": "binary"},
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_scores_equal_stock_binary(engine, toy, options, weighted):
+    fit_options = {"sample_weight": toy.weight} if weighted else {}
+    model = plain(engine(**options), toy.X, toy.y, **fit_options)
+    expected = stock_scores(engine(**options), toy.X, toy.y, **fit_options)
+    assert expected.std() > 0.1
+    # Stock rounds the product of both weights to single precision, we each of them.
+    exact = not (weighted and "class_weight" in options)
+    atol = 1e-10 if exact else 1e-6
+    np.testing.assert_allclose(model.decision_function(toy.X), expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_missing_values_and_categories(engine, toy, weighted):
+    fit_options = {"sample_weight": toy.weight} if weighted else {}
+    model = plain(engine(), toy.frame, toy.y, **fit_options)
+    expected = stock_scores(engine(), toy.frame, toy.y, **fit_options)
+    np.testing.assert_allclose(model.decision_function(toy.frame), expected, rtol=0, atol=1e-10)
+
+
+# All trees are dropped: with a custom objective LightGBM's draws of them differ now and then
+# between runs of the same seed.
+DART = {"boosting_type": "dart", "drop_rate": 1.0, "skip_drop": 0.0, "uniform_drop": True}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"colsample_bytree": 0.5}, DART, {**DART, "subsample": 0.6, "subsample_freq": 1}],
+    ids=["columns", "dart", "dart and bagging"],
+)
+def test_options_of_which_stock_differs_with_a_custom_objective(engine, toy, options):
+    """With its own objective LightGBM draws one set of columns more (its issue 6053), and DART
+    drops the tree that carries the average; so compare with a custom one, written by hand.
+    """
+
+    def logloss(y, scores):
+        p = expit(scores)
+        return p - y, p * (1 - p)
+
+    start = logit(toy.y.mean())
+    by_hand = engine(objective=logloss, **options)
+    expected = start + stock_scores(by_hand, toy.X, toy.y, init_score=np.full(len(toy), start))
+    model = plain(engine(**options), toy.X, toy.y)
+    np.testing.assert_allclose(model.decision_function(toy.X), expected, rtol=0, atol=1e-10)
+    assert np.abs(expected - stock_scores(engine(**options), toy.X, toy.y)).max() > 1e-3
+
+
+def test_a_constraint_that_holds_changes_nothing(engine, toy):
+    model = FairGBMClassifier(engine(), constraint="equalized_odds", tolerance=0.999)
+    model.fit(toy.X, toy.y, sensitive_features=toy.group)
+    np.testing.assert_allclose(
+        model.decision_function(toy.X), stock_scores(engine(), toy.X, toy.y), rtol=0, atol=1e-10
+    )
+
+
+def test_subclasses_of_the_classifier(engine, toy):
+    class Mine(LGBMClassifier):
+        pass
+
+    options = engine().get_params()
+    model = plain(Mine(**options), toy.X, toy.y)
+    assert type(model.estimator_) is Mine
+    np.testing.assert_array_equal(
+        model.decision_function(toy.X), stock_scores(Mine(**options), toy.X, toy.y)
+    )
+
+
+# The trace: LightGBM copies parameters deeply, and a copy of our objective would record nothing
+
+
+def test_the_trace_has_a_row_per_round_and_multipliers_move(engine, toy):
+    model = constrained(engine(), toy)
+    trace = model.trace_
+    assert trace["round"].tolist() == trace["trees"].tolist() == list(range(1, 9))
+    multipliers = trace.filter(like="multiplier: ")
+    assert (multipliers.iloc[0] == 0).all()
+    assert multipliers.iloc[-1].max() > 0
+    assert (model.multipliers_ != multipliers.iloc[-1].to_numpy()).any()  # one step further
+    assert trace["loss"].iloc[-1] < trace["loss"].iloc[0]
+    assert trace["rate: ppr[sensitive_feature=a]"].nunique() > 1
+
+
+def test_rounds_without_a_split_add_no_trees(engine, toy):
+    model = constrained(engine(min_split_gain=1e9, n_estimators=4), toy)
+    assert len(model.trace_) == 4
+    assert model.trace_["trees"].tolist() == [1] * 4
+    assert model.best_iteration_ == model.booster_.num_trees() == 1
+    np.testing.assert_allclose(model.predict_proba(toy.X)[:, 1], toy.y.mean(), rtol=1e-12)
+
+
+def test_threads_do_not_change_the_model(engine, toy):
+    one, two = (constrained(engine(n_jobs=n, deterministic=True), toy) for n in (1, 2))
+    np.testing.assert_array_equal(one.decision_function(toy.X), two.decision_function(toy.X))
+    pd.testing.assert_frame_equal(one.trace_, two.trace_)
+
+
+def test_n_estimators_by_another_name(engine, toy):
+    model = constrained(engine(num_iterations=3), toy)
+    assert len(model.trace_) == model.best_iteration_ == 3
+
+
+# Refused
+
+
+def test_constant_features(engine, toy, capfd):
+    with pytest.raises(
+        InvalidInputError, match=r"no feature of X can be split on: each is constant"
+    ):
+        plain(engine(), np.ones((600, 3)), toy.y)
+    with pytest.raises(
+        InvalidInputError, match=r"min_child_samples \(20\) leaves no split in 30 rows"
+    ):
+        plain(engine(), toy.X[:30], toy.y[:30])
+
+
+def test_other_errors_of_lightgbm_pass_through(engine, toy):
+    with pytest.raises(lightgbm.basic.LightGBMError, match="monotone"):
+        plain(engine(monotone_constraints=[1, 0]), toy.X, toy.y)
+
+
+def test_dask_estimators_are_refused(toy):
+    with pytest.raises(EngineOptionError, match="DaskLGBMClassifier cannot be constrained"):
+        FairGBMClassifier(lightgbm.DaskLGBMClassifier()).fit(toy.X, toy.y)

@@ -1,0 +1,55 @@
+"""What the README, the docs and the examples show does run, and says what is there."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_readme_quickstart_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    namespace = {}
+    for block in blocks:  # one after the other, as a reader would paste them
+        exec(compile(block, "README.md", "exec"), namespace)
+    assert "sex" in capsys.readouterr().out
+
+
+def test_custom_constraint_example(capsys):
+    example = runpy.run_path(str(ROOT / "examples" / "custom_constraint.py"))
+    before, after = example["main"](rows=6_000)
+    assert abs(after) < abs(before) / 2
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])
+def test_links_to_files_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
+        assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+def test_functions_named_in_the_algorithm_page_exist():
+    import importlib
+
+    text = (ROOT / "docs" / "algorithm.md").read_text()
+    names = re.findall(
+        r"`((?:rates|proxies|constraints|multipliers|lagrangian|iterates|_kernel|engines)"
+        r"(?:\.\w+)+)`",
+        text,
+    )
+    assert len(names) > 12
+    for name in names:
+        thing, rest = None, name.split(".")
+        for cut in range(len(rest), 0, -1):
+            try:
+                thing = importlib.import_module("fairboost." + ".".join(rest[:cut]))
+            except ModuleNotFoundError:
+                continue
+            for attribute in rest[cut:]:
+                thing = getattr(thing, attribute)
+            break
+        assert thing is not None, name
