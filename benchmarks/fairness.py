@@ -48,7 +48,11 @@ def plain(n_jobs):
 
 def ours(n_jobs, **options):
     model = FairGBMClassifier(
-        engine(n_jobs), constraint="equal_opportunity", tolerance=TOLERANCE, random_state=0, **options
+        engine(n_jobs),
+        constraint="equal_opportunity",
+        tolerance=TOLERANCE,
+        random_state=0,
+        **options,
     )
     return lambda X, y, s: model.fit(X, y, sensitive_features=s), model.predict
 
@@ -105,9 +109,7 @@ def run(seed: int, read: Callable, method: Callable, n_jobs: int) -> dict[str, f
     out = {"seconds": seconds}
     for name, rows in (("train", train), ("test", test)):
         decision = predict(X.iloc[rows])
-        found = gap(
-            y[rows], decision, rate="fnr", sensitive_features=s.iloc[rows], n_bootstrap=0
-        )
+        found = gap(y[rows], decision, rate="fnr", sensitive_features=s.iloc[rows], n_bootstrap=0)
         out[f"{name} gap"] = found.value
         out[f"{name} accuracy"] = float((decision == y[rows]).mean())
     return out

@@ -48,7 +48,9 @@ class AverageOdds:
 def average_odds(y: np.ndarray, decision: np.ndarray, sex: np.ndarray) -> float:
     """Average odds difference, from the library's own metrics."""
     table = group_rates(y, decision, sensitive_features={"sex": sex}, rates=("fpr", "tpr"))
-    by_group = table[table["attribute"] == "sex"].pivot(index="rate", columns="group", values="value")
+    by_group = table[table["attribute"] == "sex"].pivot(
+        index="rate", columns="group", values="value"
+    )
     return float((by_group["female"] - by_group["male"]).mean())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,27 +17,23 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm.auto import tqdm
 
-from fairboost import __version__, persistence
+from fairboost import diagnostics, model_file, persistence
 from fairboost._kernel import thread_count
 from fairboost._typing import ArrayLike, FloatArray, Matrix
 from fairboost._validation import FitData, check_fit_data, check_two_dimensional
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, resolve
 from fairboost.engines.base import EngineData
-from fairboost.engines.lightgbm import LightGBMEngine, LightGBMModel, restore
-from fairboost.exceptions import ExportError, InvalidInputError, SmallCellWarning
+from fairboost.engines.lightgbm import LightGBMEngine, LightGBMModel
+from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
 from fairboost.lagrangian import Lagrangian
 from fairboost.proxies import Proxy, ProxyName, as_proxy
-from fairboost.rates import counted_cells
 
 __all__ = ["FairGBMClassifier", "load"]
 
 PAPER_LEARNING_RATE = 0.1
 """Step of the multipliers where the user gives none: the default of the authors' program."""
-
-SMALL_CELL = 30
-"""Fewer rows that count than this are named in a warning."""
 
 
 class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -230,7 +225,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         data = check_fit_data(X, y, sensitive_features, sample_weight)
         engine = LightGBMEngine(self._engine_estimator(), data.classes)
         check_iterate(self.iterate, engine.rescales_trees)
-        draw_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        check_random_state(self.random_state)  # raises here rather than after training
         weight = None if data.sample_weight is None else data.sample_weight.astype(np.float32)
         terms = engine.loss_terms(data.labels, weight)
         lagrangian = self._lagrangian(data, weight, terms.label_weights, engine.n_jobs)
@@ -257,7 +252,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         finally:
             lagrangian.close()
         self._keep(model, data, lagrangian, trees)
-        self._draw_seed = draw_seed
+        diagnostics.warn_if_not_met(self.trace_)
         return self
 
     def _engine_estimator(self) -> LGBMClassifier:
@@ -293,7 +288,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             label_weights=label_weights,
             n_threads=thread_count(n_jobs),
         )
-        _warn_of_small_cells(lagrangian)
+        diagnostics.warn_of_small_cells(lagrangian)
         return lagrangian
 
     def _multiplier_learning_rate(self) -> float:
@@ -323,6 +318,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.iterate == "average":
             model = model.with_tree_weights(average_weights(model.n_rounds))
         self._model = model
+        self._draw_seed = None
+        if self.iterate == "randomized":
+            self._draw_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.classes_ = data.classes
         self.threshold_ = float(self.operating_point)
         self.multipliers_ = pd.Series(
@@ -391,7 +389,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_model")
         check_two_dimensional(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        if self.iterate == "randomized":
+        if self._draw_seed is not None:
             return randomized_scores(self._model, X, self._draw_seed)
         return self._model.scores(X)
 
@@ -404,7 +402,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Overwritten if it exists, whole or not at all. Read it with :func:`fairboost.load`.
         """
         check_is_fitted(self, "_model")
-        persistence.write_document(path, _to_document(self))
+        persistence.write_document(path, model_file.to_document(self))
 
     def export(self, path: str | Path) -> None:
         """Write a stock LightGBM model file that returns the same probabilities without fairboost.
@@ -416,7 +414,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             format.
         """
         check_is_fitted(self, "_model")
-        if self.iterate == "randomized":
+        if self._draw_seed is not None:
             raise ExportError(
                 "iterate='randomized' scores each row by another prefix of the ensemble, which "
                 "no single "
@@ -435,25 +433,6 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _warn_of_small_cells(lagrangian: Lagrangian) -> None:
-    small = []
-    for t in lagrangian.terms:
-        for rate in t.rates:
-            cells, groups = counted_cells(rate, lagrangian.cells.labels, t.groups.of_cell)
-            rows = np.bincount(groups, lagrangian.cells.counts[cells], len(t.groups))
-            for g in np.flatnonzero(rows < SMALL_CELL):
-                small.append(f"{t.groups.label(g)} ({int(rows[g])} rows for {rate.name})")
-    if small:
-        warnings.warn(
-            f"fewer than {SMALL_CELL} rows count towards a constrained rate of: "
-            f"{'; '.join(dict.fromkeys(small))}. Their rates are mostly noise; merge small "
-            f"groups or expect "
-            "the constraint not to hold on new data",
-            SmallCellWarning,
-            stacklevel=4,
-        )
-
-
 def load(path: str | Path) -> FairGBMClassifier:
     """Read a model that :meth:`FairGBMClassifier.save` wrote.
 
@@ -466,66 +445,21 @@ def load(path: str | Path) -> FairGBMClassifier:
     -------
     model : FairGBMClassifier
         Fitted; scores equal those of the saved model bit by bit.
+
+    Examples
+    --------
+    >>> import tempfile, fairboost
+    >>> X, y = [[1.0], [2.0], [3.0], [4.0]] * 20, ["no", "no", "yes", "yes"] * 20
+    >>> engine = LGBMClassifier(n_estimators=5, verbose=-1)
+    >>> model = fairboost.FairGBMClassifier(engine, constraint=None).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.json")
+    ...     again = fairboost.load(f"{folder}/model.json")
+    >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
+    True
     """
-    return _from_document(persistence.read_document(path))
-
-
-def _to_document(model: FairGBMClassifier) -> persistence.ModelDocument:
-    parameters = {
-        **model.get_params(deep=False),
-        "constraint": persistence.encode_constraint(model.constraint),
-        "proxy": persistence.encode_proxy(model.proxy),
-    }
-    engine = parameters.pop("estimator")
-    trace = model.trace_.astype(object).where(model.trace_.notna(), None)
-    return persistence.ModelDocument(
-        fairboost_version=__version__,
-        engine="lightgbm",
-        engine_version=lightgbm.__version__,
-        parameters=persistence.encode_parameters(parameters),
-        engine_parameters=None
-        if engine is None
-        else persistence.encode_parameters(engine.get_params()),
-        fitted_engine_parameters=persistence.encode_parameters(model.estimator_.get_params()),
-        classes=persistence.encode_classes(model.classes_),
-        n_features=int(model.n_features_in_),
-        feature_names=getattr(model, "feature_names_in_", np.empty(0)).tolist() or None,
-        draw_seed=model._draw_seed,
-        intercept=model._model.intercept,
-        multipliers=model.multipliers_.to_dict(),
-        trace={str(name): column.tolist() for name, column in trace.items()},
-        booster=model._model.text().split("\n"),
-    )
-
-
-def _from_document(document: persistence.ModelDocument) -> FairGBMClassifier:
-    parameters = persistence.decode_parameters(document.parameters)
-    parameters["constraint"] = persistence.decode_constraint(document.parameters["constraint"])
-    if document.engine_parameters is not None:
-        engine = persistence.decode_parameters(document.engine_parameters)
-        parameters["estimator"] = LGBMClassifier(**engine)
-    model = FairGBMClassifier(**parameters)
-    model.classes_ = persistence.decode_classes(document.classes)
-    model.n_features_in_ = document.n_features
-    if document.feature_names is not None:
-        model.feature_names_in_ = np.array(document.feature_names, dtype=object)
-    model.threshold_ = float(model.operating_point)
-    model.multipliers_ = pd.Series(
-        list(document.multipliers.values()),
-        index=list(document.multipliers),
-        name="multiplier",
-        dtype=np.float64,
-    )
-    trace = pd.DataFrame(document.trace)
-    floats = trace.columns.difference(["round", "trees"])
-    model.trace_ = trace.astype(dict.fromkeys(floats, np.float64))
-    model._draw_seed = document.draw_seed
-    model._model = restore(
-        LGBMClassifier(**persistence.decode_parameters(document.fitted_engine_parameters)),
-        "\n".join(document.booster),
-        document.intercept,
-        model.classes_,
-        document.n_features,
-    )
-    model.best_iteration_ = model._model.n_rounds
+    document = persistence.read_document(path)
+    model = FairGBMClassifier(**model_file.parameters(document))
+    for name, value in model_file.fitted_attributes(document).items():
+        setattr(model, name, value)
     return model

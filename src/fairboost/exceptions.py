@@ -11,6 +11,7 @@
         └── ModelFileError         a file that is not a sound fairboost model
     UserWarning
     └── FairnessWarning
+        ├── NotMetWarning          a constraint that training did not reach
         └── SmallCellWarning       a group too small to say much about
 
 Every message says what was wrong, what was expected, what was found and what to do about it.
@@ -26,6 +27,7 @@ __all__ = [
     "FairnessWarning",
     "InvalidInputError",
     "ModelFileError",
+    "NotMetWarning",
     "SmallCellWarning",
 ]
 
@@ -56,6 +58,10 @@ class ModelFileError(FairboostError):
 
 class FairnessWarning(UserWarning):
     """Something a reader of the fairness figures has to know."""
+
+
+class NotMetWarning(FairnessWarning):
+    """A constraint that is still broken on the training rows when training ends."""
 
 
 class SmallCellWarning(FairnessWarning):

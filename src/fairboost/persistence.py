@@ -44,7 +44,7 @@ class ModelDocument:
     classes: dict[str, Any]
     n_features: int
     feature_names: list[str] | None
-    draw_seed: int
+    draw_seed: int | None
     intercept: float
     multipliers: dict[str, float]
     trace: dict[str, list[float | None]]

@@ -198,6 +198,15 @@ def test_pickle_gives_bit_equal_scores(model, toy, iterate):
     pd.testing.assert_frame_equal(copy.trace_, model.trace_)
 
 
+@pytest.mark.parametrize("fitted_as", ["last", "average", "randomized"])
+def test_parameters_set_after_fit_wait_for_the_next_fit(model, toy, fitted_as):
+    model.set_params(iterate=fitted_as).fit(toy.X, toy.y, sensitive_features=toy.group)
+    before = model.decision_function(toy.X)
+    for iterate in ("last", "average", "randomized"):
+        model.set_params(iterate=iterate, operating_point=0.9, random_state=7)
+        np.testing.assert_array_equal(model.decision_function(toy.X), before)
+
+
 def test_same_seed_same_model(engine, toy):
     def scores(seed):
         random_engine = engine(random_state=None, subsample=0.5, subsample_freq=1)

@@ -160,15 +160,16 @@ def test_a_function_with_other_arguments(engine, split):
         plain(engine(), *split[0], eval_set=[split[1]], eval_metric=lambda y: ("x", 0.0, False))
 
 
-def test_eval_names_several_sets_and_the_training_set(engine, split):
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 1.0, 1: 3.0}])
+def test_eval_names_several_sets_and_the_training_set(engine, split, class_weight):
     train, held_out = split
     options = {
         "eval_set": [held_out, (train[0], train[1]), (held_out[0][:90], held_out[1][:90])],
         "eval_names": ["held out", "train", "part"],
         "eval_metric": ["auc", "binary_error"],
     }
-    stock = engine().fit(*train, **options)
-    model = plain(engine(), *train, **options)
+    stock = engine(class_weight=class_weight).fit(*train, **options)
+    model = plain(engine(class_weight=class_weight), *train, **options)
     assert set(model.estimator_.evals_result_) == {"held out", "train", "part"}
     assert_same_history(model.estimator_, stock)
 

@@ -12,9 +12,10 @@ PACKAGE = Path(fairboost.__file__).parent
 TOP_TO_BOTTOM = [
     "_typing", "exceptions", "rates", "cells", "_validation", "proxies", "constraints",
     "multipliers",
-    "_kernel", "trace", "lagrangian", "engines.base", "engines.lightgbm_text",
-    "engines.lightgbm_options", "engines.lightgbm", "iterates", "persistence", "estimator",
-    "intervals", "metrics", "datasets.loans", "datasets.files", "datasets", "plots", "demo", "cli",
+    "_kernel", "trace", "lagrangian", "diagnostics", "engines.base", "engines.lightgbm_text",
+    "engines.lightgbm_options", "engines.lightgbm", "iterates", "persistence", "model_file",
+    "estimator",
+    "intervals", "comparisons", "metrics", "datasets.loans", "datasets.files", "datasets", "plots", "demo", "cli",
 ]  # fmt: skip
 
 

@@ -133,8 +133,9 @@ class LightGBMEngine:
             bool(eval_set),
             any(getattr(callback, "first_metric_only", False) for callback in callbacks),
         )
+        # class_weight stays: with a custom objective LightGBM weighs metrics by it and nothing else.
         training = clone(self.estimator).set_params(
-            objective=gradients, metric=metrics.builtin or "None", class_weight=None
+            objective=gradients, metric=metrics.builtin or "None"
         )
         if eval_set:
             options["eval_init_score"] = [np.full(_rows(X), intercept) for X, _ in eval_set]

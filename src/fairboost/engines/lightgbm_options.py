@@ -144,7 +144,9 @@ def read_loss_terms(
 
 def _check_class_weight(class_weight: Any, classes: Any) -> None:
     known = np.asarray(classes).tolist()
-    unknown = [key for key in class_weight if key not in known] if isinstance(class_weight, dict) else []
+    unknown = (
+        [key for key in class_weight if key not in known] if isinstance(class_weight, dict) else []
+    )
     if unknown:
         raise EngineOptionError(
             f"class_weight names the label {unknown[0]!r}, but y has {known[0]!r} and {known[1]!r}"

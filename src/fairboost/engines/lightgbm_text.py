@@ -25,9 +25,7 @@ _CONSTANTS = ("leaf_value", "leaf_const", "internal_value")
 _SLOPES = ("leaf_coeff",)
 
 
-def as_stock_model(
-    text: str, *, intercept: float, tree_weights: FloatArray | None = None
-) -> str:
+def as_stock_model(text: str, *, intercept: float, tree_weights: FloatArray | None = None) -> str:
     """Make a booster of a custom objective into a stock ``objective=binary`` one.
 
     Parameters

@@ -1,0 +1,86 @@
+"""A fitted model to the content of a file, and back."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+from lightgbm import LGBMClassifier
+
+from fairboost import persistence
+from fairboost.engines.lightgbm import restore
+from fairboost.persistence import ModelDocument
+
+__all__ = ["fitted_attributes", "parameters", "to_document"]
+
+
+def to_document(model: Any) -> ModelDocument:
+    """Everything that a fitted ``FairGBMClassifier`` is, as plain values."""
+    own = {
+        **model.get_params(deep=False),
+        "constraint": persistence.encode_constraint(model.constraint),
+        "proxy": persistence.encode_proxy(model.proxy),
+    }
+    engine = own.pop("estimator")
+    trace = model.trace_.astype(object).where(model.trace_.notna(), None)
+    names = getattr(model, "feature_names_in_", None)
+    return ModelDocument(
+        fairboost_version=version("fairboost"),
+        engine="lightgbm",
+        engine_version=lightgbm.__version__,
+        parameters=persistence.encode_parameters(own),
+        engine_parameters=None
+        if engine is None
+        else persistence.encode_parameters(engine.get_params()),
+        fitted_engine_parameters=persistence.encode_parameters(model.estimator_.get_params()),
+        classes=persistence.encode_classes(model.classes_),
+        n_features=int(model.n_features_in_),
+        feature_names=None if names is None else [str(name) for name in names],
+        draw_seed=model._draw_seed,
+        intercept=model._model.intercept,
+        multipliers={str(name): float(value) for name, value in model.multipliers_.items()},
+        trace={str(name): column.tolist() for name, column in trace.items()},
+        booster=model._model.text().split("\n"),
+    )
+
+
+def parameters(document: ModelDocument) -> dict[str, Any]:
+    """The parameters of the estimator that was saved."""
+    own = persistence.decode_parameters(document.parameters)
+    own["constraint"] = persistence.decode_constraint(document.parameters["constraint"])
+    if document.engine_parameters is not None:
+        engine = persistence.decode_parameters(document.engine_parameters)
+        own["estimator"] = LGBMClassifier(**engine)
+    return own
+
+
+def fitted_attributes(document: ModelDocument) -> dict[str, Any]:
+    """What fitting had set on it."""
+    classes = persistence.decode_classes(document.classes)
+    model = restore(
+        LGBMClassifier(**persistence.decode_parameters(document.fitted_engine_parameters)),
+        "\n".join(document.booster),
+        document.intercept,
+        classes,
+        document.n_features,
+    )
+    trace = pd.DataFrame(document.trace)
+    floats = trace.columns.difference(["round", "trees"])
+    multipliers = document.multipliers
+    names = document.feature_names
+    return {
+        "_model": model,
+        "_draw_seed": document.draw_seed,
+        "classes_": classes,
+        "n_features_in_": document.n_features,
+        **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
+        "threshold_": float(document.parameters["operating_point"]),
+        "multipliers_": pd.Series(
+            list(multipliers.values()), list(multipliers), name="multiplier", dtype=np.float64
+        ),
+        "trace_": trace.astype(dict.fromkeys(floats, np.float64)),
+        "best_iteration_": model.n_rounds,
+    }
