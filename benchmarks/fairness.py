@@ -1,13 +1,13 @@
 """Accuracy and gap on rows that were not trained on: plain LightGBM, fairboost, fairlearn.
 
-Equal opportunity between the sexes, tolerance 0.01, one fit at defaults per seed. Each seed draws its
-own 60/40 split (and its own loans); all methods see the same split. Figures are means over seeds with
-95% t intervals.
+Equal opportunity between the sexes, tolerance 0.01, one fit at defaults per seed. Each seed draws
+its own 60/40 split (and its own loans); all methods see the same split. Figures are means over
+seeds with 95% t intervals.
 
-    python -m benchmarks.fairness            # a quarter of an hour; writes fairness.md beside this file
+    python -m benchmarks.fairness            # a quarter of an hour; writes fairness.md
     python -m benchmarks.fairness --quick    # loans only, two seeds, writes nothing
 
-The real tables are read from FAIRBOOST_DATA or ../shared/data and are left out where they are missing.
+The real tables are read from FAIRBOOST_DATA or ../shared/data and left out where they are missing.
 """
 
 from __future__ import annotations
@@ -146,10 +146,10 @@ def report(found: pd.DataFrame, n_seeds: int) -> str:
         "",
         "Made by `python -m benchmarks.fairness`: equal opportunity between the sexes, tolerance "
         f"{TOLERANCE}, 100 trees, one fit at defaults, 60/40 splits, mean and 95% t interval over "
-        f"{n_seeds} seeds. Python {platform.python_version()}, LightGBM {lightgbm.__version__}, fairboost "
-        f"{fairboost.__version__}, fairlearn {fairlearn.__version__}.",
+        f"{n_seeds} seeds. Python {platform.python_version()}, LightGBM {lightgbm.__version__}, "
+        f"fairboost {fairboost.__version__}, fairlearn {fairlearn.__version__}.",
         "",
-        "| data | method | test accuracy | test FNR gap | training FNR gap | time over plain |",
+        "| data | method | test accuracy | test FNR gap | training FNR gap | time, roughly |",
         "|---|---|---|---|---|---|",
     ]
     for data, part in found.groupby("data", sort=False):

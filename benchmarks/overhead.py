@@ -151,11 +151,9 @@ def report(sizes: dict[int, int], n_jobs: int) -> str:
         "# Overhead over plain LightGBM",
         "",
         f"Made by `python -m benchmarks.overhead`: {FEATURES} features, {ROUNDS} trees of 31 "
-        f"leaves, "
-        f"{n_jobs} threads, equal opportunity, `FairGBMClassifier` at its defaults. Python "
-        f"{platform.python_version()}, LightGBM {lightgbm.__version__}, NumPy {np.__version__}, "
-        f"fairboost "
-        f"{fairboost.__version__}.",
+        f"leaves, {n_jobs} threads, equal opportunity, `FairGBMClassifier` at its defaults. "
+        f"Python {platform.python_version()}, LightGBM {lightgbm.__version__}, NumPy "
+        f"{np.__version__}, fairboost {fairboost.__version__}.",
         "",
         "Ratios of the medians of alternating fits (interval: bootstrap over the fits); memory "
         "is the peak of "
@@ -181,9 +179,8 @@ def report(sizes: dict[int, int], n_jobs: int) -> str:
         "## The method's own part of a round",
         "",
         f"Everything a round does outside LightGBM, in milliseconds per million rows on {n_jobs} "
-        f"threads "
-        "(to reach: 6), by number of groups and constraints. Sensitive columns g (groups as "
-        "given) and h (5).",
+        "threads (to reach: 6), by number of groups and constraints. Sensitive columns g (groups "
+        "as given) and h (5).",
         "",
         "| constraint | inequalities | 2 groups | 20 groups |",
         "|---|---|---|---|",

@@ -1,8 +1,8 @@
 """A constraint of your own: any differentiable function of group rates.
 
-Here: the *average odds difference* between women and men, ((FPR_f - FPR_m) + (TPR_f - TPR_m)) / 2, within
-a tolerance on either side. A constraint is an object with four members, and nothing in the library has to
-know about it:
+Here: the *average odds difference* between women and men,
+((FPR_f - FPR_m) + (TPR_f - TPR_m)) / 2, within a tolerance on either side. A constraint is an
+object with four members, and nothing in the library has to know about it:
 
 * ``rates``: the rates that it reads, by name;
 * ``by``: the sensitive column (or crossing) whose groups it reads them of;

@@ -184,8 +184,7 @@ def _check_both_classes_weigh(
         if total == 0:
             raise InvalidInputError(
                 f"sample_weight is zero on every row of class {label!r}, which leaves one class "
-                f"to "
-                "train on; a classifier needs rows of both classes"
+                "to train on; a classifier needs rows of both classes"
             )
 
 
@@ -275,11 +274,9 @@ def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
         )
     if len(values) > max(2, known / 2):
         raise InvalidInputError(
-            f"sensitive column {name!r} has {len(values)} distinct values in {known} rows, "
-            f"almost one "
-            "per row; expected groups of many rows. Is it an identifier or a number that should "
-            "be "
-            "cut into bands?"
+            f"sensitive column {name!r} has {len(values)} distinct values in {known} rows, almost "
+            "one per row; expected groups of many rows. Is it an identifier or a number that "
+            "should be cut into bands?"
         )
     python_values = tuple(_python_value(values[k]) for k in order)
     return SensitiveColumn(name, rank[codes], python_values)

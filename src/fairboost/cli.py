@@ -54,11 +54,8 @@ def _demo(options: argparse.Namespace) -> int:
     trained = int(options.rows * TRAINING_SHARE)
     print(
         f"{options.rows:,} generated loan applications (seed {options.seed}): {trained:,} to "
-        f"train on, "
-        f"{options.rows - trained:,} held out.\n"
-        f"Constraint: equal opportunity (the same FNR) by {ATTRIBUTE}, tolerance {TOLERANCE}. "
-        f"The models "
-        f"do not see {ATTRIBUTE}.\n",
+        f"train on, {options.rows - trained:,} held out.\nConstraint: equal opportunity (the same "
+        f"FNR) by {ATTRIBUTE}, tolerance {TOLERANCE}. The models do not see {ATTRIBUTE}.\n",
         flush=True,
     )
     result = run_demo(
@@ -73,8 +70,7 @@ def _demo(options: argparse.Namespace) -> int:
     if result.held_out_gap > TOLERANCE:
         print(
             "The paper's algorithm holds rates equal on training rows; on new rows some of the "
-            "gap "
-            "comes back.\nAlways judge by rows that were not trained on."
+            "gap comes back.\nAlways judge by rows that were not trained on."
         )
     if not any(path.suffix == ".png" for path in result.files):
         print('No picture: matplotlib is missing; pip install "fairboost[plots]".')

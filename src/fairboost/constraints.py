@@ -183,8 +183,7 @@ class Bound:
             wanted = self.group[0] if len(self.group) == 1 else self.group
             raise ConstraintError(
                 f"bound(..., group={wanted!r}) names a group that is not in the data; the groups "
-                f"of "
-                f"{', '.join(self.by or ())!r} are {known}"
+                f"of {', '.join(self.by or ())!r} are {known}"
             )
         return rates.groups.index(self.group)
 
@@ -214,8 +213,8 @@ def parity(
     if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
         raise ConstraintError(
             f"by must be a column name or a tuple of names to cross, found {by!r}; for several "
-            f"columns "
-            "side by side write one parity for each, or leave by out to compare all of them"
+            "columns side by side write one parity for each, or leave by out to compare all of "
+            "them"
         )
     return Parity(as_rate(rate), _check_tolerance(tolerance), by)
 
@@ -250,9 +249,8 @@ def bound(
     """
     if not _is_number(at_most) or not 0 < at_most < 1:
         raise ConstraintError(
-            f"at_most of a bound must lie in (0, 1), found {at_most!r}; it is a share of rows, "
-            f"so write "
-            "0.05 for 5%"
+            f"at_most of a bound must lie in (0, 1), found {at_most!r}; it is a share of rows, so "
+            "write 0.05 for 5%"
         )
     found = as_rate(rate)
     if group is None:
@@ -300,8 +298,7 @@ def _by_name(name: str, tolerance: float) -> list[Constraint]:
         known = ", ".join(map(repr, NAMED_CONSTRAINTS))
         raise ConstraintError(
             f"unknown constraint {name!r}; expected one of {known}, a parity(...) or bound(...), "
-            f"a list "
-            "of them, or None"
+            "a list of them, or None"
         )
     return [parity(rate, tolerance) for rate in NAMED_CONSTRAINTS[name]]
 
@@ -310,8 +307,7 @@ def _checked(item: object) -> Constraint:
     if not isinstance(item, Constraint) or isinstance(item, type):
         raise ConstraintError(
             f"{item!r} is not a constraint; expected a name, a parity(...) or bound(...), or an "
-            f"object "
-            "with rates, by, violations and pullback"
+            "object with rates, by, violations and pullback"
         )
     for rate in item.rates:
         as_rate(rate)
@@ -366,8 +362,7 @@ def _check_tolerance(tolerance: Any) -> float:
     if not _is_number(tolerance) or not 0 <= tolerance < 1:
         raise ConstraintError(
             f"tolerance must lie in [0, 1), found {tolerance!r}; it is a difference of rates, so "
-            f"write "
-            "0.01 for one percentage point"
+            "write 0.01 for one percentage point"
         )
     return float(tolerance)
 

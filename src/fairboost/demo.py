@@ -160,7 +160,8 @@ def _draw(
     from fairboost.plots import GroupRatesDisplay, MultipliersDisplay
 
     figure = plt.figure(figsize=(11, 5.5), layout="constrained")
-    left, right = figure.subfigures(1, 2).tolist()
+    panels: Any = figure.subfigures(1, 2)
+    left, right = panels
     rates = left.subplots(2, 1)
     for ax, rate in zip(rates, ("fnr", "fpr"), strict=True):
         GroupRatesDisplay.from_predictions(

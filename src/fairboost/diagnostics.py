@@ -17,7 +17,7 @@ SMALL_CELL = 30
 """Fewer rows that count than this are named in a warning."""
 
 SLACK = 0.02
-"""Violations wobble by a point or so from round to round; less than this is not worth a warning."""
+"""Violations wobble by a point or so from round to round; less is not worth a warning."""
 
 
 def warn_of_small_cells(lagrangian: Lagrangian) -> None:

@@ -24,7 +24,7 @@ from fairboost._validation import FitData, check_fit_data, check_two_dimensional
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, resolve
 from fairboost.engines.base import EngineData
-from fairboost.engines.lightgbm import LightGBMEngine, LightGBMModel
+from fairboost.engines.lightgbm import LightGBMEngine, LightGBMModel, check_estimator
 from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
 from fairboost.lagrangian import Lagrangian
@@ -256,12 +256,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _engine_estimator(self) -> LGBMClassifier:
-        if self.estimator is None:
-            engine = LGBMClassifier()
-        elif isinstance(self.estimator, LGBMClassifier):
-            engine = clone(self.estimator)
-        else:
-            return self.estimator  # refused, with a reason, by the engine
+        chosen = LGBMClassifier() if self.estimator is None else self.estimator
+        check_estimator(chosen)
+        engine: LGBMClassifier = clone(chosen)
         if self.random_state is not None and engine.random_state is None:
             engine.set_params(
                 random_state=check_random_state(self.random_state).randint(2**31 - 1)
@@ -306,8 +303,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if not isinstance(p, int | float | np.number) or not 0 < p < 1:
             raise InvalidInputError(
                 f"operating_point must be a probability in (0, 1), found {p!r}; a decision is "
-                f"positive "
-                "from this probability on"
+                "positive from this probability on"
             )
         return math.log(p / (1 - p))
 
@@ -417,8 +413,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self._draw_seed is not None:
             raise ExportError(
                 "iterate='randomized' scores each row by another prefix of the ensemble, which "
-                "no single "
-                "LightGBM model does; train with iterate='average' or 'last', or use save()"
+                "no single LightGBM model does; train with iterate='average' or 'last', or use "
+                "save()"
             )
         persistence.write_atomically(path, self._model.text())
 

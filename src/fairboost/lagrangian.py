@@ -97,8 +97,7 @@ def bind(constraint: Constraint, cells: Cells) -> Term:
         raise ConstraintError(
             f"the sensitive column {', '.join(by)!r} has one group only "
             f"({groups.label(0) if len(groups) else 'none'}); parity needs two or more. Drop the "
-            f"constraint, "
-            "or pass the column that tells the groups apart"
+            "constraint, or pass the column that tells the groups apart"
         )
     counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in rates])
     _check_every_group_counts(rates, groups, counted)

@@ -88,8 +88,7 @@ def read_document(path: str | Path) -> ModelDocument:
     if not isinstance(content, dict) or _checksum(content) != sealed.get("sha256"):
         raise ModelFileError(
             f"the content of {path} does not match its checksum: it was edited or damaged after "
-            f"saving. "
-            "Restore the file or save the model again"
+            "saving. Restore the file or save the model again"
         )
     return ModelDocument(**{f.name: content[f.name] for f in fields(ModelDocument)})
 
@@ -200,7 +199,7 @@ def encode_proxy(proxy: str | Proxy) -> str:
 
 def encode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """Plain values of an engine's parameters; says which it could not store."""
-    out = {}
+    out: dict[str, Any] = {}
     for name, value in parameters.items():
         plain = value.item() if isinstance(value, np.generic) else value
         if isinstance(plain, np.ndarray):
@@ -218,7 +217,7 @@ def encode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
 def decode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """Undo :func:`encode_parameters`."""
     return {
-        name: dict(map(tuple, value["items"]))  # type: ignore[arg-type]
+        name: dict(map(tuple, value["items"]))
         if isinstance(value, dict) and set(value) == {"items"}
         else value
         for name, value in parameters.items()
@@ -249,9 +248,8 @@ def _is_plain(value: Any) -> bool:
 
 def _warn_not_stored(name: str, value: object) -> None:
     warnings.warn(
-        f"parameter {name}={value!r} has no form as text and is not stored in the model file; "
-        f"the model "
-        "predicts without it, but set it again before fitting the loaded model",
+        f"parameter {name}={value!r} has no form as text and is not stored in the model file; the "
+        "model predicts without it, but set it again before fitting the loaded model",
         UserWarning,
         stacklevel=4,
     )

@@ -113,7 +113,6 @@ def as_proxy(proxy: str | Proxy) -> Proxy:
     if found is None:
         raise ConstraintError(
             f"unknown proxy {proxy!r}; expected 'auto', one of {', '.join(map(repr, PROXIES))}, "
-            f"or a "
-            "fairboost.proxies.Proxy"
+            "or a fairboost.proxies.Proxy"
         )
     return found

@@ -14,8 +14,8 @@ TOP_TO_BOTTOM = [
     "multipliers",
     "_kernel", "trace", "lagrangian", "diagnostics", "engines.base", "engines.lightgbm_text",
     "engines.lightgbm_options", "engines.lightgbm", "iterates", "persistence", "model_file",
-    "estimator",
-    "intervals", "comparisons", "metrics", "datasets.loans", "datasets.files", "datasets", "plots", "demo", "cli",
+    "estimator", "intervals", "comparisons", "metrics", "datasets.loans", "datasets.files",
+    "datasets", "plots", "demo", "cli",
 ]  # fmt: skip
 
 

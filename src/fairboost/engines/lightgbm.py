@@ -133,7 +133,7 @@ class LightGBMEngine:
             bool(eval_set),
             any(getattr(callback, "first_metric_only", False) for callback in callbacks),
         )
-        # class_weight stays: with a custom objective LightGBM weighs metrics by it and nothing else.
+        # class_weight stays: with a custom objective LightGBM weighs only metrics by it.
         training = clone(self.estimator).set_params(
             objective=gradients, metric=metrics.builtin or "None"
         )
@@ -157,8 +157,7 @@ class LightGBMEngine:
                 raise InvalidInputError(
                     "no feature of X can be split on: each is constant, or min_child_samples "
                     f"({self.estimator.min_child_samples}) leaves no split in {len(data.labels)} "
-                    f"rows; "
-                    "lower min_child_samples or add features"
+                    "rows; lower min_child_samples or add features"
                 ) from error
             raise
         text = as_stock_model(training.booster_.model_to_string(), intercept=intercept)
@@ -176,8 +175,7 @@ def check_estimator(estimator: Any) -> None:
     if type(estimator).__module__.startswith("lightgbm.dask"):
         raise EngineOptionError(
             f"{type(estimator).__name__} cannot be constrained: its workers do not share rates; "
-            f"use "
-            "LGBMClassifier on one machine"
+            "use LGBMClassifier on one machine"
         )
     check_options(estimator.get_params())
 

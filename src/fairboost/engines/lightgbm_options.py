@@ -64,15 +64,13 @@ def check_options(params: dict[str, Any]) -> None:
     if objective not in (None, "binary"):
         raise EngineOptionError(
             f"the estimator sets objective={objective!r}, but fairboost brings its own (the "
-            f"binary log "
-            "loss with constraints); leave objective out"
+            "binary log loss with constraints); leave objective out"
         )
     for alias in ALIASES["objective"][1:]:
         if alias in params:  # even as None it would make LightGBM forget our objective
             raise EngineOptionError(
                 f"the estimator sets {alias}={params[alias]!r}, which LightGBM puts before any "
-                f"objective "
-                f"that fairboost brings; leave {alias} out"
+                f"objective that fairboost brings; leave {alias} out"
             )
     for name, allowed, why in (
         ("num_class", 1, "fairboost is for two classes"),
@@ -89,15 +87,13 @@ def check_options(params: dict[str, Any]) -> None:
     if _boosting(params) in ("rf", "random_forest"):
         raise EngineOptionError(
             "the estimator sets boosting_type='rf', which does not boost: LightGBM takes no "
-            "custom "
-            "objective there; use 'gbdt' (with subsample and colsample_bytree if you like) or "
-            "'dart'"
+            "custom objective there; use 'gbdt' (with subsample and colsample_bytree if you "
+            "like) or 'dart'"
         )
     if _is_true(option(params, "is_unbalance", False)) and _scale_pos_weight(params) != 1:
         raise EngineOptionError(
             "the estimator sets both is_unbalance and scale_pos_weight, which LightGBM does not "
-            "allow; "
-            "keep one of them"
+            "allow; keep one of them"
         )
 
 
@@ -240,9 +236,8 @@ def _on_probabilities(metric: Callable[..., Any]) -> Callable[..., Any]:
     if n_arguments == 4:
         return lambda y, scores, weight, group: metric(y, expit(scores), weight, group)
     raise EngineOptionError(
-        f"an evaluation metric must be a function f(y_true, probability[, weight[, group]]), "
-        f"found "
-        f"{metric!r} with {n_arguments} arguments"
+        "an evaluation metric must be a function f(y_true, probability[, weight[, group]]), "
+        f"found {metric!r} with {n_arguments} arguments"
     )
 
 
