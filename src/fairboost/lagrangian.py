@@ -248,9 +248,8 @@ class Lagrangian:
         self.shown = [k for k, label in enumerate(labels) if label not in labels[:k]]
         self.rate_labels = tuple(labels[k] for k in self.shown)
         self.trace = Trace(self.rate_labels, self.inequalities)
-        self.loss_weight = np.where(cells.labels == 1, label_weights[1], label_weights[0])
         self.rows = RowPasses(
-            cells.codes, cells.labels, sample_weight, self.loss_weight,
+            cells.codes, cells.labels, sample_weight, label_weights,
             *self.map.needs, proxy, threshold, n_threads, dtype,
         )  # fmt: skip
 
@@ -273,7 +272,7 @@ class Lagrangian:
         exact = self.map.exact(sums)
         violations = self._violations(exact)
         self.trace.append(
-            loss=float(self.loss_weight @ sums.loss) / self.cells.total_weight,
+            loss=float(self.rows.loss_weight @ sums.loss) / self.cells.total_weight,
             rates=exact[self.shown],
             violations=violations,
             multipliers=self.dual.multipliers,

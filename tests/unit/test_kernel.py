@@ -13,7 +13,7 @@ def passes(n=1000, n_threads=1, proxy="cross_entropy", threshold=0.0, weighted=T
     weight = rng.random(n).astype(np.float32) if weighted else None
     needs = np.ones(4, bool)
     return RowPasses(
-        cells, labels, weight, np.ones(4), needs, needs, PROXIES[proxy], threshold, n_threads
+        cells, labels, weight, (1.0, 1.0), needs, needs, PROXIES[proxy], threshold, n_threads
     ), rng.normal(0, 2, n)
 
 
@@ -88,7 +88,7 @@ def test_a_class_without_weight_still_gets_its_constraint():
     cells = rng.integers(0, 2, 100).astype(np.int32)
     needs = np.ones(2, bool)
     rows = RowPasses(
-        cells, np.array([0, 1], np.int32), None, np.array([1.0, 0.0]), needs, needs,
+        cells, np.array([0, 1], np.int32), None, (1.0, 0.0), needs, needs,
         PROXIES["cross_entropy"], 0.0,
     )  # fmt: skip
     f = rng.normal(size=100)
