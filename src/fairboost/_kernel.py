@@ -1,12 +1,9 @@
-"""The two passes of a round over the rows: sums by cell, then gradients.
+"""The pass over the rows: sums by cell, gradient and Hessian, given what constraints weigh.
 
-Rows are worked off in blocks that fit a core's cache, spread over threads. Exponentials and
-logarithms are NumPy's, which are vectorised; scattering sums into cells and looking coefficients
-up by cell is numba's, compiled once and cached on disk. Both leave the interpreter lock, so plain
-threads scale; ``parallel=True`` would take seconds to compile for no gain.
-
-The sums of blocks are added in the order of blocks: results do not depend on the number of
-threads.
+Rows are worked off in blocks that are taken by whichever thread is free, inside compiled code that
+does not hold the interpreter's lock (numba, compiled once and cached on disk; ``parallel=True``
+would take seconds to compile for no gain). The sums of blocks are added in the order of blocks:
+results do not depend on the number of threads.
 
 The logistic loss is the cross-entropy proxy of ``(1 - 2y) f``, and ``phi(-u) = phi(u) - u``. With
 that proxy at threshold 0 (the paper's setting) the proxies of every rate, in both directions, are
@@ -28,7 +25,7 @@ from numba import njit
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.proxies import PROXIES, Proxy
 
-__all__ = ["CellSums", "RowPasses", "thread_count"]
+__all__ = ["CellSums", "RowPass", "thread_count"]
 
 BLOCK = 65_536
 """Rows per block: long enough to pay for passing the lock around, short enough for the cache."""
@@ -64,8 +61,8 @@ class CellSums:
     down: FloatArray
 
 
-class RowPasses:
-    """The two passes, and the buffers they fill.
+class RowPass:
+    """The pass, and the buffers it fills.
 
     Parameters
     ----------
@@ -109,31 +106,37 @@ class RowPasses:
         self.away = np.where(labels == 1, -1.0, 1.0)  # 1 - 2y: the direction of a wrong decision
         self.proxy = proxy
         self.threshold = threshold
-        self.needs_up, self.needs_down = needs_up, needs_down
-        self.reads_loss = (
-            proxy is PROXIES["cross_entropy"] and threshold == 0.0 and min(label_weights) > 0
-        )
+        self.reads_loss = proxy is PROXIES["cross_entropy"] and threshold == 0.0
         self.sides = [] if self.reads_loss else _sides(needs_up, needs_down)
-        self.slopes = [np.empty(n, dtype) for _ in self.sides]
         self.gradient = np.empty(n, dtype)
         self.hessian = np.empty(n, dtype)
         self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, n, BLOCK)]
-        helpers = min(n_threads, len(self.blocks)) - 1
-        self.pool = ThreadPoolExecutor(helpers) if helpers > 0 else None
-        self.helpers = helpers
+        self.helpers = min(n_threads, len(self.blocks)) - 1
+        self.pool = ThreadPoolExecutor(self.helpers) if self.helpers > 0 else None
 
-    def evaluate(self, scores: FloatArray) -> CellSums:
-        """First pass: sums by cell, and the loss's own gradient and Hessian.
+    def evaluate(self, scores: FloatArray, on_up: FloatArray, on_down: FloatArray) -> CellSums:
+        """Fill the gradient and the Hessian, and return sums by cell.
 
         Parameters
         ----------
         scores : (n,) float64
             Raw log-odds of the rows.
+        on_up, on_down : (n_cells,) float64
+            What the constraints weigh on the proxy of a positive, and of a negative, decision of
+            a row of each cell.
         """
+        # The loss has slope s(u), u = (1 - 2y) f. A wrong decision weighs on s(u) as well, a right
+        # one on s(-u) = 1 - s(u) and pulls the other way: both are linear in s(u).
+        wrong, right = np.zeros_like(on_up), np.zeros_like(on_up)
+        if self.reads_loss:
+            wrong = np.where(self.away > 0, on_up, on_down)
+            right = np.where(self.away > 0, on_down, on_up)
+        scale, shift = self.away * (self.loss_weight + wrong + right), -self.away * right
+        factors = [np.where(d > 0, on_up, -on_down) * (d != 0) for d in self.sides]
 
         def work(rows: slice) -> FloatArray:
-            sums = np.zeros((len(self.loss_weight), 3 + len(self.sides)))
-            self._evaluate_block(scores[rows], rows, sums)
+            sums = np.zeros((len(self.away), 3 + len(self.sides)))
+            self._evaluate_block(scores[rows], rows, scale, shift, factors, sums)
             return sums
 
         total: FloatArray = np.sum(self._each_block(work), axis=0).T
@@ -147,48 +150,30 @@ class RowPasses:
             down[direction < 0] += sums[direction < 0]
         return CellSums(positive, loss, up, down)
 
-    def add_constraints(self, on_up: FloatArray, on_down: FloatArray) -> None:
-        """Second pass: add the constraints' part to the gradient.
-
-        Parameters
-        ----------
-        on_up, on_down : (n_cells,) float64
-            What the constraints weigh on the proxy of a positive, and of a negative, decision of a
-            row of each cell.
-        """
-        if not (on_up.any() or on_down.any()):
-            return
-        if self.reads_loss:
-            wrong = np.where(self.away > 0, on_up, on_down) / self.loss_weight
-            right = np.where(self.away > 0, on_down, on_up) * self.away
-            scale, back = 1.0 + wrong, right / self.loss_weight
-            self._each_block(lambda rows: _add_from_loss(
-                self.cells[rows], self.weight[rows], scale, right, back, self.gradient[rows]
-            ))  # fmt: skip
-        for direction, slope in zip(self.sides, self.slopes, strict=True):
-            self._add_side(np.where(direction > 0, on_up, -on_down) * (direction != 0), slope)
-
     def close(self) -> None:
         """Let the threads go."""
         if self.pool is not None:
             self.pool.shutdown()
 
-    def _evaluate_block(self, scores: FloatArray, rows: slice, sums: FloatArray) -> None:
-        cells, weight = self.cells[rows], self.weight[rows]
+    def _evaluate_block(
+        self,
+        scores: FloatArray,
+        rows: slice,
+        scale: FloatArray,
+        shift: FloatArray,
+        factors: list[FloatArray],
+        sums: FloatArray,
+    ) -> None:
+        cells, weight, gradient = self.cells[rows], self.weight[rows], self.gradient[rows]
         _loss_pass(
-            scores, cells, weight, self.threshold, self.away, self.loss_weight,
-            self.gradient[rows], self.hessian[rows], sums,
+            scores, cells, weight, self.threshold, self.away, self.loss_weight, scale, shift,
+            gradient, self.hessian[rows], sums,
         )  # fmt: skip
         for k, direction in enumerate(self.sides):
             margin = np.empty(len(scores))
             _margins(scores, cells, direction, self.threshold, margin)
             value, slope, _ = self.proxy.evaluate(margin)
-            _proxy_pass(cells, weight, value, slope, self.slopes[k][rows], sums, 3 + k)
-
-    def _add_side(self, factor: FloatArray, slope: Any) -> None:
-        self._each_block(
-            lambda rows: _add(self.cells[rows], factor, slope[rows], self.gradient[rows])
-        )
+            _proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
 
     def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
         """Do all blocks, and return the results in their order."""
@@ -219,8 +204,8 @@ def _sides(up: BoolArray, down: BoolArray) -> list[FloatArray]:
 
 
 # Exponential and logarithm, written out. A loop over the library's scalar functions runs at 8 ns a
-# row, as they cannot be vectorised; the polynomials below vectorise and run at 2 ns, to within a few
-# units in the last place (tests/unit/test_kernel.py). NumPy's vectorised ones are as fast, but
+# row, as they cannot be vectorised; the polynomials below vectorise and run at 2 ns, to within a
+# few units in the last place (tests/unit/test_kernel.py). NumPy's vectorised ones are as fast, but
 # passing between compiled and Python code within a block costs as much again once the engine's
 # threads compete for the cores.
 _CHUNK = 1024
@@ -260,7 +245,7 @@ def _exp_and_log(scores, small, log):  # type: ignore[no-untyped-def]
 
 @_compile
 def _loss_pass(  # type: ignore[no-untyped-def]
-    scores, cells, weight, threshold, away, loss_weight, gradient, hessian, sums
+    scores, cells, weight, threshold, away, loss_weight, scale, shift, gradient, hessian, sums
 ):
     # With u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) (1 - s(u)), from e^-|f|.
     small, log = np.empty(_CHUNK), np.empty(_CHUNK)
@@ -278,20 +263,8 @@ def _loss_pass(  # type: ignore[no-untyped-def]
             sums[c, 0] += w if f >= threshold else 0.0
             sums[c, 1] += w * (max(u, 0.0) + log[i - lo])
             sums[c, 2] += w * f
-            w *= loss_weight[c]
-            gradient[i] = w * away[c] * slope
-            hessian[i] = w * near * far
-
-
-@_compile
-def _add_from_loss(cells, weight, scale, right, back, gradient):  # type: ignore[no-untyped-def]
-    # gradient = w lw away s(u). Wrong decisions weigh on s(u) itself, so they scale it; right ones
-    # weigh on s(-u) = 1 - s(u), and pull the other way.
-    for i in range(len(cells)):
-        c = cells[i]
-        g = gradient[i]
-        w = weight[i] if len(weight) > 0 else 1.0
-        gradient[i] = g * scale[c] - right[c] * w + back[c] * abs(g)
+            gradient[i] = w * (scale[c] * slope + shift[c])
+            hessian[i] = w * loss_weight[c] * near * far
 
 
 @_compile
@@ -301,14 +274,8 @@ def _margins(scores, cells, direction, threshold, out):  # type: ignore[no-untyp
 
 
 @_compile
-def _proxy_pass(cells, weight, value, slope, weighted_slope, sums, k):  # type: ignore[no-untyped-def]
+def _proxy_pass(cells, weight, value, slope, factor, gradient, sums, k):  # type: ignore[no-untyped-def]
     for i in range(len(cells)):
         w = weight[i] if len(weight) > 0 else 1.0
         sums[cells[i], k] += w * value[i]
-        weighted_slope[i] = w * slope[i]
-
-
-@_compile
-def _add(cells, factor, slope, gradient):  # type: ignore[no-untyped-def]
-    for i in range(len(cells)):
-        gradient[i] += factor[cells[i]] * slope[i]
+        gradient[i] += w * factor[cells[i]] * slope[i]

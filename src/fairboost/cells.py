@@ -2,7 +2,7 @@
 
 Each row lies in one cell and there are few cells (2 labels x groups), so every rate, exact or
 proxy, is a sum of per-cell sums, and the constraints' part of a row's gradient is a coefficient
-looked up by cell. This is what makes a round cost two passes over the rows whatever the number of
+looked up by cell. This is what makes a round cost one pass over the rows whatever the number of
 constraints.
 """
 

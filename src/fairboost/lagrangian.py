@@ -38,7 +38,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairboost import multipliers
-from fairboost._kernel import CellSums, RowPasses
+from fairboost._kernel import CellSums, RowPass
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells, Groups
 from fairboost.constraints import Constraint, GroupRates
@@ -243,12 +243,13 @@ class Lagrangian:
         self.dual_slices = _slices([len(t.inequalities) for t in self.terms])
         self.inequalities = _distinct([name for t in self.terms for name in t.inequalities])
         self.dual = multipliers.start(len(self.inequalities))
+        self.proxy_rates = np.zeros(len(self.map.counted))
         labels = [label for t in self.terms for label in t.rate_labels]
         # Several constraints may read the same rate; the trace shows it once.
         self.shown = [k for k, label in enumerate(labels) if label not in labels[:k]]
         self.rate_labels = tuple(labels[k] for k in self.shown)
         self.trace = Trace(self.rate_labels, self.inequalities)
-        self.rows = RowPasses(
+        self.rows = RowPass(
             cells.codes, cells.labels, sample_weight, label_weights,
             *self.map.needs, proxy, threshold, n_threads, dtype,
         )  # fmt: skip
@@ -266,9 +267,7 @@ class Lagrangian:
         gradient, hessian : (n,) float32
             Buffers that the next call overwrites.
         """
-        sums = self.rows.evaluate(scores)
-        if self.dual.multipliers.any():
-            self.rows.add_constraints(*self.map.pull_back(self._pullbacks(self.map.proxy(sums))))
+        sums = self._descend(scores)
         exact = self.map.exact(sums)
         violations = self._violations(exact)
         self.trace.append(
@@ -283,6 +282,22 @@ class Lagrangian:
     def close(self) -> None:
         """Let the threads go."""
         self.rows.close()
+
+    def _descend(self, scores: FloatArray) -> CellSums:
+        """Fill in the gradient of the proxy Lagrangian.
+
+        Its coefficients depend on the proxy rates, which are known after the pass over the rows
+        only. For parity and bounds they depend on little, on which group has the largest rate, and
+        that seldom changes from one round to the next: so the pass is made with the rates of the
+        last round, and made again if their coefficients turn out to differ.
+        """
+        coefficients = self._pullbacks(self.proxy_rates)
+        sums = self.rows.evaluate(scores, *self.map.pull_back(coefficients))
+        self.proxy_rates = self.map.proxy(sums)
+        now = self._pullbacks(self.proxy_rates)
+        if not np.array_equal(now, coefficients):
+            sums = self.rows.evaluate(scores, *self.map.pull_back(now))
+        return sums
 
     def _violations(self, rates: FloatArray) -> FloatArray:
         """Violations of all terms, evaluated on exact rates."""

@@ -11,7 +11,7 @@ differentiated; the two never mix (see :mod:`fairboost.lagrangian`)::
     sigmoid         s(u)                s (1 - s)        s (1 - s) (1 - 2 s)
 
 The first is the paper's. The logistic loss is the same function, of ``u = (1 - 2 y) f``, which
-the passes over rows make use of (:mod:`fairboost._kernel`).
+the pass over rows makes use of (:mod:`fairboost._kernel`).
 """
 
 from __future__ import annotations

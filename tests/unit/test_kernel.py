@@ -2,24 +2,36 @@ import numpy as np
 import pytest
 
 from fairboost import _kernel
-from fairboost._kernel import RowPasses, thread_count
+from fairboost._kernel import RowPass, thread_count
 from fairboost.proxies import PROXIES
 
+NOTHING = np.zeros(4)
 
-def passes(n=1000, n_threads=1, proxy="cross_entropy", threshold=0.0, weighted=True, seed=0):
-    rng = np.random.default_rng(seed)
+
+def row_pass(n=1000, n_threads=1, proxy="cross_entropy", threshold=0.0, dtype=np.float32):
+    rng = np.random.default_rng(0)
     cells = rng.integers(0, 4, n).astype(np.int32)
     labels = np.array([0, 1, 0, 1], np.int32)
-    weight = rng.random(n).astype(np.float32) if weighted else None
+    weight = rng.random(n).astype(np.float32)
     needs = np.ones(4, bool)
-    return RowPasses(
-        cells, labels, weight, (1.0, 1.0), needs, needs, PROXIES[proxy], threshold, n_threads
-    ), rng.normal(0, 2, n)
+    made = RowPass(
+        cells,
+        labels,
+        weight,
+        (1.0, 1.0),
+        needs,
+        needs,
+        PROXIES[proxy],
+        threshold,
+        n_threads,
+        dtype,
+    )
+    return made, rng.normal(0, 2, n)
 
 
 def test_sums_by_cell_are_what_they_say():
-    rows, f = passes(threshold=0.3)
-    sums = rows.evaluate(f)
+    rows, f = row_pass(threshold=0.3)
+    sums = rows.evaluate(f, NOTHING, NOTHING)
     w = rows.weight.astype(float)
     y = np.array([0, 1, 0, 1])[rows.cells]
     loss = np.logaddexp(0, np.where(y == 1, -f, f))
@@ -32,20 +44,34 @@ def test_sums_by_cell_are_what_they_say():
         np.testing.assert_allclose(getattr(sums, name), np.bincount(rows.cells, w * per_row))
 
 
+def test_exponential_and_logarithm_are_those_of_numpy():
+    f = np.concatenate([np.linspace(-40, 40, 20_001), [0.0, -0.0, 1e-300, 650, -650]])
+    small, log = np.empty_like(f), np.empty_like(f)
+    _kernel._exp_and_log(f, small, log)
+    exact = np.exp(-np.abs(f))
+    np.testing.assert_allclose(small, exact, rtol=1e-15)
+    np.testing.assert_allclose(log, np.log1p(exact), rtol=2e-15)
+
+
+@pytest.mark.parametrize("far", [1e3, -1e3, 1e6])
+def test_far_scores_do_not_overflow(far):
+    f = np.full(10, far)
+    small, log = np.empty(10), np.empty(10)
+    _kernel._exp_and_log(f, small, log)
+    assert (small >= 0).all() and (small < 1e-300).all() and (log < 1e-300).all()
+
+
 def test_reading_proxies_off_the_loss_equals_computing_them():
     """The short cut for cross-entropy at threshold 0 against the general path."""
-    short, f = passes()
-    general, _ = passes()
+    short, f = row_pass(dtype=np.float64)
+    general, _ = row_pass(dtype=np.float64)
     general.reads_loss, general.sides = False, [np.ones(4), -np.ones(4)]
-    general.slopes = [np.empty(len(f), np.float32) for _ in range(2)]
     assert short.reads_loss and not short.sides
-    a, b = short.evaluate(f), general.evaluate(f)
+    on_up, on_down = np.array([0.5, -0.2, 0.0, 1.5]), np.array([-0.7, 0.0, 0.4, 2.0])
+    a, b = short.evaluate(f, on_up, on_down), general.evaluate(f, on_up, on_down)
     np.testing.assert_allclose(a.up, b.up)
     np.testing.assert_allclose(a.down, b.down)
-    on_up, on_down = np.array([0.5, -0.2, 0.0, 1.5]), np.array([-0.7, 0.0, 0.4, 2.0])
-    short.add_constraints(on_up, on_down)
-    general.add_constraints(on_up, on_down)
-    np.testing.assert_allclose(short.gradient, general.gradient, atol=1e-6)
+    np.testing.assert_allclose(short.gradient, general.gradient, atol=1e-14)
 
 
 def test_a_cell_is_evaluated_in_both_directions_only_if_both_are_needed():
@@ -62,9 +88,8 @@ def test_threads_do_not_change_a_bit(monkeypatch, proxy):
     monkeypatch.setattr(_kernel, "BLOCK", 64)
     results = []
     for n_threads in (1, 2, 3, 7):
-        rows, f = passes(n_threads=n_threads, proxy=proxy)
-        sums = rows.evaluate(f)
-        rows.add_constraints(np.arange(4) / 3, -np.arange(4) / 7)
+        rows, f = row_pass(n_threads=n_threads, proxy=proxy)
+        sums = rows.evaluate(f, np.arange(4) / 3, -np.arange(4) / 7)
         rows.close()
         results.append((sums, rows.gradient, rows.hessian))
     for sums, gradient, hessian in results[1:]:
@@ -74,28 +99,40 @@ def test_threads_do_not_change_a_bit(monkeypatch, proxy):
         assert (hessian == results[0][2]).all()
 
 
-def test_no_coefficient_leaves_the_gradient_alone():
-    rows, f = passes()
-    rows.evaluate(f)
-    before = rows.gradient.copy()
-    rows.add_constraints(np.zeros(4), np.zeros(4))
-    assert (rows.gradient == before).all()
+@pytest.mark.parametrize("n_groups", [100, 200])
+def test_many_cells(n_groups):
+    """More cells than a byte can number."""
+    rng = np.random.default_rng(0)
+    n_cells = 2 * n_groups
+    cells = rng.integers(0, n_cells, 5000).astype(np.int32)
+    labels = (np.arange(n_cells) % 2).astype(np.int32)
+    needs = np.ones(n_cells, bool)
+    rows = RowPass(cells, labels, None, (1.0, 1.0), needs, needs, PROXIES["cross_entropy"], 0.0)
+    f = rng.normal(size=5000)
+    sums = rows.evaluate(f, np.zeros(n_cells), np.zeros(n_cells))
+    np.testing.assert_array_equal(sums.positive, np.bincount(cells, f >= 0, n_cells))
 
 
 def test_a_class_without_weight_still_gets_its_constraint():
-    """Scaling the loss's gradient cannot work where the loss has no weight."""
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 2, 100).astype(np.int32)
     needs = np.ones(2, bool)
-    rows = RowPasses(
+    rows = RowPass(
         cells, np.array([0, 1], np.int32), None, (1.0, 0.0), needs, needs,
         PROXIES["cross_entropy"], 0.0,
     )  # fmt: skip
     f = rng.normal(size=100)
-    rows.evaluate(f)
-    rows.add_constraints(np.zeros(2), np.array([0.0, 2.0]))
+    rows.evaluate(f, np.zeros(2), np.array([0.0, 2.0]))
     expected = np.where(cells == 1, -2 / (1 + np.exp(f)), 1 / (1 + np.exp(-f)))
     np.testing.assert_allclose(rows.gradient, expected, rtol=1e-6)
+
+
+def test_an_error_in_a_thread_is_not_lost(monkeypatch):
+    monkeypatch.setattr(_kernel, "BLOCK", 64)
+    rows, _ = row_pass(n_threads=3)
+    with pytest.raises(IndexError):
+        rows._each_block(lambda block: [][block.start])
+    rows.close()
 
 
 def test_thread_count_follows_the_engine(monkeypatch):
