@@ -27,7 +27,7 @@ from fairboost.proxies import PROXIES, Proxy
 
 __all__ = ["CellSums", "RowPass", "thread_count"]
 
-BLOCK = 65_536
+BLOCK = 32_768
 """Rows per block: long enough to pay for passing the lock around, short enough for the cache."""
 
 
@@ -125,13 +125,7 @@ class RowPass:
             What the constraints weigh on the proxy of a positive, and of a negative, decision of
             a row of each cell.
         """
-        # The loss has slope s(u), u = (1 - 2y) f. A wrong decision weighs on s(u) as well, a right
-        # one on s(-u) = 1 - s(u) and pulls the other way: both are linear in s(u).
-        wrong, right = np.zeros_like(on_up), np.zeros_like(on_up)
-        if self.reads_loss:
-            wrong = np.where(self.away > 0, on_up, on_down)
-            right = np.where(self.away > 0, on_down, on_up)
-        scale, shift = self.away * (self.loss_weight + wrong + right), -self.away * right
+        scale, shift = self.scale, self.shift = self._line(on_up, on_down)
         factors = [np.where(d > 0, on_up, -on_down) * (d != 0) for d in self.sides]
 
         def work(rows: slice) -> FloatArray:
@@ -149,6 +143,38 @@ class RowPass:
             up[direction > 0] += sums[direction > 0]
             down[direction < 0] += sums[direction < 0]
         return CellSums(positive, loss, up, down)
+
+    def correct(self, on_up: FloatArray, on_down: FloatArray) -> bool:
+        """Change the gradient of the last pass to other coefficients, much faster than a pass.
+
+        Returns False, and does nothing, where that cannot be done accurately.
+        """
+        scale, shift = self._line(on_up, on_down)
+        # gradient = w (scale s(u) + shift), solved for s(u) and put together anew. The gradient is
+        # in single precision, so its scale must not be blown up.
+        if not self.reads_loss or (np.abs(scale) > 30 * np.abs(self.scale)).any():
+            return False
+        ratio = np.divide(scale, self.scale, out=np.zeros_like(scale), where=self.scale != 0)
+        offset = shift - ratio * self.shift
+        self._each_block(
+            lambda rows: _correct(
+                self.cells[rows], self.weight[rows], ratio, offset, self.gradient[rows]
+            )
+        )
+        self.scale, self.shift = scale, shift
+        return True
+
+    def _line(self, on_up: FloatArray, on_down: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scale and shift that turn the loss's slope into the gradient, by cell.
+
+        The loss has slope s(u), u = (1 - 2y) f. A wrong decision weighs on s(u) as well, a right
+        one on s(-u) = 1 - s(u) and pulls the other way: both are linear in s(u).
+        """
+        wrong, right = np.zeros_like(on_up), np.zeros_like(on_up)
+        if self.reads_loss:
+            wrong = np.where(self.away > 0, on_up, on_down)
+            right = np.where(self.away > 0, on_down, on_up)
+        return self.away * (self.loss_weight + wrong + right), -self.away * right
 
     def close(self) -> None:
         """Let the threads go."""
@@ -265,6 +291,14 @@ def _loss_pass(  # type: ignore[no-untyped-def]
             sums[c, 2] += w * f
             gradient[i] = w * (scale[c] * slope + shift[c])
             hessian[i] = w * loss_weight[c] * near * far
+
+
+@_compile
+def _correct(cells, weight, ratio, offset, gradient):  # type: ignore[no-untyped-def]
+    for i in range(len(cells)):
+        c = cells[i]
+        w = weight[i] if len(weight) > 0 else 1.0
+        gradient[i] = ratio[c] * gradient[i] + w * offset[c]
 
 
 @_compile

@@ -288,15 +288,17 @@ class Lagrangian:
 
         Its coefficients depend on the proxy rates, which are known after the pass over the rows
         only. For parity and bounds they depend on little, on which group has the largest rate, and
-        that seldom changes from one round to the next: so the pass is made with the rates of the
-        last round, and made again if their coefficients turn out to differ.
+        that often stays from one round to the next: so the pass is made with the rates of the last
+        round, and its gradient is corrected if their coefficients turn out to differ.
         """
         coefficients = self._pullbacks(self.proxy_rates)
         sums = self.rows.evaluate(scores, *self.map.pull_back(coefficients))
         self.proxy_rates = self.map.proxy(sums)
         now = self._pullbacks(self.proxy_rates)
         if not np.array_equal(now, coefficients):
-            sums = self.rows.evaluate(scores, *self.map.pull_back(now))
+            on_rows = self.map.pull_back(now)
+            if not self.rows.correct(*on_rows):
+                sums = self.rows.evaluate(scores, *on_rows)
         return sums
 
     def _violations(self, rates: FloatArray) -> FloatArray:

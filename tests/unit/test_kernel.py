@@ -74,6 +74,29 @@ def test_reading_proxies_off_the_loss_equals_computing_them():
     np.testing.assert_allclose(short.gradient, general.gradient, atol=1e-14)
 
 
+def test_a_corrected_gradient_is_that_of_a_new_pass():
+    first, f = row_pass(dtype=np.float64)
+    again, _ = row_pass(dtype=np.float64)
+    before = np.array([0.5, -0.2, 0.0, 1.5]), np.array([-0.3, 0.0, 0.4, 2.0])
+    after = np.array([0.1, 0.3, -0.5, 1.0]), np.array([0.7, -0.4, 0.0, 0.2])
+    first.evaluate(f, *before)
+    assert first.correct(*after)
+    again.evaluate(f, *after)
+    np.testing.assert_allclose(first.gradient, again.gradient, atol=1e-13)
+    assert first.correct(*before)  # and back
+    again.evaluate(f, *before)
+    np.testing.assert_allclose(first.gradient, again.gradient, atol=1e-13)
+
+
+def test_a_gradient_that_has_lost_its_slope_is_not_corrected():
+    rows, f = row_pass()
+    rows.evaluate(f, np.array([-1.0, 0, 0, 0]), NOTHING)  # cancels the loss in cell 0
+    assert not rows.correct(NOTHING, NOTHING)
+    general, _ = row_pass(proxy="hinge")
+    general.evaluate(f, NOTHING, NOTHING)
+    assert not general.correct(np.ones(4), NOTHING)
+
+
 def test_a_cell_is_evaluated_in_both_directions_only_if_both_are_needed():
     up, down = np.array([True, False, True, False]), np.array([False, True, True, False])
     first, second = _kernel._sides(up, down)
