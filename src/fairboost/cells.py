@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from fairboost._typing import FloatArray, IntArray
+from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
 
-__all__ = ["EVERYONE", "Cells", "Groups", "SensitiveColumn", "build_cells"]
+__all__ = ["EVERYONE", "Cells", "Groups", "SensitiveColumn", "build_cells", "check_columns"]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Cells:
         to no group.
         """
         columns = tuple(columns)
-        self.check_columns(columns)
+        check_columns(columns, list(self.groups))
         if columns == EVERYONE:
             return Groups(EVERYONE, ((),), np.zeros(len(self), np.int32))
         by_cell = np.stack([self.groups[c] for c in columns], axis=1)
@@ -126,21 +126,22 @@ class Cells:
         )
         return Groups(columns, names, of_cell)
 
-    def check_columns(self, columns: Sequence[str]) -> None:
-        """Raise if a column is not among the sensitive features."""
-        for column in columns:
-            if column not in self.groups:
-                have = ", ".join(map(repr, self.groups)) or "none"
-                raise ConstraintError(
-                    f"a constraint names the column {column!r}, which is not among the sensitive "
-                    f"features ({have}); pass it in sensitive_features or correct by="
-                )
+
+def check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
+    """Raise if a column is not among the sensitive features."""
+    for column in columns:
+        if column not in known:
+            have = ", ".join(map(repr, known)) or "none"
+            raise ConstraintError(
+                f"a constraint names the column {column!r}, which is not among the sensitive "
+                f"features ({have}); pass it in sensitive_features or correct by="
+            )
 
 
 def build_cells(
     labels: IntArray,
     columns: Sequence[SensitiveColumn] = (),
-    sample_weight: FloatArray | None = None,
+    sample_weight: FloatArray | Float32Array | None = None,
 ) -> Cells:
     """Sort rows into cells.
 
@@ -150,7 +151,7 @@ def build_cells(
         0 or 1.
     columns : sequence of SensitiveColumn
         The sensitive attributes.
-    sample_weight : (n,) float64, optional
+    sample_weight : (n,) float, optional
         Weights of the rows.
 
     Examples

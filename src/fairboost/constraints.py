@@ -29,7 +29,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from fairboost._typing import FloatArray
-from fairboost.cells import EVERYONE
+from fairboost.cells import EVERYONE, check_columns
 from fairboost.exceptions import ConstraintError
 from fairboost.rates import Rate, as_rate
 
@@ -42,6 +42,7 @@ __all__ = [
     "GroupRates",
     "Parity",
     "bound",
+    "columns_of",
     "parity",
     "resolve",
 ]
@@ -290,7 +291,10 @@ def resolve(
         raise ConstraintError(
             "constraint is an empty list; write constraint=None for no constraint"
         )
-    return tuple(placed for c in wanted for placed in _placed(c, columns))
+    placed = tuple(placed for c in wanted for placed in _placed(c, columns))
+    for c in placed:
+        check_columns(columns_of(c), columns)
+    return placed
 
 
 def _by_name(name: str, tolerance: float) -> list[Constraint]:
@@ -312,6 +316,11 @@ def _checked(item: object) -> Constraint:
     for rate in item.rates:
         as_rate(rate)
     return item
+
+
+def columns_of(constraint: Constraint) -> tuple[str, ...]:
+    """The sensitive columns that a constraint reads; none for everyone."""
+    return (constraint.by,) if isinstance(constraint.by, str) else constraint.by or ()
 
 
 def _placed(constraint: Constraint, columns: Sequence[str]) -> list[Constraint]:

@@ -15,25 +15,18 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from tqdm.auto import tqdm
 
 from fairboost import diagnostics, model_file, persistence
-from fairboost._kernel import thread_count
 from fairboost._typing import ArrayLike, FloatArray, Matrix
-from fairboost._validation import FitData, check_fit_data, check_two_dimensional
-from fairboost.cells import build_cells
-from fairboost.constraints import ConstraintLike, ConstraintName, resolve
-from fairboost.engines.base import EngineData
-from fairboost.engines.lightgbm import LightGBMEngine, LightGBMModel, check_estimator
-from fairboost.exceptions import ExportError, InvalidInputError
+from fairboost._validation import check_fit_data, check_two_dimensional
+from fairboost.constraints import ConstraintLike, ConstraintName
+from fairboost.engines.lightgbm import LightGBMEngine, check_estimator
+from fairboost.exceptions import ExportError
 from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
-from fairboost.lagrangian import Lagrangian
-from fairboost.proxies import Proxy, ProxyName, as_proxy
+from fairboost.proxies import Proxy, ProxyName
+from fairboost.training import PAPER_LEARNING_RATE, Method, Training, train
 
 __all__ = ["FairGBMClassifier", "load"]
-
-PAPER_LEARNING_RATE = 0.1
-"""Step of the multipliers where the user gives none: the default of the authors' program."""
 
 
 class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -226,10 +219,14 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         engine = LightGBMEngine(self._engine_estimator(), data.classes)
         check_iterate(self.iterate, engine.rescales_trees)
         check_random_state(self.random_state)  # raises here rather than after training
-        weight = None if data.sample_weight is None else data.sample_weight.astype(np.float32)
-        terms = engine.loss_terms(data.labels, weight)
-        lagrangian = self._lagrangian(data, weight, terms.label_weights, engine.n_jobs)
-        options = {
+        method = Method(
+            self.constraint,
+            self.tolerance,
+            self.operating_point,
+            self.multiplier_learning_rate,
+            self.proxy,
+        )
+        fit_options = {
             "eval_set": eval_set,
             "eval_names": eval_names,
             "eval_sample_weight": eval_sample_weight,
@@ -237,21 +234,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "callbacks": callbacks,
             "categorical_feature": categorical_feature,
         }
-        engine_data = EngineData(X, y, data.labels, weight, options)
-        trees: list[int] = []
-        try:
-            with tqdm(
-                total=engine.estimator.n_estimators, disable=not self.verbose, unit="round"
-            ) as bar:
-
-                def after_round(n_trees: int) -> None:
-                    trees.append(n_trees)
-                    bar.update()
-
-                model = engine.train(engine_data, lagrangian, terms.intercept, after_round)
-        finally:
-            lagrangian.close()
-        self._keep(model, data, lagrangian, trees)
+        result = train(method, engine, X, y, data, fit_options, progress=bool(self.verbose))
+        self.classes_ = data.classes
+        self._keep(result)
         diagnostics.warn_if_not_met(self.trace_)
         return self
 
@@ -265,66 +250,22 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         return engine
 
-    def _lagrangian(
-        self,
-        data: FitData,
-        sample_weight: Any,
-        label_weights: tuple[float, float],
-        n_jobs: int | None,
-    ) -> Lagrangian:
-        constraints = resolve(self.constraint, self.tolerance, [c.name for c in data.columns])
-        proxy = as_proxy(self.proxy)
-        cells = build_cells(data.labels, data.columns, sample_weight)
-        lagrangian = Lagrangian(
-            cells,
-            constraints,
-            proxy,
-            self._multiplier_learning_rate(),
-            threshold=self._score_threshold(),
-            sample_weight=sample_weight,
-            label_weights=label_weights,
-            n_threads=thread_count(n_jobs),
-        )
-        diagnostics.warn_of_small_cells(lagrangian)
-        return lagrangian
-
-    def _multiplier_learning_rate(self) -> float:
-        rate = self.multiplier_learning_rate
-        if isinstance(rate, str) and rate == "auto":
-            return PAPER_LEARNING_RATE
-        if not isinstance(rate, int | float | np.number) or not 0 < rate < math.inf:
-            raise InvalidInputError(
-                f"multiplier_learning_rate must be a positive number or 'auto', found {rate!r}"
-            )
-        return float(rate)
-
-    def _score_threshold(self) -> float:
-        p = self.operating_point
-        if not isinstance(p, int | float | np.number) or not 0 < p < 1:
-            raise InvalidInputError(
-                f"operating_point must be a probability in (0, 1), found {p!r}; a decision is "
-                "positive from this probability on"
-            )
-        return math.log(p / (1 - p))
-
-    def _keep(
-        self, model: LightGBMModel, data: FitData, lagrangian: Lagrangian, trees: list[int]
-    ) -> None:
+    def _keep(self, result: Training) -> None:
         """Set the fitted attributes."""
+        model, lagrangian = result.model, result.lagrangian
         if self.iterate == "average":
             model = model.with_tree_weights(average_weights(model.n_rounds))
         self._model = model
         self._draw_seed = None
         if self.iterate == "randomized":
             self._draw_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.classes_ = data.classes
         self.threshold_ = float(self.operating_point)
         self.multipliers_ = pd.Series(
             lagrangian.dual.multipliers, index=list(lagrangian.inequalities), name="multiplier"
         )
         self.trace_ = lagrangian.trace.to_frame()
         # A round that early stopping ended is counted too; one that raised in a callback is not.
-        self.trace_["trees"] = pd.Series(trees, dtype="int64").reindex(self.trace_.index)
+        self.trace_["trees"] = pd.Series(result.trees, dtype="int64").reindex(self.trace_.index)
         self.best_iteration_ = model.n_rounds
 
     @property

@@ -41,7 +41,7 @@ from fairboost import multipliers
 from fairboost._kernel import CellSums, RowPass
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells, Groups
-from fairboost.constraints import Constraint, GroupRates
+from fairboost.constraints import Constraint, GroupRates, columns_of
 from fairboost.exceptions import ConstraintError
 from fairboost.proxies import Proxy
 from fairboost.rates import Rate, as_rate, counted_cells
@@ -90,7 +90,7 @@ class Term:
 
 def bind(constraint: Constraint, cells: Cells) -> Term:
     """Bind a constraint to a data set; raises if the data cannot be held to it."""
-    by = (constraint.by,) if isinstance(constraint.by, str) else constraint.by or ()
+    by = columns_of(constraint)
     groups = cells.groups_by(by)
     rates = tuple(as_rate(r) for r in constraint.rates)
     if by and len(groups) < 2:

@@ -13,9 +13,9 @@ TOP_TO_BOTTOM = [
     "_typing", "exceptions", "rates", "cells", "_validation", "proxies", "constraints",
     "multipliers",
     "_kernel", "trace", "lagrangian", "diagnostics", "engines.base", "engines.lightgbm_text",
-    "engines.lightgbm_options", "engines.lightgbm", "iterates", "persistence", "model_file",
-    "estimator", "intervals", "comparisons", "metrics", "datasets.loans", "datasets.files",
-    "datasets", "plots", "demo", "cli",
+    "engines.lightgbm_options", "engines.lightgbm", "training", "iterates", "persistence",
+    "model_file", "estimator", "intervals", "comparisons", "metrics", "datasets.loans",
+    "datasets.files", "datasets", "plots", "demo", "cli",
 ]  # fmt: skip
 
 
