@@ -161,12 +161,12 @@ def report(sizes: dict[int, int], n_jobs: int) -> str:
         "",
         "Ratios of the medians of alternating fits (interval: bootstrap over the fits). Memory is "
         "the peak of a process that makes the data and does one fit, in MB: of LightGBM without "
-        "fairboost (bare), of LightGBM with fairboost imported (plain), and constrained; the ratio is "
-        "of the last two (to reach: 1.15). Importing fairboost costs a fixed amount, most of it "
-        "numba's compiler, whatever the data.",
+        "fairboost (bare), of LightGBM with fairboost imported (plain), and constrained; the "
+        "ratio is of the last two (to reach: 1.15). Importing fairboost costs a fixed amount, "
+        "most of it numba's compiler, whatever the data.",
         "",
-        "| rows | groups | fits | plain, s | fairboost, s | time ratio [95%] | to reach | bare, MB "
-        "| plain, MB | fairboost, MB | memory ratio |",
+        "| rows | groups | fits | plain, s | fairboost, s | time ratio [95%] | to reach "
+        "| bare, MB | plain, MB | fairboost, MB | memory ratio |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for n, repeats in sizes.items():

@@ -66,7 +66,7 @@ class RowPass:
 
     Parameters
     ----------
-    cells : (n,) int32
+    cells : (n,) unsigned int
         Cell of each row.
     labels : (n_cells,) int32
         Label of each cell.
@@ -100,7 +100,7 @@ class RowPass:
         dtype: Any = np.float32,
     ) -> None:
         n = len(cells)
-        self.cells = cells.astype(np.min_scalar_type(len(labels) - 1))  # fewer bytes to read
+        self.cells = cells
         self.weight = np.empty(0, np.float32) if sample_weight is None else sample_weight
         self.loss_weight = np.asarray(label_weights, np.float64)[labels]
         self.away = np.where(labels == 1, -1.0, 1.0)  # 1 - 2y: the direction of a wrong decision

@@ -13,8 +13,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 Float32Array: TypeAlias = NDArray[np.float32]
 """Single precision: the gradients and Hessians that engines read."""
 
-IntArray: TypeAlias = NDArray[np.int32]
-"""Codes of cells and groups; -1 stands for a missing group."""
+IntArray: TypeAlias = NDArray[np.integer[Any]]
+"""Labels, and codes of cells and groups; -1 stands for a missing group."""
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 

@@ -46,7 +46,7 @@ class FitData:
     ----------
     classes : (2,) array
         The two labels as the user wrote them; the second is the positive one.
-    labels : (n,) int32
+    labels : (n,) int8
         0 or 1.
     columns : tuple of SensitiveColumn
         The sensitive attributes; empty if none were given.
@@ -121,7 +121,7 @@ def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
         raise InvalidInputError(
             f"y must have two classes, found {len(classes)} {noun}: {found}. {advice}."
         )
-    return classes, labels.astype(np.int32)
+    return classes, labels.astype(np.int8)
 
 
 def read_labels(y: ArrayLike, classes: np.ndarray, name: str = "y") -> IntArray:
@@ -134,7 +134,7 @@ def read_labels(y: ArrayLike, classes: np.ndarray, name: str = "y") -> IntArray:
             f"{name} holds {column[unknown][0]!r}, which is neither {classes[0]!r} nor "
             f"{classes[1]!r}, the labels seen in training"
         )
-    return positive.astype(np.int32)
+    return positive.astype(np.int8)
 
 
 def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
@@ -264,8 +264,8 @@ def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
         ) from error
     values = np.asarray(uniques, dtype=object)
     order = _sorted_order(values)
-    rank = np.empty(len(order) + 1, np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
+    rank = np.empty(len(order) + 1, np.min_scalar_type(-len(order) - 1))  # a byte, as a rule
+    rank[order] = np.arange(len(order))
     rank[-1] = -1  # code -1, a missing group, stays -1
     known = int((codes >= 0).sum())
     if known == 0:

@@ -28,7 +28,7 @@ class SensitiveColumn:
     ----------
     name : str
         Name of the column.
-    codes : (n,) int32
+    codes : (n,) int
         Group of each row; -1 where it is missing.
     values : tuple
         What each code stands for, in sorted order.
@@ -76,7 +76,7 @@ class Cells:
 
     Parameters
     ----------
-    codes : (n,) int32
+    codes : (n,) unsigned int
         Cell of each row.
     labels : (n_cells,) int32
         Label of each cell.
@@ -147,7 +147,7 @@ def build_cells(
 
     Parameters
     ----------
-    labels : (n,) int32
+    labels : (n,) int
         0 or 1.
     columns : sequence of SensitiveColumn
         The sensitive attributes.
@@ -161,11 +161,12 @@ def build_cells(
     >>> cells.labels.tolist(), cells.groups["sex"].tolist()
     ([0, 0, 1, 1], [0, 1, -1, 1])
     """
-    codes = labels.astype(np.int32)
-    keys = np.array([[0], [1]], np.int32)
+    codes: IntArray = labels.astype(np.int32)
+    keys: IntArray = np.array([[0], [1]], np.int32)
     for column in columns:
         codes, keys = _cross(codes, keys, column.codes, len(column.values))
     n_cells = len(keys)
+    codes = codes.astype(np.min_scalar_type(n_cells - 1))  # a byte, as a rule; read every round
     counts = np.bincount(codes, minlength=n_cells).astype(np.float64)
     weights = counts
     if sample_weight is not None:

@@ -81,7 +81,7 @@ def test_what_is_a_table(table):
 def test_labels_become_zero_and_one(y, classes):
     found, labels = encode_labels(y)
     assert found.tolist() == classes
-    assert labels.dtype == np.int32
+    assert labels.dtype == np.int8
     assert labels.tolist() == [1, 0, 1]
     assert read_labels(y, found).tolist() == [1, 0, 1]
 
