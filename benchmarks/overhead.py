@@ -160,8 +160,8 @@ def report(sizes: dict[int, int], n_jobs: int) -> str:
         f"Python {platform.python_version()}, LightGBM {lightgbm.__version__}, NumPy "
         f"{np.__version__}, fairboost {fairboost.__version__}.",
         "",
-        "Ratios of the medians of alternating fits (interval: bootstrap over the fits), and of the "
-        "fastest ones, which other work on the machine disturbs least. Memory is "
+        "Ratios of the medians of alternating fits (interval: bootstrap over the fits), and of "
+        "the fastest ones, which other work on the machine disturbs least. Memory is "
         "the peak of a process that makes the data and does one fit, in MB: of LightGBM without "
         "fairboost (bare), of LightGBM with fairboost imported (plain), and constrained; the "
         "ratio is of the last two (to reach: 1.15). Importing fairboost costs a fixed amount, "
