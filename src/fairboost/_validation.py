@@ -17,7 +17,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
-from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray, Matrix
+from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.cells import SensitiveColumn
 from fairboost.exceptions import InvalidInputError
 
@@ -28,7 +28,6 @@ __all__ = [
     "check_fit_data",
     "check_two_dimensional",
     "encode_labels",
-    "read_labels",
     "read_sensitive_features",
     "read_weights",
     "take_rows",
@@ -122,19 +121,6 @@ def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
             f"y must have two classes, found {len(classes)} {noun}: {found}. {advice}."
         )
     return classes, labels.astype(np.int8)
-
-
-def read_labels(y: ArrayLike, classes: np.ndarray, name: str = "y") -> IntArray:
-    """Labels as 0 and 1, given which is which."""
-    column = column_or_1d(as_column(y))
-    positive: BoolArray = column == classes[1]
-    unknown = ~(positive | (column == classes[0]))
-    if unknown.any():
-        raise InvalidInputError(
-            f"{name} holds {column[unknown][0]!r}, which is neither {classes[0]!r} nor "
-            f"{classes[1]!r}, the labels seen in training"
-        )
-    return positive.astype(np.int8)
 
 
 def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:

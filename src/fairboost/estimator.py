@@ -272,7 +272,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def estimator_(self) -> LGBMClassifier:
         """The fitted engine, a stock ``LGBMClassifier``."""
         check_is_fitted(self, "_model")
-        return self._model.estimator
+        fitted: LGBMClassifier = self._model.estimator
+        return fitted
 
     @property
     def booster_(self) -> lightgbm.Booster:

@@ -19,8 +19,7 @@ from fairboost._typing import ArrayLike, Float32Array, Matrix
 from fairboost._validation import FitData
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, columns_of, resolve
-from fairboost.engines.base import EngineData
-from fairboost.engines.lightgbm import LightGBMEngine, LightGBMModel
+from fairboost.engines.base import Engine, EngineData, TrainedModel
 from fairboost.exceptions import InvalidInputError
 from fairboost.lagrangian import Lagrangian
 from fairboost.proxies import Proxy, as_proxy
@@ -71,7 +70,7 @@ class Training:
 
     Parameters
     ----------
-    model : LightGBMModel
+    model : TrainedModel
         The trained model.
     lagrangian : Lagrangian
         The Lagrangian as training left it: multipliers and trace.
@@ -79,14 +78,14 @@ class Training:
         Number of trees after each round.
     """
 
-    model: LightGBMModel
+    model: TrainedModel
     lagrangian: Lagrangian
     trees: list[int]
 
 
 def train(
     method: Method,
-    engine: LightGBMEngine,
+    engine: Engine,
     X: Matrix,
     y: ArrayLike,
     data: FitData,
@@ -99,7 +98,7 @@ def train(
     ----------
     method : Method
         Constraints and how to reach them.
-    engine : LightGBMEngine
+    engine : Engine
         Grows the trees.
     X, y : Matrix, ArrayLike
         As the user gave them.
@@ -116,7 +115,7 @@ def train(
     diagnostics.warn_of_small_cells(lagrangian)
     trees: list[int] = []
     try:
-        with tqdm(total=engine.estimator.n_estimators, disable=not progress, unit="round") as bar:
+        with tqdm(total=engine.n_rounds, disable=not progress, unit="round") as bar:
 
             def after_round(n_trees: int) -> None:
                 trees.append(n_trees)

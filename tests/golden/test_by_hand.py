@@ -119,3 +119,15 @@ def test_iterates_are_the_models_of_all_rounds():
     distance = np.abs(history - randomized).min(axis=0)
     assert distance.max() < 1e-5  # every row got the score of one of the rounds
     assert len({int(np.abs(history[:, i] - randomized[i]).argmin()) for i in range(len(y))}) > 8
+
+
+def test_defaults_are_the_paper():
+    """At equal tolerance the default settings and ``paper`` give the same model, bit by bit."""
+    key, y, group = data()
+    X = key[:, None].astype(float)
+    default = FairGBMClassifier(engine(), constraint="equalized_odds", tolerance=0.0)
+    paper = FairGBMClassifier.paper(engine(), "equalized_odds")
+    default.fit(X, y, sensitive_features=group)
+    paper.fit(X, y, sensitive_features=group)
+    assert (default.decision_function(X) == paper.decision_function(X)).all()
+    assert default.trace_.equals(paper.trace_)

@@ -6,7 +6,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from fairboost.engines.lightgbm_text import as_stock_model, count_trees
+from fairboost.engines.lightgbm_text import as_stock_model
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +151,3 @@ def test_an_edit_of_nothing_changes_no_tree(train):
             field(as_stock_model(text, intercept=0.0), name), field(text, name), strict=True
         ):
             np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("n", [1, 5])
-def test_count_trees(train, n):
-    assert count_trees(train(n_estimators=n).model_to_string()) == n

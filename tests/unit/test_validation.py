@@ -13,7 +13,6 @@ from fairboost._validation import (
     check_fit_data,
     check_two_dimensional,
     encode_labels,
-    read_labels,
     read_sensitive_features,
     read_weights,
     take_rows,
@@ -83,7 +82,6 @@ def test_labels_become_zero_and_one(y, classes):
     assert found.tolist() == classes
     assert labels.dtype == np.int8
     assert labels.tolist() == [1, 0, 1]
-    assert read_labels(y, found).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("y", [[1, 1], [0], []])
@@ -100,11 +98,6 @@ def test_many_classes_are_not_all_listed():
 def test_continuous_labels():
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         encode_labels([0.1, 0.2, 0.3])
-
-
-def test_a_label_not_seen_in_training():
-    with pytest.raises(InvalidInputError, match="y_true holds 'c', which is neither 'a' nor 'b'"):
-        read_labels(np.array(["a", "c"], object), np.array(["a", "b"], object), "y_true")
 
 
 # Weights

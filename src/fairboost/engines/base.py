@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
 
@@ -66,13 +66,46 @@ class TrainedModel(Protocol):
         """Number of iterates."""
         ...
 
+    @property
+    def intercept(self) -> float:
+        """The score that training started from."""
+        ...
+
+    @property
+    def estimator(self) -> Any:
+        """The engine's own estimator, fitted."""
+        ...
+
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
         ...
 
+    def text(self) -> str:
+        """The model in the engine's own file format."""
+        ...
+
+    def with_tree_weights(self, weights: FloatArray) -> Self:
+        """The same trees, each times a factor. The starting score keeps its weight."""
+        ...
+
 
 class Engine(Protocol):
-    """A boosting engine."""
+    """A boosting engine with the user's options in it."""
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads that the options ask for; None leaves it to the engine."""
+        ...
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds that the options ask for."""
+        ...
+
+    @property
+    def rescales_trees(self) -> bool:
+        """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
+        ...
 
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the engine's options say about the loss."""

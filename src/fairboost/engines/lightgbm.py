@@ -107,6 +107,11 @@ class LightGBMEngine:
         """Threads that the options ask for; None leaves it to the engine."""
         return thread_option(self.estimator.get_params())
 
+    @property
+    def n_rounds(self) -> int:
+        """Rounds that the options ask for."""
+        return int(self.estimator.n_estimators)
+
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the options say about the loss: class weights and the starting score."""
         return read_loss_terms(self.estimator.get_params(), labels, sample_weight, self.classes)

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from fairboost._typing import FloatArray
 
-__all__ = ["as_stock_model", "count_trees"]
+__all__ = ["as_stock_model"]
 
 _TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
 _END = "end of trees\n"
@@ -60,11 +60,6 @@ def as_stock_model(text: str, *, intercept: float, tree_weights: FloatArray | No
     )
     tail = re.sub(r"^\[objective: \w+\]$", "[objective: binary]", tail, flags=re.MULTILINE)
     return head + "".join(trees) + tail
-
-
-def count_trees(text: str) -> int:
-    """Return the number of trees in a model."""
-    return len(_split(text)[1])
 
 
 def _split(text: str) -> tuple[str, list[str], str]:
