@@ -17,6 +17,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import fairlearn
@@ -32,6 +33,7 @@ import fairboost
 from fairboost import FairGBMClassifier
 from fairboost.datasets import available, load, make_loans
 from fairboost.metrics import gap
+from fairboost.proxies import PROXIES
 
 HERE = Path(__file__).resolve().parent
 TOLERANCE = 0.01
@@ -96,6 +98,56 @@ DATA: dict[str, tuple[str, Callable]] = {
 }
 
 
+NAMED = {"equal_opportunity": "fnr", "predictive_equality": "fpr", "demographic_parity": "ppr"}
+
+
+def compare_proxies(seeds: range, n_jobs: int) -> list[str]:
+    """Every proxy with every named parity, on loans: which stand-in reaches which constraint."""
+    rows = []
+    for constraint, seed, proxy in tqdm(list(product(NAMED, seeds, ["none", *PROXIES]))):
+        data = make_loans(20_000, seed=seed)
+        train, test = slice(0, 12_000), slice(12_000, None)
+        sex = data.sensitive["sex"]
+        model = FairGBMClassifier(
+            engine(n_jobs),
+            constraint=None if proxy == "none" else constraint,
+            tolerance=TOLERANCE,
+            proxy="auto" if proxy == "none" else proxy,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # constraints that are not met: the table shows them
+            model.fit(data.X[train], data.y[train], sensitive_features=sex[train])
+        row = {"constraint": constraint, "proxy": proxy}
+        for name, part in (("train", train), ("test", test)):
+            decision = model.predict(data.X[part])
+            found = gap(
+                data.y[part], decision, rate=NAMED[constraint], sensitive_features=sex[part],
+                n_bootstrap=0,
+            )  # fmt: skip
+            row[f"{name} gap"] = found.value
+            row[f"{name} accuracy"] = float((decision == data.y[part]).mean())
+        rows.append(row)
+    lines = [
+        "",
+        "## Proxies",
+        "",
+        "Generated loans, 20k rows, 60/40 split, everything else at defaults; the gap is in the "
+        "rate that is constrained. The paper's cross-entropy is made for error rates; it says "
+        "little about the share of positive decisions.",
+        "",
+        "| constraint | proxy | test accuracy | test gap | training gap |",
+        "|---|---|---|---|---|",
+    ]
+    for (constraint, proxy), cell in pd.DataFrame(rows).groupby(
+        ["constraint", "proxy"], sort=False
+    ):
+        lines.append(
+            f"| {constraint} | {proxy} | {mean_interval(cell['test accuracy'])} | "
+            f"{mean_interval(cell['test gap'])} | {mean_interval(cell['train gap'])} |"
+        )
+    return lines
+
+
 def run(seed: int, read: Callable, method: Callable, n_jobs: int) -> dict[str, float]:
     X, y, s = read(seed)
     order = np.random.default_rng(seed).permutation(len(y))
@@ -134,13 +186,14 @@ def main() -> None:
     for d, m, s in tqdm(work):
         found = run(s, chosen[d][1], METHODS[m], options.n_jobs)
         rows.append({"data": chosen[d][0], "method": m, "seed": s, **found})
-    text = report(pd.DataFrame(rows), len(seeds))
+    lines = report(pd.DataFrame(rows), len(seeds)) + compare_proxies(seeds, options.n_jobs)
+    text = "\n".join([*lines, ""])
     print(text)
     if not options.quick:
         (HERE / "fairness.md").write_text(text)
 
 
-def report(found: pd.DataFrame, n_seeds: int) -> str:
+def report(found: pd.DataFrame, n_seeds: int) -> list[str]:
     lines = [
         "# Accuracy and FNR gap on rows that were not trained on",
         "",
@@ -160,7 +213,7 @@ def report(found: pd.DataFrame, n_seeds: int) -> str:
                 f"{mean_interval(cell['test gap'])} | {mean_interval(cell['train gap'])} | "
                 f"{cell['seconds'].median() / base:.1f} |"
             )
-    return "\n".join([*lines, ""])
+    return lines
 
 
 if __name__ == "__main__":
