@@ -30,6 +30,9 @@ __all__ = ["CellSums", "RowPass", "thread_count"]
 BLOCK = 32_768
 """Rows per block: long enough to pay for passing the lock around, short enough for the cache."""
 
+LIGHT = 500_000
+"""Rows up to which a correction is done sooner than another thread has been woken."""
+
 
 def thread_count(n_jobs: int | None) -> int:
     """Threads to use, by the engine's reading of ``n_jobs``: None, 0 and -1 are all cores."""
@@ -150,16 +153,19 @@ class RowPass:
         Returns False, and does nothing, where that cannot be done accurately.
         """
         scale, shift = self._line(on_up, on_down)
-        # gradient = w (scale s(u) + shift), solved for s(u) and put together anew. The gradient is
-        # in single precision, so its scale must not be blown up.
-        if not self.reads_loss or (np.abs(scale) > 30 * np.abs(self.scale)).any():
+        # gradient = w (scale s(u) + shift), solved for s(u) and put together anew. The gradient
+        # may be in single precision: its old shift must not be blown up.
+        lost = (np.abs(self.scale) < 1e-6) & (scale != 0)
+        ratio = np.divide(scale, self.scale, out=np.zeros_like(scale), where=~lost & (scale != 0))
+        blown_up = np.abs(ratio * self.shift) > 30 * (np.abs(scale) + np.abs(shift))
+        if not self.reads_loss or lost.any() or blown_up.any():
             return False
-        ratio = np.divide(scale, self.scale, out=np.zeros_like(scale), where=self.scale != 0)
         offset = shift - ratio * self.shift
         self._each_block(
             lambda rows: _correct(
                 self.cells[rows], self.weight[rows], ratio, offset, self.gradient[rows]
-            )
+            ),
+            alone=len(self.gradient) < LIGHT,
         )
         self.scale, self.shift = scale, shift
         return True
@@ -201,8 +207,8 @@ class RowPass:
             value, slope, _ = self.proxy.evaluate(margin)
             _proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
 
-    def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
-        """Do all blocks, and return the results in their order."""
+    def _each_block(self, work: Callable[[slice], Any], alone: bool = False) -> list[Any]:
+        """Do all blocks, in this thread alone if asked to; return the results in their order."""
         results: list[Any] = [None] * len(self.blocks)
         # Threads take the next block when they are free, they are not dealt a share: the engine's
         # own threads go on spinning for a while after its round, and may hold up one of ours.
@@ -212,7 +218,7 @@ class RowPass:
             for k in left:  # next() on a shared range iterator is atomic
                 results[k] = work(self.blocks[k])
 
-        if self.pool is None:
+        if self.pool is None or alone:
             take()
             return results
         others = [self.pool.submit(take) for _ in range(self.helpers)]
