@@ -236,7 +236,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--n-jobs", type=int, default=2)
     options = parser.parse_args()
-    sizes = {20_000: 7} if options.quick else {20_000: 31, 200_000: 31, 1_000_000: 13}
+    sizes = {20_000: 7} if options.quick else {20_000: 31, 200_000: 21, 1_000_000: 9}
     text = report(sizes, options.n_jobs)
     if options.quick:
         print(text)
