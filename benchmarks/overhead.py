@@ -30,6 +30,7 @@ from fairboost import FairGBMClassifier, parity
 from fairboost.cells import SensitiveColumn, build_cells
 from fairboost.constraints import resolve
 from fairboost.lagrangian import Lagrangian
+from fairboost.multipliers import Control
 from fairboost.proxies import as_proxy
 
 HERE = Path(__file__).resolve().parent
@@ -84,7 +85,9 @@ def kernel_time(n: int, groups: int, constraint, n_jobs: int, repeats: int = 40)
     ]
     constraints = resolve(constraint, 0.0, ["g", "h"])
     cells = build_cells(y.astype(np.int32), columns)
-    lagrangian = Lagrangian(cells, constraints, as_proxy("auto"), 0.01, n_threads=n_jobs)
+    lagrangian = Lagrangian(
+        cells, constraints, as_proxy("auto"), Control(), convex=True, n_threads=n_jobs
+    )
     rng = np.random.default_rng(0)
     scores = [rng.normal(size=n) for _ in range(2)]
     seconds = []
@@ -140,10 +143,12 @@ def first_call(cache: Path) -> float:
         "from fairboost.cells import SensitiveColumn, build_cells\n"
         "from fairboost.constraints import resolve\n"
         "from fairboost.lagrangian import Lagrangian\n"
+        "from fairboost.multipliers import Control\n"
         "from fairboost.proxies import as_proxy\n"
         "_, y, g = make(5000, 2)\n"
         "cells = build_cells(y.astype('i4'), [SensitiveColumn('g', g.astype('i4'), (0, 1))])\n"
-        "l = Lagrangian(cells, resolve('equal_opportunity', 0., ['g']), as_proxy('auto'), .1)\n"
+        "parity = resolve('equal_opportunity', 0., ['g'])\n"
+        "l = Lagrangian(cells, parity, as_proxy('auto'), Control(), convex=True)\n"
         "s = np.random.default_rng(0).normal(size=5000)\n"
         "t = time.perf_counter(); l(s); l(s); first = time.perf_counter() - t\n"
         "t = time.perf_counter(); l(s); l(s); print(first - (time.perf_counter() - t))\n"
@@ -228,7 +233,11 @@ def _inequalities(constraint, groups: int) -> int:
         SensitiveColumn("g", g, tuple(range(groups))), SensitiveColumn("h", h, tuple(range(5)))
     ]  # fmt: skip
     bound = resolve(constraint, 0.0, ["g", "h"])
-    return len(Lagrangian(build_cells(y, columns), bound, as_proxy("auto"), 0.1).inequalities)
+    return len(
+        Lagrangian(
+            build_cells(y, columns), bound, as_proxy("auto"), Control(), convex=True
+        ).inequalities
+    )
 
 
 def main() -> None:

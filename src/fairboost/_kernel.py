@@ -63,6 +63,17 @@ class CellSums:
     up: FloatArray
     down: FloatArray
 
+    def __add__(self, other: CellSums) -> CellSums:
+        return CellSums(*(a + b for a, b in zip(self._all, other._all, strict=True)))
+
+    def split(self, n: int) -> tuple[CellSums, CellSums]:
+        """The sums of the first n cells, and of the others."""
+        return CellSums(*(a[:n] for a in self._all)), CellSums(*(a[n:] for a in self._all))
+
+    @property
+    def _all(self) -> tuple[FloatArray, ...]:
+        return self.positive, self.loss, self.up, self.down
+
 
 class RowPass:
     """The pass, and the buffers it fills.
@@ -70,7 +81,8 @@ class RowPass:
     Parameters
     ----------
     cells : (n,) unsigned int
-        Cell of each row.
+        Cell of each row. Rows held out are in further cells, numbered after those of training
+        rows: their sums are taken like all others, their gradient and Hessian are 0.
     labels : (n_cells,) int32
         Label of each cell.
     sample_weight : (n,) float32 or None
@@ -87,6 +99,10 @@ class RowPass:
         Threads.
     dtype : dtype
         Precision of the gradients handed out; engines read single precision.
+    n_trained : int, optional
+        Number of cells of training rows; all by default.
+    with_curvature : bool
+        Add the proxies' curvature to the Hessian, which is the loss's own otherwise.
     """
 
     def __init__(
@@ -101,16 +117,24 @@ class RowPass:
         threshold: float,
         n_threads: int = 1,
         dtype: Any = np.float32,
+        n_trained: int | None = None,
+        with_curvature: bool = False,
     ) -> None:
         n = len(cells)
         self.cells = cells
         self.weight = np.empty(0, np.float32) if sample_weight is None else sample_weight
+        self.n_trained = len(labels) if n_trained is None else n_trained
         self.loss_weight = np.asarray(label_weights, np.float64)[labels]
+        self.loss_weight[self.n_trained :] = 0.0
+        self.with_curvature = with_curvature
         self.away = np.where(labels == 1, -1.0, 1.0)  # 1 - 2y: the direction of a wrong decision
         self.proxy = proxy
         self.threshold = threshold
         self.reads_loss = proxy is PROXIES["cross_entropy"] and threshold == 0.0
-        self.sides = [] if self.reads_loss else _sides(needs_up, needs_down)
+        # So is the sigmoid's slope, s(u) s(-u). Its sums are not, but the convex form reads none.
+        self.reads_slope = proxy is PROXIES["sigmoid"] and threshold == 0.0 and with_curvature
+        fused = self.reads_loss or self.reads_slope
+        self.sides = [] if fused else _sides(self._padded(needs_up), self._padded(needs_down))
         self.gradient = np.empty(n, dtype)
         self.hessian = np.empty(n, dtype)
         self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, n, BLOCK)]
@@ -124,16 +148,22 @@ class RowPass:
         ----------
         scores : (n,) float64
             Raw log-odds of the rows.
-        on_up, on_down : (n_cells,) float64
+        on_up, on_down : (n_trained,) float64
             What the constraints weigh on the proxy of a positive, and of a negative, decision of
             a row of each cell.
         """
+        on_up, on_down = self._padded(on_up), self._padded(on_down)
         scale, shift = self.scale, self.shift = self._line(on_up, on_down)
+        curve, bump = self.loss_weight, np.zeros_like(on_up)
+        if self.with_curvature and self.reads_loss:  # all have the curvature of the loss
+            curve = curve + np.abs(on_up) + np.abs(on_down)
+        if self.reads_slope:
+            bump = on_up - on_down
         factors = [np.where(d > 0, on_up, -on_down) * (d != 0) for d in self.sides]
 
         def work(rows: slice) -> FloatArray:
             sums = np.zeros((len(self.away), 3 + len(self.sides)))
-            self._evaluate_block(scores[rows], rows, scale, shift, factors, sums)
+            self._evaluate_block(scores[rows], rows, (scale, shift, curve, bump), factors, sums)
             return sums
 
         total: FloatArray = np.sum(self._each_block(work), axis=0).T
@@ -152,7 +182,7 @@ class RowPass:
 
         Returns False, and does nothing, where that cannot be done accurately.
         """
-        scale, shift = self._line(on_up, on_down)
+        scale, shift = self._line(self._padded(on_up), self._padded(on_down))
         # gradient = w (scale s(u) + shift), solved for s(u) and put together anew. The gradient
         # may be in single precision: its old shift must not be blown up.
         lost = (np.abs(self.scale) < 1e-6) & (scale != 0)
@@ -191,21 +221,28 @@ class RowPass:
         self,
         scores: FloatArray,
         rows: slice,
-        scale: FloatArray,
-        shift: FloatArray,
+        by_cell: tuple[FloatArray, ...],
         factors: list[FloatArray],
         sums: FloatArray,
     ) -> None:
-        cells, weight, gradient = self.cells[rows], self.weight[rows], self.gradient[rows]
+        cells, weight = self.cells[rows], self.weight[rows]
+        scale, shift, curve, bump = by_cell
+        gradient, hessian = self.gradient[rows], self.hessian[rows]
         _loss_pass(
-            scores, cells, weight, self.threshold, self.away, self.loss_weight, scale, shift,
-            gradient, self.hessian[rows], sums,
+            scores, cells, weight, self.threshold, self.away, scale, shift, curve, bump,
+            gradient, hessian, sums,
         )  # fmt: skip
         for k, direction in enumerate(self.sides):
             margin = np.empty(len(scores))
             _margins(scores, cells, direction, self.threshold, margin)
-            value, slope, _ = self.proxy.evaluate(margin)
+            value, slope, curvature = self.proxy.evaluate(margin)
             _proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
+            if self.with_curvature:
+                _curvature_pass(cells, weight, curvature, factors[k], hessian)
+
+    def _padded(self, by_cell: Any) -> Any:
+        """Zeros for the cells of rows held out."""
+        return np.pad(by_cell, (0, len(self.away) - len(by_cell)))
 
     def _each_block(self, work: Callable[[slice], Any], alone: bool = False) -> list[Any]:
         """Do all blocks, in this thread alone if asked to; return the results in their order."""
@@ -277,9 +314,10 @@ def _exp_and_log(scores, small, log):  # type: ignore[no-untyped-def]
 
 @_compile
 def _loss_pass(  # type: ignore[no-untyped-def]
-    scores, cells, weight, threshold, away, loss_weight, scale, shift, gradient, hessian, sums
+    scores, cells, weight, threshold, away, scale, shift, curve, bump, gradient, hessian, sums
 ):
-    # With u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) (1 - s(u)), from e^-|f|.
+    # With u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) s(-u), from e^-|f|.
+    # A sigmoid proxy has slope s(u) s(-u) and curvature s(u) s(-u) (s(-u) - s(u)).
     small, log = np.empty(_CHUNK), np.empty(_CHUNK)
     for lo in range(0, len(scores), _CHUNK):
         hi = min(lo + _CHUNK, len(scores))
@@ -295,8 +333,9 @@ def _loss_pass(  # type: ignore[no-untyped-def]
             sums[c, 0] += w if f >= threshold else 0.0
             sums[c, 1] += w * (max(u, 0.0) + log[i - lo])
             sums[c, 2] += w * f
-            gradient[i] = w * (scale[c] * slope + shift[c])
-            hessian[i] = w * loss_weight[c] * near * far
+            both = near * far
+            gradient[i] = w * (scale[c] * slope + shift[c] + bump[c] * both)
+            hessian[i] = w * both * (curve[c] + abs(bump[c]) * (far - near))
 
 
 @_compile
@@ -319,3 +358,11 @@ def _proxy_pass(cells, weight, value, slope, factor, gradient, sums, k):  # type
         w = weight[i] if len(weight) > 0 else 1.0
         sums[cells[i], k] += w * value[i]
         gradient[i] += w * factor[cells[i]] * slope[i]
+
+
+@_compile
+def _curvature_pass(cells, weight, curvature, factor, hessian):  # type: ignore[no-untyped-def]
+    # The sigmoid's curvature changes its sign; a Hessian must not.
+    for i in range(len(cells)):
+        w = weight[i] if len(weight) > 0 else 1.0
+        hessian[i] += w * abs(factor[cells[i]] * curvature[i])

@@ -23,9 +23,11 @@ from fairboost.exceptions import InvalidInputError
 
 __all__ = [
     "FitData",
+    "HeldOutSet",
     "as_column",
     "by_row",
     "check_fit_data",
+    "check_holdout_set",
     "check_two_dimensional",
     "encode_labels",
     "read_sensitive_features",
@@ -74,6 +76,78 @@ def check_fit_data(
     weight = read_weights(sample_weight, n)
     _check_both_classes_weigh(classes, labels, weight)
     return FitData(classes, labels, columns, weight)
+
+
+@dataclass(frozen=True)
+class HeldOutSet:
+    """A held-out set of the user's own, checked.
+
+    Parameters
+    ----------
+    X : Matrix
+        As the user gave it.
+    labels : (m,) int8
+        0 or 1, by the classes of training.
+    columns : tuple of SensitiveColumn
+        The sensitive attributes, with codes of their own.
+    sample_weight : (m,) float64 or None
+        Weights of the rows.
+    """
+
+    X: Matrix
+    labels: IntArray
+    columns: tuple[SensitiveColumn, ...]
+    sample_weight: FloatArray | None
+
+
+def check_holdout_set(holdout_set: object, X: Matrix, classes: np.ndarray) -> HeldOutSet:
+    """Check ``holdout_set`` of ``fit``: the same features and labels as training."""
+    if not isinstance(holdout_set, tuple | list) or not 2 <= len(holdout_set) <= 4:
+        found = (
+            f"{len(holdout_set)} items"
+            if isinstance(holdout_set, tuple | list)
+            else type(holdout_set).__name__
+        )
+        raise InvalidInputError(
+            "holdout_set must be a tuple (X, y, sensitive_features[, sample_weight]), found "
+            f"{found}"
+        )
+    held_X, y, sensitive_features, weight = [*holdout_set, None, None][:4]
+    check_two_dimensional(held_X)
+    n = _num_samples(held_X)
+    _check_same_features(X, held_X)
+    column = column_or_1d(as_column(y))
+    _check_length("y of holdout_set", len(column), n, "its X")
+    labels = np.searchsorted(classes, column).clip(0, 1)
+    if not (classes[labels] == column).all():
+        strange = column[classes[labels] != column][0]
+        raise InvalidInputError(
+            f"y of holdout_set has the label {strange!r}, expected those of training, "
+            f"{classes[0]!r} and {classes[1]!r}; code both alike"
+        )
+    columns = read_sensitive_features(sensitive_features, n)
+    return HeldOutSet(held_X, labels.astype(np.int8), columns, read_weights(weight, n))
+
+
+def _check_same_features(X: Matrix, held_X: Matrix) -> None:
+    width, expected = held_X.shape[1], X.shape[1]
+    if width != expected:
+        raise InvalidInputError(
+            f"X of holdout_set has {width} features, expected the {expected} of training; pass "
+            "the same columns in the same order"
+        )
+    names, found = (_feature_names(table) for table in (X, held_X))
+    if names is not None and found is not None and names != found:
+        differ = next((a, b) for a, b in zip(names, found, strict=True) if a != b)
+        raise InvalidInputError(
+            f"X of holdout_set has the feature {differ[1]!r} where training has {differ[0]!r}; "
+            "pass the same columns in the same order"
+        )
+
+
+def _feature_names(X: Matrix) -> list[str] | None:
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else [str(name) for name in names]
 
 
 def check_two_dimensional(X: Matrix) -> None:

@@ -9,13 +9,16 @@ constraints.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
-from fairboost._typing import Float32Array, FloatArray, IntArray
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
+
+Weights: TypeAlias = FloatArray | Float32Array
 
 __all__ = ["EVERYONE", "Cells", "Groups", "SensitiveColumn", "build_cells", "check_columns"]
 
@@ -88,6 +91,8 @@ class Cells:
         Rows of each cell.
     weights : (n_cells,) float64
         Their weight; equal to ``counts`` without sample weights.
+    squares : (n_cells,) float64
+        The sum of their squared weights, for sampling errors.
     """
 
     codes: IntArray
@@ -96,6 +101,7 @@ class Cells:
     values: dict[str, tuple[object, ...]]
     counts: FloatArray
     weights: FloatArray
+    squares: FloatArray
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -104,6 +110,13 @@ class Cells:
     def total_weight(self) -> float:
         """Weight of all rows: the n of the equations."""
         return float(self.weights.sum())
+
+    def among(self, rows: BoolArray | slice, sample_weight: Weights | None = None) -> Cells:
+        """The same cells, with some of the rows; ``sample_weight`` is that of all rows."""
+        codes = self.codes[rows]
+        weight = None if sample_weight is None else sample_weight[rows]
+        counts, weights, squares = _totals(codes, len(self), weight)
+        return replace(self, codes=codes, counts=counts, weights=weights, squares=squares)
 
     def groups_by(self, columns: Sequence[str]) -> Groups:
         """Cross some sensitive columns.
@@ -141,7 +154,7 @@ def check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
 def build_cells(
     labels: IntArray,
     columns: Sequence[SensitiveColumn] = (),
-    sample_weight: FloatArray | Float32Array | None = None,
+    sample_weight: Weights | None = None,
 ) -> Cells:
     """Sort rows into cells.
 
@@ -167,10 +180,7 @@ def build_cells(
         codes, keys = _cross(codes, keys, column.codes, len(column.values))
     n_cells = len(keys)
     codes = codes.astype(np.min_scalar_type(n_cells - 1))  # a byte, as a rule; read every round
-    counts = np.bincount(codes, minlength=n_cells).astype(np.float64)
-    weights = counts
-    if sample_weight is not None:
-        weights = np.bincount(codes, sample_weight, n_cells).astype(np.float64, copy=False)
+    counts, weights, squares = _totals(codes, n_cells, sample_weight)
     return Cells(
         codes=codes,
         labels=keys[:, 0],
@@ -178,7 +188,20 @@ def build_cells(
         values={c.name: c.values for c in columns},
         counts=counts,
         weights=weights,
+        squares=squares,
     )
+
+
+def _totals(
+    codes: IntArray, n_cells: int, sample_weight: Weights | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Rows, weight and squared weight of each cell."""
+    counts = np.bincount(codes, minlength=n_cells).astype(np.float64)
+    if sample_weight is None:
+        return counts, counts, counts
+    weights = np.bincount(codes, sample_weight, n_cells)
+    squares = np.bincount(codes, np.square(sample_weight, dtype=np.float64), n_cells)
+    return counts, weights.astype(np.float64), squares.astype(np.float64)
 
 
 def _cross(

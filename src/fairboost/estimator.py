@@ -18,13 +18,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost import diagnostics, model_file, persistence
 from fairboost._typing import ArrayLike, FloatArray, Matrix
-from fairboost._validation import check_fit_data, check_two_dimensional
+from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
 from fairboost.constraints import ConstraintLike, ConstraintName
 from fairboost.engines.lightgbm import LightGBMEngine, check_estimator
 from fairboost.exceptions import ExportError
+from fairboost.holdout import HoldoutLike
 from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
 from fairboost.proxies import Proxy, ProxyName
-from fairboost.training import PAPER_LEARNING_RATE, Method, Training, train
+from fairboost.training import PAPER_LEARNING_RATE, Method, MultipliersName, Training, train
 
 __all__ = ["FairGBMClassifier", "load"]
 
@@ -119,17 +120,23 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         *,
         constraint: ConstraintName | ConstraintLike = "equalized_odds",
         tolerance: float = 0.01,
+        confidence: float | None = None,
         operating_point: float = 0.5,
+        holdout: HoldoutLike = "auto",
+        multipliers: MultipliersName = "two_sided",
         multiplier_learning_rate: float | Literal["auto"] = "auto",
         proxy: ProxyName | Literal["auto"] | Proxy = "auto",
-        iterate: IterateName = "last",
+        iterate: IterateName = "best",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.constraint = constraint
         self.tolerance = tolerance
+        self.confidence = confidence
         self.operating_point = operating_point
+        self.holdout = holdout
+        self.multipliers = multipliers
         self.multiplier_learning_rate = multiplier_learning_rate
         self.proxy = proxy
         self.iterate = iterate
@@ -172,6 +179,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             constraint=constraint,
             tolerance=tolerance,
             operating_point=0.5,
+            holdout=None,
+            multipliers="paper",
             multiplier_learning_rate=multiplier_learning_rate,
             proxy=proxy,
             iterate=iterate,
@@ -186,6 +195,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         *,
         sensitive_features: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        holdout_set: tuple[Any, ...] | None = None,
         eval_set: Sequence[tuple[Matrix, ArrayLike]] | None = None,
         eval_names: Sequence[str] | None = None,
         eval_sample_weight: Sequence[ArrayLike] | None = None,
@@ -217,15 +227,21 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight)
         engine = LightGBMEngine(self._engine_estimator(), data.classes)
-        check_iterate(self.iterate, engine.rescales_trees)
+        check_iterate(self.iterate, engine.rescales_trees and self.constraint is not None)
         check_random_state(self.random_state)  # raises here rather than after training
         method = Method(
-            self.constraint,
-            self.tolerance,
-            self.operating_point,
-            self.multiplier_learning_rate,
-            self.proxy,
+            constraint=self.constraint,
+            tolerance=self.tolerance,
+            confidence=self.confidence,
+            operating_point=self.operating_point,
+            holdout=self.holdout,
+            multipliers=self.multipliers,
+            multiplier_learning_rate=self.multiplier_learning_rate,
+            proxy=self.proxy,
         )
+        held_out = None
+        if holdout_set is not None:
+            held_out = check_holdout_set(holdout_set, X, data.classes)
         fit_options = {
             "eval_set": eval_set,
             "eval_names": eval_names,
@@ -234,7 +250,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "callbacks": callbacks,
             "categorical_feature": categorical_feature,
         }
-        result = train(method, engine, X, y, data, fit_options, progress=bool(self.verbose))
+        seed = 0 if self.random_state is None else self._draw()
+        result = train(
+            method, engine, X, y, data, held_out, fit_options, seed, progress=bool(self.verbose)
+        )
         self.classes_ = data.classes
         self._keep(result)
         diagnostics.warn_if_not_met(self.trace_)
@@ -245,20 +264,23 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_estimator(chosen)
         engine: LGBMClassifier = clone(chosen)
         if self.random_state is not None and engine.random_state is None:
-            engine.set_params(
-                random_state=check_random_state(self.random_state).randint(2**31 - 1)
-            )
+            engine.set_params(random_state=self._draw())
         return engine
+
+    def _draw(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _keep(self, result: Training) -> None:
         """Set the fitted attributes."""
         model, lagrangian = result.model, result.lagrangian
+        if self.iterate == "best" and lagrangian.terms:
+            model = model.first(result.best_trees())
         if self.iterate == "average":
             model = model.with_tree_weights(average_weights(model.n_rounds))
         self._model = model
         self._draw_seed = None
         if self.iterate == "randomized":
-            self._draw_seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            self._draw_seed = self._draw()
         self.threshold_ = float(self.operating_point)
         self.multipliers_ = pd.Series(
             lagrangian.dual.multipliers, index=list(lagrangian.inequalities), name="multiplier"

@@ -1,8 +1,10 @@
-"""Which of the models f_1 ... f_T to keep: the last, their average, or a draw for each row.
+"""Which of the models f_1 ... f_T to keep: the best, the last, their average, a draw for each row.
 
 Every prefix of a boosted ensemble is one of the iterates of Algorithm 1, so the last model holds
 them all.
 
+* ``best``: the round of lowest held-out loss among those within tolerance on the rows held out;
+  the round of least violation if there is none.
 * ``last``: f_T.
 * ``average``: the mean of f_1 ... f_T. Tree m is in the iterates m ... T, so the mean is the same
   ensemble
@@ -25,9 +27,24 @@ from fairboost._validation import by_row, take_rows
 from fairboost.engines.base import TrainedModel
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["IterateName", "average_weights", "check_iterate", "draw_rounds", "randomized_scores"]
+__all__ = [
+    "IterateName",
+    "average_weights",
+    "best_round",
+    "check_iterate",
+    "draw_rounds",
+    "randomized_scores",
+]
 
-IterateName: TypeAlias = Literal["last", "average", "randomized"]
+IterateName: TypeAlias = Literal["best", "last", "average", "randomized"]
+
+TRAINED = 0.1
+"""A round counts as trained once its loss has come this close to the lowest, as a share of the way
+from the first round's. Rounds before it are fair because they do not tell people apart yet."""
+
+
+UNTOLD = 0.25
+"""Violations up to this share of their standard error count as none: no one can tell them."""
 
 
 def check_iterate(iterate: str, rescales_trees: bool) -> None:
@@ -42,6 +59,32 @@ def check_iterate(iterate: str, rescales_trees: bool) -> None:
             f"iterate={iterate!r} needs the model as it was at every round, but DART rescales old "
             "trees; use iterate='last', or boosting_type='gbdt'"
         )
+
+
+def best_round(losses: FloatArray, violations: FloatArray, errors: FloatArray) -> int:
+    """The round to keep, counted from 1.
+
+    Parameters
+    ----------
+    losses : (n_rounds,) float64
+        Held-out loss after each round.
+    violations, errors : (n_rounds, n_inequalities) float64
+        Violations on the rows held out, and their standard errors.
+
+    Examples
+    --------
+    >>> losses = np.array([0.60, 0.42, 0.41, 0.40])
+    >>> violations = np.array([[-0.01], [-0.01], [0.00], [0.02]])
+    >>> best_round(losses, violations, np.full((4, 1), 0.01))
+    3
+    """
+    trained = losses <= losses.min() + TRAINED * (losses[0] - losses.min())
+    # Violations count by their standard errors: a small group's rate swings more.
+    broken = np.maximum(violations / errors - UNTOLD, 0.0)
+    total = np.sqrt((broken**2).sum(axis=1))
+    least = total[trained].min(initial=np.inf)
+    candidates = trained & (total <= least)
+    return int(np.flatnonzero(candidates)[np.argmin(losses[candidates])]) + 1
 
 
 def average_weights(n_rounds: int) -> FloatArray:

@@ -6,195 +6,56 @@ wrong side of a threshold, so they have no derivative; the model therefore desce
 Lagrangian (Eq. 7), in which each rate's 0/1 events are replaced by a smooth step, while the
 multipliers ascend on the exact one::
 
-    round t, on the training scores f_{t-1}:
+    round t, on the scores f_{t-1}:
       (line 5)  gradient of  L + sum_k multiplier_k proxy_c_k,  with the multipliers of t-1
       (line 6)  exact violations c_k(f_{t-1})
       (7, 8)    the engine fits a tree to the gradient and adds it to f
-      (line 9)  multiplier_k <- max(0, multiplier_k + rate * c_k)
+      (line 9)  the multipliers answer to the violations
 
-With n the weight of all rows, W_g that of the rows of group g that count, and d the direction of
-the rate, the gradient handed to the engine is n times the derivative of the Lagrangian::
+With n the weight of all training rows, W_g that of the rows of group g that count, and d the
+direction of the rate, the gradient handed to the engine is n times the derivative::
 
     w_i (p_i - y_i)
       + sum over rates that row i counts for:  (n / W_g) coef_g w_i d phi'(d (f_i - t))
 
-with ``coef`` from the constraint's pullback at the proxy rates. The Hessian is the loss's own,
-``w_i p_i (1 - p_i)``.
+with ``coef`` from the constraint's pullback. The same lines are played in two ways:
 
-Departures from the paper are listed in ``docs/algorithm.md``; the one that shows here is that the
-derivative of parity is exact for more than two groups (see :mod:`fairboost.constraints`).
+* **the paper's**: ``coef`` is taken at the proxy rates, and the Hessian is the loss's own,
+  ``w_i p_i (1 - p_i)``;
+* **convex** (the default): where ``coef`` is negative, the constraint wants the rate to *rise*,
+  and ``-phi`` is concave. Its place is taken by the bound ``1 - phi(-u)`` of the same event: a
+  negative weight on a positive decision becomes a positive weight on a negative one. Then the
+  problem is convex if phi is, and the curvature of the proxies belongs into the Hessian. ``coef``
+  is taken at the exact rates: no proxy rate is needed, and one pass over the rows serves a round.
+
+Rates are read on the rows *held out*, if there are any (:mod:`fairboost.holdout`). Rows held out
+of training stay in the engine's data with gradient and Hessian 0, so that the engine keeps their
+scores and nothing is predicted twice; in cross-fitting, further boosters each leave out a fold.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
+from scipy.stats import norm
 
 from fairboost import multipliers
 from fairboost._kernel import CellSums, RowPass
-from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
-from fairboost.cells import Cells, Groups
-from fairboost.constraints import Constraint, GroupRates, columns_of
-from fairboost.exceptions import ConstraintError
+from fairboost._typing import Float32Array, FloatArray, IntArray
+from fairboost.cells import Cells
+from fairboost.constraints import Constraint
+from fairboost.holdout import NOTHING_HELD_OUT, Holdout
+from fairboost.multipliers import DualPlayer
 from fairboost.proxies import Proxy
-from fairboost.rates import Rate, as_rate, counted_cells
+from fairboost.terms import RateMap, Term, bind, distinct, slices
 from fairboost.trace import Trace
 
-__all__ = ["Lagrangian", "RateMap", "Term", "bind"]
+__all__ = ["Follower", "Lagrangian"]
 
-
-@dataclass(frozen=True)
-class Term:
-    """A constraint bound to the cells of a data set.
-
-    Parameters
-    ----------
-    constraint : Constraint
-        The constraint.
-    rates : tuple of Rate
-        The rates it reads.
-    groups : Groups
-        The groups it reads them of.
-    counted : (n_rates, n_groups) float64
-        Weight of the rows that count.
-    inequalities : tuple of str
-        A name for each of its violations.
-    """
-
-    constraint: Constraint
-    rates: tuple[Rate, ...]
-    groups: Groups
-    counted: FloatArray
-    inequalities: tuple[str, ...]
-
-    @property
-    def rate_labels(self) -> list[str]:
-        """Name each rate of each group, for the trace."""
-        return [
-            f"{rate.name}[{self.groups.label(g)}]"
-            for rate in self.rates
-            for g in range(len(self.groups))
-        ]
-
-    def read(self, values: FloatArray) -> GroupRates:
-        """Give the constraint its rates, from a flat list of them."""
-        return GroupRates(values.reshape(self.counted.shape), self.counted, self.groups.names)
-
-
-def bind(constraint: Constraint, cells: Cells) -> Term:
-    """Bind a constraint to a data set; raises if the data cannot be held to it."""
-    by = columns_of(constraint)
-    groups = cells.groups_by(by)
-    rates = tuple(as_rate(r) for r in constraint.rates)
-    if by and len(groups) < 2:
-        raise ConstraintError(
-            f"the sensitive column {', '.join(by)!r} has one group only "
-            f"({groups.label(0) if len(groups) else 'none'}); parity needs two or more. Drop the "
-            "constraint, or pass the column that tells the groups apart"
-        )
-    counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in rates])
-    _check_every_group_counts(rates, groups, counted)
-    names = _inequality_names(constraint, groups, counted)
-    return Term(constraint, rates, groups, counted, names)
-
-
-def _sum_counted(rate: Rate, cells: Cells, groups: Groups, per_cell: FloatArray) -> FloatArray:
-    which, group = counted_cells(rate, cells.labels, groups.of_cell)
-    return np.bincount(group, per_cell[which], len(groups)).astype(np.float64)
-
-
-def _check_every_group_counts(rates: Sequence[Rate], groups: Groups, counted: FloatArray) -> None:
-    for k, rate in enumerate(rates):
-        for g in np.flatnonzero(counted[k] <= 0).tolist():
-            label = "" if rate.label is None else f" with y = {rate.label}"
-            raise ConstraintError(
-                f"group {groups.label(g)!r} has no rows{label}, so its {rate.title} is "
-                f"undefined; merge "
-                f"the group with another, or drop the constraint on {rate.name}"
-            )
-
-
-def _inequality_names(
-    constraint: Constraint, groups: Groups, counted: FloatArray
-) -> tuple[str, ...]:
-    """Name the violations, and see on the way that the constraint works on these groups."""
-    trial = GroupRates(np.full(counted.shape, 0.5), counted, groups.names)
-    violations = np.asarray(constraint.violations(trial))
-    if violations.ndim != 1:
-        raise ConstraintError(
-            f"violations of {constraint!r} must be a vector, found shape {violations.shape}"
-        )
-    back = np.asarray(constraint.pullback(trial, np.zeros(len(violations))))
-    if back.shape != trial.values.shape:
-        raise ConstraintError(
-            f"pullback of {constraint!r} must have the shape of the rates {trial.values.shape} "
-            f"(rates, groups), found {back.shape}"
-        )
-    name = str(getattr(constraint, "name", type(constraint).__name__))
-    if len(violations) == len(groups) and groups.columns:
-        return tuple(f"{name}[{groups.label(g)}]" for g in range(len(groups)))
-    if len(violations) == 1:
-        return (name,)
-    return tuple(f"{name}[{k}]" for k in range(len(violations)))
-
-
-class RateMap:
-    """All rates of all terms, as one linear map from sums over cells.
-
-    Entry (r, c) of ``matrix`` is 1 if cell c counts towards rate r, in the left half if the event
-    is a positive decision and in the right half if it is a negative one. A rate is a row of the
-    matrix times the events of the cells, over the weight that counts; a coefficient on a rate goes
-    back to the cells by the transpose. This is all there is between rows and constraints.
-    """
-
-    def __init__(self, cells: Cells, terms: Sequence[Term]) -> None:
-        self.total = cells.weights
-        rows: list[IntArray] = [np.empty(0, np.int32)]
-        columns: list[NDArray[np.intp]] = [np.empty(0, np.intp)]
-        row = 0
-        for t in terms:
-            for rate in t.rates:
-                which, group = counted_cells(rate, cells.labels, t.groups.of_cell)
-                rows.append(row + group)
-                columns.append(which if rate.direction > 0 else which + len(cells))
-                row += len(t.groups)
-        self.counted = np.concatenate([t.counted.ravel() for t in terms] or [np.empty(0)])
-        entries = (np.concatenate(rows), np.concatenate(columns))
-        self.matrix = sp.csr_array(
-            (np.ones(len(entries[0])), entries), shape=(len(self.counted), 2 * len(cells))
-        )
-        # n / W of each rate: what turns a coefficient on a rate into one on each of its rows.
-        self.back = sp.csr_array(self.matrix.T * (cells.total_weight / self.counted))
-
-    @property
-    def needs(self) -> tuple[BoolArray, BoolArray]:
-        """The cells of which some rate reads positive, and negative, decisions."""
-        read = np.diff(self.back.indptr) > 0
-        return read[: len(self.total)], read[len(self.total) :]
-
-    def exact(self, sums: CellSums) -> FloatArray:
-        """Rates to evaluate: shares of rows on a side of the threshold."""
-        return self._rates(sums.positive, self.total - sums.positive)
-
-    def proxy(self, sums: CellSums) -> FloatArray:
-        """Rates to differentiate: means of the proxy."""
-        return self._rates(sums.up, sums.down)
-
-    def pull_back(self, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What coefficients on rates weigh on a row of each cell, in either direction."""
-        on_up, on_down = np.split(self.back @ coefficients, 2)
-        return on_up, on_down
-
-    def _rates(self, up: FloatArray, down: FloatArray) -> FloatArray:
-        out: FloatArray = self.matrix @ np.concatenate([up, down]) / self.counted
-        return out
+RAREST = 0.002
+"""Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
 
 
 class Lagrangian:
@@ -203,13 +64,19 @@ class Lagrangian:
     Parameters
     ----------
     cells : Cells
-        The training rows, by cell.
+        All rows that the engine has, by cell.
     constraints : sequence of Constraint
         The constraints; none makes this the plain logistic loss.
     proxy : Proxy
         The smooth step.
-    learning_rate : float
-        Step of the multipliers.
+    player : DualPlayer
+        Moves the multipliers.
+    holdout : Holdout, optional
+        The rows that rates are read on; the training rows by default.
+    convex : bool, default=False
+        Use the convex form.
+    confidence : float, optional
+        Add to each violation what it may be larger on all people, at this confidence.
     threshold : float, default=0.0
         The decision threshold in log-odds.
     sample_weight : (n,) float32, optional
@@ -227,40 +94,62 @@ class Lagrangian:
         cells: Cells,
         constraints: Sequence[Constraint],
         proxy: Proxy,
-        learning_rate: float,
+        player: DualPlayer,
         *,
+        holdout: Holdout = NOTHING_HELD_OUT,
+        convex: bool = False,
+        confidence: float | None = None,
         threshold: float = 0.0,
         sample_weight: Float32Array | None = None,
         label_weights: tuple[float, float] = (1.0, 1.0),
         n_threads: int = 1,
         dtype: Any = np.float32,
     ) -> None:
-        self.cells = cells
-        self.terms = tuple(bind(c, cells) for c in constraints)
-        self.learning_rate = learning_rate
-        self.map = RateMap(cells, self.terms)
-        self.rate_slices = _slices([t.counted.size for t in self.terms])
-        self.dual_slices = _slices([len(t.inequalities) for t in self.terms])
-        self.inequalities = _distinct([name for t in self.terms for name in t.inequalities])
+        self.cells, self.holdout, self.convex, self.player = cells, holdout, convex, player
+        trained = cells if holdout.trained is None else cells.among(holdout.trained, sample_weight)
+        seen = trained if holdout.seen is None else holdout.seen
+        self.terms = tuple(bind(c, trained) for c in constraints)
+        self.seen_terms = tuple(bind(c, seen, holdout.seen is not None) for c in constraints)
+        self.map, self.seen_map = RateMap(trained, self.terms), RateMap(seen, self.seen_terms)
+        self.trained_weight, self.seen_weight = trained.total_weight, seen.total_weight
+        self.label_weights = np.asarray(label_weights)[cells.labels]
+        self.rate_slices = slices([t.counted.size for t in self.terms])
+        self.dual_slices = slices([len(t.inequalities) for t in self.terms])
+        self.inequalities = distinct([name for t in self.terms for name in t.inequalities])
         self.dual = multipliers.start(len(self.inequalities))
-        self.proxy_rates = np.zeros(len(self.map.counted))
+        self.sampling = _Sampling(self.map, self.seen_terms, confidence)
         labels = [label for t in self.terms for label in t.rate_labels]
         # Several constraints may read the same rate; the trace shows it once.
         self.shown = [k for k, label in enumerate(labels) if label not in labels[:k]]
         self.rate_labels = tuple(labels[k] for k in self.shown)
-        self.trace = Trace(self.rate_labels, self.inequalities)
-        self.rows = RowPass(
-            cells.codes, cells.labels, sample_weight, label_weights,
-            *self.map.needs, proxy, threshold, n_threads, dtype,
-        )  # fmt: skip
+        self.trace = Trace(self.rate_labels, self.inequalities, holdout.seen is not None)
+        self.errors: list[FloatArray] = []
+        self.rates = np.full(len(self.map.counted), 0.5)  # where coefficients are taken
+        self.coefficients = np.zeros(len(self.map.counted))
+        self._options = (label_weights, proxy, threshold, n_threads, dtype)
+        self._weight = sample_weight
+        self.rows = self._pass(holdout.codes(cells), sample_weight)
+        if holdout.kind == "set":
+            self.outside = self._pass(seen.codes, holdout.outside_weight)
+        self._gathered: CellSums | None = None
+
+    def followers(self) -> list[Follower]:
+        """The objectives of the boosters that each leave out a fold."""
+        codes = self.holdout.fold_codes(self.cells)
+        return [Follower(self, self._pass(c, self._weight)) for c in codes]
+
+    def watch(self, scores: FloatArray) -> None:
+        """Take the scores of a held-out set that the engine does not train on."""
+        nothing = np.zeros(len(self.cells))
+        self._gathered = self.outside.evaluate(scores, nothing, nothing).split(len(self.cells))[0]
 
     def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
-        """One round of Algorithm 1 on the training scores; records it in the trace.
+        """One round of Algorithm 1 on the engine's scores; records it in the trace.
 
         Parameters
         ----------
         scores : (n,) float64
-            Raw log-odds of the training rows.
+            Raw log-odds of the rows that the engine has.
 
         Returns
         -------
@@ -268,64 +157,166 @@ class Lagrangian:
             Buffers that the next call overwrites.
         """
         sums = self._descend(scores)
-        exact = self.map.exact(sums)
-        violations = self._violations(exact)
-        self.trace.append(
-            loss=float(self.rows.loss_weight @ sums.loss) / self.cells.total_weight,
-            rates=exact[self.shown],
-            violations=violations,
-            multipliers=self.dual.multipliers,
-        )
-        self.dual = multipliers.ascend(self.dual, violations, self.learning_rate)
+        violations, units = self._look(sums, self.trace.append)
+        self.dual = self.player.step(self.dual, violations, units)
+        if self.convex:
+            self.coefficients = self._pullbacks(self.rates)
         return self.rows.gradient, self.rows.hessian
+
+    def observe(self, scores: FloatArray) -> None:
+        """Look at the scores after the last round; no gradient is wanted any more."""
+        self._look(self.rows.evaluate(scores, *self.on_rows), self.trace.close)
 
     def close(self) -> None:
         """Let the threads go."""
         self.rows.close()
 
+    @property
+    def on_rows(self) -> tuple[FloatArray, FloatArray]:
+        """What constraints weigh on the proxies of a row's decisions, up and down, by cell."""
+        up, down = self.map.pull_back(self.coefficients)
+        if not self.convex:
+            return up, down
+        return (
+            np.maximum(up, 0.0) + np.maximum(-down, 0.0),
+            np.maximum(down, 0.0) + np.maximum(-up, 0.0),
+        )
+
     def _descend(self, scores: FloatArray) -> CellSums:
         """Fill in the gradient of the proxy Lagrangian.
 
-        Its coefficients depend on the proxy rates, which are known after the pass over the rows
-        only. For parity and bounds they depend on little, on which group has the largest rate, and
-        that often stays from one round to the next: so the pass is made with the rates of the last
-        round, and its gradient is corrected if their coefficients turn out to differ.
+        In the paper's form its coefficients depend on the proxy rates, which are known after the
+        pass over the rows only. For parity and bounds they depend on little, on which group has
+        the largest rate, and that often stays from one round to the next: so the pass is made with
+        the rates of the last round, and its gradient is corrected if their coefficients turn out
+        to differ.
         """
-        coefficients = self._pullbacks(self.proxy_rates)
-        sums = self.rows.evaluate(scores, *self.map.pull_back(coefficients))
-        self.proxy_rates = self.map.proxy(sums)
-        now = self._pullbacks(self.proxy_rates)
-        if not np.array_equal(now, coefficients):
-            on_rows = self.map.pull_back(now)
-            if not self.rows.correct(*on_rows):
-                sums = self.rows.evaluate(scores, *on_rows)
+        if self.convex:
+            return self.rows.evaluate(scores, *self.on_rows)
+        self.coefficients = self._pullbacks(self.rates)
+        sums = self.rows.evaluate(scores, *self.on_rows)
+        self.rates = self.map.proxy(sums.split(len(self.cells))[0])
+        now = self._pullbacks(self.rates)
+        if not np.array_equal(now, self.coefficients):
+            self.coefficients = now
+            if not self.rows.correct(*self.on_rows):
+                sums = self.rows.evaluate(scores, *self.on_rows)
         return sums
+
+    def _look(self, sums: CellSums, record: Any) -> tuple[FloatArray, FloatArray]:
+        """Read the rates, record them, and return violations and the units of multipliers."""
+        trained, held = sums.split(len(self.cells))
+        seen = self._gathered or (trained if self.holdout.seen is None else held)
+        self._gathered = None
+        exact = self.seen_map.exact(seen)
+        violations = self._violations(exact)
+        errors = self.sampling.errors(exact)
+        record(
+            loss=float(self.label_weights @ trained.loss) / self.trained_weight,
+            held_out_loss=float(self.label_weights @ seen.loss) / self.seen_weight,
+            rates=exact[self.shown],
+            violations=violations,
+            multipliers=self.dual.multipliers,
+        )
+        self.errors.append(errors)
+        if self.convex:
+            self.rates = exact
+        return violations + self.sampling.margin(errors), self.sampling.units(exact)
 
     def _violations(self, rates: FloatArray) -> FloatArray:
         """Violations of all terms, evaluated on exact rates."""
         out = np.empty(len(self.inequalities))
-        for t, r, d in zip(self.terms, self.rate_slices, self.dual_slices, strict=True):
+        for t, r, d in zip(self.seen_terms, self.rate_slices, self.dual_slices, strict=True):
             out[d] = t.constraint.violations(t.read(rates[r]))
         return out
 
     def _pullbacks(self, rates: FloatArray) -> FloatArray:
-        """Coefficients on all rates, differentiated at proxy rates."""
+        """Coefficients on all rates, differentiated at the given ones."""
         out = np.empty(len(rates))
         for t, r, d in zip(self.terms, self.rate_slices, self.dual_slices, strict=True):
             out[r] = t.constraint.pullback(t.read(rates[r]), self.dual.multipliers[d]).ravel()
         return out
 
+    def _pass(self, codes: IntArray, weight: Float32Array | None) -> RowPass:
+        """A pass over rows given by their cells, with those held out numbered after the others."""
+        label_weights, proxy, threshold, n_threads, dtype = self._options
+        up, down = self.map.needs
+        if self.convex:  # the sign of a coefficient decides between the two
+            up = down = up | down
+        return RowPass(
+            codes, np.tile(self.cells.labels, 2), weight, label_weights, up, down, proxy,
+            threshold, n_threads, dtype,
+            n_trained=len(self.cells), with_curvature=self.convex,
+        )  # fmt: skip
 
-def _slices(lengths: Sequence[int]) -> list[slice]:
-    ends = np.cumsum([0, *lengths]).tolist()
-    return [slice(a, b) for a, b in pairwise(ends)]
+
+class Follower:
+    """The objective of a booster that leaves out a fold: same multipliers, its own rows.
+
+    Its rows held out add to what the multipliers see; the booster itself is not kept.
+    """
+
+    def __init__(self, leader: Lagrangian, rows: RowPass) -> None:
+        self.leader, self.rows = leader, rows
+
+    def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
+        """Gradient and Hessian of the rows that this booster trains on."""
+        self.observe(scores)
+        return self.rows.gradient, self.rows.hessian
+
+    def observe(self, scores: FloatArray) -> None:
+        """Show the multipliers the scores of the rows left out."""
+        sums = self.rows.evaluate(scores, *self.leader.on_rows)
+        held = sums.split(len(self.leader.cells))[1]
+        before = self.leader._gathered
+        self.leader._gathered = held if before is None else before + held
 
 
-def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Number the repeats, so that two equal constraints keep a column each in the trace."""
-    seen: Counter[str] = Counter()
-    out = []
-    for name in names:
-        seen[name] += 1
-        out.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return tuple(out)
+class _Sampling:
+    """What is known beforehand about inequalities: their units, and their sampling errors.
+
+    Both follow from the derivative J of each violation by each rate. The weight that a multiplier
+    of 1 puts on a row is the largest of ``|J| n / W``; the rate's own size is the deviation of a
+    single event, ``sqrt(R (1 - R))``, over the largest there is, one half.
+    """
+
+    def __init__(self, rates: RateMap, seen: Sequence[Term], confidence: float | None) -> None:
+        blocks = [t.jacobian() for t in seen]
+        shape = (sum(len(b) for b in blocks), len(rates.counted))
+        J = np.zeros(shape)
+        row = column = 0
+        for b in blocks:
+            J[row : row + b.shape[0], column : column + b.shape[1]] = b
+            row, column = row + b.shape[0], column + b.shape[1]
+        size = np.abs(J)
+        on_row = (size * rates.per_row).max(axis=1, initial=0.0)
+        self.row_units = np.divide(1.0, on_row, out=np.zeros(len(J)), where=on_row > 0)
+        total = size.sum(axis=1, keepdims=True)
+        self.shares = np.divide(size, total, out=np.zeros_like(J), where=total > 0)
+        self.squares = J**2
+        self.rows = np.concatenate([t.rows.ravel() for t in seen] or [np.empty(0)])
+        slack = [float(getattr(t.constraint, "slack", np.inf)) for t in seen]
+        counts = [len(t.inequalities) for t in seen]
+        self.slack = np.repeat(slack, counts)
+        self.z = np.zeros(len(J))
+        if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
+            self.z = np.repeat([norm.isf((1 - confidence) / k) for k in counts], counts)
+
+    def errors(self, rates: FloatArray) -> FloatArray:
+        """Standard error of each violation on the rows seen."""
+        # A rate of 0 or 1 seen on few rows has an error too: as if half a row had differed.
+        low = 0.5 / (self.rows + 1.0)
+        rates = np.clip(rates, low, 1.0 - low)
+        out: FloatArray = np.sqrt(self.squares @ (rates * (1.0 - rates) / self.rows))
+        return out
+
+    def margin(self, errors: FloatArray) -> FloatArray:
+        """What to stay below a limit by, at most all the way to parity."""
+        out: FloatArray = np.minimum(self.z * errors, self.slack)
+        return out
+
+    def units(self, rates: FloatArray) -> FloatArray:
+        """Unit of each multiplier: weight on rows per violation."""
+        size = self.shares @ (2.0 * np.sqrt(rates * (1.0 - rates)))
+        out: FloatArray = self.row_units / np.maximum(size, 2.0 * np.sqrt(RAREST))
+        return out

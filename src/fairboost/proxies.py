@@ -102,14 +102,14 @@ PROXIES: dict[str, Proxy] = {
 }
 
 
-def as_proxy(proxy: str | Proxy) -> Proxy:
+def as_proxy(proxy: str | Proxy, auto: ProxyName = "sigmoid") -> Proxy:
     """Look a proxy up by name; a ``Proxy`` passes through.
 
-    ``"auto"`` is the paper's cross-entropy.
+    ``"auto"`` is the sigmoid, which ``benchmarks/proxies.md`` chose, or what ``auto`` names.
     """
     if isinstance(proxy, Proxy):
         return proxy
-    found = PROXIES.get("cross_entropy" if proxy == "auto" else proxy)
+    found = PROXIES.get(auto if proxy == "auto" else proxy)
     if found is None:
         raise ConstraintError(
             f"unknown proxy {proxy!r}; expected 'auto', one of {', '.join(map(repr, PROXIES))}, "

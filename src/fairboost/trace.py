@@ -1,12 +1,14 @@
 """What happened in training, one row per round, as columns.
 
 The row of round t holds what Algorithm 1 saw at its start: loss and exact rates of f_{t-1}, their
-violations, and the multipliers that made the gradient of tree t.
+violations, and the multipliers that made the gradient of tree t. Rates are those that move the
+multipliers: of the rows held out, if there are any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,36 +27,63 @@ class Trace:
         Names of the rates.
     inequalities : sequence of str
         Names of the inequalities, each with a violation and a multiplier.
+    held_out : bool, default=False
+        Whether rates, violations and a loss of their own are those of rows held out.
 
     Examples
     --------
     >>> trace = Trace(["fpr[everyone]"], ["fpr<=0.1"])
-    >>> trace.append(0.69, np.array([0.3]), np.array([0.2]), np.array([0.0]))
+    >>> trace.append(0.69, 0.69, np.array([0.3]), np.array([0.2]), np.array([0.0]))
     >>> trace.to_frame().columns.tolist()
     ['round', 'loss', 'rate: fpr[everyone]', 'violation: fpr<=0.1', 'multiplier: fpr<=0.1']
     """
 
-    def __init__(self, rates: Sequence[str], inequalities: Sequence[str]) -> None:
+    def __init__(
+        self, rates: Sequence[str], inequalities: Sequence[str], held_out: bool = False
+    ) -> None:
         self.columns = [
             "loss",
+            "held-out loss",
             *(f"rate: {name}" for name in rates),
             *(f"violation: {name}" for name in inequalities),
             *(f"multiplier: {name}" for name in inequalities),
         ]
+        self.held_out = held_out
+        self.n_inequalities = len(inequalities)
         self.rows: list[FloatArray] = []
+        self.last: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def append(
-        self, loss: float, rates: FloatArray, violations: FloatArray, multipliers: FloatArray
+        self,
+        loss: float,
+        held_out_loss: float,
+        rates: FloatArray,
+        violations: FloatArray,
+        multipliers: FloatArray,
     ) -> None:
-        """Record a round."""
-        self.rows.append(np.concatenate([[loss], rates, violations, multipliers]))
+        """Record the start of a round."""
+        self.rows.append(np.concatenate([[loss, held_out_loss], rates, violations, multipliers]))
+
+    def close(self, *args: Any, **kwargs: Any) -> None:
+        """Record what came of the last round, as a further start."""
+        self.append(*args, **kwargs)
+        self.last = self.rows.pop()
+
+    def after_rounds(self) -> tuple[FloatArray, FloatArray]:
+        """Held-out loss (n_rounds,) and violations (n_rounds, n_inequalities) after each round."""
+        table = np.array(self.rows[1:] + ([] if self.last is None else [self.last]))
+        table = table.reshape(-1, len(self.columns))
+        end = len(self.columns) - self.n_inequalities
+        return table[:, 1], table[:, end - self.n_inequalities : end]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table, with a column ``round`` that counts from 1."""
         values = np.array(self.rows).reshape(len(self.rows), len(self.columns))
         frame = pd.DataFrame(values, columns=self.columns)
+        if not self.held_out:
+            del frame["held-out loss"]  # the same as the loss
         frame.insert(0, "round", np.arange(1, len(frame) + 1))
         return frame

@@ -11,6 +11,7 @@ import pytest
 from fairboost.cells import SensitiveColumn, build_cells
 from fairboost.constraints import bound, parity
 from fairboost.lagrangian import Lagrangian
+from fairboost.multipliers import Ascent
 from fairboost.proxies import PROXIES
 from tests.problems import FreeScores
 
@@ -23,7 +24,7 @@ def settle(y, codes, constraints, proxy="cross_entropy", rate=0.01, start=0.0):
         build_cells(y.astype(np.int32), [column]),
         constraints,
         PROXIES[proxy],
-        learning_rate=rate,
+        Ascent(rate),
         dtype=np.float64,
     )
     FreeScores(codes, learning_rate=0.5).train(lagrangian, ROUNDS, start)

@@ -19,6 +19,7 @@ import pytest
 from fairboost.cells import SensitiveColumn, build_cells
 from fairboost.constraints import parity
 from fairboost.lagrangian import Lagrangian
+from fairboost.multipliers import Ascent
 from fairboost.proxies import PROXIES
 
 LOG3 = np.log(3.0)
@@ -34,7 +35,7 @@ def lagrangian():
         build_cells(Y, [GROUP]),
         [parity("fnr", 0.1, by="g")],
         PROXIES["cross_entropy"],
-        learning_rate=0.4,
+        Ascent(0.4),
         dtype=np.float64,
     )
 

@@ -9,7 +9,7 @@ from fairboost.cells import SensitiveColumn, build_cells
 from fairboost.constraints import bound, parity
 from fairboost.lagrangian import Lagrangian
 from fairboost.metrics import group_rates
-from fairboost.multipliers import DualState, ascend
+from fairboost.multipliers import Ascent, resume
 from fairboost.proxies import PROXIES
 from fairboost.rates import RATES, group_sums
 from tests.problems import rows
@@ -22,7 +22,7 @@ PROXY_NAMES = st.sampled_from(sorted(PROXIES))
 def run(y, columns, weight, f, constraints, proxy="cross_entropy", rounds=3):
     """Gradient of the last of some rounds on the same scores, and the multipliers after it."""
     lagrangian = Lagrangian(
-        build_cells(y, columns, weight), constraints, PROXIES[proxy], 0.5,
+        build_cells(y, columns, weight), constraints, PROXIES[proxy], Ascent(0.5),
         sample_weight=weight, dtype=np.float64,
     )  # fmt: skip
     for _ in range(rounds):
@@ -103,9 +103,9 @@ def test_twice_the_data_is_the_same_problem(seed, rate, times):
 @settings(max_examples=50, deadline=None)
 def test_multipliers_are_never_negative_and_rise_only_with_violations(seed, rate):
     rng = np.random.default_rng(seed)
-    before = DualState(rng.exponential(1, 8) * rng.integers(0, 2, 8))
+    before = resume(rng.exponential(1, 8) * rng.integers(0, 2, 8))
     violations = rng.normal(0, 1, 8)
-    after = ascend(before, violations, rate).multipliers
+    after = Ascent(rate).step(before, violations, np.ones(8)).multipliers
     assert (after >= 0).all()
     assert (after[violations <= 0] <= before.multipliers[violations <= 0]).all()
     assert (after[violations > 0] > before.multipliers[violations > 0]).all()

@@ -11,9 +11,10 @@ PACKAGE = Path(fairboost.__file__).parent
 
 TOP_TO_BOTTOM = [
     "_typing", "exceptions", "rates", "cells", "_validation", "proxies", "constraints",
-    "multipliers",
-    "_kernel", "trace", "lagrangian", "diagnostics", "engines.base", "engines.lightgbm_text",
-    "engines.lightgbm_options", "engines.lightgbm", "training", "iterates", "persistence",
+    "two_sided", "multipliers", "memberships", "holdout", "_kernel", "terms", "trace",
+    "lagrangian", "diagnostics", "engines.base", "engines.lightgbm_text",
+    "engines.lightgbm_options", "engines.lightgbm_lockstep", "engines.lightgbm", "iterates",
+    "training", "persistence",
     "model_file", "estimator", "intervals", "comparisons", "metrics", "datasets.loans",
     "datasets.files", "datasets", "plots", "demo", "cli",
 ]  # fmt: skip

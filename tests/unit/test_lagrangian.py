@@ -3,14 +3,18 @@ import pytest
 
 from fairboost.constraints import bound, parity
 from fairboost.exceptions import ConstraintError
-from fairboost.lagrangian import Lagrangian, bind
+from fairboost.lagrangian import Lagrangian
+from fairboost.multipliers import Ascent
 from fairboost.proxies import PROXIES
+from fairboost.terms import bind
 from tests.problems import MeanGap, rows
 
 
 def lagrangian(constraints, seed=0):
     _, _, weight, cells = rows(seed)
-    return Lagrangian(cells, constraints, PROXIES["cross_entropy"], 0.1, sample_weight=weight)
+    return Lagrangian(
+        cells, constraints, PROXIES["cross_entropy"], Ascent(0.1), sample_weight=weight
+    )
 
 
 def test_names_in_the_trace():

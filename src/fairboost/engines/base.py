@@ -7,16 +7,48 @@ gradients and never sees X. An engine is anything with ``train``; what it return
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self
 
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
 
-__all__ = ["Engine", "EngineData", "LossTerms", "Objective", "TrainedModel"]
+__all__ = ["Engine", "EngineData", "LossTerms", "Objective", "Problem", "TrainedModel"]
 
-Objective: TypeAlias = Callable[[FloatArray], tuple[Float32Array, Float32Array]]
-"""Scores of the training rows to gradient and Hessian; called once per round."""
+
+class Objective(Protocol):
+    """What a booster is trained on."""
+
+    def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
+        """Scores of the rows to gradient and Hessian; called once per round."""
+        ...
+
+    def observe(self, scores: FloatArray) -> None:
+        """Take the scores after the last round."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What to train, next to data and options.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of the booster that is kept.
+    followers : sequence of Objective
+        Of further boosters on the same data with the same options, which are not kept. In every
+        round they go before the one that is.
+    watch : callable, optional
+        Takes the scores of the held-out set before every round and after the last one.
+    after_round : callable
+        Is told the number of trees of the booster that is kept after each round.
+    """
+
+    objective: Objective
+    followers: Sequence[Objective]
+    watch: Callable[[FloatArray], None] | None
+    after_round: Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -49,6 +81,8 @@ class EngineData:
         Weights of the rows.
     fit_options : dict
         The engine's own arguments of ``fit``: eval_set, callbacks and the like.
+    held_out : (Matrix, (m,) int), optional
+        A set to keep scores of, next to those of the training rows, and its labels.
     """
 
     X: Matrix
@@ -56,6 +90,7 @@ class EngineData:
     labels: IntArray
     sample_weight: Float32Array | None
     fit_options: dict[str, Any]
+    held_out: tuple[Matrix, IntArray] | None = None
 
 
 class TrainedModel(Protocol):
@@ -82,6 +117,10 @@ class TrainedModel(Protocol):
 
     def text(self) -> str:
         """The model in the engine's own file format."""
+        ...
+
+    def first(self, rounds: int) -> Self:
+        """The model of the first ``rounds`` trees."""
         ...
 
     def with_tree_weights(self, weights: FloatArray) -> Self:
@@ -111,12 +150,6 @@ class Engine(Protocol):
         """What the engine's options say about the loss."""
         ...
 
-    def train(
-        self,
-        data: EngineData,
-        objective: Objective,
-        intercept: float,
-        after_round: Callable[[int], None],
-    ) -> TrainedModel:
-        """Boost; ``after_round`` is told the number of trees after each round."""
+    def train(self, data: EngineData, problem: Problem, intercept: float) -> TrainedModel:
+        """Boost."""
         ...

@@ -16,7 +16,6 @@ Facts of LightGBM that shape this file:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,8 @@ from lightgbm import LGBMClassifier
 from sklearn.base import clone
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.engines.base import EngineData, LossTerms, Objective
+from fairboost.engines.base import EngineData, LossTerms, Problem
+from fairboost.engines.lightgbm_lockstep import Lockstep
 from fairboost.engines.lightgbm_options import (
     check_options,
     is_dart,
@@ -73,6 +73,13 @@ class LightGBMModel:
         """The booster in LightGBM's text format."""
         return str(self.booster.model_to_string(num_iteration=-1))
 
+    def first(self, rounds: int) -> LightGBMModel:
+        """The model of the first ``rounds`` trees."""
+        if rounds >= self.n_rounds:
+            return self
+        text = str(self.booster.model_to_string(num_iteration=rounds))
+        return LightGBMModel(_with_booster(self.estimator, text), self.intercept)
+
     def with_tree_weights(self, weights: FloatArray) -> LightGBMModel:
         """The same trees, each times a factor. The starting score keeps its weight."""
         # Put back what the first tree's factor takes from the intercept.
@@ -116,22 +123,18 @@ class LightGBMEngine:
         """What the options say about the loss: class weights and the starting score."""
         return read_loss_terms(self.estimator.get_params(), labels, sample_weight, self.classes)
 
-    def train(
-        self,
-        data: EngineData,
-        objective: Objective,
-        intercept: float,
-        after_round: Callable[[int], None],
-    ) -> LightGBMModel:
+    def train(self, data: EngineData, problem: Problem, intercept: float) -> LightGBMModel:
         """Boost, and give back a stock model."""
+        lockstep = Lockstep(problem, data.held_out, intercept)
 
         def gradients(y: FloatArray, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
-            return objective(scores)  # a closure: LightGBM copies objects
+            lockstep.advance()
+            return problem.objective(scores)  # a closure: LightGBM copies objects
 
         options = dict(data.fit_options)
         eval_set = options.pop("eval_set", None)
         eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
-        callbacks = [*(options.pop("callbacks", None) or []), _round_counter(after_round)]
+        callbacks = [*(options.pop("callbacks", None) or []), *lockstep.callbacks()]
         metrics = read_metrics(
             self.estimator.get_params(),
             options.pop("eval_metric", None),
@@ -209,14 +212,6 @@ def _with_booster(estimator: LGBMClassifier, text: str) -> LGBMClassifier:
     fitted._Booster = lightgbm.Booster(model_str=text)
     fitted._objective = "binary"  # no longer a custom one: predict_proba applies the link
     return fitted
-
-
-def _round_counter(after_round: Callable[[int], None]) -> Callable[[Any], None]:
-    def callback(env: Any) -> None:
-        after_round(env.model.current_iteration())
-
-    callback.order = 15  # type: ignore[attr-defined]  # before early stopping, which raises
-    return callback
 
 
 def _rows(X: Matrix) -> int:

@@ -1,0 +1,221 @@
+"""Which rows the multipliers look at.
+
+Trees fit the training rows, so rates on training rows soon say nothing about other people. The
+multipliers therefore read rates on rows that training does not touch:
+
+* a **share** of the rows, stratified by cell. They stay in the engine's data with gradient and
+  Hessian 0: the engine keeps their scores, X is not copied and nothing is predicted twice;
+* **cross-fitting**, for small data: K further boosters each leave out one fold, the rates are
+  those of all rows out of fold, and the booster that is kept trains on all rows under the same
+  multipliers. It costs K + 1 fits and uses every row for both ends;
+* a **set** of the user's own;
+* or nothing: the training rows, as in the paper.
+
+What is left is the sampling error of the rows looked at. ``"auto"`` cross-fits where that would be
+large and a fit is cheap.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from fairboost._typing import BoolArray, Float32Array, IntArray
+from fairboost.cells import Cells, SensitiveColumn, Weights
+from fairboost.exceptions import FairnessWarning, InvalidInputError
+
+__all__ = ["NOTHING_HELD_OUT", "Holdout", "HoldoutLike", "align_groups", "choose"]
+
+HoldoutLike: TypeAlias = Literal["auto", "cross"] | float | None
+
+SHARE = 0.2
+"""Rows held out by default."""
+
+FOLDS = 5
+"""Boosters in cross-fitting, next to the one that is kept."""
+
+CROSS_BELOW_CELL = 2_000
+"""``"auto"`` cross-fits if fewer held-out rows than this would count towards some group's rate."""
+
+CROSS_BELOW_ROWS = 200_000
+"""``"auto"`` cross-fits up to this number of rows; beyond it, K + 1 fits take too long."""
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """The rows held out.
+
+    Parameters
+    ----------
+    kind : {"none", "share", "cross", "set"}
+        How they are held out.
+    why : str
+        The choice in words.
+    folds : (n,) int8, optional
+        For a share, 1 for the rows held out and 0 for the others; in cross-fitting the fold.
+    seen : Cells, optional
+        The rows that rates are read on; None for the training rows.
+    outside_weight : (m,) float32, optional
+        Weights of a set of the user's own.
+    """
+
+    kind: Literal["none", "share", "cross", "set"]
+    why: str
+    folds: IntArray | None = None
+    seen: Cells | None = None
+    outside_weight: Float32Array | None = None
+
+    @property
+    def trained(self) -> BoolArray | None:
+        """The rows that the model is trained on; None for all."""
+        return None if self.kind != "share" or self.folds is None else self.folds == 0
+
+    @property
+    def n_folds(self) -> int:
+        """Number of boosters that leave out a fold."""
+        return FOLDS if self.kind == "cross" else 0
+
+    def codes(self, cells: Cells) -> IntArray:
+        """Cell of each row, with the rows held out numbered after the others."""
+        if self.kind != "share" or self.folds is None:
+            return cells.codes
+        return _shifted(cells, self.folds == 1)
+
+    def fold_codes(self, cells: Cells) -> list[IntArray]:
+        """The same for each booster that leaves out a fold."""
+        if self.folds is None:
+            return []
+        return [_shifted(cells, self.folds == k) for k in range(self.n_folds)]
+
+
+NOTHING_HELD_OUT = Holdout("none", "rates are read on the training rows")
+
+
+def _shifted(cells: Cells, held: BoolArray) -> IntArray:
+    wide = np.min_scalar_type(2 * len(cells) - 1)
+    shifted: IntArray = cells.codes.astype(wide) + held.astype(wide) * wide.type(len(cells))
+    return shifted
+
+
+def choose(
+    holdout: HoldoutLike,
+    cells: Cells,
+    smallest: float,
+    sample_weight: Weights | None,
+    rng: np.random.Generator,
+) -> Holdout:
+    """Choose the rows to hold out, stratified by cell.
+
+    Parameters
+    ----------
+    holdout : {"auto", "cross"}, float or None
+        What the user asked for.
+    cells : Cells
+        All rows.
+    smallest : float
+        The rows of the smallest group that count towards a constrained rate.
+    sample_weight : (n,) float, optional
+        Their weights.
+    rng : Generator
+        Draws the rows.
+    """
+    _check(holdout)
+    if holdout is None:
+        return NOTHING_HELD_OUT
+    n = len(cells.codes)
+    share = SHARE if isinstance(holdout, str) else float(holdout)
+    count = f"{share * smallest:,.0f} held-out rows would count for the smallest group"
+    if holdout == "auto":
+        cross = share * smallest < CROSS_BELOW_CELL and n <= CROSS_BELOW_ROWS
+        why = (
+            f"cross-fitting in {FOLDS} folds, as only {count} with a share of {share:.0%}"
+            if cross
+            else f"a share of {share:.0%}: {count}"
+            + (f", and with {n:,} rows cross-fitting would take long" * (n > CROSS_BELOW_ROWS))
+        )
+    else:
+        cross = holdout == "cross"
+        why = f"cross-fitting in {FOLDS} folds" if cross else f"a share of {share:.0%}"
+    if cross:
+        folds = _deal(cells, rng, FOLDS)
+        return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
+    folds = _stratified(cells, rng, share)
+    return Holdout("share", why, folds, cells.among(folds == 1, sample_weight))
+
+
+def _check(holdout: Any) -> None:
+    if holdout is None or (isinstance(holdout, str) and holdout in ("auto", "cross")):
+        return
+    number = isinstance(holdout, int | float | np.number) and not isinstance(holdout, bool)
+    if not number or not 0 < holdout < 1:
+        raise InvalidInputError(
+            f"holdout must be 'auto', 'cross', a share of the rows in (0, 1), or None for the "
+            f"training rows, found {holdout!r}"
+        )
+
+
+def _deal(cells: Cells, rng: np.random.Generator, n_hands: int) -> IntArray:
+    """Deal the rows of every cell out evenly."""
+    order = _shuffled_by_cell(cells, rng)
+    hands = np.empty(len(order), np.int8)
+    hands[order] = np.arange(len(order)) % n_hands
+    return hands
+
+
+def _stratified(cells: Cells, rng: np.random.Generator, share: float) -> IntArray:
+    """Mark a share of the rows of every cell with 1."""
+    order = _shuffled_by_cell(cells, rng)
+    # The k-th row of a cell is held out where k * share passes a whole number; every cell starts
+    # half a step in, so that one of m rows is taken as soon as m * share is at least one half.
+    counts = cells.counts.astype(np.int64)
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    taken = np.floor((rank + 1) * share + 0.5) > np.floor(rank * share + 0.5)
+    out = np.zeros(len(order), np.int8)
+    out[order] = taken
+    return out
+
+
+def _shuffled_by_cell(cells: Cells, rng: np.random.Generator) -> IntArray:
+    shuffled = rng.permutation(len(cells.codes))
+    return shuffled[np.argsort(cells.codes[shuffled], kind="stable")]
+
+
+def align_groups(
+    columns: Sequence[SensitiveColumn], held_out: Sequence[SensitiveColumn]
+) -> list[SensitiveColumn]:
+    """Groups of a held-out set by the codes of the training set.
+
+    Parameters
+    ----------
+    columns, held_out : sequence of SensitiveColumn
+        The sensitive columns of either.
+
+    Returns
+    -------
+    aligned : list of SensitiveColumn
+        The held-out columns; a group that training never saw counts as missing, with a warning.
+    """
+    names, found = [c.name for c in columns], [c.name for c in held_out]
+    if names != found:
+        raise InvalidInputError(
+            f"holdout_set has the sensitive columns {', '.join(found) or 'none'}, expected those "
+            f"of training: {', '.join(names) or 'none'}; pass the same columns in the same order"
+        )
+    aligned = []
+    for known, new in zip(columns, held_out, strict=True):
+        position = {value: k for k, value in enumerate(known.values)}
+        unseen = [value for value in new.values if value not in position]
+        if unseen:
+            warnings.warn(
+                f"holdout_set has groups of {known.name!r} that training never saw: "
+                f"{', '.join(map(repr, unseen))}; their rows count in no group's rate",
+                FairnessWarning,
+                stacklevel=4,
+            )
+        recode = np.array([*(position.get(v, -1) for v in new.values), -1], np.int32)
+        aligned.append(replace(known, codes=recode[new.codes]))
+    return aligned
