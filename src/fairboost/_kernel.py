@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.proxies import PROXIES, Proxy
 
-__all__ = ["CellSums", "RowPass", "thread_count"]
+__all__ = ["CellSums", "RowPass", "SoftWeights", "thread_count"]
 
 BLOCK = 32_768
 """Rows per block: long enough to pay for passing the lock around, short enough for the cache."""
@@ -73,6 +74,23 @@ class CellSums:
     @property
     def _all(self) -> tuple[FloatArray, ...]:
         return self.positive, self.loss, self.up, self.down
+
+
+@dataclass(frozen=True)
+class SoftWeights:
+    """Weights on rows that are known by the probability of their group.
+
+    Parameters
+    ----------
+    memberships : (n, n_groups) float32
+        Probability of each group, row by row.
+    on_groups : (n_groups, 4) float64
+        What constraints weigh on a member of each group: on a positive and on a negative decision
+        of a row of label 0, then of label 1.
+    """
+
+    memberships: NDArray[np.float32]
+    on_groups: FloatArray
 
 
 class RowPass:
@@ -141,7 +159,13 @@ class RowPass:
         self.helpers = min(n_threads, len(self.blocks)) - 1
         self.pool = ThreadPoolExecutor(self.helpers) if self.helpers > 0 else None
 
-    def evaluate(self, scores: FloatArray, on_up: FloatArray, on_down: FloatArray) -> CellSums:
+    def evaluate(
+        self,
+        scores: FloatArray,
+        on_up: FloatArray,
+        on_down: FloatArray,
+        soft: Sequence[SoftWeights] = (),
+    ) -> CellSums:
         """Fill the gradient and the Hessian, and return sums by cell.
 
         Parameters
@@ -151,6 +175,8 @@ class RowPass:
         on_up, on_down : (n_trained,) float64
             What the constraints weigh on the proxy of a positive, and of a negative, decision of
             a row of each cell.
+        soft : sequence of SoftWeights
+            What they weigh on rows by the probability of their groups, on top of it.
         """
         on_up, on_down = self._padded(on_up), self._padded(on_down)
         scale, shift = self.scale, self.shift = self._line(on_up, on_down)
@@ -164,6 +190,8 @@ class RowPass:
         def work(rows: slice) -> FloatArray:
             sums = np.zeros((len(self.away), 3 + len(self.sides)))
             self._evaluate_block(scores[rows], rows, (scale, shift, curve, bump), factors, sums)
+            if soft:
+                self._add_soft(scores[rows], rows, soft)
             return sums
 
         total: FloatArray = np.sum(self._each_block(work), axis=0).T
@@ -239,6 +267,20 @@ class RowPass:
             _proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
             if self.with_curvature:
                 _curvature_pass(cells, weight, curvature, factors[k], hessian)
+
+    def _add_soft(self, scores: FloatArray, rows: slice, soft: Sequence[SoftWeights]) -> None:
+        """Add the part of constraints that goes by memberships; signs are set row by row."""
+        cells = self.cells[rows]
+        weigh = np.sum([s.memberships[rows] @ s.on_groups for s in soft], axis=0)
+        positive = self.away[cells] < 0
+        up, down = np.where(positive, weigh[:, 2:].T, weigh[:, :2].T)
+        trained = (cells < self.n_trained) * (self.weight[rows] if len(self.weight) else 1.0)
+        on_up = trained * (np.maximum(up, 0.0) + np.maximum(-down, 0.0))
+        on_down = trained * (np.maximum(down, 0.0) + np.maximum(-up, 0.0))
+        _, slope, curvature = self.proxy.evaluate(scores - self.threshold)
+        _, back_slope, back_curvature = self.proxy.evaluate(self.threshold - scores)
+        self.gradient[rows] += on_up * slope - on_down * back_slope
+        self.hessian[rows] += on_up * np.abs(curvature) + on_down * np.abs(back_curvature)
 
     def _padded(self, by_cell: Any) -> Any:
         """Zeros for the cells of rows held out."""

@@ -13,6 +13,7 @@ import pandas as pd
 from lightgbm import LGBMClassifier
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,12 +21,20 @@ from fairboost import diagnostics, model_file, persistence
 from fairboost._typing import ArrayLike, FloatArray, Matrix
 from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
 from fairboost.constraints import ConstraintLike, ConstraintName
-from fairboost.engines.lightgbm import LightGBMEngine, check_estimator
-from fairboost.exceptions import ExportError
+from fairboost.engines.lightgbm import LightGBMEngine, check_estimator, stage_on
+from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.holdout import HoldoutLike
 from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
 from fairboost.proxies import Proxy, ProxyName
-from fairboost.training import PAPER_LEARNING_RATE, Method, MultipliersName, Training, train
+from fairboost.training import (
+    PAPER_LEARNING_RATE,
+    Job,
+    MembershipsName,
+    Method,
+    MultipliersName,
+    Training,
+    train,
+)
 
 __all__ = ["FairGBMClassifier", "load"]
 
@@ -126,6 +135,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         multipliers: MultipliersName = "two_sided",
         multiplier_learning_rate: float | Literal["auto"] = "auto",
         proxy: ProxyName | Literal["auto"] | Proxy = "auto",
+        memberships: MembershipsName = "auto",
         iterate: IterateName = "best",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -139,6 +149,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.multipliers = multipliers
         self.multiplier_learning_rate = multiplier_learning_rate
         self.proxy = proxy
+        self.memberships = memberships
         self.iterate = iterate
         self.random_state = random_state
         self.verbose = verbose
@@ -183,6 +194,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             multipliers="paper",
             multiplier_learning_rate=multiplier_learning_rate,
             proxy=proxy,
+            memberships="observed",
             iterate=iterate,
             random_state=random_state,
             verbose=verbose,
@@ -224,10 +236,39 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         self : FairGBMClassifier
         """
+        fit_options = {
+            "eval_set": eval_set,
+            "eval_names": eval_names,
+            "eval_sample_weight": eval_sample_weight,
+            "eval_metric": eval_metric,
+            "callbacks": callbacks,
+            "categorical_feature": categorical_feature,
+        }
+        job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
+        self.classes_ = job.data.classes
+        self._keep(train(job, progress=bool(self.verbose)))
+        diagnostics.warn_if_not_met(self.trace_)
+        return self
+
+    def _job(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        sensitive_features: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        holdout_set: tuple[Any, ...] | None,
+        fit_options: dict[str, Any],
+    ) -> Job:
+        """Check everything; what is wrong raises here."""
         validate_data(self, X, skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight)
-        engine = LightGBMEngine(self._engine_estimator(), data.classes)
+        engine = self._engine(X, data.classes)
         check_iterate(self.iterate, engine.rescales_trees and self.constraint is not None)
+        if engine.base is not None and self.iterate in ("average", "randomized"):
+            raise InvalidInputError(
+                f"iterate={self.iterate!r} cannot be had on top of a frozen model, whose trees "
+                "stay as they are; use iterate='best' or 'last'"
+            )
         check_random_state(self.random_state)  # raises here rather than after training
         method = Method(
             constraint=self.constraint,
@@ -238,34 +279,23 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             multipliers=self.multipliers,
             multiplier_learning_rate=self.multiplier_learning_rate,
             proxy=self.proxy,
+            memberships=self.memberships,
         )
         held_out = None
         if holdout_set is not None:
             held_out = check_holdout_set(holdout_set, X, data.classes)
-        fit_options = {
-            "eval_set": eval_set,
-            "eval_names": eval_names,
-            "eval_sample_weight": eval_sample_weight,
-            "eval_metric": eval_metric,
-            "callbacks": callbacks,
-            "categorical_feature": categorical_feature,
-        }
         seed = 0 if self.random_state is None else self._draw()
-        result = train(
-            method, engine, X, y, data, held_out, fit_options, seed, progress=bool(self.verbose)
-        )
-        self.classes_ = data.classes
-        self._keep(result)
-        diagnostics.warn_if_not_met(self.trace_)
-        return self
+        return Job(method, engine, X, y, data, held_out, fit_options, seed)
 
-    def _engine_estimator(self) -> LGBMClassifier:
+    def _engine(self, X: Matrix, classes: np.ndarray) -> LightGBMEngine:
+        if isinstance(self.estimator, FrozenEstimator):
+            return stage_on(self.estimator, X, classes)
         chosen = LGBMClassifier() if self.estimator is None else self.estimator
         check_estimator(chosen)
         engine: LGBMClassifier = clone(chosen)
         if self.random_state is not None and engine.random_state is None:
             engine.set_params(random_state=self._draw())
-        return engine
+        return LightGBMEngine(engine, classes)
 
     def _draw(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -274,7 +304,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Set the fitted attributes."""
         model, lagrangian = result.model, result.lagrangian
         if self.iterate == "best" and lagrangian.terms:
-            model = model.first(result.best_trees())
+            model = result.first(result.best_iterate())
         if self.iterate == "average":
             model = model.with_tree_weights(average_weights(model.n_rounds))
         self._model = model

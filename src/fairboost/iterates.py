@@ -30,7 +30,7 @@ from fairboost.exceptions import InvalidInputError
 __all__ = [
     "IterateName",
     "average_weights",
-    "best_round",
+    "best_iterate",
     "check_iterate",
     "draw_rounds",
     "randomized_scores",
@@ -40,7 +40,7 @@ IterateName: TypeAlias = Literal["best", "last", "average", "randomized"]
 
 TRAINED = 0.1
 """A round counts as trained once its loss has come this close to the lowest, as a share of the way
-from the first round's. Rounds before it are fair because they do not tell people apart yet."""
+from the untrained one. Rounds before it are fair because they do not tell people apart yet."""
 
 
 UNTOLD = 0.25
@@ -61,30 +61,38 @@ def check_iterate(iterate: str, rescales_trees: bool) -> None:
         )
 
 
-def best_round(losses: FloatArray, violations: FloatArray, errors: FloatArray) -> int:
-    """The round to keep, counted from 1.
+def best_iterate(
+    losses: FloatArray, violations: FloatArray, errors: FloatArray, untrained_loss: float
+) -> int:
+    """Position of the iterate to keep.
 
     Parameters
     ----------
-    losses : (n_rounds,) float64
-        Held-out loss after each round.
-    violations, errors : (n_rounds, n_inequalities) float64
+    losses : (n_iterates,) float64
+        Held-out loss of each.
+    violations, errors : (n_iterates, n_inequalities) float64
         Violations on the rows held out, and their standard errors.
+    untrained_loss : float
+        Loss of a model that gives everyone the same probability.
 
     Examples
     --------
     >>> losses = np.array([0.60, 0.42, 0.41, 0.40])
     >>> violations = np.array([[-0.01], [-0.01], [0.00], [0.02]])
-    >>> best_round(losses, violations, np.full((4, 1), 0.01))
-    3
+    >>> best_iterate(losses, violations, np.full((4, 1), 0.01), untrained_loss=0.69)
+    2
     """
-    trained = losses <= losses.min() + TRAINED * (losses[0] - losses.min())
+    learned = max(untrained_loss - losses.min(), 0.0)
+    near = losses <= losses.min() + TRAINED * learned
+    # From the first round that is trained on: later the constraint may well cost more than that,
+    # but not so much that nothing is left of the model.
+    trained = (np.arange(len(losses)) >= np.argmax(near)) & (near | (losses < untrained_loss))
     # Violations count by their standard errors: a small group's rate swings more.
     broken = np.maximum(violations / errors - UNTOLD, 0.0)
     total = np.sqrt((broken**2).sum(axis=1))
     least = total[trained].min(initial=np.inf)
     candidates = trained & (total <= least)
-    return int(np.flatnonzero(candidates)[np.argmin(losses[candidates])]) + 1
+    return int(np.flatnonzero(candidates)[np.argmin(losses[candidates])])
 
 
 def average_weights(n_rounds: int) -> FloatArray:

@@ -35,14 +35,15 @@ scores and nothing is predicted twice; in cross-fitting, further boosters each l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
 from fairboost import multipliers
-from fairboost._kernel import CellSums, RowPass
+from fairboost._kernel import CellSums, RowPass, SoftWeights
 from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint
@@ -56,6 +57,9 @@ __all__ = ["Follower", "Lagrangian"]
 
 RAREST = 0.002
 """Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
+
+
+NO_MEMBERSHIPS: Mapping[tuple[str, ...], Float32Array] = MappingProxyType({})
 
 
 class Lagrangian:
@@ -75,6 +79,9 @@ class Lagrangian:
         The rows that rates are read on; the training rows by default.
     convex : bool, default=False
         Use the convex form.
+    memberships : dict of tuple of str to (n, n_groups) float32, optional
+        For some sensitive columns (crossed), the probability of each row's group. In gradients it
+        takes the place of the group itself; rates go by the groups observed.
     confidence : float, optional
         Add to each violation what it may be larger on all people, at this confidence.
     threshold : float, default=0.0
@@ -98,6 +105,7 @@ class Lagrangian:
         *,
         holdout: Holdout = NOTHING_HELD_OUT,
         convex: bool = False,
+        memberships: Mapping[tuple[str, ...], Float32Array] = NO_MEMBERSHIPS,
         confidence: float | None = None,
         threshold: float = 0.0,
         sample_weight: Float32Array | None = None,
@@ -123,15 +131,26 @@ class Lagrangian:
         self.shown = [k for k, label in enumerate(labels) if label not in labels[:k]]
         self.rate_labels = tuple(labels[k] for k in self.shown)
         self.trace = Trace(self.rate_labels, self.inequalities, holdout.seen is not None)
-        self.errors: list[FloatArray] = []
+        self.errors: list[FloatArray] = []  # of f_0, f_1 and so on, like the trace
+        self.seen_rates: list[FloatArray] = []
         self.rates = np.full(len(self.map.counted), 0.5)  # where coefficients are taken
         self.coefficients = np.zeros(len(self.map.counted))
+        self.memberships = memberships
+        self.observed = np.concatenate(
+            [np.full(t.counted.size, t.groups.columns not in memberships) for t in self.terms]
+            or [np.empty(0, bool)]
+        )
         self._options = (label_weights, proxy, threshold, n_threads, dtype)
         self._weight = sample_weight
         self.rows = self._pass(holdout.codes(cells), sample_weight)
         if holdout.kind == "set":
             self.outside = self._pass(seen.codes, holdout.outside_weight)
         self._gathered: CellSums | None = None
+
+    def resume(self, dual: FloatArray) -> None:
+        """Start from given multipliers instead of zeros."""
+        self.dual = multipliers.resume(dual)
+        self.coefficients = self._pullbacks(self.rates)
 
     def followers(self) -> list[Follower]:
         """The objectives of the boosters that each leave out a fold."""
@@ -174,13 +193,29 @@ class Lagrangian:
     @property
     def on_rows(self) -> tuple[FloatArray, FloatArray]:
         """What constraints weigh on the proxies of a row's decisions, up and down, by cell."""
-        up, down = self.map.pull_back(self.coefficients)
+        up, down = self.map.pull_back(self.coefficients * self.observed)
         if not self.convex:
             return up, down
         return (
             np.maximum(up, 0.0) + np.maximum(-down, 0.0),
             np.maximum(down, 0.0) + np.maximum(-up, 0.0),
         )
+
+    @property
+    def soft(self) -> list[SoftWeights]:
+        """What constraints weigh on rows by the probability of their groups."""
+        out = []
+        for columns, probabilities in self.memberships.items():
+            on_groups = np.zeros((probabilities.shape[1], 4))
+            for t, part in zip(self.terms, self.rate_slices, strict=True):
+                if t.groups.columns == columns:
+                    on_rows = self.coefficients[part] * self.map.per_row[part]
+                    for rate, on_row in zip(t.rates, on_rows.reshape(t.counted.shape), strict=True):
+                        side = 0 if rate.direction > 0 else 1
+                        for label in (0, 1) if rate.label is None else (rate.label,):
+                            on_groups[:, 2 * label + side] += on_row
+            out.append(SoftWeights(probabilities, on_groups))
+        return out
 
     def _descend(self, scores: FloatArray) -> CellSums:
         """Fill in the gradient of the proxy Lagrangian.
@@ -192,7 +227,7 @@ class Lagrangian:
         to differ.
         """
         if self.convex:
-            return self.rows.evaluate(scores, *self.on_rows)
+            return self.rows.evaluate(scores, *self.on_rows, self.soft)
         self.coefficients = self._pullbacks(self.rates)
         sums = self.rows.evaluate(scores, *self.on_rows)
         self.rates = self.map.proxy(sums.split(len(self.cells))[0])
@@ -214,14 +249,30 @@ class Lagrangian:
         record(
             loss=float(self.label_weights @ trained.loss) / self.trained_weight,
             held_out_loss=float(self.label_weights @ seen.loss) / self.seen_weight,
+            held_out_accuracy=self._accuracy(seen),
             rates=exact[self.shown],
             violations=violations,
             multipliers=self.dual.multipliers,
         )
         self.errors.append(errors)
+        self.seen_rates.append(exact)
         if self.convex:
             self.rates = exact
         return violations + self.sampling.margin(errors), self.sampling.units(exact)
+
+    def _accuracy(self, seen: CellSums) -> float:
+        negative = self.seen_map.total - seen.positive
+        right = np.where(self.cells.labels == 1, seen.positive, negative)
+        return float(right.sum() / self.seen_weight)
+
+    @property
+    def untrained_loss(self) -> float:
+        """Held-out loss of a model that gives everyone the same probability."""
+        weights = np.bincount(
+            self.cells.labels, self.label_weights * self.seen_map.total, minlength=2
+        )
+        share = weights / weights.sum()
+        return float(-(weights @ np.log(np.maximum(share, 1e-15))) / self.seen_weight)
 
     def _violations(self, rates: FloatArray) -> FloatArray:
         """Violations of all terms, evaluated on exact rates."""
@@ -266,7 +317,7 @@ class Follower:
 
     def observe(self, scores: FloatArray) -> None:
         """Show the multipliers the scores of the rows left out."""
-        sums = self.rows.evaluate(scores, *self.leader.on_rows)
+        sums = self.rows.evaluate(scores, *self.leader.on_rows, self.leader.soft)
         held = sums.split(len(self.leader.cells))[1]
         before = self.leader._gathered
         self.leader._gathered = held if before is None else before + held

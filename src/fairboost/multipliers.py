@@ -28,7 +28,7 @@ import numpy as np
 
 from fairboost._typing import FloatArray
 
-__all__ = ["Ascent", "Control", "DualPlayer", "DualState", "resume", "start"]
+__all__ = ["Ascent", "Control", "DualPlayer", "DualState", "Rest", "resume", "start"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,15 @@ class Ascent:
         """Climb by the violations."""
         moved = np.maximum(0.0, state.multipliers + self.rate * violations)
         return DualState(moved, moved, violations)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Does not move: the model is trained without constraints, and their rates are looked at."""
+
+    def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
+        """Stay."""
+        return state
 
 
 @dataclass(frozen=True)

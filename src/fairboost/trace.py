@@ -33,7 +33,7 @@ class Trace:
     Examples
     --------
     >>> trace = Trace(["fpr[everyone]"], ["fpr<=0.1"])
-    >>> trace.append(0.69, 0.69, np.array([0.3]), np.array([0.2]), np.array([0.0]))
+    >>> trace.append(0.69, 0.69, 0.5, np.array([0.3]), np.array([0.2]), np.array([0.0]))
     >>> trace.to_frame().columns.tolist()
     ['round', 'loss', 'rate: fpr[everyone]', 'violation: fpr<=0.1', 'multiplier: fpr<=0.1']
     """
@@ -44,6 +44,7 @@ class Trace:
         self.columns = [
             "loss",
             "held-out loss",
+            "held-out accuracy",
             *(f"rate: {name}" for name in rates),
             *(f"violation: {name}" for name in inequalities),
             *(f"multiplier: {name}" for name in inequalities),
@@ -60,30 +61,31 @@ class Trace:
         self,
         loss: float,
         held_out_loss: float,
+        held_out_accuracy: float,
         rates: FloatArray,
         violations: FloatArray,
         multipliers: FloatArray,
     ) -> None:
         """Record the start of a round."""
-        self.rows.append(np.concatenate([[loss, held_out_loss], rates, violations, multipliers]))
+        self.rows.append(np.concatenate([[loss, held_out_loss, held_out_accuracy], rates, violations, multipliers]))
 
     def close(self, *args: Any, **kwargs: Any) -> None:
         """Record what came of the last round, as a further start."""
         self.append(*args, **kwargs)
         self.last = self.rows.pop()
 
-    def after_rounds(self) -> tuple[FloatArray, FloatArray]:
-        """Held-out loss (n_rounds,) and violations (n_rounds, n_inequalities) after each round."""
-        table = np.array(self.rows[1:] + ([] if self.last is None else [self.last]))
+    def iterates(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Held-out loss, accuracy and violations of f_0, f_1 and so on, as far as they were seen."""
+        table = np.array(self.rows + ([] if self.last is None else [self.last]))
         table = table.reshape(-1, len(self.columns))
         end = len(self.columns) - self.n_inequalities
-        return table[:, 1], table[:, end - self.n_inequalities : end]
+        return table[:, 1], table[:, 2], table[:, end - self.n_inequalities : end]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table, with a column ``round`` that counts from 1."""
         values = np.array(self.rows).reshape(len(self.rows), len(self.columns))
         frame = pd.DataFrame(values, columns=self.columns)
-        if not self.held_out:
-            del frame["held-out loss"]  # the same as the loss
+        if not self.held_out:  # nothing that the other columns do not say
+            frame = frame.drop(columns=["held-out loss", "held-out accuracy"])
         frame.insert(0, "round", np.arange(1, len(frame) + 1))
         return frame

@@ -7,34 +7,47 @@ Lagrangian gets scores and never sees X.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from fairboost import diagnostics, holdout
+from fairboost import diagnostics, holdout, memberships
 from fairboost._kernel import thread_count
-from fairboost._typing import ArrayLike, Float32Array, Matrix
+from fairboost._typing import ArrayLike, Float32Array, FloatArray, Matrix
 from fairboost._validation import FitData, HeldOutSet
 from fairboost.cells import Cells, SensitiveColumn, build_cells
 from fairboost.constraints import Constraint, ConstraintLike, columns_of, resolve
-from fairboost.engines.base import Engine, EngineData, Problem, TrainedModel
+from fairboost.engines.base import EngineData, LossTerms, Problem, TrainedModel
 from fairboost.exceptions import InvalidInputError
 from fairboost.holdout import Holdout, HoldoutLike
-from fairboost.iterates import best_round
+from fairboost.iterates import best_iterate
 from fairboost.lagrangian import Lagrangian
+from fairboost.memberships import RECOVERED
 from fairboost.multipliers import Ascent, Control, DualPlayer
 from fairboost.proxies import Proxy, as_proxy
 from fairboost.terms import bind
 from fairboost.two_sided import two_sided
 
-__all__ = ["PAPER_LEARNING_RATE", "Method", "MultipliersName", "Training", "train"]
+__all__ = [
+    "PAPER_LEARNING_RATE",
+    "Job",
+    "MembershipsName",
+    "Method",
+    "MultipliersName",
+    "Rows",
+    "Training",
+    "lay_out",
+    "train",
+]
 
 PAPER_LEARNING_RATE = 0.1
 """Step of the paper's multipliers where the user gives none, as in the authors' program."""
 
-MultipliersName = Literal["two_sided", "paper"]
+MultipliersName: TypeAlias = Literal["two_sided", "paper"]
+MembershipsName: TypeAlias = Literal["auto", "observed", "honest"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,7 @@ class Method:
     multipliers: MultipliersName
     multiplier_learning_rate: float | Literal["auto"]
     proxy: str | Proxy
+    memberships: MembershipsName
 
     def __post_init__(self) -> None:
         c = self.confidence
@@ -60,6 +74,15 @@ class Method:
         if self.multipliers not in ("two_sided", "paper"):
             raise InvalidInputError(
                 f"multipliers must be 'two_sided' or 'paper', found {self.multipliers!r}"
+            )
+        if self.memberships not in ("auto", "observed", "honest"):
+            raise InvalidInputError(
+                f"memberships must be 'auto', 'observed' or 'honest', found {self.memberships!r}"
+            )
+        if self.memberships == "honest" and self.multipliers == "paper":
+            raise InvalidInputError(
+                "memberships='honest' is not part of the paper's algorithm; use "
+                "multipliers='two_sided', or memberships='observed'"
             )
 
     @property
@@ -110,29 +133,82 @@ class Training:
     lagrangian: Lagrangian
     trees: list[int]
 
-    def best_trees(self) -> int:
-        """Number of trees at the round to keep."""
-        losses, violations = self.lagrangian.trace.after_rounds()
-        errors = np.array(self.lagrangian.errors[1:])
-        reached = np.array(self.trees) <= self.model.n_rounds  # early stopping drops the others
-        rounds = min(len(losses), int(reached.sum()))
-        if rounds == 0:
-            return self.model.n_rounds
-        return self.trees[best_round(losses[:rounds], violations[:rounds], errors[:rounds]) - 1]
+    def best_iterate(self) -> int:
+        """Which of f_0, f_1 and so on to keep."""
+        losses, _, violations = self.lagrangian.trace.iterates()
+        errors = np.array(self.lagrangian.errors)
+        kept = self.model.n_rounds - self.model.n_base  # early stopping drops the others
+        last = min(len(losses) - 1, int((np.array(self.trees) <= kept).sum()))
+        # f_0 is a model only where there was one to start from.
+        first = 0 if self.model.n_base else min(1, last)
+        found = slice(first, last + 1)
+        untrained = self.lagrangian.untrained_loss
+        return first + best_iterate(losses[found], violations[found], errors[found], untrained)
+
+    def first(self, iterate: int) -> TrainedModel:
+        """The model f_iterate."""
+        return self.model.first(self.trees[iterate - 1] if iterate else 0)
 
 
-def train(
-    method: Method,
-    engine: Engine,
-    X: Matrix,
-    y: ArrayLike,
-    data: FitData,
-    held_out: HeldOutSet | None,
-    fit_options: dict[str, Any],
-    seed: int,
-    progress: bool,
-) -> Training:
-    """Train a model by Algorithm 1; raises before the engine starts if anything is amiss.
+@dataclass(frozen=True)
+class Rows:
+    """Checked rows, sorted into cells, and the choice of those to hold out.
+
+    Parameters
+    ----------
+    cells : Cells
+        The rows that the engine gets.
+    sample_weight : (n,) float32, optional
+        Their weights.
+    label_weights : (float, float)
+        Factors on the loss of either class.
+    holdout : Holdout
+        The rows that rates are read on.
+    outside : (Matrix, (m,) int), optional
+        Those rows, if they are a set of the user's own.
+    n_threads : int
+        Threads for passes over the rows.
+    memberships : dict of tuple of str to (n, n_groups) float32
+        Probabilities of groups, for the columns that go by them.
+    """
+
+    cells: Cells
+    sample_weight: Float32Array | None
+    label_weights: tuple[float, float]
+    holdout: Holdout
+    outside: tuple[Matrix, Any] | None
+    n_threads: int
+    memberships: dict[tuple[str, ...], Float32Array]
+
+    def lagrangian(
+        self, method: Method, constraints: Sequence[Constraint], player: DualPlayer
+    ) -> Lagrangian:
+        """The Lagrangian of some constraints on these rows."""
+        paper = method.multipliers == "paper"
+        return Lagrangian(
+            self.cells,
+            constraints,
+            as_proxy(method.proxy, "cross_entropy" if paper else "sigmoid"),
+            player,
+            holdout=self.holdout,
+            convex=not paper,
+            memberships=self.memberships,
+            confidence=method.confidence,
+            threshold=method.score_threshold,
+            sample_weight=self.sample_weight,
+            label_weights=self.label_weights,
+            n_threads=self.n_threads,
+        )
+
+    def problem(self, lagrangian: Lagrangian, after_round: Callable[[int], None]) -> Problem:
+        """What the engine has to know of it."""
+        watch = None if self.outside is None else lagrangian.watch
+        return Problem(lagrangian, lagrangian.followers(), watch, after_round)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training to be done, checked.
 
     Parameters
     ----------
@@ -150,82 +226,124 @@ def train(
         The engine's own arguments of ``fit``.
     seed : int
         Of the draw of rows to hold out.
-    progress : bool
-        Show a progress bar.
     """
-    weight = None if data.sample_weight is None else data.sample_weight.astype(np.float32)
-    loss = engine.loss_terms(data.labels, weight)
-    lagrangian = _assemble(method, data, weight, held_out, loss.label_weights, engine.n_jobs, seed)
+
+    method: Method
+    engine: Any  # an Engine, or one that offers more
+    X: Matrix
+    y: ArrayLike
+    data: FitData
+    held_out: HeldOutSet | None
+    fit_options: dict[str, Any]
+    seed: int
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the sensitive columns."""
+        return [c.name for c in self.data.columns]
+
+    def loss_terms(self) -> LossTerms:
+        """What the engine's options say about the loss."""
+        weight = single_precision(self.data.sample_weight)
+        terms: LossTerms = self.engine.loss_terms(self.data.labels, weight)
+        return terms
+
+    def engine_data(self, rows: Rows) -> EngineData:
+        """What the engine gets."""
+        return EngineData(
+            self.X, self.y, self.data.labels, rows.sample_weight, self.fit_options, rows.outside
+        )
+
+
+def train(job: Job, progress: bool) -> Training:
+    """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
+    constraints = job.method.constraints(job.columns)
+    rows = lay_out(job, constraints)
+    lagrangian = rows.lagrangian(job.method, constraints, job.method.player)
     diagnostics.warn_of_small_cells(lagrangian)
     trees: list[int] = []
-    outside = None
-    if lagrangian.holdout.kind == "set":
-        assert held_out is not None
-        outside = (held_out.X, held_out.labels)
     try:
-        with tqdm(total=engine.n_rounds, disable=not progress, unit="round") as bar:
+        with tqdm(total=job.engine.n_rounds, disable=not progress, unit="round") as bar:
 
             def after_round(n_trees: int) -> None:
                 trees.append(n_trees)
                 bar.update()
 
-            problem = Problem(
-                objective=lagrangian,
-                followers=lagrangian.followers(),
-                watch=lagrangian.watch if outside is not None else None,
-                after_round=after_round,
+            model = job.engine.train(
+                job.engine_data(rows),
+                rows.problem(lagrangian, after_round),
+                job.loss_terms().intercept,
             )
-            engine_data = EngineData(X, y, data.labels, weight, fit_options, outside)
-            model = engine.train(engine_data, problem, loss.intercept)
     finally:
         lagrangian.close()
     return Training(model, lagrangian, trees)
 
 
-def _assemble(
-    method: Method,
-    data: FitData,
-    sample_weight: Float32Array | None,
-    held_out: HeldOutSet | None,
-    label_weights: tuple[float, float],
-    n_jobs: int | None,
-    seed: int,
-) -> Lagrangian:
-    constraints = method.constraints([c.name for c in data.columns])
+def single_precision(weight: FloatArray | None) -> Float32Array | None:
+    """Weights as engines keep them."""
+    return None if weight is None else weight.astype(np.float32)
+
+
+def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
+    """Sort rows into the cells that constraints read, and hold rows out."""
+    data, held_out = job.data, job.held_out
+    weight = single_precision(data.sample_weight)
     # Only the columns that are constrained: each further one would split every cell.
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in data.columns if c.name in used]
+    outside = None
     if held_out is None or not constraints:
-        cells = build_cells(data.labels, columns, sample_weight)
-        rows = _hold_out(method, cells, constraints, sample_weight, seed)
+        cells = build_cells(data.labels, columns, weight)
+        chosen = _hold_out(job, cells, constraints, weight)
     else:
-        cells, rows = _hold_out_set(data, columns, sample_weight, held_out)
-    return Lagrangian(
+        cells, chosen = _hold_out_set(data, columns, weight, held_out)
+        outside = (held_out.X, held_out.labels)
+    return Rows(
         cells,
-        constraints,
-        as_proxy(method.proxy, "cross_entropy" if method.multipliers == "paper" else "sigmoid"),
-        method.player,
-        holdout=rows,
-        convex=method.multipliers == "two_sided",
-        confidence=method.confidence,
-        threshold=method.score_threshold,
-        sample_weight=sample_weight,
-        label_weights=label_weights,
-        n_threads=thread_count(n_jobs),
+        weight,
+        job.loss_terms().label_weights,
+        chosen,
+        outside,
+        thread_count(job.engine.n_jobs),
+        _memberships(job, cells, constraints),
     )
 
 
+def _memberships(
+    job: Job, cells: Cells, constraints: Sequence[Constraint]
+) -> dict[tuple[str, ...], Float32Array]:
+    """Probabilities of the groups that the features do not give away, or that were asked for."""
+    asked = job.method.memberships
+    if asked == "observed" or job.method.multipliers == "paper":
+        return {}
+    shared: dict[str, Any] = {
+        "categorical_feature": job.fit_options.get("categorical_feature", "auto"),
+        "seed": job.seed,
+    }
+    n_jobs, weight = job.engine.n_jobs, job.data.sample_weight
+    out: dict[tuple[str, ...], Float32Array] = {}
+    for columns in dict.fromkeys(columns_of(c) for c in constraints):
+        groups = cells.groups_by(columns)
+        codes = groups.of_cell[cells.codes]
+        known = job.X, job.data.labels, codes, len(groups)
+        if not columns:
+            continue
+        if asked == "auto" and memberships.recoverability(*known, **shared) >= RECOVERED:
+            continue
+        found = memberships.honest(
+            *known, columns=columns, sample_weight=weight, n_jobs=n_jobs, **shared
+        ).probabilities
+        out[columns] = found * (codes >= 0)[:, np.newaxis].astype(np.float32)
+    return out
+
+
 def _hold_out(
-    method: Method,
-    cells: Cells,
-    constraints: tuple[Constraint, ...],
-    sample_weight: Float32Array | None,
-    seed: int,
+    job: Job, cells: Cells, constraints: Sequence[Constraint], sample_weight: Float32Array | None
 ) -> Holdout:
     """Choose rows to hold out; none where there is no constraint to look at."""
-    asked = method.holdout if constraints else None
+    asked = job.method.holdout if constraints else None
     smallest = min((bind(c, cells).rows.min() for c in constraints), default=0.0)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(job.seed)
     return holdout.choose(asked, cells, float(smallest), sample_weight, rng)
 
 

@@ -77,7 +77,7 @@ def test_constraints_are_checked_where_they_are_written(make, match):
         ),
         ({"multiplier_learning_rate": None}, r"must be a positive number or 'auto', found None"),
         ({"multiplier_learning_rate": np.inf}, r"must be a positive number or 'auto', found inf"),
-        ({"iterate": "best"}, r"unknown iterate 'best'; expected one of 'last', 'average'"),
+        ({"iterate": "first"}, r"unknown iterate 'first'; expected one of 'best', 'last'"),
     ],
 )
 def test_other_parameters(refuses, params, match):

@@ -53,7 +53,7 @@ def test_metrics_that_would_see_raw_scores(refuses, toy, metric):
     refuses(EngineOptionError, match, eval_set=[(toy.X, toy.y)], options={"metric": metric})
 
 
-@pytest.mark.parametrize("iterate", ["average", "randomized"])
+@pytest.mark.parametrize("iterate", ["best", "average", "randomized"])
 @pytest.mark.parametrize("name", ["boosting_type", "boosting", "boost"])
 def test_dart_has_no_iterates(refuses, iterate, name):
     refuses(

@@ -133,7 +133,10 @@ def test_paper_is_algorithm_1_whatever_the_defaults(engine, toy):
     assert params == {
         "constraint": "equal_opportunity",
         "tolerance": 0.0,
+        "confidence": None,
         "operating_point": 0.5,
+        "holdout": None,
+        "multipliers": "paper",
         "multiplier_learning_rate": 0.1,
         "proxy": "cross_entropy",
         "iterate": "randomized",
@@ -159,10 +162,13 @@ def test_fitted_attributes(model, toy):
     assert model.n_features_in_ == 4
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     assert model.threshold_ == 0.5
-    assert model.best_iteration_ == model.booster_.num_trees() == 8
+    assert 1 <= model.best_iteration_ == model.booster_.num_trees() <= 8
+    assert len(model.trace_) == 8
     assert model.multipliers_.index.tolist() == [
-        "ppr[sensitive_feature=a]",
-        "ppr[sensitive_feature=b]",
+        "ppr[sensitive_feature=a] above",
+        "ppr[sensitive_feature=b] above",
+        "ppr[sensitive_feature=a] below",
+        "ppr[sensitive_feature=b] below",
     ]
     assert isinstance(model.trace_, pd.DataFrame)
     assert model.estimator_.booster_ is model.booster_
@@ -188,7 +194,7 @@ def test_the_sign_of_the_decision_function_is_the_decision(model, toy, operating
         np.testing.assert_array_equal(labels, model.estimator_.predict(toy.X))
 
 
-@pytest.mark.parametrize("iterate", ["last", "average", "randomized"])
+@pytest.mark.parametrize("iterate", ["best", "last", "average", "randomized"])
 def test_pickle_gives_bit_equal_scores(model, toy, iterate):
     model.set_params(iterate=iterate).fit(toy.frame, toy.y, sensitive_features=toy.group)
     copy = pickle.loads(pickle.dumps(model))
@@ -198,12 +204,12 @@ def test_pickle_gives_bit_equal_scores(model, toy, iterate):
     pd.testing.assert_frame_equal(copy.trace_, model.trace_)
 
 
-@pytest.mark.parametrize("fitted_as", ["last", "average", "randomized"])
+@pytest.mark.parametrize("fitted_as", ["best", "last", "average", "randomized"])
 def test_parameters_set_after_fit_wait_for_the_next_fit(model, toy, fitted_as):
     model.set_params(iterate=fitted_as).fit(toy.X, toy.y, sensitive_features=toy.group)
     before = model.decision_function(toy.X)
-    for iterate in ("last", "average", "randomized"):
-        model.set_params(iterate=iterate, operating_point=0.9, random_state=7)
+    for iterate in ("best", "last", "average", "randomized"):
+        model.set_params(iterate=iterate, operating_point=0.9, random_state=7, holdout=None)
         np.testing.assert_array_equal(model.decision_function(toy.X), before)
 
 

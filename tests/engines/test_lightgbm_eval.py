@@ -20,9 +20,9 @@ def plain(engine, X, y, **fit_options):
     return FairGBMClassifier(engine, constraint=None).fit(X, y, **fit_options)
 
 
-def constrained(engine, toy, **fit_options):
+def constrained(engine, toy, iterate="best", **fit_options):
     model = FairGBMClassifier(
-        engine, constraint="demographic_parity", multiplier_learning_rate=2.0
+        engine, constraint="demographic_parity", multiplier_learning_rate=2.0, iterate=iterate
     )
     return model.fit(toy.X, toy.y, sensitive_features=toy.group, **fit_options)
 
@@ -219,7 +219,7 @@ def test_a_callback_that_ends_training(engine, toy):
             raise lightgbm.callback.EarlyStopException(env.iteration, [])
 
     enough.order = 0  # before ours
-    model = constrained(engine(), toy, callbacks=[enough])
+    model = constrained(engine(), toy, iterate="last", callbacks=[enough])
     assert model.best_iteration_ == 3
     assert len(model.trace_) == 3
     assert model.trace_["trees"].tolist()[:2] == [1, 2]

@@ -63,8 +63,10 @@ def test_average_weights_give_the_mean_of_prefixes():
 
 
 def test_bad_iterates():
-    with pytest.raises(InvalidInputError, match="unknown iterate 'best'; expected one of 'last'"):
-        check_iterate("best", rescales_trees=False)
-    with pytest.raises(InvalidInputError, match="DART rescales old trees"):
-        check_iterate("average", rescales_trees=True)
+    with pytest.raises(InvalidInputError, match="unknown iterate 'first'; expected one of 'best'"):
+        check_iterate("first", rescales_trees=False)
+    for iterate in ("best", "average", "randomized"):
+        check_iterate(iterate, rescales_trees=False)
+        with pytest.raises(InvalidInputError, match="DART rescales old trees"):
+            check_iterate(iterate, rescales_trees=True)
     check_iterate("last", rescales_trees=True)

@@ -65,7 +65,7 @@ def assert_same(loaded, model, X):
 # What is saved is what is loaded
 
 
-@pytest.mark.parametrize("iterate", ["last", "average", "randomized"])
+@pytest.mark.parametrize("iterate", ["best", "last", "average", "randomized"])
 def test_every_iterate(fair, toy, path, iterate):
     model = fair(iterate=iterate, operating_point=0.4)
     assert_same(round_trip(model, path), model, toy.X)

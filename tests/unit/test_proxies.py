@@ -47,7 +47,8 @@ def test_far_scores_do_not_overflow(proxy, far):
 
 
 def test_lookup():
-    assert as_proxy("auto") is PROXIES["cross_entropy"]
+    assert as_proxy("auto") is PROXIES["sigmoid"]
+    assert as_proxy("auto", "cross_entropy") is PROXIES["cross_entropy"]  # as the paper does
     own = Proxy("mine", lambda u: (u, np.ones_like(u), np.zeros_like(u)))
     assert as_proxy(own) is own
     with pytest.raises(ConstraintError, match=r"unknown proxy 'logit'; expected 'auto', one of"):

@@ -102,6 +102,11 @@ class TrainedModel(Protocol):
         ...
 
     @property
+    def n_base(self) -> int:
+        """Rounds of a model that training started from; none as a rule."""
+        ...
+
+    @property
     def intercept(self) -> float:
         """The score that training started from."""
         ...
@@ -120,7 +125,7 @@ class TrainedModel(Protocol):
         ...
 
     def first(self, rounds: int) -> Self:
-        """The model of the first ``rounds`` trees."""
+        """The model of the first ``rounds`` trees, on top of those it started from."""
         ...
 
     def with_tree_weights(self, weights: FloatArray) -> Self:

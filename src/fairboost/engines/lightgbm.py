@@ -23,10 +23,11 @@ import lightgbm
 import numpy as np
 from lightgbm import LGBMClassifier
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.base import EngineData, LossTerms, Problem
-from fairboost.engines.lightgbm_lockstep import Lockstep
+from fairboost.engines.lightgbm_lockstep import HeldOutRows, Lockstep
 from fairboost.engines.lightgbm_options import (
     check_options,
     is_dart,
@@ -34,10 +35,13 @@ from fairboost.engines.lightgbm_options import (
     read_metrics,
     thread_option,
 )
-from fairboost.engines.lightgbm_text import as_stock_model
+from fairboost.engines.lightgbm_text import append_trees, as_stock_model
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
-__all__ = ["LightGBMEngine", "LightGBMModel"]
+__all__ = ["LightGBMEngine", "LightGBMModel", "check_estimator", "restore", "stage_on"]
+
+STAGE_ROUNDS, STAGE_LEAVES, STAGE_LEARNING_RATE = 40, 15, 0.1
+"""A stage on a fitted model: few small trees are enough to move the rates of groups."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,13 @@ class LightGBMModel:
         Fitted, with the user's parameters; predicts probabilities like any stock one.
     intercept : float
         The score that training started from; it sits in the first tree.
+    n_base : int
+        Trees of a frozen model that training started from.
     """
 
     estimator: LGBMClassifier
     intercept: float
+    n_base: int = 0
 
     @property
     def booster(self) -> lightgbm.Booster:
@@ -74,11 +81,18 @@ class LightGBMModel:
         return str(self.booster.model_to_string(num_iteration=-1))
 
     def first(self, rounds: int) -> LightGBMModel:
-        """The model of the first ``rounds`` trees."""
+        """The model of the first ``rounds`` trees, on top of those it started from."""
+        rounds += self.n_base
         if rounds >= self.n_rounds:
             return self
         text = str(self.booster.model_to_string(num_iteration=rounds))
-        return LightGBMModel(_with_booster(self.estimator, text), self.intercept)
+        return LightGBMModel(_with_booster(self.estimator, text), self.intercept, self.n_base)
+
+    def with_stage(self, stage: lightgbm.Booster) -> LightGBMModel:
+        """The same trees, and those of a stage trained from its scores."""
+        text = append_trees(self.text(), stage.model_to_string())
+        fitted = _with_booster(self.estimator, text)
+        return LightGBMModel(fitted, self.intercept, self.n_rounds)
 
     def with_tree_weights(self, weights: FloatArray) -> LightGBMModel:
         """The same trees, each times a factor. The starting score keeps its weight."""
@@ -97,12 +111,17 @@ class LightGBMEngine:
         Unfitted or fitted; it is cloned, never changed.
     classes : array of two
         The labels as the user wrote them.
+    base : LGBMClassifier, optional
+        A fitted model to go on from: its trees stay, further ones are added.
     """
 
-    def __init__(self, estimator: LGBMClassifier, classes: Any) -> None:
+    def __init__(
+        self, estimator: LGBMClassifier, classes: Any, base: LGBMClassifier | None = None
+    ) -> None:
         check_estimator(estimator)
         self.estimator = estimator
         self.classes = classes
+        self.base = base
 
     @property
     def rescales_trees(self) -> bool:
@@ -125,7 +144,19 @@ class LightGBMEngine:
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> LightGBMModel:
         """Boost, and give back a stock model."""
-        lockstep = Lockstep(problem, data.held_out, intercept)
+        model, _ = self.train_and_keep_data(data, problem, intercept)
+        return model
+
+    def train_and_keep_data(
+        self, data: EngineData, problem: Problem, intercept: float
+    ) -> tuple[LightGBMModel, Lockstep]:
+        """Boost; the binned data is there for further stages."""
+        start = self._start(data.X, len(data.labels), intercept)
+        held_out = None
+        if data.held_out is not None:
+            X, labels = data.held_out
+            held_out = HeldOutRows(X, labels, self._start(X, len(labels), intercept))
+        lockstep = Lockstep(problem, held_out)
 
         def gradients(y: FloatArray, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
             lockstep.advance()
@@ -146,7 +177,7 @@ class LightGBMEngine:
             objective=gradients, metric=metrics.builtin or "None"
         )
         if eval_set:
-            options["eval_init_score"] = [np.full(_rows(X), intercept) for X, _ in eval_set]
+            options["eval_init_score"] = [self._start(X, _rows(X), intercept) for X, _ in eval_set]
         try:
             with warnings.catch_warnings():
                 # The name that LightGBM prefers since 4.7, eval_X, does not encode labels.
@@ -154,7 +185,7 @@ class LightGBMEngine:
                 training.fit(
                     data.X, data.y,
                     sample_weight=data.sample_weight,
-                    init_score=np.full(len(data.labels), intercept),
+                    init_score=start,
                     eval_set=eval_set,
                     eval_metric=metrics.functions or None,
                     callbacks=callbacks,
@@ -168,9 +199,20 @@ class LightGBMEngine:
                     "rows; lower min_child_samples or add features"
                 ) from error
             raise
-        text = as_stock_model(training.booster_.model_to_string(), intercept=intercept)
+        text = training.booster_.model_to_string()
         fitted = _adopt(clone(self.estimator), training)
-        return LightGBMModel(_with_booster(fitted, text), intercept)
+        if self.base is None:
+            text = as_stock_model(text, intercept=intercept)
+            return LightGBMModel(_with_booster(fitted, text), intercept), lockstep
+        text = append_trees(self.base.booster_.model_to_string(), text)
+        n_base = _n_trees(self.base)
+        return LightGBMModel(_with_booster(fitted, text), 0.0, n_base), lockstep
+
+    def _start(self, X: Matrix, n: int, intercept: float) -> FloatArray:
+        """The scores that training starts from."""
+        if self.base is None:
+            return np.full(n, intercept)
+        return np.asarray(self.base.predict(X, raw_score=True), np.float64)
 
 
 def check_estimator(estimator: Any) -> None:
@@ -186,6 +228,54 @@ def check_estimator(estimator: Any) -> None:
             "use LGBMClassifier on one machine"
         )
     check_options(estimator.get_params())
+
+
+def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine:
+    """An engine that adds a short stage of small trees to a fitted model.
+
+    Parameters
+    ----------
+    frozen : FrozenEstimator
+        Holds a fitted ``LGBMClassifier``; its options hold for the stage, but for the number and
+        the size of trees.
+    X : Matrix
+        The rows to train on; its categories must be those of the fitted model.
+    classes : array of two
+        The labels of the rows to train on.
+    """
+    base = frozen.estimator
+    check_estimator(base)
+    if not hasattr(base, "fitted_") or not base.fitted_:
+        raise EngineOptionError(
+            "the LGBMClassifier in FrozenEstimator is not fitted; fit it first, or pass it "
+            "without FrozenEstimator to train from scratch"
+        )
+    if np.asarray(base.classes_).tolist() != np.asarray(classes).tolist():
+        raise EngineOptionError(
+            f"the frozen model tells the labels {np.asarray(base.classes_).tolist()} apart, but y "
+            f"has {np.asarray(classes).tolist()}; code y as the frozen model knows it"
+        )
+    categories, known = _pandas_categories(X), base.booster_.pandas_categorical or []
+    if categories is not None and categories != known:
+        raise InvalidInputError(
+            "the categorical columns of X have other categories than those the frozen model was "
+            "trained with; give them the same categorical dtype, in the same order"
+        )
+    stage = clone(base).set_params(
+        n_estimators=STAGE_ROUNDS,
+        num_leaves=min(STAGE_LEAVES, base.num_leaves),
+        learning_rate=STAGE_LEARNING_RATE,
+    )
+    if is_dart(base.get_params()):
+        stage.set_params(boosting_type="gbdt")  # old trees must stay as they are
+    return LightGBMEngine(stage, classes, base)
+
+
+def _pandas_categories(X: Matrix) -> list[list[Any]] | None:
+    if not hasattr(X, "select_dtypes"):
+        return None
+    columns = X.select_dtypes("category")
+    return [list(columns[name].cat.categories) for name in columns]
 
 
 def restore(
@@ -212,6 +302,12 @@ def _with_booster(estimator: LGBMClassifier, text: str) -> LGBMClassifier:
     fitted._Booster = lightgbm.Booster(model_str=text)
     fitted._objective = "binary"  # no longer a custom one: predict_proba applies the link
     return fitted
+
+
+def _n_trees(estimator: LGBMClassifier) -> int:
+    """Trees that the model predicts with; early stopping may have grown more."""
+    booster = estimator.booster_
+    return int(booster.best_iteration if booster.best_iteration > 0 else booster.num_trees())
 
 
 def _rows(X: Matrix) -> int:

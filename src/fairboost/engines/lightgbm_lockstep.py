@@ -8,23 +8,33 @@ before and after it. That is all that is needed, and all of it is public:
 * the scores of a held-out set are kept by the booster once it has been added as a validation set,
   and ``Booster.eval_valid`` hands them to a metric of ours. Metrics of the user are computed on
   every validation set; their results on ours are taken out again before early stopping sees them;
-* after the last round ``Booster.eval_train`` hands out the final scores in the same way.
+* after the last round ``Booster.eval_train`` hands out the final scores in the same way, and
+  further boosters can go on from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import lightgbm
-import numpy as np
 
 from fairboost._typing import FloatArray, IntArray, Matrix
 from fairboost.engines.base import Objective, Problem
 
-__all__ = ["Lockstep"]
+__all__ = ["HeldOutRows", "Lockstep"]
 
 HELD_OUT = "fairboost: held out"
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """A held-out set: features, labels (which metrics of the user may want), first scores."""
+
+    X: Matrix
+    labels: IntArray
+    start: FloatArray
 
 
 class Lockstep:
@@ -34,21 +44,20 @@ class Lockstep:
     ----------
     problem : Problem
         Objectives, and who wants to know.
-    held_out : (Matrix, (m,) int), optional
-        The held-out set and its labels, which metrics of the user may want.
-    intercept : float
-        The score that training starts from.
+    held_out : HeldOutRows, optional
+        The held-out set.
     """
 
-    def __init__(
-        self, problem: Problem, held_out: tuple[Matrix, IntArray] | None, intercept: float
-    ) -> None:
+    def __init__(self, problem: Problem, held_out: HeldOutRows | None) -> None:
         self.problem = problem
         self.held_out = held_out
-        self.intercept = intercept
         self.main: lightgbm.Booster | None = None
         self.followers: list[tuple[lightgbm.Booster, Objective]] = []
+        self.rows: lightgbm.Dataset | None = None
         self.held_out_rows: lightgbm.Dataset | None = None
+        self.params: dict[str, Any] = {}
+        self.last_scores: list[FloatArray] = []
+        self.last_held_out: FloatArray | None = None
 
     def callbacks(self) -> list[Callable[[Any], None]]:
         """The callbacks to hand to LightGBM."""
@@ -64,7 +73,7 @@ class Lockstep:
             ]
             self.problem.after_round(env.model.current_iteration())
             if env.iteration + 1 == env.end_iteration:
-                self._finish()
+                self.finish()
 
         before.before_iteration = True  # type: ignore[attr-defined]
         after.order = -1_000  # type: ignore[attr-defined]  # before early stopping, which raises
@@ -76,24 +85,66 @@ class Lockstep:
             booster.update(fobj=_as_fobj(objective))
         self._watch()
 
+    def finish(self) -> None:
+        """Hand out the scores after the last round, and keep them."""
+        assert self.main is not None
+        boosters = [*(booster for booster, _ in self.followers), self.main]
+        self.last_scores = [_training_scores(booster) for booster in boosters]
+        for (_, objective), scores in zip(self.followers, self.last_scores, strict=False):
+            objective.observe(scores)
+        self._watch()
+        self.problem.objective.observe(self.last_scores[-1])
+
+    def stage(self, problem: Problem, rounds: int, **options: Any) -> lightgbm.Booster:
+        """Boost on from the last scores, on the same binned data; this object stays as it is.
+
+        Parameters
+        ----------
+        problem : Problem
+            As many followers as before.
+        rounds : int
+            Number of rounds.
+        **options
+            Parameters that differ from those of the first training.
+
+        Returns
+        -------
+        booster : lightgbm.Booster
+            The trees of this stage alone.
+        """
+        assert self.rows is not None
+        stage = Lockstep(problem, None)
+        params = {**self.params, **options}
+        boosters = []
+        for scores in self.last_scores:
+            self.rows.set_init_score(scores)  # a booster copies them when it is made
+            boosters.append(lightgbm.Booster(params, self.rows))
+        stage.main = boosters.pop()
+        stage.followers = list(zip(boosters, problem.followers, strict=True))
+        if self.held_out_rows is not None:
+            self.held_out_rows.set_init_score(self.last_held_out)
+            stage.main.add_valid(self.held_out_rows, HELD_OUT)
+            stage.held_out_rows = self.held_out_rows
+        objective = _as_fobj(problem.objective)
+        for _ in range(rounds):
+            stage.advance()
+            stage.main.update(fobj=objective)
+            problem.after_round(stage.main.current_iteration())
+        stage.finish()
+        return stage.main
+
     def _start(self, env: Any) -> None:
-        self.main = env.model
-        rows = env.model.train_set
+        self.main, self.rows = env.model, env.model.train_set
+        self.params = env.params
         self.followers = [
-            (lightgbm.Booster(env.params, rows), objective) for objective in self.problem.followers
+            (lightgbm.Booster(env.params, self.rows), objective)
+            for objective in self.problem.followers
         ]
         if self.held_out is not None:
-            X, labels = self.held_out
-            start = np.full(len(labels), self.intercept)
-            self.held_out_rows = rows.create_valid(X, label=labels, init_score=start)
-            env.model.add_valid(self.held_out_rows, HELD_OUT)
-
-    def _finish(self) -> None:
-        assert self.main is not None
-        for booster, objective in self.followers:
-            objective.observe(_training_scores(booster))
-        self._watch()
-        self.problem.objective.observe(_training_scores(self.main))
+            self.held_out_rows = self.rows.create_valid(
+                self.held_out.X, label=self.held_out.labels, init_score=self.held_out.start
+            )
+            self.main.add_valid(self.held_out_rows, HELD_OUT)
 
     def _watch(self) -> None:
         if self.problem.watch is None or self.main is None:
@@ -102,6 +153,7 @@ class Lockstep:
 
         def metric(scores: FloatArray, rows: lightgbm.Dataset) -> tuple[str, float, bool]:
             if rows is self.held_out_rows:
+                self.last_held_out = scores
                 watch(scores)
             return "scores", 0.0, False
 
@@ -116,7 +168,7 @@ def _training_scores(booster: lightgbm.Booster) -> FloatArray:
         return "scores", 0.0, False
 
     booster.eval_train(metric)
-    return found[0]
+    return found[0].copy()  # LightGBM reuses the buffer
 
 
 def _as_fobj(objective: Objective) -> Callable[..., Any]:

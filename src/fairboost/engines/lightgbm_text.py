@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from fairboost._typing import FloatArray
 
-__all__ = ["as_stock_model"]
+__all__ = ["append_trees", "as_stock_model"]
 
 _TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
 _END = "end of trees\n"
@@ -52,14 +52,34 @@ def as_stock_model(text: str, *, intercept: float, tree_weights: FloatArray | No
     trees[0] = _edit(trees[0], lambda x: x + intercept, _CONSTANTS)
     # As LightGBM does when it folds its average in: the tree is no longer a scaled one.
     trees[0] = re.sub(r"^shrinkage=.*$", "shrinkage=1", trees[0], flags=re.MULTILINE)
-    sizes = " ".join(str(len(tree.encode())) for tree in trees)
-    head = re.sub(r"^tree_sizes=.*$", f"tree_sizes={sizes}", head, flags=re.MULTILINE)
+    head = _with_sizes(head, trees)
     head = re.sub(r"^objective=.*\n", "", head, flags=re.MULTILINE)
     head = re.sub(
         r"^feature_names=", "objective=binary sigmoid:1\nfeature_names=", head, flags=re.MULTILINE
     )
     tail = re.sub(r"^\[objective: \w+\]$", "[objective: binary]", tail, flags=re.MULTILINE)
     return head + "".join(trees) + tail
+
+
+def append_trees(text: str, further: str) -> str:
+    """Put the trees of a further booster after those of a stock model.
+
+    Parameters
+    ----------
+    text : str
+        The stock model; all but its trees is kept.
+    further : str
+        A booster trained from the stock model's scores on the same features.
+    """
+    head, trees, tail = _split(text)
+    added = _split(further)[1]
+    trees += [re.sub(r"^Tree=\d+", f"Tree={len(trees) + k}", t) for k, t in enumerate(added)]
+    return _with_sizes(head, trees) + "".join(trees) + tail
+
+
+def _with_sizes(head: str, trees: Sequence[str]) -> str:
+    sizes = " ".join(str(len(tree.encode())) for tree in trees)
+    return re.sub(r"^tree_sizes=.*$", f"tree_sizes={sizes}", head, flags=re.MULTILINE)
 
 
 def _split(text: str) -> tuple[str, list[str], str]:

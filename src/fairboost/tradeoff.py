@@ -1,0 +1,305 @@
+"""The trade-off between accuracy and fairness: one base model, one short stage per tolerance.
+
+A model is trained once without constraints. Each tolerance then starts from its scores and adds a
+few small trees under the constraint: the multipliers of the last tolerance are where the next one
+starts from, so that a whole curve costs little more than a model or two. All models share the same
+binned data and the same rows held out, on which the figures of the table are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from lightgbm import LGBMClassifier
+from sklearn.base import clone
+from tqdm.auto import tqdm
+
+from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost._validation import as_column, check_fit_data, check_holdout_set
+from fairboost.constraints import Constraint, ConstraintLike, ConstraintName, Parity, resolve
+from fairboost.engines.base import EngineData
+from fairboost.engines.lightgbm import LightGBMEngine
+from fairboost.engines.lightgbm_lockstep import Lockstep
+from fairboost.estimator import FairGBMClassifier
+from fairboost.exceptions import ConstraintError, InvalidInputError
+#FR
+from fairboost.holdout import HoldoutLike
+from fairboost.intervals import wilson
+from fairboost.metrics import gap
+from fairboost.multipliers import Rest
+from fairboost.training import Job, Training, lay_out
+from fairboost.two_sided import two_sided
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["TradeoffCurve", "tradeoff_curve"]
+
+ROUNDS, LEAVES, LEARNING_RATE = 15, 15, 0.2
+"""A stage of the curve. It starts where its neighbour ended, so that few rounds will do."""
+
+
+@dataclass(frozen=True)
+class TradeoffCurve:
+    """Models from no constraint to zero tolerance.
+
+    Made by :func:`tradeoff_curve`.
+
+    Parameters
+    ----------
+    models : tuple of FairGBMClassifier
+        Fitted, in the order of the table; the first is the one without constraints.
+    table : pandas.DataFrame
+        One row per model: ``tolerance`` (missing for the first), ``accuracy``, ``accuracy low``,
+        ``accuracy high``, ``loss``, ``gap``, ``gap low``, ``gap high`` on the rows held out, and
+        ``trees``. The gap is the largest among the parities asked for.
+    """
+
+    models: tuple[FairGBMClassifier, ...]
+    table: pd.DataFrame
+
+    def best(self, alpha: float = 0.5) -> FairGBMClassifier:
+        """The model of largest ``alpha * accuracy + (1 - alpha) * (1 - gap)``.
+
+        Parameters
+        ----------
+        alpha : float in [0, 1], default=0.5
+            What accuracy weighs against fairness.
+        """
+        if not 0 <= alpha <= 1:
+            raise InvalidInputError(
+                f"alpha must lie in [0, 1], found {alpha!r}; 1 asks for accuracy alone, 0 for "
+                "fairness alone"
+            )
+        merit = alpha * self.table["accuracy"] + (1 - alpha) * (1 - self.table["gap"])
+        return self.models[int(np.argmax(merit))]
+
+    def within(self, tolerance: float) -> FairGBMClassifier:
+        """The most accurate model whose gap on the rows held out is within a tolerance.
+
+        Parameters
+        ----------
+        tolerance : float
+            The largest gap to accept.
+        """
+        fair = np.flatnonzero(self.table["gap"] <= tolerance)
+        if not len(fair):
+            raise InvalidInputError(
+                f"no model of the curve has a gap within {tolerance:g} on the rows held out; the "
+                f"least is {self.table['gap'].min():.4f}. Accept that, or train a model of its "
+                f"own: FairGBMClassifier(tolerance={tolerance:g})"
+            )
+        return self.models[int(fair[np.argmax(self.table["accuracy"].iloc[fair])])]
+
+    def on(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """The table on other rows, such as a test set.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight
+            The rows, as in ``fit``.
+        """
+        truth = as_column(y)
+        lines = []
+        for model in self.models:
+            decision = model.predict(X)
+            right = np.average(decision == truth, weights=sample_weight)
+            found = [
+                gap(
+                    truth,
+                    decision,
+                    rate=rate,
+                    sensitive_features=sensitive_features,
+                    sample_weight=sample_weight,
+                    by=by,
+                )
+                for rate, by in _parities(model)
+            ]
+            worst = max(found, key=lambda estimate: estimate.value)
+            lines.append(_line(model.tolerance, right, len(truth), worst, model.best_iteration_))
+        lines[0]["tolerance"] = np.nan
+        return pd.DataFrame(lines)
+
+    def plot(self, ax: Axes | None = None) -> Any:
+        """Accuracy against gap, with intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+
+        Returns
+        -------
+        display : fairboost.plots.TradeoffDisplay
+        """
+        from fairboost.plots import TradeoffDisplay  # matplotlib is an extra
+
+        return TradeoffDisplay(self.table).plot(ax)
+
+
+def tradeoff_curve(
+    estimator: LGBMClassifier | None,
+    X: Matrix,
+    y: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    constraint: ConstraintName | ConstraintLike = "equalized_odds",
+    tolerances: Sequence[float] | int = 20,
+    sample_weight: ArrayLike | None = None,
+    holdout: HoldoutLike = "auto",
+    holdout_set: tuple[Any, ...] | None = None,
+    operating_point: float = 0.5,
+    random_state: int | None = None,
+    verbose: int = 0,
+) -> TradeoffCurve:
+    """Train models from no constraint to zero tolerance, for little more than the price of one.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier or None
+        The engine with its options, for the base model; ``LGBMClassifier()`` if None.
+    X, y, sensitive_features, sample_weight, holdout_set
+        As in :meth:`FairGBMClassifier.fit`.
+    constraint : str, constraint or sequence of them
+        As in :class:`FairGBMClassifier`; the tolerance of every parity in it is varied, bounds
+        stay as they are.
+    tolerances : sequence of float, or int, default=20
+        The tolerances; or how many models to train, the one without constraints included, with
+        tolerances evenly spaced from that model's gap to zero.
+    holdout, operating_point, random_state
+        As in :class:`FairGBMClassifier`. ``holdout=None`` measures on the training rows.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    curve : TradeoffCurve
+
+    Examples
+    --------
+    >>> from fairboost import tradeoff_curve
+    >>> from fairboost.datasets import make_loans
+    >>> loans = make_loans(2_000, seed=0)
+    >>> engine = LGBMClassifier(n_estimators=20, verbose=-1)
+    >>> sex = loans.sensitive["sex"]
+    >>> curve = tradeoff_curve(
+    ...     engine, loans.X, loans.y, sensitive_features=sex, constraint="equal_opportunity",
+    ...     tolerances=5,
+    ... )
+    >>> len(curve.models), curve.table["tolerance"].iloc[-1]
+    (5, 0.0)
+    """
+    settings = {
+        "constraint": constraint,
+        "holdout": holdout,
+        "operating_point": operating_point,
+        "random_state": random_state,
+    }
+    prototype = FairGBMClassifier(estimator, **settings)
+    job = prototype._job(X, y, sensitive_features, sample_weight, holdout_set, {})
+    curve = _Curve(prototype, job)
+    chosen = curve.spaced(tolerances)
+    models = [curve.model(curve.base_training, None)]
+    for tolerance in tqdm(chosen, disable=not verbose, unit="model"):
+        models.append(curve.model(curve.stage(tolerance), tolerance))
+    return TradeoffCurve(tuple(models), pd.DataFrame([_own_line(m) for m in models]))
+
+
+class _Curve:
+    """The base training, and stages on top of it."""
+
+    def __init__(self, prototype: FairGBMClassifier, job: Job) -> None:
+        self.prototype, self.job = prototype, job
+        engine = job.engine
+        if engine.base is not None:
+            raise InvalidInputError(
+                "tradeoff_curve trains its own base model; pass an unfitted LGBMClassifier"
+            )
+        self.wanted = resolve(job.method.constraint, 0.0, job.columns)
+        if not any(isinstance(c, Parity) for c in self.wanted):
+            raise ConstraintError(
+                "a trade-off curve varies the tolerance of parities, but the constraint has none; "
+                "use a named constraint or parity(...)"
+            )
+        constraints = self.constraints(0.0)
+        self.rows = lay_out(job, constraints)
+        lagrangian = self.rows.lagrangian(job.method, constraints, Rest())
+        trees: list[int] = []
+        self.base, self.lockstep = engine.train_and_keep_data(
+            job.engine_data(self.rows),
+            self.rows.problem(lagrangian, trees.append),
+            job.loss_terms().intercept,
+        )
+        lagrangian.close()
+        self.base_training = Training(self.base, lagrangian, trees)
+        self.multipliers = lagrangian.dual.multipliers
+
+    def constraints(self, tolerance: float) -> tuple[Constraint, ...]:
+        """The constraints at a tolerance."""
+        return tuple(
+            two_sided(replace(c, tolerance=tolerance) if isinstance(c, Parity) else c)
+            for c in self.wanted
+        )
+
+    def spaced(self, tolerances: Sequence[float] | int) -> list[float]:
+        """The tolerances to train for, from loose to tight."""
+        if not isinstance(tolerances, int):
+            return sorted((_check_tolerance(t) for t in tolerances), reverse=True)
+        if tolerances < 2:
+            raise InvalidInputError(
+                f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
+            )
+        lagrangian = self.base_training.lagrangian
+        rates, parts = lagrangian.seen_rates[-1], lagrangian.rate_slices
+        widest = max(
+            float(np.ptp(rates[part]))
+            for part, c in zip(parts, self.wanted, strict=True)
+            if isinstance(c, Parity)
+        )
+        return [float(t) for t in np.linspace(widest, 0.0, tolerances)[1:]]
+
+    def stage(self, tolerance: float) -> Training:
+        """Go on from the base model under the constraints at a tolerance."""
+        method = self.job.method
+        lagrangian = self.rows.lagrangian(method, self.constraints(tolerance), method.player)
+        lagrangian.resume(self.multipliers)
+        trees: list[int] = []
+        booster = self.lockstep.stage(
+            self.rows.problem(lagrangian, trees.append),
+            ROUNDS,
+            num_leaves=min(LEAVES, self.job.engine.estimator.num_leaves),
+            learning_rate=LEARNING_RATE,
+        )
+        lagrangian.close()
+        self.multipliers = lagrangian.dual.multipliers
+        return Training(self.base.with_stage(booster), lagrangian, trees)
+
+    def model(self, training: Training, tolerance: float | None) -> FairGBMClassifier:
+        """A fitted estimator, as if it had been trained by itself."""
+        model = clone(self.prototype)
+        if tolerance is None:
+            model.set_params(iterate="last")  # it is not held to anything
+        else:
+            model.set_params(tolerance=tolerance)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.prototype, name):
+                setattr(model, name, getattr(self.prototype, name))
+        model.classes_ = self.job.data.classes
+        model._keep(training)
+        return model
+
+
+def _own_line(model: FairGBMClassifier) -> dict[str, float]:
+    """The figures of a model on the rows held out."""
+    raise NotImplementedError
