@@ -9,5 +9,14 @@ __version__ = "0.1.0.dev0"
 
 from fairboost.constraints import bound, parity
 from fairboost.estimator import FairGBMClassifier, load
+from fairboost.tradeoff import TradeoffCurve, tradeoff_curve
 
-__all__ = ["FairGBMClassifier", "__version__", "bound", "load", "parity"]
+__all__ = [
+    "FairGBMClassifier",
+    "TradeoffCurve",
+    "__version__",
+    "bound",
+    "load",
+    "parity",
+    "tradeoff_curve",
+]

@@ -66,11 +66,18 @@ def check_fit_data(
     y: ArrayLike,
     sensitive_features: ArrayLike | None,
     sample_weight: ArrayLike | None,
+    classes: np.ndarray | None = None,
 ) -> FitData:
-    """Check the arguments of ``fit``; every problem raises here, before training."""
+    """Check the arguments of ``fit``; every problem raises here, before training.
+
+    Labels are told by ``classes``, if they are known, and make them otherwise.
+    """
     check_two_dimensional(X)
     n = _num_samples(X)
-    classes, labels = encode_labels(y)
+    if classes is None:
+        classes, labels = encode_labels(y)
+    else:
+        labels = _encode_known(y, classes, "y")
     _check_length("y", len(labels), n, "X")
     columns = read_sensitive_features(sensitive_features, n)
     weight = read_weights(sample_weight, n)
@@ -116,17 +123,23 @@ def check_holdout_set(holdout_set: object, X: Matrix, classes: np.ndarray) -> He
     check_two_dimensional(held_X)
     n = _num_samples(held_X)
     _check_same_features(X, held_X)
+    labels = _encode_known(y, classes, "y of holdout_set")
+    _check_length("y of holdout_set", len(labels), n, "its X")
+    columns = read_sensitive_features(sensitive_features, n)
+    return HeldOutSet(held_X, labels, columns, read_weights(weight, n))
+
+
+def _encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
+    """Labels as 0 and 1 by the classes of training."""
     column = column_or_1d(as_column(y))
-    _check_length("y of holdout_set", len(column), n, "its X")
-    labels = np.searchsorted(classes, column).clip(0, 1)
-    if not (classes[labels] == column).all():
-        strange = column[classes[labels] != column][0]
+    unknown = ~np.isin(column, classes)
+    if unknown.any():
         raise InvalidInputError(
-            f"y of holdout_set has the label {strange!r}, expected those of training, "
+            f"{what} has the label {column[unknown][0]!r}, expected those of training, "
             f"{classes[0]!r} and {classes[1]!r}; code both alike"
         )
-    columns = read_sensitive_features(sensitive_features, n)
-    return HeldOutSet(held_X, labels.astype(np.int8), columns, read_weights(weight, n))
+    labels: IntArray = np.asarray(column == classes[1]).astype(np.int8)
+    return labels
 
 
 def _check_same_features(X: Matrix, held_X: Matrix) -> None:

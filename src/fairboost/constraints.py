@@ -42,6 +42,7 @@ __all__ = [
     "GroupRates",
     "Parity",
     "bound",
+    "check_tolerance",
     "columns_of",
     "parity",
     "resolve",
@@ -217,7 +218,7 @@ def parity(
             "columns side by side write one parity for each, or leave by out to compare all of "
             "them"
         )
-    return Parity(as_rate(rate), _check_tolerance(tolerance), by)
+    return Parity(as_rate(rate), check_tolerance(tolerance), by)
 
 
 def bound(
@@ -280,7 +281,7 @@ def resolve(
     >>> [(c.name, c.by) for c in resolve("equalized_odds", 0.01, ["sex", "race"])]
     [('fpr', 'sex'), ('fpr', 'race'), ('fnr', 'sex'), ('fnr', 'race')]
     """
-    tolerance = _check_tolerance(tolerance)
+    tolerance = check_tolerance(tolerance)
     if constraint is None:
         return ()
     items: Sequence[Any] = constraint if isinstance(constraint, list | tuple) else [constraint]
@@ -367,7 +368,8 @@ class _At:
         return self.constraint.pullback(rates, multipliers)
 
 
-def _check_tolerance(tolerance: Any) -> float:
+def check_tolerance(tolerance: Any) -> float:
+    """Refuse what is not a difference of rates."""
     if not _is_number(tolerance) or not 0 <= tolerance < 1:
         raise ConstraintError(
             f"tolerance must lie in [0, 1), found {tolerance!r}; it is a difference of rates, so "

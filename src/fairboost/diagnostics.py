@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 
 from fairboost.exceptions import NotMetWarning, SmallCellWarning
+from fairboost.fairness_report import FairnessReport
 from fairboost.lagrangian import Lagrangian
 from fairboost.rates import counted_cells
 
@@ -15,9 +15,6 @@ __all__ = ["warn_if_not_met", "warn_of_small_cells"]
 
 SMALL_CELL = 30
 """Fewer rows that count than this are named in a warning."""
-
-SLACK = 0.02
-"""Violations wobble by a point or so from round to round; less is not worth a warning."""
 
 
 def warn_of_small_cells(lagrangian: Lagrangian) -> None:
@@ -39,21 +36,17 @@ def warn_of_small_cells(lagrangian: Lagrangian) -> None:
         )
 
 
-def warn_if_not_met(trace: pd.DataFrame) -> None:
-    """Say which constraints are still broken on the training rows as training ends."""
-    violations = trace.filter(regex="^violation: ")
-    last_tenth = violations.tail(max(1, len(trace) // 10))
-    # A constraint alternates around its limit, so its mean over the last rounds tells.
-    broken = last_tenth.mean()[lambda mean: mean > SLACK].sort_values(ascending=False)
-    if len(broken):
-        listed = ", ".join(
-            f"{str(name).removeprefix('violation: ')} by {value:.3f}"
-            for name, value in broken.items()
-        )
-        warnings.warn(
-            f"constraints not met on the training rows after {len(trace)} rounds: {listed} beyond "
-            "the tolerance. Train more rounds, raise multiplier_learning_rate, loosen the "
-            "tolerance, or try proxy='sigmoid' (for demographic parity above all)",
-            NotMetWarning,
-            stacklevel=3,
-        )
+def warn_if_not_met(report: FairnessReport) -> None:
+    """Say which constraints are not met, and which cannot be judged."""
+    for status, category in (
+        ("not met", NotMetWarning),
+        ("too few rows to tell", SmallCellWarning),
+    ):
+        found = [v for v in report.verdicts if v.status == status]
+        if found:
+            listed = "; ".join(f"{v.constraint}: {v}" for v in found)
+            warnings.warn(
+                f"{status}, {report.where}: {listed}. print(model.fairness_report_) says more",
+                category,
+                stacklevel=3,
+            )

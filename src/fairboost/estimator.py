@@ -17,12 +17,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairboost import diagnostics, model_file, persistence
+from fairboost import diagnostics, fairness_report, model_file, persistence
 from fairboost._typing import ArrayLike, FloatArray, Matrix
 from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
-from fairboost.constraints import ConstraintLike, ConstraintName
+from fairboost.cells import build_cells
+from fairboost.constraints import ConstraintLike, ConstraintName, columns_of
 from fairboost.engines.lightgbm import LightGBMEngine, check_estimator, stage_on
 from fairboost.exceptions import ExportError, InvalidInputError
+from fairboost.fairness_report import FairnessReport
 from fairboost.holdout import HoldoutLike
 from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
 from fairboost.proxies import Proxy, ProxyName
@@ -246,8 +248,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         }
         job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
         self.classes_ = job.data.classes
-        self._keep(train(job, progress=bool(self.verbose)))
-        diagnostics.warn_if_not_met(self.trace_)
+        self._keep(train(job, progress=bool(self.verbose)), X)
+        if self.fairness_report_ is not None:
+            diagnostics.warn_if_not_met(self.fairness_report_)
         return self
 
     def _job(
@@ -270,17 +273,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "stay as they are; use iterate='best' or 'last'"
             )
         check_random_state(self.random_state)  # raises here rather than after training
-        method = Method(
-            constraint=self.constraint,
-            tolerance=self.tolerance,
-            confidence=self.confidence,
-            operating_point=self.operating_point,
-            holdout=self.holdout,
-            multipliers=self.multipliers,
-            multiplier_learning_rate=self.multiplier_learning_rate,
-            proxy=self.proxy,
-            memberships=self.memberships,
-        )
+        method = self._method()
         held_out = None
         if holdout_set is not None:
             held_out = check_holdout_set(holdout_set, X, data.classes)
@@ -297,14 +290,29 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             engine.set_params(random_state=self._draw())
         return LightGBMEngine(engine, classes)
 
+    def _method(self) -> Method:
+        return Method(
+            constraint=self.constraint,
+            tolerance=self.tolerance,
+            confidence=self.confidence,
+            operating_point=self.operating_point,
+            holdout=self.holdout,
+            multipliers=self.multipliers,
+            multiplier_learning_rate=self.multiplier_learning_rate,
+            proxy=self.proxy,
+            memberships=self.memberships,
+        )
+
     def _draw(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _keep(self, result: Training) -> None:
+    def _keep(self, result: Training, X: Matrix) -> None:
         """Set the fitted attributes."""
         model, lagrangian = result.model, result.lagrangian
+        kept = result.last_iterate()
         if self.iterate == "best" and lagrangian.terms:
-            model = result.first(result.best_iterate())
+            kept = result.best_iterate()
+            model = result.first(kept)
         if self.iterate == "average":
             model = model.with_tree_weights(average_weights(model.n_rounds))
         self._model = model
@@ -319,6 +327,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         # A round that early stopping ended is counted too; one that raised in a callback is not.
         self.trace_["trees"] = pd.Series(result.trees, dtype="int64").reindex(self.trace_.index)
         self.best_iteration_ = model.n_rounds
+        self._seen, self.fairness_report_ = None, None
+        if lagrangian.terms:
+            self._seen = result.seen(kept)
+            if self.iterate in ("average", "randomized"):  # a model that no round has seen
+                self._seen = result.seen_by(self.decision_function(X) >= 0)
+            self.fairness_report_ = fairness_report.build(self._seen, confidence=self.confidence)
 
     @property
     def estimator_(self) -> LGBMClassifier:
@@ -382,6 +396,45 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self._draw_seed is not None:
             return randomized_scores(self._model, X, self._draw_seed)
         return self._model.scores(X)
+
+    def report_on(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> FairnessReport:
+        """Judge the constraints on other rows, such as a test set.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+            The rows.
+        y, sensitive_features, sample_weight
+            Their labels, groups and weights, as in :meth:`fit`.
+
+        Returns
+        -------
+        report : FairnessReport
+            With the rates on the rows held out in training beside them, if the groups agree.
+        """
+        data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
+        constraints = self._method().constraints([c.name for c in data.columns])
+        if not constraints:
+            raise InvalidInputError(
+                "the model was trained without constraints, so there is nothing to judge; "
+                "fairboost.metrics.audit gives the rates of any model"
+            )
+        used = {name for constraint in constraints for name in columns_of(constraint)}
+        columns = [c for c in data.columns if c.name in used]
+        cells = build_cells(data.labels, columns, data.sample_weight)
+        positive = self.decision_function(X) >= 0
+        test = fairness_report.see(
+            constraints, cells, positive, data.sample_weight, where="test", note=""
+        )
+        seen = (test, None) if self._seen is None else (self._seen, test)
+        return fairness_report.build(*seen, confidence=self.confidence)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file, as JSON with the booster in LightGBM's text format.

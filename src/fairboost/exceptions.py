@@ -61,8 +61,8 @@ class FairnessWarning(UserWarning):
 
 
 class NotMetWarning(FairnessWarning):
-    """A constraint that is still broken on the training rows when training ends."""
+    """A constraint that is not met on the rows that rates are read on when training ends."""
 
 
 class SmallCellWarning(FairnessWarning):
-    """A group with so few rows that count that its rate is mostly noise."""
+    """So few rows count that a rate is mostly noise, or that no one can tell if it is met."""

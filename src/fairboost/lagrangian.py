@@ -40,7 +40,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from fairboost import multipliers
 from fairboost._kernel import CellSums, RowPass, SoftWeights
@@ -50,14 +49,11 @@ from fairboost.constraints import Constraint
 from fairboost.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.multipliers import DualPlayer
 from fairboost.proxies import Proxy
-from fairboost.terms import RateMap, Term, bind, distinct, slices
+from fairboost.sampling import Sampling
+from fairboost.terms import RateMap, bind, distinct, slices
 from fairboost.trace import Trace
 
 __all__ = ["Follower", "Lagrangian"]
-
-RAREST = 0.002
-"""Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
-
 
 NO_MEMBERSHIPS: Mapping[tuple[str, ...], Float32Array] = MappingProxyType({})
 
@@ -120,12 +116,13 @@ class Lagrangian:
         self.seen_terms = tuple(bind(c, seen, holdout.seen is not None) for c in constraints)
         self.map, self.seen_map = RateMap(trained, self.terms), RateMap(seen, self.seen_terms)
         self.trained_weight, self.seen_weight = trained.total_weight, seen.total_weight
+        self.seen_squares = float(seen.squares.sum())
         self.label_weights = np.asarray(label_weights)[cells.labels]
         self.rate_slices = slices([t.counted.size for t in self.terms])
         self.dual_slices = slices([len(t.inequalities) for t in self.terms])
         self.inequalities = distinct([name for t in self.terms for name in t.inequalities])
         self.dual = multipliers.start(len(self.inequalities))
-        self.sampling = _Sampling(self.map, self.seen_terms, confidence)
+        self.sampling = Sampling(self.map.per_row, self.seen_terms, confidence)
         labels = [label for t in self.terms for label in t.rate_labels]
         # Several constraints may read the same rate; the trace shows it once.
         self.shown = [k for k, label in enumerate(labels) if label not in labels[:k]]
@@ -133,6 +130,7 @@ class Lagrangian:
         self.trace = Trace(self.rate_labels, self.inequalities, holdout.seen is not None)
         self.errors: list[FloatArray] = []  # of f_0, f_1 and so on, like the trace
         self.seen_rates: list[FloatArray] = []
+        self.aimed: list[FloatArray] = []  # violations of what is aimed at
         self.rates = np.full(len(self.map.counted), 0.5)  # where coefficients are taken
         self.coefficients = np.zeros(len(self.map.counted))
         self.memberships = memberships
@@ -141,7 +139,7 @@ class Lagrangian:
             or [np.empty(0, bool)]
         )
         self._options = (label_weights, proxy, threshold, n_threads, dtype)
-        self._weight = sample_weight
+        self.sample_weight = sample_weight
         self.rows = self._pass(holdout.codes(cells), sample_weight)
         if holdout.kind == "set":
             self.outside = self._pass(seen.codes, holdout.outside_weight)
@@ -155,7 +153,7 @@ class Lagrangian:
     def followers(self) -> list[Follower]:
         """The objectives of the boosters that each leave out a fold."""
         codes = self.holdout.fold_codes(self.cells)
-        return [Follower(self, self._pass(c, self._weight)) for c in codes]
+        return [Follower(self, self._pass(c, self.sample_weight)) for c in codes]
 
     def watch(self, scores: FloatArray) -> None:
         """Take the scores of a held-out set that the engine does not train on."""
@@ -208,12 +206,13 @@ class Lagrangian:
         for columns, probabilities in self.memberships.items():
             on_groups = np.zeros((probabilities.shape[1], 4))
             for t, part in zip(self.terms, self.rate_slices, strict=True):
-                if t.groups.columns == columns:
-                    on_rows = self.coefficients[part] * self.map.per_row[part]
-                    for rate, on_row in zip(t.rates, on_rows.reshape(t.counted.shape), strict=True):
-                        side = 0 if rate.direction > 0 else 1
-                        for label in (0, 1) if rate.label is None else (rate.label,):
-                            on_groups[:, 2 * label + side] += on_row
+                if t.groups.columns != columns:
+                    continue
+                on_rows = self.coefficients[part] * self.map.per_row[part]
+                for rate, row in zip(t.rates, on_rows.reshape(t.counted.shape), strict=True):
+                    side = 0 if rate.direction > 0 else 1
+                    for label in (0, 1) if rate.label is None else (rate.label,):
+                        on_groups[:, 2 * label + side] += row
             out.append(SoftWeights(probabilities, on_groups))
         return out
 
@@ -245,6 +244,8 @@ class Lagrangian:
         self._gathered = None
         exact = self.seen_map.exact(seen)
         violations = self._violations(exact)
+        if self.convex:
+            self.sampling.look(exact)
         errors = self.sampling.errors(exact)
         record(
             loss=float(self.label_weights @ trained.loss) / self.trained_weight,
@@ -256,9 +257,12 @@ class Lagrangian:
         )
         self.errors.append(errors)
         self.seen_rates.append(exact)
-        if self.convex:
-            self.rates = exact
-        return violations + self.sampling.margin(errors), self.sampling.units(exact)
+        aimed = violations + self.sampling.margin(errors)
+        self.aimed.append(aimed)
+        if not self.convex:
+            return violations, self.sampling.units(exact)
+        self.rates = exact
+        return aimed, self.sampling.units(exact)
 
     def _accuracy(self, seen: CellSums) -> float:
         negative = self.seen_map.total - seen.positive
@@ -273,6 +277,11 @@ class Lagrangian:
         )
         share = weights / weights.sum()
         return float(-(weights @ np.log(np.maximum(share, 1e-15))) / self.seen_weight)
+
+    @property
+    def seen_rows(self) -> float:
+        """As many rows of equal weight tell as much as those that rates are read on."""
+        return float(self.seen_weight**2 / self.seen_squares)
 
     def _violations(self, rates: FloatArray) -> FloatArray:
         """Violations of all terms, evaluated on exact rates."""
@@ -321,53 +330,3 @@ class Follower:
         held = sums.split(len(self.leader.cells))[1]
         before = self.leader._gathered
         self.leader._gathered = held if before is None else before + held
-
-
-class _Sampling:
-    """What is known beforehand about inequalities: their units, and their sampling errors.
-
-    Both follow from the derivative J of each violation by each rate. The weight that a multiplier
-    of 1 puts on a row is the largest of ``|J| n / W``; the rate's own size is the deviation of a
-    single event, ``sqrt(R (1 - R))``, over the largest there is, one half.
-    """
-
-    def __init__(self, rates: RateMap, seen: Sequence[Term], confidence: float | None) -> None:
-        blocks = [t.jacobian() for t in seen]
-        shape = (sum(len(b) for b in blocks), len(rates.counted))
-        J = np.zeros(shape)
-        row = column = 0
-        for b in blocks:
-            J[row : row + b.shape[0], column : column + b.shape[1]] = b
-            row, column = row + b.shape[0], column + b.shape[1]
-        size = np.abs(J)
-        on_row = (size * rates.per_row).max(axis=1, initial=0.0)
-        self.row_units = np.divide(1.0, on_row, out=np.zeros(len(J)), where=on_row > 0)
-        total = size.sum(axis=1, keepdims=True)
-        self.shares = np.divide(size, total, out=np.zeros_like(J), where=total > 0)
-        self.squares = J**2
-        self.rows = np.concatenate([t.rows.ravel() for t in seen] or [np.empty(0)])
-        slack = [float(getattr(t.constraint, "slack", np.inf)) for t in seen]
-        counts = [len(t.inequalities) for t in seen]
-        self.slack = np.repeat(slack, counts)
-        self.z = np.zeros(len(J))
-        if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
-            self.z = np.repeat([norm.isf((1 - confidence) / k) for k in counts], counts)
-
-    def errors(self, rates: FloatArray) -> FloatArray:
-        """Standard error of each violation on the rows seen."""
-        # A rate of 0 or 1 seen on few rows has an error too: as if half a row had differed.
-        low = 0.5 / (self.rows + 1.0)
-        rates = np.clip(rates, low, 1.0 - low)
-        out: FloatArray = np.sqrt(self.squares @ (rates * (1.0 - rates) / self.rows))
-        return out
-
-    def margin(self, errors: FloatArray) -> FloatArray:
-        """What to stay below a limit by, at most all the way to parity."""
-        out: FloatArray = np.minimum(self.z * errors, self.slack)
-        return out
-
-    def units(self, rates: FloatArray) -> FloatArray:
-        """Unit of each multiplier: weight on rows per violation."""
-        size = self.shares @ (2.0 * np.sqrt(rates * (1.0 - rates)))
-        out: FloatArray = self.row_units / np.maximum(size, 2.0 * np.sqrt(RAREST))
-        return out

@@ -12,6 +12,7 @@ from lightgbm import LGBMClassifier
 
 from fairboost import persistence
 from fairboost.engines.lightgbm import restore
+from fairboost.fairness_report import FairnessReport
 from fairboost.persistence import ModelDocument
 
 __all__ = ["fitted_attributes", "parameters", "to_document"]
@@ -42,6 +43,9 @@ def to_document(model: Any) -> ModelDocument:
         draw_seed=model._draw_seed,
         intercept=model._model.intercept,
         multipliers={str(name): float(value) for name, value in model.multipliers_.items()},
+        fairness_report=None
+        if model.fairness_report_ is None
+        else model.fairness_report_.to_dict(),
         trace={str(name): column.tolist() for name, column in trace.items()},
         booster=model._model.text().split("\n"),
     )
@@ -74,6 +78,10 @@ def fitted_attributes(document: ModelDocument) -> dict[str, Any]:
     return {
         "_model": model,
         "_draw_seed": document.draw_seed,
+        "_seen": None,  # its figures are in the report
+        "fairness_report_": None
+        if document.fairness_report is None
+        else FairnessReport.from_dict(document.fairness_report),
         "classes_": classes,
         "n_features_in_": document.n_features,
         **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),

@@ -48,6 +48,7 @@ class ModelDocument:
     intercept: float
     multipliers: dict[str, float]
     trace: dict[str, list[float | None]]
+    fairness_report: dict[str, Any] | None
     booster: list[str]
 
 

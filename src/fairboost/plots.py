@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["GroupRatesDisplay", "MultipliersDisplay"]
+__all__ = ["GroupRatesDisplay", "MultipliersDisplay", "TradeoffDisplay"]
 
 # Okabe and Ito's palette without black and yellow, each of which is lost on one of the grounds.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -321,6 +321,60 @@ class MultipliersDisplay:
             )
         else:
             top.legend(fontsize="small")
+        return self
+
+
+class TradeoffDisplay:
+    """Accuracy against the gap between groups, one point per model of a trade-off curve.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As ``TradeoffCurve.table``: columns ``accuracy`` and ``gap``, each with ``low`` and
+        ``high``, and ``tolerance``, missing for the model without constraints.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Where it was drawn.
+    figure_ : matplotlib.figure.Figure
+        The figure of ``ax_``.
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table
+
+    def plot(self, ax: Axes | None = None) -> TradeoffDisplay:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+        """
+        if ax is None:
+            _, ax = _pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
+        free = self.table["tolerance"].isna().to_numpy()
+        for k, (rows, label) in enumerate(((~free, "with a tolerance"), (free, "no constraint"))):
+            part = self.table[rows]
+            x, y = part["gap"].to_numpy(), part["accuracy"].to_numpy()
+            # A grey cross behind each point: intervals of neighbours overlap, points must not.
+            ax.errorbar(
+                x, y,
+                xerr=np.stack([x - part["gap low"], part["gap high"] - x]).clip(0.0),
+                yerr=np.stack([y - part["accuracy low"], part["accuracy high"] - y]).clip(0.0),
+                linestyle="none", color=GREY, linewidth=0.7, alpha=0.6, zorder=1,
+            )  # fmt: skip
+            ax.plot(x, y, MARKERS[k], color=COLOURS[k], label=label, zorder=2)
+        ax.set_xlabel("gap between groups, rows held out")
+        ax.set_ylabel("accuracy, rows held out")
+        ax.set_xlim(left=0.0)
+        ax.grid(alpha=0.3)
+        ax.legend(frameon=False, loc="lower right")
+        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 

@@ -66,11 +66,10 @@ class Term:
         """Give the constraint its rates, from a flat list of them."""
         return GroupRates(values.reshape(self.counted.shape), self.counted, self.groups.names)
 
-    def jacobian(self) -> FloatArray:
-        """Derivative of each violation by each rate, taken where all rates are one half."""
-        middle = self.read(np.full(self.counted.size, 0.5))
-        units = np.eye(len(self.inequalities))
-        return np.stack([self.constraint.pullback(middle, unit).ravel() for unit in units])
+    def jacobian(self, values: FloatArray) -> FloatArray:
+        """Derivative of each violation by each rate, at a flat list of rates."""
+        rates, units = self.read(values), np.eye(len(self.inequalities))
+        return np.stack([self.constraint.pullback(rates, unit).ravel() for unit in units])
 
 
 def bind(constraint: Constraint, cells: Cells, held_out: bool = False) -> Term:

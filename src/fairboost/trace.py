@@ -67,7 +67,11 @@ class Trace:
         multipliers: FloatArray,
     ) -> None:
         """Record the start of a round."""
-        self.rows.append(np.concatenate([[loss, held_out_loss, held_out_accuracy], rates, violations, multipliers]))
+        self.rows.append(
+            np.concatenate(
+                [[loss, held_out_loss, held_out_accuracy], rates, violations, multipliers]
+            )
+        )
 
     def close(self, *args: Any, **kwargs: Any) -> None:
         """Record what came of the last round, as a further start."""
@@ -75,7 +79,7 @@ class Trace:
         self.last = self.rows.pop()
 
     def iterates(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Held-out loss, accuracy and violations of f_0, f_1 and so on, as far as they were seen."""
+        """Held-out loss, accuracy and violations of f_0, f_1 and so on, as far as seen."""
         table = np.array(self.rows + ([] if self.last is None else [self.last]))
         table = table.reshape(-1, len(self.columns))
         end = len(self.columns) - self.n_inequalities

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,28 +18,32 @@ from lightgbm import LGBMClassifier
 from sklearn.base import clone
 from tqdm.auto import tqdm
 
-from fairboost._typing import ArrayLike, FloatArray, Matrix
-from fairboost._validation import as_column, check_fit_data, check_holdout_set
-from fairboost.constraints import Constraint, ConstraintLike, ConstraintName, Parity, resolve
-from fairboost.engines.base import EngineData
-from fairboost.engines.lightgbm import LightGBMEngine
-from fairboost.engines.lightgbm_lockstep import Lockstep
+from fairboost._typing import ArrayLike, Matrix
+from fairboost._validation import as_column, read_weights
+from fairboost.constraints import (
+    Constraint,
+    ConstraintLike,
+    ConstraintName,
+    Parity,
+    check_tolerance,
+    resolve,
+)
 from fairboost.estimator import FairGBMClassifier
 from fairboost.exceptions import ConstraintError, InvalidInputError
-#FR
-from fairboost.holdout import HoldoutLike
+from fairboost.holdout import SHARE
 from fairboost.intervals import wilson
-from fairboost.metrics import gap
 from fairboost.multipliers import Rest
+from fairboost.plots import TradeoffDisplay
 from fairboost.training import Job, Training, lay_out
 from fairboost.two_sided import two_sided
+from fairboost.verdicts import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["TradeoffCurve", "tradeoff_curve"]
 
-ROUNDS, LEAVES, LEARNING_RATE = 15, 15, 0.2
+ROUNDS, LEAVES, LEARNING_RATE = 12, 8, 0.3
 """A stage of the curve. It starts where its neighbour ended, so that few rounds will do."""
 
 
@@ -111,27 +115,18 @@ class TradeoffCurve:
             The rows, as in ``fit``.
         """
         truth = as_column(y)
+        weight = read_weights(sample_weight, len(truth))
+        rows = len(truth) if weight is None else weight.sum() ** 2 / (weight**2).sum()
         lines = []
         for model in self.models:
-            decision = model.predict(X)
-            right = np.average(decision == truth, weights=sample_weight)
-            found = [
-                gap(
-                    truth,
-                    decision,
-                    rate=rate,
-                    sensitive_features=sensitive_features,
-                    sample_weight=sample_weight,
-                    by=by,
-                )
-                for rate, by in _parities(model)
-            ]
-            worst = max(found, key=lambda estimate: estimate.value)
-            lines.append(_line(model.tolerance, right, len(truth), worst, model.best_iteration_))
-        lines[0]["tolerance"] = np.nan
+            report = model.report_on(
+                X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
+            )
+            right = float(np.average(model.predict(X) == truth, weights=weight))
+            lines.append(_line(model, right, float(rows), report.test_verdicts))
         return pd.DataFrame(lines)
 
-    def plot(self, ax: Axes | None = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> TradeoffDisplay:
         """Accuracy against gap, with intervals.
 
         Parameters
@@ -143,8 +138,6 @@ class TradeoffCurve:
         -------
         display : fairboost.plots.TradeoffDisplay
         """
-        from fairboost.plots import TradeoffDisplay  # matplotlib is an extra
-
         return TradeoffDisplay(self.table).plot(ax)
 
 
@@ -157,7 +150,7 @@ def tradeoff_curve(
     constraint: ConstraintName | ConstraintLike = "equalized_odds",
     tolerances: Sequence[float] | int = 20,
     sample_weight: ArrayLike | None = None,
-    holdout: HoldoutLike = "auto",
+    holdout: float | Literal["cross"] | None = SHARE,
     holdout_set: tuple[Any, ...] | None = None,
     operating_point: float = 0.5,
     random_state: int | None = None,
@@ -177,8 +170,11 @@ def tradeoff_curve(
     tolerances : sequence of float, or int, default=20
         The tolerances; or how many models to train, the one without constraints included, with
         tolerances evenly spaced from that model's gap to zero.
-    holdout, operating_point, random_state
-        As in :class:`FairGBMClassifier`. ``holdout=None`` measures on the training rows.
+    holdout : float, "cross" or None, default=0.2
+        As in :class:`FairGBMClassifier`. Cross-fitting multiplies the cost by six; None measures
+        on the training rows, which trees fit.
+    operating_point, random_state
+        As in :class:`FairGBMClassifier`.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -200,20 +196,20 @@ def tradeoff_curve(
     >>> len(curve.models), curve.table["tolerance"].iloc[-1]
     (5, 0.0)
     """
-    settings = {
-        "constraint": constraint,
-        "holdout": holdout,
-        "operating_point": operating_point,
-        "random_state": random_state,
-    }
-    prototype = FairGBMClassifier(estimator, **settings)
+    prototype = FairGBMClassifier(
+        estimator,
+        constraint=constraint,
+        holdout=holdout,
+        operating_point=operating_point,
+        random_state=random_state,
+    )
     job = prototype._job(X, y, sensitive_features, sample_weight, holdout_set, {})
     curve = _Curve(prototype, job)
-    chosen = curve.spaced(tolerances)
-    models = [curve.model(curve.base_training, None)]
-    for tolerance in tqdm(chosen, disable=not verbose, unit="model"):
-        models.append(curve.model(curve.stage(tolerance), tolerance))
-    return TradeoffCurve(tuple(models), pd.DataFrame([_own_line(m) for m in models]))
+    found = [curve.model(curve.base_training, None)]
+    for tolerance in tqdm(curve.spaced(tolerances), disable=not verbose, unit="model"):
+        found.append(curve.model(curve.stage(tolerance), tolerance))
+    models, lines = zip(*found, strict=True)
+    return TradeoffCurve(models, pd.DataFrame(list(lines)))
 
 
 class _Curve:
@@ -255,7 +251,7 @@ class _Curve:
     def spaced(self, tolerances: Sequence[float] | int) -> list[float]:
         """The tolerances to train for, from loose to tight."""
         if not isinstance(tolerances, int):
-            return sorted((_check_tolerance(t) for t in tolerances), reverse=True)
+            return sorted((check_tolerance(t) for t in tolerances), reverse=True)
         if tolerances < 2:
             raise InvalidInputError(
                 f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
@@ -285,21 +281,46 @@ class _Curve:
         self.multipliers = lagrangian.dual.multipliers
         return Training(self.base.with_stage(booster), lagrangian, trees)
 
-    def model(self, training: Training, tolerance: float | None) -> FairGBMClassifier:
-        """A fitted estimator, as if it had been trained by itself."""
+    def model(
+        self, training: Training, tolerance: float | None
+    ) -> tuple[FairGBMClassifier, dict[str, float]]:
+        """A fitted estimator, as if it had been trained by itself, and its line of the table."""
         model = clone(self.prototype)
-        if tolerance is None:
-            model.set_params(iterate="last")  # it is not held to anything
+        kept = training.last_iterate()
+        if tolerance is None:  # it is not held to anything
+            model.set_params(iterate="last", tolerance=0.0)
         else:
             model.set_params(tolerance=tolerance)
+            kept = training.best_iterate()
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.prototype, name):
                 setattr(model, name, getattr(self.prototype, name))
         model.classes_ = self.job.data.classes
-        model._keep(training)
-        return model
+        model._keep(training, self.job.X)
+        losses, accuracies, _ = training.lagrangian.trace.iterates()
+        assert model.fairness_report_ is not None
+        line = _line(
+            model,
+            float(accuracies[kept]),
+            training.lagrangian.seen_rows,
+            model.fairness_report_.verdicts,
+        )
+        return model, {**line, "loss": float(losses[kept])}
 
 
-def _own_line(model: FairGBMClassifier) -> dict[str, float]:
-    """The figures of a model on the rows held out."""
-    raise NotImplementedError
+def _line(
+    model: FairGBMClassifier, accuracy: float, rows: float, verdicts: Sequence[Verdict]
+) -> dict[str, float]:
+    """A model's line of the table: accuracy and the largest gap, with their intervals."""
+    low, high = wilson(accuracy * rows, rows)
+    worst = max((v for v in verdicts if v.measure == "gap"), key=lambda v: v.value)
+    return {
+        "tolerance": np.nan if model.iterate == "last" else model.tolerance,
+        "accuracy": accuracy,
+        "accuracy low": float(low),
+        "accuracy high": float(high),
+        "gap": worst.value,
+        "gap low": worst.low,
+        "gap high": worst.high,
+        "trees": model.best_iteration_,
+    }

@@ -16,12 +16,13 @@ from tqdm.auto import tqdm
 
 from fairboost import diagnostics, holdout, memberships
 from fairboost._kernel import thread_count
-from fairboost._typing import ArrayLike, Float32Array, FloatArray, Matrix
+from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, Matrix
 from fairboost._validation import FitData, HeldOutSet
 from fairboost.cells import Cells, SensitiveColumn, build_cells
 from fairboost.constraints import Constraint, ConstraintLike, columns_of, resolve
 from fairboost.engines.base import EngineData, LossTerms, Problem, TrainedModel
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness_report import RatesSeen, see
 from fairboost.holdout import Holdout, HoldoutLike
 from fairboost.iterates import best_iterate
 from fairboost.lagrangian import Lagrangian
@@ -135,15 +136,49 @@ class Training:
 
     def best_iterate(self) -> int:
         """Which of f_0, f_1 and so on to keep."""
-        losses, _, violations = self.lagrangian.trace.iterates()
-        errors = np.array(self.lagrangian.errors)
-        kept = self.model.n_rounds - self.model.n_base  # early stopping drops the others
-        last = min(len(losses) - 1, int((np.array(self.trees) <= kept).sum()))
+        losses, _, _ = self.lagrangian.trace.iterates()
+        violations, errors = np.array(self.lagrangian.aimed), np.array(self.lagrangian.errors)
+        last = self.last_iterate()
         # f_0 is a model only where there was one to start from.
         first = 0 if self.model.n_base else min(1, last)
         found = slice(first, last + 1)
         untrained = self.lagrangian.untrained_loss
         return first + best_iterate(losses[found], violations[found], errors[found], untrained)
+
+    def seen(self, iterate: int) -> RatesSeen:
+        """The rates of f_iterate on the rows held out."""
+        lagrangian = self.lagrangian
+        rates = lagrangian.seen_rates[iterate]
+        return RatesSeen(
+            "training" if lagrangian.holdout.seen is None else "held out",
+            lagrangian.holdout.why,
+            tuple(rates[part] for part in lagrangian.rate_slices),
+            lagrangian.seen_terms,
+            lagrangian.holdout.kind,
+        )
+
+    def seen_by(self, positive: BoolArray) -> RatesSeen:
+        """The rates of other decisions on the rows that the engine had, held out if there are."""
+        lagrangian = self.lagrangian
+        chosen = lagrangian.holdout
+        trained = chosen.trained
+        held = np.ones(len(positive), bool) if trained is None else ~trained
+        weight = lagrangian.sample_weight
+        return see(
+            [t.constraint for t in lagrangian.terms],
+            lagrangian.cells.among(held, weight),
+            positive[held],
+            None if weight is None else weight[held],
+            where="held out" if chosen.kind == "share" else "training",
+            note=chosen.why if chosen.kind == "share" else "",
+            kind="share" if chosen.kind == "share" else "none",
+        )
+
+    def last_iterate(self) -> int:
+        """The last of f_0, f_1 and so on that the model holds and that was seen."""
+        kept = self.model.n_rounds - self.model.n_base  # early stopping drops the others
+        seen = len(self.lagrangian.seen_rates) - 1
+        return min(seen, int((np.array(self.trees) <= kept).sum()))
 
     def first(self, iterate: int) -> TrainedModel:
         """The model f_iterate."""

@@ -83,6 +83,19 @@ def test_clone_gives_an_unfitted_equal(model, toy):
         copy.predict(toy.X)
 
 
+def test_clone_keeps_every_parameter(engine):
+    changed = {
+        "constraint": bound("fpr", 0.3), "tolerance": 0.2, "confidence": 0.9, "holdout": 0.3,
+        "operating_point": 0.4, "multipliers": "paper", "multiplier_learning_rate": 0.7,
+        "proxy": "hinge", "iterate": "average", "random_state": 3, "verbose": 1,
+    }  # fmt: skip
+    defaults = FairGBMClassifier().get_params(deep=False)
+    model = FairGBMClassifier(engine(), **changed)
+    found = clone(model).get_params(deep=False)
+    for name, value in changed.items():
+        assert found[name] == value != defaults[name]
+
+
 def test_parameters_reach_the_engine_by_name(model):
     assert model.get_params()["estimator__num_leaves"] == 7
     model.set_params(estimator__num_leaves=5, tolerance=0.2)
@@ -139,6 +152,7 @@ def test_paper_is_algorithm_1_whatever_the_defaults(engine, toy):
         "multipliers": "paper",
         "multiplier_learning_rate": 0.1,
         "proxy": "cross_entropy",
+        "memberships": "observed",
         "iterate": "randomized",
         "random_state": None,
         "verbose": 0,
@@ -278,6 +292,50 @@ def test_cross_validation_slices_the_groups(model, toy, routing):
     np.testing.assert_array_equal(
         out["test_score"], cross_val_score(model, toy.X, toy.y, cv=3, params=params)
     )
+
+
+def test_cross_validation_at_the_defaults(engine, toy, routing):
+    """Each fold holds out, or cross-fits, rows of its own."""
+    model = FairGBMClassifier(engine()).set_fit_request(sensitive_features=True)
+    params = {"sensitive_features": toy.group}
+    out = cross_validate(model, toy.X, toy.y, cv=3, params=params, return_estimator=True)
+    assert (out["test_score"] > 0.6).all()
+    for fold in out["estimator"]:
+        assert fold.multipliers_.sum() > 0
+        assert len(fold.trace_) == 8
+
+
+def test_grid_search_over_how_constraints_are_met(engine, toy, routing):
+    grid = {
+        "holdout": ["cross", 0.3, None],
+        "multipliers": ["two_sided", "paper"],
+        "confidence": [None, 0.9],
+    }
+    model = FairGBMClassifier(engine(n_estimators=4), constraint="demographic_parity")
+    search = GridSearchCV(model.set_fit_request(sensitive_features=True), grid, cv=2)
+    search.fit(toy.X, toy.y, sensitive_features=toy.group)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert len(set(search.cv_results_["mean_test_score"])) > 2  # they make a difference
+    best = search.best_estimator_
+    assert {name: getattr(best, name) for name in grid} == search.best_params_
+
+
+@pytest.mark.filterwarnings("ignore:Overriding the parameters from Reference Dataset")
+def test_a_holdout_set_is_routed_whole(engine, toy, make_toy, routing):
+    """Cross-validation picks rows of what is as long as X, and of nothing else."""
+    other = make_toy(n=200, seed=1)
+    model = FairGBMClassifier(engine(), constraint="equal_opportunity")
+    model.set_fit_request(sensitive_features=True, holdout_set=True)
+    params = {
+        "sensitive_features": toy.group,
+        "holdout_set": (other.X, other.y, other.group),
+    }
+    out = cross_validate(model, toy.X, toy.y, cv=2, params=params, return_estimator=True)
+    for fold in out["estimator"]:
+        before_last = fold.estimator_.predict(other.X, raw_score=True, num_iteration=1)
+        mine = (other.group == "a") & (other.y == 1)
+        expected = (before_last[mine] < 0).mean()
+        assert fold.trace_["rate: fnr[sensitive_feature=a]"].iloc[1] == pytest.approx(expected)
 
 
 def test_cross_validation_without_routing_the_groups_fails_loudly(model, toy, routing):

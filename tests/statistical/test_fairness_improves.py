@@ -11,12 +11,13 @@ from fairboost.metrics import gap
 
 SEEDS = range(20)
 ROWS = 6_000
-# The mean of log(1 + e^f) says little about the share of f >= 0, so demographic parity takes the
-# sigmoid (docs/algorithm.md, "What to expect of it").
+# The rate, and the accuracy that may be lost. Demographic parity asks for decisions that labels
+# speak against: on these data a model that does not know the sex loses .022 by the best rule there
+# is, p - mu P(sex | x) over a threshold, with the mu that closes the gap.
 CONSTRAINTS = {
-    "equal_opportunity": ("fnr", "auto"),
-    "predictive_equality": ("fpr", "auto"),
-    "demographic_parity": ("ppr", "sigmoid"),
+    "equal_opportunity": ("fnr", 0.03),
+    "predictive_equality": ("fpr", 0.03),
+    "demographic_parity": ("ppr", 0.04),
 }
 
 
@@ -39,8 +40,8 @@ def paired():
         train, test = slice(0, ROWS), slice(ROWS, None)
         sex = data.sensitive["sex"]
         plain = engine().fit(data.X[train], data.y[train]).predict(data.X[test])
-        for constraint, (rate, proxy) in CONSTRAINTS.items():
-            model = FairGBMClassifier(engine(), constraint=constraint, proxy=proxy)
+        for constraint, (rate, _) in CONSTRAINTS.items():
+            model = FairGBMClassifier(engine(), constraint=constraint)
             model.fit(data.X[train], data.y[train], sensitive_features=sex[train])
             fair = model.predict(data.X[test])
             row = []
@@ -54,33 +55,42 @@ def paired():
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
-def test_the_gap_on_new_rows_falls_by_a_third_or_more(paired, constraint):
+def test_the_gap_on_new_rows_falls_by_three_quarters_or_more(paired, constraint):
+    """What is left is mostly the sampling error of the test rows, .01 for either sex."""
     plain_gap, _, fair_gap, _ = paired[constraint].T
     low, _ = mean_interval(plain_gap - fair_gap)
-    assert low > plain_gap.mean() / 3
+    assert low > 0.75 * plain_gap.mean()
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_accuracy_on_new_rows_is_lost_within_a_margin(paired, constraint):
     _, plain_accuracy, _, fair_accuracy = paired[constraint].T
     _, high = mean_interval(plain_accuracy - fair_accuracy)
-    assert high < 0.03
+    assert high < CONSTRAINTS[constraint][1]
 
 
 def test_a_global_bound_moves_the_operating_point():
-    """The paper's way to a point on the ROC curve: FPR at most 10%, at threshold 0.5."""
-    on_training, saved = [], []
+    """The paper's way to a point on the ROC curve: FPR at most 10%, at threshold 0.5.
+
+    By the paper's algorithm it holds on the rows trained on, by ours on new ones.
+    """
+    on_training, on_new, saved = [], [], []
     for seed in SEEDS:
         data = make_loans(2 * ROWS, seed=100 + seed)
         train, test = slice(0, ROWS), slice(ROWS, None)
-        model = FairGBMClassifier(
-            engine(), constraint=bound("fpr", 0.10), multiplier_learning_rate=0.3
+        paper = FairGBMClassifier.paper(
+            engine(), bound("fpr", 0.10), multiplier_learning_rate=0.3
         ).fit(data.X[train], data.y[train])
+        model = FairGBMClassifier(engine(), constraint=bound("fpr", 0.10), holdout=0.2)
+        model.fit(data.X[train], data.y[train])
         plain = engine().fit(data.X[train], data.y[train])
         good = data.y == 0
-        on_training.append(model.predict(data.X[train][good[train]]).mean())
         new = data.X[test][good[test]]
+        on_training.append(paper.predict(data.X[train][good[train]]).mean())
+        on_new.append(model.predict(new).mean())
         saved.append(plain.predict(new).mean() - model.predict(new).mean())
     low, high = mean_interval(on_training)
     assert 0.09 < low < high < 0.11
+    low, high = mean_interval(on_new)
+    assert 0.09 < low < high < 0.115
     assert mean_interval(saved)[0] > 0.02

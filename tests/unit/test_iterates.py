@@ -1,9 +1,18 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.iterates import average_weights, check_iterate, draw_rounds, randomized_scores
+from fairboost.iterates import (
+    UNTOLD,
+    average_weights,
+    best_iterate,
+    check_iterate,
+    draw_rounds,
+    randomized_scores,
+)
 
 
 class Prefixes:
@@ -70,3 +79,78 @@ def test_bad_iterates():
         with pytest.raises(InvalidInputError, match="DART rescales old trees"):
             check_iterate(iterate, rescales_trees=True)
     check_iterate("last", rescales_trees=True)
+
+
+# The best: lowest loss among those within tolerance
+
+
+def best(losses, violations, errors=0.01, untrained=0.69):
+    violations = np.array(violations, float).reshape(len(losses), -1)
+    errors = np.broadcast_to(errors, violations.shape)
+    return best_iterate(np.array(losses), violations, errors, untrained)
+
+
+@pytest.mark.parametrize(
+    ("losses", "violations", "expected"),
+    [
+        ([0.45, 0.42, 0.40, 0.41], [-0.1, -0.1, -0.1, -0.1], 2),
+        ([0.45, 0.42, 0.40, 0.41], [-0.1, -0.1, 0.10, -0.1], 3),
+        ([0.42, 0.41, 0.40, 0.405], [-0.1, 0.05, 0.10, 0.2], 0),
+        ([0.42, 0.41, 0.40, 0.405], [0.3, 0.05, 0.10, 0.2], 1),
+        ([0.42, 0.40, 0.40, 0.40], [-0.1, -0.1, -0.1, -0.1], 1),
+        ([0.42], [0.5], 0),
+    ],
+    ids=[
+        "all are within: the lowest loss",
+        "the lowest is not: the next",
+        "one is: that one",
+        "none is: the least violation",
+        "a tie: the first",
+        "one round",
+    ],
+)
+def test_best_by_hand(losses, violations, expected):
+    assert best(losses, violations) == expected
+
+
+def test_violations_count_by_their_standard_errors():
+    """Five hundredths of a small group are nothing, three of a large one are."""
+    errors = np.array([0.05, 0.01])
+    assert best([0.42, 0.41], [[0.05, -0.1], [-0.1, 0.03]], errors) == 0
+    assert best([0.42, 0.41], [[0.05, -0.1], [-0.1, 0.03]], errors[::-1]) == 1
+
+
+def test_what_is_within_one_limit_does_not_make_up_for_another():
+    assert best([0.42, 0.41], [[0.04, -0.9], [0.03, 0.0]]) == 1
+
+
+def test_what_no_one_can_tell_from_nothing_is_nothing():
+    small = 0.99 * UNTOLD * 0.01
+    assert best([0.42, 0.41], [-0.1, small]) == 1
+    assert best([0.42, 0.41], [-0.1, 0.01 + small]) == 0
+
+
+def test_rounds_that_tell_no_one_apart_are_not_fair():
+    """The first model gives everyone the same probability, and no rate can differ."""
+    losses = np.concatenate([np.linspace(0.69, 0.41, 29), np.full(30, 0.40)])
+    violations = np.concatenate([np.full(20, -0.05), np.full(39, 0.05)])
+    assert losses[best(losses, violations)] == 0.40
+
+
+@given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 10_000))
+@settings(deadline=None)
+def test_no_round_is_both_fairer_and_of_lower_loss(n_rounds, n_inequalities, seed):
+    """All rounds are trained here: their losses are near, by how much there was to learn."""
+    rng = np.random.default_rng(seed)
+    losses = rng.uniform(0.40, 0.42, n_rounds)
+    errors = rng.uniform(0.005, 0.05, (n_rounds, n_inequalities))
+    violations = errors * rng.normal(0, 1, errors.shape)
+    violations[rng.random(n_rounds) < 0.3] = -0.01  # some are within tolerance
+    chosen = best(losses, violations, errors)
+    within = (violations <= UNTOLD * errors).all(axis=1)
+    if within.any():
+        assert within[chosen]
+        assert losses[chosen] == losses[within].min()
+    beyond = np.sqrt((np.maximum(violations / errors - UNTOLD, 0) ** 2).sum(axis=1))
+    assert beyond[chosen] == beyond.min()
+    assert not ((losses < losses[chosen]) & (beyond <= beyond[chosen])).any()

@@ -72,6 +72,47 @@ def test_every_iterate(fair, toy, path, iterate):
 
 
 @pytest.mark.parametrize(
+    "params",
+    [
+        {"holdout": 0.3},
+        {"holdout": np.float64(0.3)},
+        {"holdout": "cross", "confidence": 0.9},
+        pytest.param(
+            {"holdout": None, "confidence": np.float32(0.5)},
+            marks=pytest.mark.xfail(
+                strict=True,
+                raises=TypeError,
+                reason="the fairness report keeps the confidence as it is, which JSON does not",
+            ),
+        ),
+        {"multipliers": "paper", "multiplier_learning_rate": 0.5, "holdout": "auto"},
+        {"multiplier_learning_rate": "auto", "proxy": "squared", "iterate": "best"},
+    ],
+)
+def test_how_constraints_were_met(fair, toy, path, params):
+    """And the loaded model trains as the saved one would."""
+    model = fair(**params)
+    loaded = round_trip(model, path)
+    assert_same(loaded, model, toy.X)
+    for name, value in model.get_params(deep=False).items():
+        if name != "estimator":
+            assert getattr(loaded, name) == value
+    again = loaded.fit(toy.X, toy.y, sensitive_features=toy.group)
+    np.testing.assert_array_equal(again.decision_function(toy.X), model.decision_function(toy.X))
+    pd.testing.assert_frame_equal(again.trace_, model.trace_)
+
+
+@pytest.mark.filterwarnings("ignore:Overriding the parameters from Reference Dataset")
+def test_a_model_with_a_set_of_its_own(fair, engine, toy, make_toy, path):
+    """The set is no parameter and is not stored; what was read on it is in the trace."""
+    other = make_toy(n=200, seed=1)
+    model = FairGBMClassifier(engine(), constraint="demographic_parity")
+    held_out = (other.X, other.y, other.group)
+    model.fit(toy.X, toy.y, sensitive_features=toy.group, holdout_set=held_out)
+    assert_same(round_trip(model, path), model, toy.X)
+
+
+@pytest.mark.parametrize(
     "labels",
     [
         lambda y: y == 1,

@@ -1,0 +1,196 @@
+"""The gradient of the convex form is the derivative of a sign-aware proxy Lagrangian.
+
+The row of a cell is weighed ``c`` on its positive decision (u = f - t) and ``c'`` on its negative
+one (u = t - f), sums over all constraints. A positive weight goes on the proxy ``phi(u)``, a
+negative one on the lower bound ``1 - phi(-u)`` of the same event.
+"""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from fairboost.cells import SensitiveColumn, build_cells
+from fairboost.constraints import GroupRates, parity
+from fairboost.lagrangian import Lagrangian
+from fairboost.multipliers import Ascent, Control, resume
+from fairboost.proxies import PROXIES, Proxy
+from fairboost.rates import as_rate
+from fairboost.two_sided import two_sided
+from tests.problems import ALL_CONSTRAINTS, MeanGap, groups_of, rows
+
+# The sigmoid and the cross-entropy at threshold 0 are read off the loss. A proxy of another
+# identity takes the general path, so both paths are held to the same numbers.
+ALL_PATHS = {
+    **PROXIES,
+    "sigmoid, general": Proxy("sigmoid", PROXIES["sigmoid"].evaluate),
+    "cross_entropy, general": Proxy("cross_entropy", PROXIES["cross_entropy"].evaluate),
+}
+
+SETTINGS = {
+    "plain": {"threshold": 0.0, "weighted": False, "class_weight": (1.0, 1.0)},
+    "weights and threshold": {"threshold": 0.7, "weighted": True, "class_weight": (1.0, 1.0)},
+    "class weights": {"threshold": 0.0, "weighted": True, "class_weight": (0.5, 3.0)},
+}
+
+
+class Case:
+    """A Lagrangian with multipliers and rates set to something, and its restatement by rows."""
+
+    def __init__(self, proxy, constraints, threshold, weighted, class_weight):
+        self.y, self.columns, weight, cells = rows(seed=1, weighted=weighted)
+        self.constraints = [two_sided(c) for c in constraints]
+        self.proxy, self.threshold = proxy, threshold
+        self.w = np.ones(len(self.y)) if weight is None else weight.astype(float)
+        self.loss_weight = self.w * np.asarray(class_weight)[self.y]
+        self.lagrangian = Lagrangian(
+            cells,
+            self.constraints,
+            proxy,
+            Ascent(1.0),
+            convex=True,
+            threshold=threshold,
+            sample_weight=weight,
+            label_weights=class_weight,
+            dtype=np.float64,
+        )
+        rng = np.random.default_rng(2)
+        self.f = rng.normal(0, 2, len(self.y))
+        self.multipliers = rng.uniform(0.1, 1, len(self.lagrangian.inequalities))
+        self.lagrangian.dual = resume(self.multipliers)
+        self.lagrangian.rates = rng.uniform(0.1, 0.9, len(self.lagrangian.rates))
+        self.lagrangian.coefficients = self.lagrangian._pullbacks(self.lagrangian.rates)
+        self.up, self.down = self.weights_on_rows()
+
+    def weights_on_rows(self):
+        """(n / W_g) coef_g of every rate that a row counts for, by direction."""
+        on = {+1: np.zeros(len(self.y)), -1: np.zeros(len(self.y))}
+        first_rate = first_multiplier = 0
+        for c in self.constraints:
+            groups = groups_of(c, self.columns)
+            members, weights, rates = [], [], [as_rate(r) for r in c.rates]
+            for rate in rates:
+                counts = np.ones(len(self.y), bool) if rate.label is None else self.y == rate.label
+                members.append([counts & inside for inside in groups.values()])
+                weights.append([self.w[m].sum() for m in members[-1]])
+            shape = len(rates), len(groups)
+            values = self.lagrangian.rates[first_rate:][: shape[0] * shape[1]].reshape(shape)
+            known = GroupRates(values, np.array(weights), tuple(groups))
+            n_inequalities = len(c.violations(known))
+            mine = self.multipliers[first_multiplier:][:n_inequalities]
+            coef = c.pullback(known, mine)
+            for k, rate in enumerate(rates):
+                for g, inside in enumerate(members[k]):
+                    on[rate.direction][inside] += self.w.sum() / weights[k][g] * coef[k, g]
+            first_rate += shape[0] * shape[1]
+            first_multiplier += n_inequalities
+        return on[+1], on[-1]
+
+    def value(self, f):
+        """The proxy Lagrangian of each row; it has no terms across rows."""
+        loss = np.where(self.y == 1, np.logaddexp(0, -f), np.logaddexp(0, f))
+        u = f - self.threshold
+        constraints = self.weighed(self.up, u) + self.weighed(self.down, -u)
+        return self.loss_weight * loss + self.w * constraints
+
+    def weighed(self, c, u):
+        return np.where(c > 0, c * self.proxy.value(u), c * (1 - self.proxy.value(-u)))
+
+    def curvature(self):
+        """The loss's own, plus the size of each proxy's."""
+        p = 1 / (1 + np.exp(-self.f))
+        u = self.f - self.threshold
+        bent = sum(
+            np.abs(c) * np.abs(self.proxy.curvature(np.where(c > 0, side, -side)))
+            for c, side in ((self.up, u), (self.down, -u))
+        )
+        return self.loss_weight * p * (1 - p) + self.w * bent
+
+
+@pytest.fixture
+def case(proxy, constraints, setting):
+    return Case(ALL_PATHS[proxy], ALL_CONSTRAINTS[constraints], **SETTINGS[setting])
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("constraints", ALL_CONSTRAINTS)
+@pytest.mark.parametrize("proxy", ALL_PATHS)
+def test_gradient_is_the_derivative_of_the_sign_aware_lagrangian(case):
+    gradient, _ = case.lagrangian(case.f)
+    step = 1e-5
+    expected = (case.value(case.f + step) - case.value(case.f - step)) / (2 * step)
+    np.testing.assert_allclose(gradient, expected, atol=2e-7, rtol=1e-7)
+    signs = {sign for c in (case.up, case.down) for sign in np.sign(c[c != 0])}
+    assert signs == ({-1, 1} if has_parity(case) else {1})  # both kinds of weight are tried
+
+
+def has_parity(case):
+    return any(hasattr(c, "slack") or not hasattr(c, "rate") for c in case.constraints)
+
+
+def hessian_cases():
+    """All of them; those marked weigh both decisions of a row alike in sign."""
+    nets = pytest.mark.xfail(
+        strict=True,
+        reason="the pass that reads the sigmoid off the loss bends by |up - down|, the general "
+        "one by |up| + |down|: they differ where a row is weighed on both of its decisions",
+    )
+    for proxy, constraints, setting in product(ALL_PATHS, ALL_CONSTRAINTS, SETTINGS):
+        fused = proxy == "sigmoid" and SETTINGS[setting]["threshold"] == 0
+        both = constraints in ("both directions at once", "everything")
+        yield pytest.param(proxy, constraints, setting, marks=[nets] * (fused and both))
+
+
+@pytest.mark.parametrize(("proxy", "constraints", "setting"), list(hessian_cases()))
+def test_hessian_has_the_size_of_every_proxys_curvature(case):
+    _, hessian = case.lagrangian(case.f)
+    np.testing.assert_allclose(hessian, case.curvature(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("proxy", ["cross_entropy", "cross_entropy, general", "squared"])
+def test_with_a_convex_proxy_the_problem_is_convex(proxy, setting):
+    """The Hessian is then the second derivative itself, and the paper's form has it not."""
+    case = Case(ALL_PATHS[proxy], ALL_CONSTRAINTS["equalized odds"], **SETTINGS[setting])
+    _, hessian = case.lagrangian(case.f)
+    step = 1e-4
+    middle = case.value(case.f)
+    bent = (case.value(case.f + step) - 2 * middle + case.value(case.f - step)) / step**2
+    away_from_the_kink = np.abs(np.abs(case.f - case.threshold) - 1) > step
+    np.testing.assert_allclose(
+        hessian[away_from_the_kink], bent[away_from_the_kink], atol=1e-5, rtol=1e-5
+    )
+    own = case.loss_weight * np.exp(-np.logaddexp(0, case.f) - np.logaddexp(0, -case.f))
+    assert (hessian >= own - 1e-12).all()
+
+
+def test_a_negative_weight_on_one_decision_is_a_positive_one_on_the_other():
+    """What the convex form does to coefficients, on two groups by hand.
+
+    10 rows of each group, net multipliers +0.3 and 0: coef = 0.3 - 0.3 / 2 = 0.15 on the first
+    group and -0.15 on the second, 20 / 10 times that on a row.
+    """
+    group = SensitiveColumn("g", np.repeat([0, 1], 10).astype(np.int32), ("a", "b"))
+    cells = build_cells(np.tile([0, 1], 10).astype(np.int32), [group])
+    constraints = [two_sided(parity("ppr", 0.0, by="g"))]
+    lagrangian = Lagrangian(cells, constraints, PROXIES["hinge"], Control(), convex=True)
+    lagrangian.dual = resume(np.array([0.3, 0.0, 0.0, 0.0]))
+    lagrangian.coefficients = lagrangian._pullbacks(lagrangian.rates)
+    np.testing.assert_allclose(lagrangian.coefficients, [0.15, -0.15])
+    up, down = lagrangian.on_rows
+    in_a = cells.groups["g"] == 0
+    np.testing.assert_allclose(up, np.where(in_a, 0.3, 0.0))
+    np.testing.assert_allclose(down, np.where(in_a, 0.0, 0.3))
+
+
+@pytest.mark.parametrize("proxy", ["sigmoid", "cross_entropy"])
+def test_coefficients_are_taken_at_the_exact_rates_of_the_round(proxy):
+    """Round t + 1 descends with the multipliers that round t left, at the rates it read."""
+    y, _, _, cells = rows(seed=3)
+    lagrangian = Lagrangian(cells, [MeanGap(0.0)], PROXIES[proxy], Ascent(5.0), convex=True)
+    rng = np.random.default_rng(0)
+    lagrangian(rng.normal(0, 2, len(y)))
+    read = lagrangian.trace.to_frame().filter(like="rate: ").iloc[0].to_numpy()
+    np.testing.assert_array_equal(lagrangian.rates, read)
+    assert lagrangian.dual.multipliers.any()
+    np.testing.assert_array_equal(lagrangian.coefficients, lagrangian._pullbacks(read))
