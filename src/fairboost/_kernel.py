@@ -260,13 +260,17 @@ class RowPass:
             scores, cells, weight, self.threshold, self.away, scale, shift, curve, bump,
             gradient, hessian, sums,
         )  # fmt: skip
+        bend = np.zeros(len(scores))
         for k, direction in enumerate(self.sides):
             margin = np.empty(len(scores))
             _margins(scores, cells, direction, self.threshold, margin)
             value, slope, curvature = self.proxy.evaluate(margin)
             _proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
             if self.with_curvature:
-                _curvature_pass(cells, weight, curvature, factors[k], hessian)
+                bend += np.abs(factors[k])[cells] * curvature
+        if self.with_curvature and self.sides:
+            # The sigmoid's curvature changes its sign; a Hessian must not.
+            hessian += np.abs(bend) * (weight if len(weight) else 1.0)
 
     def _add_soft(self, scores: FloatArray, rows: slice, soft: Sequence[SoftWeights]) -> None:
         """Add the part of constraints that goes by memberships; signs are set row by row."""
@@ -280,7 +284,7 @@ class RowPass:
         _, slope, curvature = self.proxy.evaluate(scores - self.threshold)
         _, back_slope, back_curvature = self.proxy.evaluate(self.threshold - scores)
         self.gradient[rows] += on_up * slope - on_down * back_slope
-        self.hessian[rows] += on_up * np.abs(curvature) + on_down * np.abs(back_curvature)
+        self.hessian[rows] += np.abs(on_up * curvature + on_down * back_curvature)
 
     def _padded(self, by_cell: Any) -> Any:
         """Zeros for the cells of rows held out."""
@@ -400,11 +404,3 @@ def _proxy_pass(cells, weight, value, slope, factor, gradient, sums, k):  # type
         w = weight[i] if len(weight) > 0 else 1.0
         sums[cells[i], k] += w * value[i]
         gradient[i] += w * factor[cells[i]] * slope[i]
-
-
-@_compile
-def _curvature_pass(cells, weight, curvature, factor, hessian):  # type: ignore[no-untyped-def]
-    # The sigmoid's curvature changes its sign; a Hessian must not.
-    for i in range(len(cells)):
-        w = weight[i] if len(weight) > 0 else 1.0
-        hessian[i] += w * abs(factor[cells[i]] * curvature[i])

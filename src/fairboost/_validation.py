@@ -120,13 +120,18 @@ def check_holdout_set(holdout_set: object, X: Matrix, classes: np.ndarray) -> He
             f"{found}"
         )
     held_X, y, sensitive_features, weight = [*holdout_set, None, None][:4]
+    if y is None:
+        raise InvalidInputError("holdout_set has no labels; pass (X, y, sensitive_features)")
     check_two_dimensional(held_X)
     n = _num_samples(held_X)
     _check_same_features(X, held_X)
     labels = _encode_known(y, classes, "y of holdout_set")
     _check_length("y of holdout_set", len(labels), n, "its X")
-    columns = read_sensitive_features(sensitive_features, n)
-    return HeldOutSet(held_X, labels, columns, read_weights(weight, n))
+    try:
+        columns = read_sensitive_features(sensitive_features, n)
+        return HeldOutSet(held_X, labels, columns, read_weights(weight, n))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"holdout_set: {error}") from error
 
 
 def _encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
@@ -135,15 +140,15 @@ def _encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
     unknown = ~np.isin(column, classes)
     if unknown.any():
         raise InvalidInputError(
-            f"{what} has the label {column[unknown][0]!r}, expected those of training, "
-            f"{classes[0]!r} and {classes[1]!r}; code both alike"
+            f"{what} has the label {column[unknown].tolist()[0]!r}, expected those of training, "
+            f"{' and '.join(map(repr, classes.tolist()))}; code both alike"
         )
     labels: IntArray = np.asarray(column == classes[1]).astype(np.int8)
     return labels
 
 
 def _check_same_features(X: Matrix, held_X: Matrix) -> None:
-    width, expected = held_X.shape[1], X.shape[1]
+    width, expected = (np.shape(table)[1] for table in (held_X, X))
     if width != expected:
         raise InvalidInputError(
             f"X of holdout_set has {width} features, expected the {expected} of training; pass "

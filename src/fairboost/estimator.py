@@ -46,14 +46,18 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Trains the given ``LGBMClassifier`` by FairGBM (Cruz et al., ICLR 2023): every round the trees
     descend on the log loss plus smooth stand-ins of the constraints, and the multipliers that
-    weigh the constraints ascend on the exact ones. The result is a stock booster; groups are
+    weigh the constraints answer to the exact rates, read on rows that are held out of training so
+    that the constraints hold for other people too. The result is a stock booster; groups are
     needed in training only.
 
     Parameters
     ----------
-    estimator : LGBMClassifier, optional
+    estimator : LGBMClassifier or FrozenEstimator, optional
         The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed,
-        and its options are reached as ``estimator__num_leaves`` and so on.
+        and its options are reached as ``estimator__num_leaves`` and so on. A fitted one in
+        ``sklearn.frozen.FrozenEstimator`` keeps its trees, and a short stage of small ones is
+        added. Pass rows that it was not trained on, at least as ``holdout_set``: on its own
+        training rows its rates are better than they will be.
     constraint : str, constraint, sequence of them, or None, default="equalized_odds"
         ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
         ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions);
@@ -61,19 +65,35 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         :class:`~fairboost.constraints.Constraint`; a list of these; or None for plain LightGBM.
     tolerance : float in [0, 1), default=0.01
         How far apart the rates of two groups may be, for constraints given by name.
+    confidence : float in (0, 1), optional
+        Tighten the aim so that the constraints hold on all people at this confidence, as far as
+        the rows held out can tell; the report says where they cannot.
     operating_point : float in (0, 1), default=0.5
         The probability from which a decision is positive. Rates are held equal at this point.
+    holdout : {"auto", "cross"}, float or None, default="auto"
+        The rows on which rates are read: a share of the rows, which are then not trained on;
+        ``"cross"``, all rows out of fold, for which five further boosters are trained; or None,
+        the training rows. ``"auto"`` cross-fits where a share of 20% would be too few rows to go
+        by and the data is small enough for it to be quick. ``fit(holdout_set=...)`` goes before.
+    multipliers : {"two_sided", "paper"}, default="two_sided"
+        Compare every group with the pooled rate, from both sides, and control the multipliers so
+        that they settle; or the paper's comparison with the largest rate, and plain ascent.
     multiplier_learning_rate : float or "auto", default="auto"
-        Step of the multipliers; ``"auto"`` is 0.1.
+        Gain of the multipliers; ``"auto"`` is 2, and 0.1 for the paper's.
     proxy : {"auto", "cross_entropy", "hinge", "squared", "sigmoid"} or Proxy, default="auto"
-        The smooth step that stands in for a decision in gradients; ``"auto"`` is the paper's
-        cross-entropy.
-    iterate : {"last", "average", "randomized"}, default="last"
-        The model to keep: that of the last round, the mean over all rounds, or the paper's
-        randomized classifier, which scores each row by a round drawn for it.
+        The smooth step that stands in for a decision in gradients; ``"auto"`` is the sigmoid, and
+        the cross-entropy for the paper's multipliers.
+    memberships : {"auto", "observed", "honest"}, default="auto"
+        What a row counts as in gradients: its group, or the probability of its group given its
+        features and label. ``"auto"`` takes the second where features do not give the group away:
+        trees would otherwise learn which *training rows* are in a group.
+    iterate : {"best", "last", "average", "randomized"}, default="best"
+        The model to keep: that of lowest held-out loss among the rounds within tolerance (of least
+        violation, if there is none), that of the last round, the mean over all rounds, or the
+        paper's randomized classifier, which scores each row by a round drawn for it.
     random_state : int, RandomState or None, default=None
-        Seeds the draws of ``iterate="randomized"``, and the engine if its own ``random_state`` is
-        None.
+        Seeds the draw of rows to hold out (the same one every time if None), the draws of
+        ``iterate="randomized"``, and the engine if its own ``random_state`` is None.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -90,11 +110,15 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     multipliers_ : pandas.Series
         The multipliers at the end of training, by inequality.
     trace_ : pandas.DataFrame
-        One row per round: ``round``, ``loss``, ``rate: ...``, ``violation: ...``, ``multiplier:
-        ...`` as Algorithm 1 saw them at the start of the round, and ``trees``, the number of trees
-        after it.
+        One row per round: ``round``, ``loss``, ``held-out loss``, ``held-out accuracy``, ``rate:
+        ...``, ``violation: ...``, ``multiplier: ...`` as Algorithm 1 saw them at the start of the
+        round, and ``trees``, the number of trees after it. Rates and violations are those of the
+        rows held out.
     best_iteration_ : int
-        Number of rounds in the model kept; less than asked for after early stopping.
+        Number of rounds in the model kept.
+    fairness_report_ : FairnessReport or None
+        Rates by group on the rows held out, with intervals, whether each constraint is met, and
+        what to do if not; made to be printed. None without constraints.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of str
@@ -231,6 +255,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             groups.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, in the loss and in every rate.
+        holdout_set : tuple (X, y, sensitive_features[, sample_weight]), optional
+            Rows of your own on which rates are read and the iterate is chosen; nothing is then
+            held out of the others.
         eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
             As in ``LGBMClassifier.fit``. Metrics see probabilities, as with a binary objective.
 
@@ -266,7 +293,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight)
         engine = self._engine(X, data.classes)
-        check_iterate(self.iterate, engine.rescales_trees and self.constraint is not None)
+        best_of_one = self.iterate == "best" and self.constraint is None
+        check_iterate("last" if best_of_one else self.iterate, engine.rescales_trees)
         if engine.base is not None and self.iterate in ("average", "randomized"):
             raise InvalidInputError(
                 f"iterate={self.iterate!r} cannot be had on top of a frozen model, whose trees "
@@ -330,9 +358,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self._seen, self.fairness_report_ = None, None
         if lagrangian.terms:
             self._seen = result.seen(kept)
-            if self.iterate in ("average", "randomized"):  # a model that no round has seen
+            unseen = self.iterate in ("average", "randomized") or result.rescaled
+            if unseen:  # a model that no round has looked at
                 self._seen = result.seen_by(self.decision_function(X) >= 0)
-            self.fairness_report_ = fairness_report.build(self._seen, confidence=self.confidence)
+            self.fairness_report_ = fairness_report.build(
+                self._seen, confidence=result.lagrangian.confidence
+            )
 
     @property
     def estimator_(self) -> LGBMClassifier:
@@ -434,7 +465,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             constraints, cells, positive, data.sample_weight, where="test", note=""
         )
         seen = (test, None) if self._seen is None else (self._seen, test)
-        return fairness_report.build(*seen, confidence=self.confidence)
+        return fairness_report.build(*seen, confidence=self._method().asked_confidence)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file, as JSON with the booster in LightGBM's text format.

@@ -28,7 +28,7 @@ from fairboost._typing import BoolArray, Float32Array, IntArray
 from fairboost.cells import Cells, SensitiveColumn, Weights
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 
-__all__ = ["NOTHING_HELD_OUT", "Holdout", "HoldoutLike", "align_groups", "choose"]
+__all__ = ["NOTHING_HELD_OUT", "Holdout", "HoldoutLike", "align_groups", "check_holdout", "choose"]
 
 HoldoutLike: TypeAlias = Literal["auto", "cross"] | float | None
 
@@ -123,7 +123,7 @@ def choose(
     rng : Generator
         Draws the rows.
     """
-    _check(holdout)
+    check_holdout(holdout)
     if holdout is None:
         return NOTHING_HELD_OUT
     n = len(cells.codes)
@@ -147,7 +147,8 @@ def choose(
     return Holdout("share", why, folds, cells.among(folds == 1, sample_weight))
 
 
-def _check(holdout: Any) -> None:
+def check_holdout(holdout: Any) -> None:
+    """Refuse what is neither a share nor a name."""
     if holdout is None or (isinstance(holdout, str) and holdout in ("auto", "cross")):
         return
     number = isinstance(holdout, int | float | np.number) and not isinstance(holdout, bool)

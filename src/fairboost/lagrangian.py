@@ -112,8 +112,10 @@ class Lagrangian:
         self.cells, self.holdout, self.convex, self.player = cells, holdout, convex, player
         trained = cells if holdout.trained is None else cells.among(holdout.trained, sample_weight)
         seen = trained if holdout.seen is None else holdout.seen
-        self.terms = tuple(bind(c, trained) for c in constraints)
-        self.seen_terms = tuple(bind(c, seen, holdout.seen is not None) for c in constraints)
+        split = holdout.kind == "share"
+        self.terms = tuple(bind(c, trained, "trained" if split else "all") for c in constraints)
+        which: Any = "all" if holdout.seen is None else "held out"
+        self.seen_terms = tuple(bind(c, seen, which) for c in constraints)
         self.map, self.seen_map = RateMap(trained, self.terms), RateMap(seen, self.seen_terms)
         self.trained_weight, self.seen_weight = trained.total_weight, seen.total_weight
         self.seen_squares = float(seen.squares.sum())
@@ -122,6 +124,7 @@ class Lagrangian:
         self.dual_slices = slices([len(t.inequalities) for t in self.terms])
         self.inequalities = distinct([name for t in self.terms for name in t.inequalities])
         self.dual = multipliers.start(len(self.inequalities))
+        self.confidence = confidence
         self.sampling = Sampling(self.map.per_row, self.seen_terms, confidence)
         labels = [label for t in self.terms for label in t.rate_labels]
         # Several constraints may read the same rate; the trace shows it once.
@@ -138,6 +141,9 @@ class Lagrangian:
             [np.full(t.counted.size, t.groups.columns not in memberships) for t in self.terms]
             or [np.empty(0, bool)]
         )
+        self._passes: list[RowPass] = []
+        # Multipliers answer to the weight they put on a row's decision: a steeper proxy has more.
+        self.steepness = float(proxy.slope(np.zeros(1))[0] / 0.25)
         self._options = (label_weights, proxy, threshold, n_threads, dtype)
         self.sample_weight = sample_weight
         self.rows = self._pass(holdout.codes(cells), sample_weight)
@@ -176,8 +182,7 @@ class Lagrangian:
         sums = self._descend(scores)
         violations, units = self._look(sums, self.trace.append)
         self.dual = self.player.step(self.dual, violations, units)
-        if self.convex:
-            self.coefficients = self._pullbacks(self.rates)
+        self.coefficients = self._pullbacks(self.rates)
         return self.rows.gradient, self.rows.hessian
 
     def observe(self, scores: FloatArray) -> None:
@@ -186,7 +191,8 @@ class Lagrangian:
 
     def close(self) -> None:
         """Let the threads go."""
-        self.rows.close()
+        for rows in self._passes:
+            rows.close()
 
     @property
     def on_rows(self) -> tuple[FloatArray, FloatArray]:
@@ -262,7 +268,7 @@ class Lagrangian:
         if not self.convex:
             return violations, self.sampling.units(exact)
         self.rates = exact
-        return aimed, self.sampling.units(exact)
+        return aimed, self.sampling.units(exact) / self.steepness
 
     def _accuracy(self, seen: CellSums) -> float:
         negative = self.seen_map.total - seen.positive
@@ -303,11 +309,13 @@ class Lagrangian:
         up, down = self.map.needs
         if self.convex:  # the sign of a coefficient decides between the two
             up = down = up | down
-        return RowPass(
+        rows = RowPass(
             codes, np.tile(self.cells.labels, 2), weight, label_weights, up, down, proxy,
             threshold, n_threads, dtype,
             n_trained=len(self.cells), with_curvature=self.convex,
         )  # fmt: skip
+        self._passes.append(rows)
+        return rows
 
 
 class Follower:

@@ -28,6 +28,9 @@ CAUTION = 0.5
 """Standard errors to stay inside the limit by where no confidence is asked for: the iterate is
 chosen on the same rows, and looks a little better on them than on others."""
 
+WOBBLE = 0.004
+"""What to stay inside by at least: rates move by about as much from one round to the next."""
+
 RAREST = 0.002
 """Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
 
@@ -75,7 +78,7 @@ class Sampling:
 
     def margin(self, errors: FloatArray) -> FloatArray:
         """What to stay below a limit by, at most all the way to parity."""
-        out: FloatArray = np.minimum(self.z * errors, self.slack)
+        out: FloatArray = np.minimum(np.maximum(self.z * errors, WOBBLE), self.slack)
         return out
 
     def units(self, rates: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +25,8 @@ from fairboost.exceptions import ConstraintError
 from fairboost.rates import Rate, as_rate, counted_cells
 
 __all__ = ["RateMap", "Term", "bind", "distinct", "slices"]
+
+Which: TypeAlias = Literal["all", "trained", "held out"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,15 @@ class Term:
         return np.stack([self.constraint.pullback(rates, unit).ravel() for unit in units])
 
 
-def bind(constraint: Constraint, cells: Cells, held_out: bool = False) -> Term:
+REMEDIES: dict[Which, tuple[str, str]] = {
+    "all": ("rows", ""),
+    "trained": ("rows left to train on", "hold out fewer rows, or use holdout='cross'; or "),
+    "held out": ("held-out rows", "hold out more rows, or use holdout='cross'; or "),
+}
+"""What rows are called in a message, and what to do for more of them."""
+
+
+def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     """Bind a constraint to a data set; raises if the data cannot be held to it.
 
     Parameters
@@ -81,8 +92,8 @@ def bind(constraint: Constraint, cells: Cells, held_out: bool = False) -> Term:
         The constraint.
     cells : Cells
         The rows.
-    held_out : bool
-        Whether these are the rows held out, for the message.
+    which : {"all", "trained", "held out"}
+        Which rows these are, for the message.
     """
     by = columns_of(constraint)
     groups = cells.groups_by(by)
@@ -94,7 +105,7 @@ def bind(constraint: Constraint, cells: Cells, held_out: bool = False) -> Term:
             "constraint, or pass the column that tells the groups apart"
         )
     counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in rates])
-    _check_every_group_counts(rates, groups, counted, held_out)
+    _check_every_group_counts(rates, groups, counted, which)
     squares = np.stack([_sum_counted(r, cells, groups, cells.squares) for r in rates])
     names = _inequality_names(constraint, groups, counted)
     return Term(constraint, rates, groups, counted, counted**2 / squares, names)
@@ -106,13 +117,12 @@ def _sum_counted(rate: Rate, cells: Cells, groups: Groups, per_cell: FloatArray)
 
 
 def _check_every_group_counts(
-    rates: Sequence[Rate], groups: Groups, counted: FloatArray, held_out: bool
+    rates: Sequence[Rate], groups: Groups, counted: FloatArray, which: Which
 ) -> None:
     for k, rate in enumerate(rates):
         for g in np.flatnonzero(counted[k] <= 0).tolist():
             label = "" if rate.label is None else f" with y = {rate.label}"
-            rows = "held-out rows" if held_out else "rows"
-            remedy = "hold out more rows, holdout='cross' holds out all of them; or " * held_out
+            rows, remedy = REMEDIES[which]
             raise ConstraintError(
                 f"group {groups.label(g)!r} has no {rows}{label}, so its {rate.title} is "
                 f"undefined; {remedy}merge the group with another, or drop the constraint on "
@@ -184,7 +194,8 @@ class RateMap:
 
     def exact(self, sums: CellSums) -> FloatArray:
         """Rates to evaluate: shares of rows on a side of the threshold."""
-        return self._rates(sums.positive, self.total - sums.positive)
+        rates = self._rates(sums.positive, self.total - sums.positive)
+        return np.clip(rates, 0.0, 1.0)  # sums of weights round
 
     def proxy(self, sums: CellSums) -> FloatArray:
         """Rates to differentiate: means of the proxy."""

@@ -72,6 +72,7 @@ class Method:
                 f"confidence must lie in (0, 1), found {c!r}; write 0.95 for 95%, or None to aim "
                 "at the held-out rates as they are"
             )
+        holdout.check_holdout(self.holdout)
         if self.multipliers not in ("two_sided", "paper"):
             raise InvalidInputError(
                 f"multipliers must be 'two_sided' or 'paper', found {self.multipliers!r}"
@@ -85,6 +86,11 @@ class Method:
                 "memberships='honest' is not part of the paper's algorithm; use "
                 "multipliers='two_sided', or memberships='observed'"
             )
+
+    @property
+    def asked_confidence(self) -> float | None:
+        """The confidence as a plain number."""
+        return None if self.confidence is None else float(self.confidence)
 
     @property
     def score_threshold(self) -> float:
@@ -128,11 +134,14 @@ class Training:
         The Lagrangian as training left it: multipliers and trace.
     trees : list of int
         Number of trees after each round.
+    rescaled : bool
+        Whether the last model is not the last that was looked at (DART).
     """
 
     model: TrainedModel
     lagrangian: Lagrangian
     trees: list[int]
+    rescaled: bool = False
 
     def best_iterate(self) -> int:
         """Which of f_0, f_1 and so on to keep."""
@@ -228,7 +237,7 @@ class Rows:
             holdout=self.holdout,
             convex=not paper,
             memberships=self.memberships,
-            confidence=method.confidence,
+            confidence=method.asked_confidence,
             threshold=method.score_threshold,
             sample_weight=self.sample_weight,
             label_weights=self.label_weights,
@@ -311,7 +320,7 @@ def train(job: Job, progress: bool) -> Training:
             )
     finally:
         lagrangian.close()
-    return Training(model, lagrangian, trees)
+    return Training(model, lagrangian, trees, job.engine.rescales_trees)
 
 
 def single_precision(weight: FloatArray | None) -> Float32Array | None:

@@ -64,6 +64,17 @@ def test_dart_has_no_iterates(refuses, iterate, name):
     )
 
 
+@pytest.mark.xfail(strict=True, reason="check_iterate is told of DART only with a constraint")
+@pytest.mark.parametrize("iterate", ["average", "randomized"])
+def test_dart_has_no_iterates_without_constraints_either(refuses, iterate):
+    refuses(
+        InvalidInputError,
+        rf"iterate='{iterate}' needs the model as it was at every round, but DART rescales",
+        params={"iterate": iterate, "constraint": None},
+        options={"boosting_type": "dart"},
+    )
+
+
 @pytest.mark.parametrize(
     "estimator", ["lightgbm", lightgbm.LGBMClassifier, lightgbm.LGBMRegressor()]
 )

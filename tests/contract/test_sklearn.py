@@ -320,7 +320,6 @@ def test_grid_search_over_how_constraints_are_met(engine, toy, routing):
     assert {name: getattr(best, name) for name in grid} == search.best_params_
 
 
-@pytest.mark.filterwarnings("ignore:Overriding the parameters from Reference Dataset")
 def test_a_holdout_set_is_routed_whole(engine, toy, make_toy, routing):
     """Cross-validation picks rows of what is as long as X, and of nothing else."""
     other = make_toy(n=200, seed=1)

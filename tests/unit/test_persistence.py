@@ -102,7 +102,6 @@ def test_how_constraints_were_met(fair, toy, path, params):
     pd.testing.assert_frame_equal(again.trace_, model.trace_)
 
 
-@pytest.mark.filterwarnings("ignore:Overriding the parameters from Reference Dataset")
 def test_a_model_with_a_set_of_its_own(fair, engine, toy, make_toy, path):
     """The set is no parameter and is not stored; what was read on it is in the trace."""
     other = make_toy(n=200, seed=1)

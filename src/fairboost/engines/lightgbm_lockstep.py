@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import lightgbm
+import numpy as np
 
 from fairboost._typing import FloatArray, IntArray, Matrix
 from fairboost.engines.base import Objective, Problem
+from fairboost.engines.lightgbm_options import is_dart
 
 __all__ = ["HeldOutRows", "Lockstep"]
 
@@ -65,6 +67,12 @@ class Lockstep:
         def before(env: Any) -> None:
             if self.main is None:
                 self._start(env)
+            # As text: values may be arrays.
+            changed = {k: v for k, v in env.params.items() if repr(v) != repr(self.params.get(k))}
+            if changed:  # by a callback of the user, such as a schedule of learning rates
+                self.params.update(changed)
+                for booster, _ in self.followers:
+                    booster.reset_parameter(changed)
 
         def after(env: Any) -> None:
             # In place: LightGBM hands the same list to early stopping next.
@@ -76,6 +84,7 @@ class Lockstep:
                 self.finish()
 
         before.before_iteration = True  # type: ignore[attr-defined]
+        before.order = 1_000  # type: ignore[attr-defined]  # after those that change parameters
         after.order = -1_000  # type: ignore[attr-defined]  # before early stopping, which raises
         return [before, after]
 
@@ -88,6 +97,8 @@ class Lockstep:
     def finish(self) -> None:
         """Hand out the scores after the last round, and keep them."""
         assert self.main is not None
+        if is_dart(self.params):
+            return  # asked for scores, DART drops trees for a round that does not come
         boosters = [*(booster for booster, _ in self.followers), self.main]
         self.last_scores = [_training_scores(booster) for booster in boosters]
         for (_, objective), scores in zip(self.followers, self.last_scores, strict=False):
@@ -135,14 +146,18 @@ class Lockstep:
 
     def _start(self, env: Any) -> None:
         self.main, self.rows = env.model, env.model.train_set
-        self.params = env.params
+        self.params = dict(env.params)
         self.followers = [
             (lightgbm.Booster(env.params, self.rows), objective)
             for objective in self.problem.followers
         ]
         if self.held_out is not None:
+            X = self.held_out.X
             self.held_out_rows = self.rows.create_valid(
-                self.held_out.X, label=self.held_out.labels, init_score=self.held_out.start
+                X if hasattr(X, "shape") else np.asarray(X),
+                label=self.held_out.labels,
+                init_score=self.held_out.start,
+                params=self.params,
             )
             self.main.add_valid(self.held_out_rows, HELD_OUT)
 
