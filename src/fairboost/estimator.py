@@ -79,7 +79,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Compare every group with the pooled rate, from both sides, and control the multipliers so
         that they settle; or the paper's comparison with the largest rate, and plain ascent.
     multiplier_learning_rate : float or "auto", default="auto"
-        Gain of the multipliers; ``"auto"`` is 2, and 0.1 for the paper's.
+        Gain of the multipliers; ``"auto"`` is 1, and 0.1 for the paper's.
     proxy : {"auto", "cross_entropy", "hinge", "squared", "sigmoid"} or Proxy, default="auto"
         The smooth step that stands in for a decision in gradients; ``"auto"`` is the sigmoid, and
         the cross-entropy for the paper's multipliers.

@@ -9,9 +9,10 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
+from sklearn.frozen import FrozenEstimator
 
 from fairboost import persistence
-from fairboost.engines.lightgbm import restore
+from fairboost.engines.lightgbm import LightGBMModel, restore
 from fairboost.fairness_report import FairnessReport
 from fairboost.persistence import ModelDocument
 
@@ -26,6 +27,8 @@ def to_document(model: Any) -> ModelDocument:
         "proxy": persistence.encode_proxy(model.proxy),
     }
     engine = own.pop("estimator")
+    if isinstance(engine, FrozenEstimator):  # its trees are the first of the booster
+        engine = engine.estimator
     trace = model.trace_.astype(object).where(model.trace_.notna(), None)
     names = getattr(model, "feature_names_in_", None)
     return ModelDocument(
@@ -42,6 +45,7 @@ def to_document(model: Any) -> ModelDocument:
         feature_names=None if names is None else [str(name) for name in names],
         draw_seed=model._draw_seed,
         intercept=model._model.intercept,
+        n_base=model._model.n_base,
         multipliers={str(name): float(value) for name, value in model.multipliers_.items()},
         fairness_report=None
         if model.fairness_report_ is None
@@ -58,19 +62,28 @@ def parameters(document: ModelDocument) -> dict[str, Any]:
     if document.engine_parameters is not None:
         engine = persistence.decode_parameters(document.engine_parameters)
         own["estimator"] = LGBMClassifier(**engine)
+    if document.n_base:
+        whole = _restored(document, own["estimator"])
+        own["estimator"] = FrozenEstimator(whole.first(0).estimator)
     return own
+
+
+def _restored(document: ModelDocument, estimator: LGBMClassifier) -> LightGBMModel:
+    return restore(
+        estimator,
+        "\n".join(document.booster),
+        document.intercept,
+        persistence.decode_classes(document.classes),
+        document.n_features,
+        document.n_base,
+    )
 
 
 def fitted_attributes(document: ModelDocument) -> dict[str, Any]:
     """What fitting had set on it."""
     classes = persistence.decode_classes(document.classes)
-    model = restore(
-        LGBMClassifier(**persistence.decode_parameters(document.fitted_engine_parameters)),
-        "\n".join(document.booster),
-        document.intercept,
-        classes,
-        document.n_features,
-    )
+    fitted = LGBMClassifier(**persistence.decode_parameters(document.fitted_engine_parameters))
+    model = _restored(document, fitted)
     trace = pd.DataFrame(document.trace)
     floats = trace.columns.difference(["round", "trees"])
     multipliers = document.multipliers

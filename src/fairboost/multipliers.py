@@ -96,7 +96,7 @@ class Control:
     array([0.5, 0. ])
     """
 
-    gain: float = 2.0
+    gain: float = 1.0
     damping: float = 5.0
     memory: float = 0.5
 

@@ -46,6 +46,7 @@ class ModelDocument:
     feature_names: list[str] | None
     draw_seed: int | None
     intercept: float
+    n_base: int
     multipliers: dict[str, float]
     trace: dict[str, list[float | None]]
     fairness_report: dict[str, Any] | None

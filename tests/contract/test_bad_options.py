@@ -64,7 +64,6 @@ def test_dart_has_no_iterates(refuses, iterate, name):
     )
 
 
-@pytest.mark.xfail(strict=True, reason="check_iterate is told of DART only with a constraint")
 @pytest.mark.parametrize("iterate", ["average", "randomized"])
 def test_dart_has_no_iterates_without_constraints_either(refuses, iterate):
     refuses(

@@ -141,20 +141,13 @@ def test_a_tolerance_that_no_choice_meets_exactly_is_met_but_for_one_kind():
     assert np.ptp(settled, axis=0).max() <= 1
 
 
-NO_REST = pytest.mark.xfail(
-    strict=True,
-    reason="gain and damping are those for the sigmoid's slope of 1/4 at the threshold; the hinge "
-    "has slope 1 and no curvature, the square slope 2: multipliers and scores swing without end",
-)
-
-
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value|divide by zero) encountered")
 @pytest.mark.parametrize(
     "proxy",
     [
         "cross_entropy",
-        pytest.param("hinge", marks=NO_REST),
-        pytest.param("squared", marks=NO_REST),
+        "hinge",
+        "squared",
     ],
 )
 def test_the_game_comes_to_rest_with_other_proxies(proxy):

@@ -77,14 +77,7 @@ def test_every_iterate(fair, toy, path, iterate):
         {"holdout": 0.3},
         {"holdout": np.float64(0.3)},
         {"holdout": "cross", "confidence": 0.9},
-        pytest.param(
-            {"holdout": None, "confidence": np.float32(0.5)},
-            marks=pytest.mark.xfail(
-                strict=True,
-                raises=TypeError,
-                reason="the fairness report keeps the confidence as it is, which JSON does not",
-            ),
-        ),
+        {"holdout": None, "confidence": np.float32(0.5)},
         {"multipliers": "paper", "multiplier_learning_rate": 0.5, "holdout": "auto"},
         {"multiplier_learning_rate": "auto", "proxy": "squared", "iterate": "best"},
     ],

@@ -31,9 +31,11 @@ from fairboost.engines.lightgbm_lockstep import HeldOutRows, Lockstep
 from fairboost.engines.lightgbm_options import (
     check_options,
     is_dart,
+    option,
     read_loss_terms,
     read_metrics,
     thread_option,
+    without,
 )
 from fairboost.engines.lightgbm_text import append_trees, as_stock_model
 from fairboost.exceptions import EngineOptionError, InvalidInputError
@@ -255,20 +257,47 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
             f"the frozen model tells the labels {np.asarray(base.classes_).tolist()} apart, but y "
             f"has {np.asarray(classes).tolist()}; code y as the frozen model knows it"
         )
+    _check_features(X, base)
     categories, known = _pandas_categories(X), base.booster_.pandas_categorical or []
     if categories is not None and categories != known:
         raise InvalidInputError(
             "the categorical columns of X have other categories than those the frozen model was "
             "trained with; give them the same categorical dtype, in the same order"
         )
-    stage = clone(base).set_params(
+    options = base.get_params()
+    stage = LGBMClassifier(
+        **without(
+            options,
+            *("num_iterations", "num_leaves", "learning_rate", "boosting", "early_stopping_round"),
+        ),
         n_estimators=STAGE_ROUNDS,
-        num_leaves=min(STAGE_LEAVES, base.num_leaves),
+        num_leaves=min(STAGE_LEAVES, int(option(options, "num_leaves"))),
         learning_rate=STAGE_LEARNING_RATE,
+        # DART would change old trees, which must stay as they are.
+        boosting_type="gbdt" if is_dart(options) else option(options, "boosting"),
     )
-    if is_dart(base.get_params()):
-        stage.set_params(boosting_type="gbdt")  # old trees must stay as they are
     return LightGBMEngine(stage, classes, base)
+
+
+def _check_features(X: Matrix, base: LGBMClassifier) -> None:
+    """Refuse other features than those of the fitted model, or the same in another order."""
+    width = int(np.shape(X)[1])
+    if width != base.n_features_in_:
+        raise InvalidInputError(
+            f"X has {width} features, but the frozen model was trained on {base.n_features_in_}; "
+            "pass the same columns in the same order"
+        )
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    known = [str(name) for name in base.feature_name_]
+    if names is None or known == [f"Column_{k}" for k in range(width)]:
+        return
+    found = [str(name).replace(" ", "_") for name in names]  # as LightGBM writes them
+    if found != known:
+        differ = next((a, b) for a, b in zip(known, found, strict=True) if a != b)
+        raise InvalidInputError(
+            f"X has the feature {differ[1]!r} where the frozen model has {differ[0]!r}; pass the "
+            "same columns in the same order"
+        )
 
 
 def _pandas_categories(X: Matrix) -> list[list[Any]] | None:
@@ -279,14 +308,19 @@ def _pandas_categories(X: Matrix) -> list[list[Any]] | None:
 
 
 def restore(
-    estimator: LGBMClassifier, text: str, intercept: float, classes: Any, n_features: int
+    estimator: LGBMClassifier,
+    text: str,
+    intercept: float,
+    classes: Any,
+    n_features: int,
+    n_base: int = 0,
 ) -> LightGBMModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
     fitted = clone(estimator)
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
     dummy = LGBMClassifier(n_estimators=1, verbose=-1, min_child_samples=1)
     dummy.fit(np.arange(2.0 * n_features).reshape(2, n_features), np.asarray(classes))
-    return LightGBMModel(_with_booster(_adopt(fitted, dummy), text), intercept)
+    return LightGBMModel(_with_booster(_adopt(fitted, dummy), text), intercept, n_base)
 
 
 def _adopt(target: LGBMClassifier, source: LGBMClassifier) -> LGBMClassifier:

@@ -38,6 +38,15 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "neg_bagging_fraction", "neg_sub_row", "neg_subsample", "neg_bagging",
     ),
     "num_machines": ("num_machines", "num_machine"),
+    "num_iterations": (
+        "num_iterations", "n_estimators", "num_iteration", "n_iter", "num_tree", "num_trees",
+        "num_round", "num_rounds", "nrounds", "num_boost_round", "max_iter",
+    ),
+    "num_leaves": ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
+    "learning_rate": ("learning_rate", "shrinkage_rate", "eta"),
+    "early_stopping_round": (
+        "early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change",
+    ),
 }  # fmt: skip
 
 # Metrics that depend on the order of scores only: right on raw scores, so LightGBM computes them.
@@ -50,6 +59,12 @@ def option(params: dict[str, Any], name: str, default: Any = None) -> Any:
         if params.get(alias) is not None:
             return params[alias]
     return default
+
+
+def without(params: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The other options: those named are left out under all of their names."""
+    dropped = {alias for name in names for alias in ALIASES.get(name, (name,))}
+    return {key: value for key, value in params.items() if key not in dropped}
 
 
 def check_options(params: dict[str, Any]) -> None:
