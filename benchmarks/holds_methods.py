@@ -362,6 +362,13 @@ def ratio(record: dict, rates: Iterable[str]) -> float:
     return min(float(v.min() / v.max()) if v.any() else 1.0 for v in values)
 
 
+def ratio_error(record: dict, rate: str) -> float:
+    """Standard error of the ratio of two rates on test rows, by the delta method."""
+    values = np.array([(value, n) for _, value, n in record["rates"][rate] if n])
+    relative = (1 - values[:, 0]) / (values[:, 0] * values[:, 1])
+    return ratio(record, [rate]) * float(np.sqrt(relative.sum()))
+
+
 def signed_gaps(record: dict, rates: Iterable[str]) -> list[float] | None:
     """Second less first of two groups, for each rate; None for more groups."""
     values = [values_of(record, rate) for rate in rates]

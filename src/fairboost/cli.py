@@ -54,8 +54,8 @@ def _demo(options: argparse.Namespace) -> int:
     trained = int(options.rows * TRAINING_SHARE)
     print(
         f"{options.rows:,} generated loan applications (seed {options.seed}): {trained:,} to "
-        f"train on, {options.rows - trained:,} to test on.\nConstraint: equal opportunity (the same "
-        f"FNR) by {ATTRIBUTE}, tolerance {TOLERANCE}. The models do not see {ATTRIBUTE}.\n",
+        f"train on, {options.rows - trained:,} to test on.\nConstraint: equal opportunity (the "
+        f"same FNR) by {ATTRIBUTE}, tolerance {TOLERANCE}. The models do not see {ATTRIBUTE}.\n",
         flush=True,
     )
     result = run_demo(
