@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, IntArray
+from fairboost._validation import DEFAULT_COLUMN
 from fairboost.cells import Cells, SensitiveColumn, Weights
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 
@@ -193,21 +194,25 @@ def align_groups(
     Parameters
     ----------
     columns, held_out : sequence of SensitiveColumn
-        The sensitive columns of either.
+        The sensitive columns that are constrained, and all those of the held-out set.
 
     Returns
     -------
     aligned : list of SensitiveColumn
         The held-out columns; a group that training never saw counts as missing, with a warning.
     """
-    names, found = [c.name for c in columns], [c.name for c in held_out]
-    if names != found:
+    by_name = {c.name: c for c in held_out}
+    if len(columns) == 1 and list(by_name) == [DEFAULT_COLUMN]:
+        by_name = {columns[0].name: held_out[0]}  # it came without a name
+    missing = [c.name for c in columns if c.name not in by_name]
+    if missing:
         raise InvalidInputError(
-            f"holdout_set has the sensitive columns {', '.join(found) or 'none'}, expected those "
-            f"of training: {', '.join(names) or 'none'}; pass the same columns in the same order"
+            f"holdout_set has the sensitive columns {', '.join(by_name) or 'none'}, expected "
+            f"those of training: {', '.join(c.name for c in columns)}; pass the same columns"
         )
     aligned = []
-    for known, new in zip(columns, held_out, strict=True):
+    for known in columns:
+        new = by_name[known.name]
         position = {value: k for k, value in enumerate(known.values)}
         unseen = [value for value in new.values if value not in position]
         if unseen:

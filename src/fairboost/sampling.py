@@ -56,6 +56,9 @@ class Sampling:
         counts = [len(t.inequalities) for t in terms]
         slack = [float(getattr(t.constraint, "slack", np.inf)) for t in terms]
         self.slack = np.repeat(slack, counts)
+        # Half a point is much to a bound of one percent.
+        bounds = [float(getattr(t.constraint, "at_most", np.inf)) for t in terms]
+        self.wobble = np.repeat([min(WOBBLE, b / 4) for b in bounds], counts)
         self.z = np.full(sum(counts), CAUTION)
         if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in counts], counts)
@@ -78,7 +81,7 @@ class Sampling:
 
     def margin(self, errors: FloatArray) -> FloatArray:
         """What to stay below a limit by, at most all the way to parity."""
-        out: FloatArray = np.minimum(np.maximum(self.z * errors, WOBBLE), self.slack)
+        out: FloatArray = np.minimum(np.maximum(self.z * errors, self.wobble), self.slack)
         return out
 
     def units(self, rates: FloatArray) -> FloatArray:

@@ -398,9 +398,7 @@ def _hold_out_set(
     held_out: HeldOutSet,
 ) -> tuple[Cells, Holdout]:
     """Sort training rows and the held-out set into the same cells."""
-    used = [c.name for c in columns]
-    theirs = holdout.align_groups(data.columns, held_out.columns)
-    theirs = [c for c in theirs if c.name in used]
+    theirs = holdout.align_groups(columns, held_out.columns)
     n = len(data.labels)
     weight = None
     outside = held_out.sample_weight

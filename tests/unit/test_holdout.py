@@ -381,7 +381,7 @@ def test_a_group_that_training_never_saw_counts_as_missing_and_is_named():
 
 
 @pytest.mark.parametrize(
-    ("names", "found"), [(["race"], "race"), ([], "none"), (["race", "sex"], "race, sex")]
+    ("names", "found"), [(["race"], "race"), ([], "none"), (["age", "sex"], "age, sex")]
 )
 def test_other_columns_are_refused(names, found):
     held_out = [column(name, ["F", "M"]) for name in names]
@@ -390,6 +390,19 @@ def test_other_columns_are_refused(names, found):
         match=rf"has the sensitive columns {found}, expected .*: sex, race; pass",
     ):
         align_groups([column("sex", ["F", "M"]), column("race", ["F", "M"])], held_out)
+
+
+def test_columns_go_by_name_and_others_do_not_matter():
+    known = [column("sex", ["F", "M"]), column("race", ["A", "B"])]
+    held = [column("age", [1, 1]), column("race", ["B", "A"]), column("sex", ["M", "M"])]
+    assert [c.codes.tolist() for c in align_groups(known, held)] == [[1, 1], [1, 0]]
+
+
+def test_one_column_needs_no_name():
+    (aligned,) = align_groups(
+        [column("sex", ["F", "M"])], [column("sensitive_feature", ["M", "F"])]
+    )
+    assert (aligned.name, aligned.codes.tolist()) == ("sex", [1, 0])
 
 
 def test_every_rate_can_be_read_on_rows_held_out():
