@@ -360,7 +360,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self._seen = result.seen(kept)
             unseen = self.iterate in ("average", "randomized") or result.rescaled
             if unseen:  # a model that no round has looked at
-                self._seen = result.seen_by(self.decision_function(X) >= 0)
+                self._seen = result.seen_by(lambda rows: self.decision_function(rows) >= 0, X)
             self.fairness_report_ = fairness_report.build(
                 self._seen, confidence=result.lagrangian.confidence
             )
@@ -448,8 +448,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         report : FairnessReport
-            With the rates on the rows held out in training beside them, if the groups agree.
+            Of these rows as ``test``, beside the rows held out in training; of these rows alone
+            if the model was loaded from a file.
         """
+        check_is_fitted(self, "_model")
         data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
         constraints = self._method().constraints([c.name for c in data.columns])
         if not constraints:

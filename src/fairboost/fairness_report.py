@@ -190,7 +190,7 @@ class FairnessReport:
         in_words = {name: rate.title for name, rate in RATES.items()}
         rates = self.rates[["group", "rate"]].replace({"rate": in_words})
         for where, prefix in ((self.where, ""), ("test", "test ")):
-            if where in self.rates:
+            if f"{prefix}rows" in self.rates:
                 columns = [f"{prefix}rows", where, f"{prefix}low", f"{prefix}high"]
                 figures = self.rates[columns].to_numpy()
                 rates[columns[0]] = [_format("{:,.0f}", n) for n in figures[:, :1]]

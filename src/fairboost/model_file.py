@@ -27,7 +27,8 @@ def to_document(model: Any) -> ModelDocument:
         "proxy": persistence.encode_proxy(model.proxy),
     }
     engine = own.pop("estimator")
-    if isinstance(engine, FrozenEstimator):  # its trees are the first of the booster
+    frozen = isinstance(engine, FrozenEstimator)
+    if frozen:  # its trees are the first of the booster
         engine = engine.estimator
     trace = model.trace_.astype(object).where(model.trace_.notna(), None)
     names = getattr(model, "feature_names_in_", None)
@@ -46,6 +47,7 @@ def to_document(model: Any) -> ModelDocument:
         draw_seed=model._draw_seed,
         intercept=model._model.intercept,
         n_base=model._model.n_base,
+        frozen=frozen,
         multipliers={str(name): float(value) for name, value in model.multipliers_.items()},
         fairness_report=None
         if model.fairness_report_ is None
@@ -62,7 +64,7 @@ def parameters(document: ModelDocument) -> dict[str, Any]:
     if document.engine_parameters is not None:
         engine = persistence.decode_parameters(document.engine_parameters)
         own["estimator"] = LGBMClassifier(**engine)
-    if document.n_base:
+    if document.frozen:
         whole = _restored(document, own["estimator"])
         own["estimator"] = FrozenEstimator(whole.first(0).estimator)
     return own

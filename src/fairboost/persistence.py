@@ -47,6 +47,7 @@ class ModelDocument:
     draw_seed: int | None
     intercept: float
     n_base: int
+    frozen: bool
     multipliers: dict[str, float]
     trace: dict[str, list[float | None]]
     fairness_report: dict[str, Any] | None

@@ -18,6 +18,7 @@ from lightgbm import LGBMClassifier
 from sklearn.base import clone
 from tqdm.auto import tqdm
 
+from fairboost import diagnostics
 from fairboost._typing import ArrayLike, Matrix
 from fairboost._validation import as_column, read_weights
 from fairboost.constraints import (
@@ -196,6 +197,7 @@ def tradeoff_curve(
     >>> len(curve.models), curve.table["tolerance"].iloc[-1]
     (5, 0.0)
     """
+    _check_tolerances(tolerances)
     prototype = FairGBMClassifier(
         estimator,
         constraint=constraint,
@@ -231,6 +233,7 @@ class _Curve:
         constraints = self.constraints(0.0)
         self.rows = lay_out(job, constraints)
         lagrangian = self.rows.lagrangian(job.method, constraints, Rest())
+        diagnostics.warn_of_small_cells(lagrangian)
         trees: list[int] = []
         self.base, self.lockstep = engine.train_and_keep_data(
             job.engine_data(self.rows),
@@ -250,12 +253,8 @@ class _Curve:
 
     def spaced(self, tolerances: Sequence[float] | int) -> list[float]:
         """The tolerances to train for, from loose to tight."""
-        if not isinstance(tolerances, int):
-            return sorted((check_tolerance(t) for t in tolerances), reverse=True)
-        if tolerances < 2:
-            raise InvalidInputError(
-                f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
-            )
+        if not isinstance(tolerances, int | np.integer):
+            return sorted((float(t) for t in tolerances), reverse=True)
         lagrangian = self.base_training.lagrangian
         rates, parts = lagrangian.seen_rates[-1], lagrangian.rate_slices
         widest = max(
@@ -290,7 +289,8 @@ class _Curve:
         if tolerance is None:  # it is not held to anything
             model.set_params(iterate="last", tolerance=0.0)
         else:
-            model.set_params(tolerance=tolerance)
+            constraint = _with_tolerance(model.constraint, tolerance)
+            model.set_params(tolerance=tolerance, constraint=constraint)
             kept = training.best_iterate()
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.prototype, name):
@@ -306,6 +306,26 @@ class _Curve:
             model.fairness_report_.verdicts,
         )
         return model, {**line, "loss": float(losses[kept])}
+
+
+def _check_tolerances(tolerances: Sequence[float] | int) -> None:
+    if isinstance(tolerances, int | np.integer):
+        if tolerances < 2:
+            raise InvalidInputError(
+                f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
+            )
+        return
+    for tolerance in tolerances:
+        check_tolerance(tolerance)
+
+
+def _with_tolerance(constraint: Any, tolerance: float) -> Any:
+    """What the user wrote, with another tolerance in every parity."""
+    if isinstance(constraint, Parity):
+        return replace(constraint, tolerance=tolerance)
+    if isinstance(constraint, list | tuple):
+        return type(constraint)(_with_tolerance(c, tolerance) for c in constraint)
+    return constraint
 
 
 def _line(

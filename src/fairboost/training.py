@@ -73,6 +73,7 @@ class Method:
                 "at the held-out rates as they are"
             )
         holdout.check_holdout(self.holdout)
+        _ = self.player, self.score_threshold, as_proxy(self.proxy)  # each raises what is wrong
         if self.multipliers not in ("two_sided", "paper"):
             raise InvalidInputError(
                 f"multipliers must be 'two_sided' or 'paper', found {self.multipliers!r}"
@@ -136,12 +137,15 @@ class Training:
         Number of trees after each round.
     rescaled : bool
         Whether the last model is not the last that was looked at (DART).
+    outside : Matrix, optional
+        The held-out set of the user's own.
     """
 
     model: TrainedModel
     lagrangian: Lagrangian
     trees: list[int]
     rescaled: bool = False
+    outside: Matrix | None = None
 
     def best_iterate(self) -> int:
         """Which of f_0, f_1 and so on to keep."""
@@ -166,21 +170,26 @@ class Training:
             lagrangian.holdout.kind,
         )
 
-    def seen_by(self, positive: BoolArray) -> RatesSeen:
-        """The rates of other decisions on the rows that the engine had, held out if there are."""
-        lagrangian = self.lagrangian
-        chosen = lagrangian.holdout
-        trained = chosen.trained
-        held = np.ones(len(positive), bool) if trained is None else ~trained
-        weight = lagrangian.sample_weight
+    def seen_by(self, decide: Callable[[Matrix], BoolArray], X: Matrix) -> RatesSeen:
+        """The rates of a model that no round has looked at, held out if rows are."""
+        lagrangian, chosen = self.lagrangian, self.lagrangian.holdout
+        cells, weight = lagrangian.cells, lagrangian.sample_weight
+        if chosen.kind == "set" and chosen.seen is not None:
+            cells, weight, positive = chosen.seen, chosen.outside_weight, decide(self.outside)
+        else:
+            trained = chosen.trained
+            held = np.ones(len(cells.codes), bool) if trained is None else ~trained
+            cells, positive = cells.among(held, weight), decide(X)[held]
+            weight = None if weight is None else weight[held]
+        held_out = chosen.kind in ("share", "set")
         return see(
             [t.constraint for t in lagrangian.terms],
-            lagrangian.cells.among(held, weight),
-            positive[held],
-            None if weight is None else weight[held],
-            where="held out" if chosen.kind == "share" else "training",
-            note=chosen.why if chosen.kind == "share" else "",
-            kind="share" if chosen.kind == "share" else "none",
+            cells,
+            positive,
+            weight,
+            where="held out" if held_out else "training",
+            note=chosen.why if held_out else "",
+            kind=chosen.kind if held_out else "none",
         )
 
     def last_iterate(self) -> int:
@@ -320,7 +329,8 @@ def train(job: Job, progress: bool) -> Training:
             )
     finally:
         lagrangian.close()
-    return Training(model, lagrangian, trees, job.engine.rescales_trees)
+    outside = None if rows.outside is None else rows.outside[0]
+    return Training(model, lagrangian, trees, job.engine.rescales_trees, outside)
 
 
 def single_precision(weight: FloatArray | None) -> Float32Array | None:
@@ -342,6 +352,11 @@ def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
     else:
         cells, chosen = _hold_out_set(data, columns, weight, held_out)
         outside = (held_out.X, held_out.labels)
+    for c in constraints:  # raises before anything is trained, memberships included
+        if chosen.trained is not None:
+            bind(c, cells.among(chosen.trained, weight), "trained")
+        if chosen.seen is not None:
+            bind(c, chosen.seen, "held out")
     return Rows(
         cells,
         weight,

@@ -318,7 +318,7 @@ def restore(
     """Make a fitted model of a stock booster's text, as when loading from a file."""
     fitted = clone(estimator)
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
-    dummy = LGBMClassifier(n_estimators=1, verbose=-1, min_child_samples=1)
+    dummy = LGBMClassifier(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=1)
     dummy.fit(np.arange(2.0 * n_features).reshape(2, n_features), np.asarray(classes))
     return LightGBMModel(_with_booster(_adopt(fitted, dummy), text), intercept, n_base)
 
