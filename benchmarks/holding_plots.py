@@ -20,6 +20,7 @@ import argparse
 import re
 import tempfile
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,8 @@ from fairboost.plots import COLOURS, GREY, MARKERS
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib import ticker
+from matplotlib.axes import Axes
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NEW = 10_000  # seeds of new rows start here
@@ -45,8 +48,10 @@ TOLERANCE = 0.01
 EVERY = 5  # rounds between points of a curve
 SAID = (100, 300, 1_000, 3_000, 10_000, 30_000)
 RATES = (0.05, 0.1, 0.25, 0.5)
+SHOWN = (20, 50, 100, 200, 300)  # rounds of the curves that are printed
 
-DEFAULTS, PAPER, PLAIN = "the defaults", "Algorithm 1, `paper(...)`", "plain LightGBM"
+PLAIN, DEFAULTS = "plain LightGBM", "the defaults"
+PAPER, AWARE = "Algorithm 1, `paper(...)`", "Algorithm 1, sex among the features"
 SWITCHED = {
     DEFAULTS: {},
     '`iterate="last"`': {"iterate": "last"},
@@ -54,13 +59,14 @@ SWITCHED = {
     '`multipliers="paper"`': {"multipliers": "paper"},
     '`memberships="observed"`': {"memberships": "observed"},
     "`holdout=None`": {"holdout": None},
+    '`holdout=None, memberships="observed"`': {"holdout": None, "memberships": "observed"},
 }
-"""The defaults, and each of them switched off by itself."""
+"""The defaults, and with some of them switched off."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much to compute.
+    """How much to compute; 15 seeds know a root mean square to within a fifth.
 
     Parameters
     ----------
@@ -83,6 +89,24 @@ class Size:
 QUICK = Size(3_000, 40, 1, (2_000, 4_000), 2, 20_000)
 ERROR_ROUNDS = 100
 HOLDOUTS = (0.1, 0.2, 0.4, "cross")
+
+TITLES = (
+    "Algorithm 1: multipliers\nread the training rows",
+    "Defaults: multipliers\nread rows held out",
+)
+STYLES = {"training": (COLOURS[0], "-"), "new": (COLOURS[1], "-"), "held out": (COLOURS[2], "--")}
+LABELS = (  # panel, line, text, where along the line, and how far above it
+    (0, PLAIN, "new", "plain LightGBM, new rows", 0.6, 11),
+    (0, PAPER, "new", "new rows", 0.6, 13),
+    (0, PAPER, "training", "training rows", 0.78, -14),
+    (1, PLAIN, "new", "plain LightGBM, new rows", 0.6, 11),
+    (1, DEFAULTS, "held out", "rows held out", 0.6, 16),
+    (1, DEFAULTS, "new", "new rows", 0.6, -20),
+    (1, DEFAULTS, "training", "training rows", 0.6, -18),
+)
+NAMES = {"0.1": "10%", "0.2": "20%", "0.4": "40%", "cross": "cross-fitting"}
+X_TICKS = (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+Y_TICKS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
 def engine(rounds: int) -> LGBMClassifier:
@@ -117,21 +141,29 @@ def held_out_gap(model: FairGBMClassifier) -> pd.Series:
     return seen[(seen.index > 0) & (seen.index % EVERY == 0)]
 
 
+def features(name: str, loans: Loans) -> pd.DataFrame:
+    """The features; loans come without the sex of the applicant."""
+    return loans.X.assign(sex=loans.sensitive["sex"]) if name == AWARE else loans.X
+
+
 def fit(name: str, train: Loans, size: Size, seed: int, **more):
     """Fit a model by its name in the table."""
+    X, y, sex = features(name, train), train.y, train.sensitive["sex"]
     if name == PLAIN:
-        return engine(size.rounds).fit(train.X, train.y)
+        return engine(size.rounds).fit(X, y)
     asked = {"constraint": "equal_opportunity", "tolerance": TOLERANCE, "random_state": seed}
-    if name == PAPER:
+    if name in (PAPER, AWARE):
         model = FairGBMClassifier.paper(engine(size.rounds), **asked)
     else:
         model = FairGBMClassifier(engine(size.rounds), **asked, **SWITCHED[name], **more)
-    return model.fit(train.X, train.y, sensitive_features=train.sensitive["sex"])
+    return model.fit(X, y, sensitive_features=sex)
 
 
-def judge(model, train: Loans, new: Loans) -> dict:
+def judge(name: str, model, train: Loans, new: Loans) -> dict:
     """What the table says of a model."""
-    on_train, on_new = (model.predict_proba(rows.X)[:, 1] - 0.5 for rows in (train, new))
+    on_train, on_new = (
+        model.predict_proba(features(name, rows))[:, 1] - 0.5 for rows in (train, new)
+    )
     line = {"training": gap(on_train, train), "new": gap(on_new, new)}
     return line | {"accuracy": float(((on_new >= 0) == new.y).mean())}
 
@@ -159,14 +191,14 @@ def multipliers_of(name: str, model) -> dict:
 def rounds_fits(size: Size) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Curves over the rounds, and the table of methods."""
     curves, table = [], []
-    names = [PLAIN, PAPER, *SWITCHED]
+    names = [PLAIN, PAPER, AWARE, *SWITCHED]
     with tqdm(total=size.seeds * len(names), unit="fit", desc="rounds") as bar:
         for seed in range(size.seeds):
             train = make_loans(size.rows, seed=seed)
             new = make_loans(size.new_rows, seed=NEW + seed)
             for name in names:
                 model = fit(name, train, size, seed)
-                line = {"seed": seed, "name": name} | judge(model, train, new)
+                line = {"seed": seed, "name": name} | judge(name, model, train, new)
                 table.append(line | multipliers_of(name, model))
                 if name in (PLAIN, PAPER, DEFAULTS):
                     curves.append(curves_of(name, train, new, size, seed))
@@ -204,9 +236,9 @@ def errors_fits(size: Size) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def sampling_error(rate: float, women: float, men: float) -> float:
+def sampling_error(rate: float, women: np.ndarray | float, men: np.ndarray | float):
     """Standard error of a difference of two rates that are equal in truth."""
-    return float(np.sqrt(rate * (1 - rate) * (1 / women + 1 / men)))
+    return np.sqrt(rate * (1 - rate) * (1 / women + 1 / men))
 
 
 def summarise(fits: pd.DataFrame) -> pd.DataFrame:
@@ -225,104 +257,111 @@ def summarise(fits: pd.DataFrame) -> pd.DataFrame:
 def draw_rounds(curves: pd.DataFrame, path: Path) -> None:
     """Two panels: where multipliers read training rows, and where they read rows held out."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.9), sharey=True, layout="constrained")
-    titles = ("Algorithm 1: multipliers\nread the training rows",
-              "Defaults: multipliers\nread rows held out")  # fmt: skip
-    styles = {"training": (COLOURS[0], "-"), "new": (COLOURS[1], "-"),
-              "held out": (COLOURS[2], "--")}  # fmt: skip
     by = curves.groupby(["name", "where", "round"])["gap"]
     middle, low, high = by.mean(), by.min(), by.max()
-    for ax, name, title in zip(axes, (PAPER, DEFAULTS), titles, strict=True):
-        ax.axhspan(-TOLERANCE, TOLERANCE, color=GREY, alpha=0.2, linewidth=0)
+    for ax, name, title in zip(axes, (PAPER, DEFAULTS), TITLES, strict=True):
+        ax.axhspan(-TOLERANCE, TOLERANCE, color=GREY, alpha=0.25, linewidth=0)
         plain = middle[PLAIN, "new"]
-        ax.plot(plain.index, plain, color=GREY, linestyle=":", linewidth=1.8)
-        for where in curves.loc[curves["name"] == name, "where"].unique():
-            colour, line = styles[where]
-            values = middle[name, where]
-            ax.fill_between(
-                values.index, low[name, where], high[name, where], color=colour, alpha=0.18,
-                linewidth=0,
-            )  # fmt: skip
-            ax.plot(values.index, values, color=colour, linestyle=line, linewidth=2)
+        ax.plot(plain.index, plain, color=GREY, linestyle=":", linewidth=2)
+        for where, (colour, line) in STYLES.items():
+            if (name, where) not in middle.index.droplevel("round"):
+                continue
+            mean, *ends = (part[name, where] for part in (middle, low, high))
+            ax.fill_between(mean.index, *ends, color=colour, alpha=0.18, linewidth=0)
+            ax.plot(mean.index, mean, color=colour, linestyle=line, linewidth=2)
         ax.set_title(title, fontsize=11)
         ax.set_xlabel("boosting round")
         ax.grid(alpha=0.25)
         ax.set_xlim(0, curves["round"].max())
-    axes[0].set_ylabel("false negative rate,\nwomen less men")
+    axes[0].set_ylabel("gap: false negative rate\nof women less that of men")
     label_lines(axes, middle, curves["round"].max())
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
-def label_lines(axes, middle: pd.Series, last: int) -> None:
-    """Say what the lines are, beside them."""
-    x = 0.6 * last
-    near = middle.index.get_level_values("round")
-    x = near[np.abs(near - x).argmin()]
-    for ax, name, where, text, up in (
-        (axes[0], PLAIN, "new", "plain LightGBM, new rows", 1),
-        (axes[0], PAPER, "new", "new rows", 1),
-        (axes[0], PAPER, "training", "training rows", -1),
-        (axes[1], PLAIN, "new", "plain LightGBM, new rows", 1),
-        (axes[1], DEFAULTS, "training", "training rows", -1),
-    ):
-        colour = GREY if name == PLAIN else COLOURS[0 if where == "training" else 1]
-        ax.annotate(
-            text, (x, middle[name, where, x]), (0, 12 * up), textcoords="offset points",
-            ha="center", va="center", color=colour, fontweight="bold", fontsize=9,
-        )  # fmt: skip
+def label_lines(axes: Sequence[Axes], middle: pd.Series, last: int) -> None:
+    """Say beside the lines what they are."""
+    style = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": 9}
+    style["fontweight"] = "bold"
+    for panel, name, where, text, x, up in LABELS:
+        line = middle[name, where]
+        x = line.index[np.abs(line.index - x * last).argmin()]
+        colour = GREY if name == PLAIN else STYLES[where][0]
+        axes[panel].annotate(text, (x, line[x]), (0, up), color=colour, **style)
+    axes[0].annotate(
+        f"asked for: within {TOLERANCE:g}", (0.02 * last, -TOLERANCE), (0, -9),
+        color=GREY, **(style | {"ha": "left"}),
+    )  # fmt: skip
 
 
 def draw_errors(table: pd.DataFrame, fits: pd.DataFrame, path: Path) -> None:
     """Points of all sizes and holdouts, beside the line of the sampling error."""
-    figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+    figure, ax = plt.subplots(figsize=(7.4, 4.3), layout="constrained")
     women = np.geomspace(table["women"].min() / 1.3, table["women"].max() * 1.3, 50)
-    men = women * (table["men"] / table["women"]).mean()
-    error = [sampling_error(fits["fnr"].mean(), a, b) for a, b in zip(women, men, strict=True)]
+    error = sampling_error(fits["fnr"].mean(), women, women * (fits["men"] / fits["women"]).mean())
     ax.plot(women, error, color=GREY, linewidth=2.5, zorder=1)
-    names = {"0.1": "10% held out", "0.2": "20%", "0.4": "40%", "cross": "cross-fitting"}
+    ax.annotate(
+        "sampling error of\nthe rows looked at", (women[12], error[12]), (40, 22),
+        textcoords="offset points", color=GREY, fontweight="bold", va="center",
+        arrowprops={"arrowstyle": "-", "color": GREY},
+    )  # fmt: skip
     seeds = fits["seed"].nunique()
-    low, high = np.sqrt(seeds / stats.chi2.ppf([0.84, 0.16], seeds))
-    for k, (holdout, name) in enumerate(names.items()):
+    ends = np.sqrt(seeds / stats.chi2.ppf([0.84, 0.16], seeds))  # one standard error each way
+    for k, (holdout, name) in enumerate(NAMES.items()):
         part = table[table["holdout"] == holdout]
-        reach = np.stack([part["rms"] * (1 - low), part["rms"] * (high - 1)])
+        reach = np.abs(np.outer(ends - 1, part["rms"]))
         ax.errorbar(
             part["women"], part["rms"], yerr=reach, linestyle="none", marker=MARKERS[k],
             markersize=7, color=COLOURS[k], elinewidth=1, label=name, zorder=2,
         )  # fmt: skip
     ax.set(xscale="log", yscale="log")
-    ax.set_xlabel("rows held out that count in the smaller group (women who repay)")
+    ax.set_xlabel("rows looked at that count in the smaller group (women who repay)")
     ax.set_ylabel("gap on new rows, root mean square")
-    ax.legend(frameon=False, loc="lower left")
+    for axis, ticks in ((ax.xaxis, X_TICKS), (ax.yaxis, Y_TICKS)):
+        axis.set_major_locator(ticker.FixedLocator(ticks))
+        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_minor_locator(ticker.NullLocator())
+    ax.grid(alpha=0.25)
+    ax.legend(frameon=False, loc="lower left", title="rows held out", alignment="left")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
 def print_rounds(curves: pd.DataFrame, table: pd.DataFrame) -> None:
-    print("\n| switched off | gap, training rows | gap, new rows | accuracy, new rows |")
+    figures = ["training", "new", "accuracy"]
+    print("\n| model | gap, training rows | gap, new rows | accuracy, new rows |")
     print("|---|---|---|---|")
     for name, part in table.groupby("name", sort=False):
-        means, spread = (getattr(part[["training", "new", "accuracy"]], f)() for f in AGGREGATES)
-        print(f"| {name} | {means.training:+.3f} | {means.new:+.3f} ({spread.new:.3f}) "
-              f"| {means.accuracy:.4f} |")  # fmt: skip
-    paper = table[table["name"] == PAPER]
-    print("\nmultiplier of Algorithm 1:", paper[["largest", "at", "last"]].mean().to_dict())
+        mean, spread = part[figures].mean(), part[figures].std()
+        print(
+            f"| {name} | {mean.training:+.3f} | {mean.new:+.3f} ± {spread.new:.3f} "
+            f"| {mean.accuracy:.3f} |"
+        )
+    print("\nThe largest multiplier of Algorithm 1, the round it is reached in, and the last:")
+    print(table.loc[table["name"] == PAPER, ["largest", "at", "last"]].mean().round(3).to_dict())
+    print("\nGaps over the rounds:")
     shown = curves.pivot_table("gap", "round", ["name", "where"])
-    print(shown[shown.index.isin([10, 20, 30, 50, 100, 200, 300])].round(3).to_string())
-
-
-AGGREGATES = ("mean", "std")
+    print(shown[shown.index.isin(SHOWN)].round(3).T.to_string())
 
 
 def print_errors(table: pd.DataFrame) -> None:
     print("\nGap on new rows with tolerance 0, beside the sampling error of the rows looked at:")
     print(table.round(4).to_string(index=False))
-    ratio = table.groupby(table["holdout"] == "cross")["ratio"]
-    print("root mean square of the ratios:", ratio.apply(lambda r: np.sqrt((r**2).mean())))
+    print(f"women who repay: {(table['women'] / table['rows']).max():.0%} of all rows")
+    for name, part in (
+        ("shares", table["holdout"] != "cross"),
+        ("cross", table["holdout"] == "cross"),
+    ):
+        ratio = np.sqrt((table.loc[part, "ratio"] ** 2).mean())
+        print(f"{name}: {ratio:.2f} times the sampling error (root mean square)")
     print("\n| rows in each group |", " | ".join(f"rate {r:g}" for r in RATES), "|")
     print("|---|" + "---|" * len(RATES))
+    z = stats.norm.ppf(0.975)
     for n in SAID:
-        told = (stats.norm.ppf(0.975) * sampling_error(r, n, n) for r in RATES)
+        told = (z * sampling_error(r, n, n) for r in RATES)
         print(f"| {n:,} |", " | ".join(f"{t:.3f}" for t in told), "|")
+    needed = (f"{2 * r * (1 - r) * (z / TOLERANCE) ** 2:,.0f}" for r in RATES)
+    print(f"Rows in each group to tell a gap of {TOLERANCE:g}:", "; ".join(needed))
 
 
 def run_page(page: Path) -> None:

@@ -32,7 +32,11 @@ from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost._validation import by_row, take_rows
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["RECOVERED", "Memberships", "honest", "recoverability"]
+__all__ = ["MANY_ROWS", "RECOVERED", "Memberships", "honest", "recoverability"]
+
+MANY_ROWS = 200_000
+"""From here on ``"auto"`` keeps to observed groups: trees are too coarse to single out so many
+rows, and ACSIncome without its column of sexes (613k rows) was none the worse for it."""
 
 RECOVERED = 0.95
 """From here on features give the group away: a column that is the group comes out above .98, one

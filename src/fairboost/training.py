@@ -26,7 +26,7 @@ from fairboost.fairness_report import RatesSeen, see
 from fairboost.holdout import Holdout, HoldoutLike
 from fairboost.iterates import best_iterate
 from fairboost.lagrangian import Lagrangian
-from fairboost.memberships import RECOVERED
+from fairboost.memberships import MANY_ROWS, RECOVERED
 from fairboost.multipliers import Ascent, Control, DualPlayer
 from fairboost.proxies import Proxy, as_proxy
 from fairboost.terms import bind
@@ -387,7 +387,9 @@ def _memberships(
         known = job.X, job.data.labels, codes, len(groups)
         if not columns:
             continue
-        if asked == "auto" and memberships.recoverability(*known, **shared) >= RECOVERED:
+        if asked == "auto" and (
+            len(codes) >= MANY_ROWS or memberships.recoverability(*known, **shared) >= RECOVERED
+        ):
             continue
         found = memberships.honest(
             *known, columns=columns, sample_weight=weight, n_jobs=n_jobs, **shared
