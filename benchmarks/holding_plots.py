@@ -10,7 +10,7 @@ are drawn afresh from the same law for every seed, and are never used in trainin
   tolerance 0, so that what is left is error.
 * ``page``: runs the code blocks of the page one after the other, and shows what they print.
 
-    python -m benchmarks.holding_plots            # some twenty minutes on one core; writes to docs
+    python -m benchmarks.holding_plots            # half an hour on one core; writes to docs
     python -m benchmarks.holding_plots --quick    # small, one seed or two, writes nothing
 """
 
@@ -80,7 +80,7 @@ class Size:
 
     rows: int = 20_000
     rounds: int = 300
-    seeds: int = 5
+    seeds: int = 15
     error_rows: tuple[int, ...] = (3_000, 6_000, 12_000, 25_000, 50_000)
     error_seeds: int = 15
     new_rows: int = 200_000

@@ -112,7 +112,7 @@ model = LGBMClassifier(n_estimators={rounds}, verbose=-1, n_jobs={n_jobs})
 if {kind!r} != "bare":
     from fairboost import FairGBMClassifier
 if {kind!r} == "fair":
-    fair = FairGBMClassifier(model, constraint="equal_opportunity", **GAME)
+    fair = FairGBMClassifier(model, constraint="equal_opportunity", **{game!r})
     fair.fit(X, y, sensitive_features=g)
 else:
     model.fit(X, y)
@@ -128,7 +128,7 @@ def peak_memory(kind: str, n: int, groups: int, n_jobs: int) -> float:
     Of a plain fit that never imports fairboost (bare), of a plain fit with fairboost imported
     (plain), and of a constrained one (fair). Reads /proc, so Linux only.
     """
-    code = CHILD.format(n=n, groups=groups, rounds=ROUNDS, n_jobs=n_jobs, kind=kind)
+    code = CHILD.format(n=n, groups=groups, game=GAME, rounds=ROUNDS, n_jobs=n_jobs, kind=kind)
     return float(_run(code))
 
 

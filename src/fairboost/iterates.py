@@ -43,7 +43,7 @@ TRAINED = 0.1
 from the untrained one. Rounds before it are fair because they do not tell people apart yet."""
 
 
-UNTOLD = 0.5
+UNTOLD = 0.125
 """Violations up to this share of their standard error count as none: no one can tell them."""
 
 

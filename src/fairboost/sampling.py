@@ -28,7 +28,7 @@ CAUTION = 0.5
 """Standard errors to stay inside the limit by where no confidence is asked for: the iterate is
 chosen on the same rows, and looks a little better on them than on others."""
 
-WOBBLE = 0.005
+WOBBLE = 0.004
 """What to stay inside by at least: rates move by about as much from one round to the next."""
 
 RAREST = 0.002

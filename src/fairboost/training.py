@@ -149,8 +149,10 @@ class Training:
 
     def best_iterate(self) -> int:
         """Which of f_0, f_1 and so on to keep."""
-        losses, _, _ = self.lagrangian.trace.iterates()
-        violations, errors = np.array(self.lagrangian.aimed), np.array(self.lagrangian.errors)
+        losses, _, violations = self.lagrangian.trace.iterates()
+        errors = np.array(self.lagrangian.errors)
+        if self.lagrangian.confidence is not None:  # within tolerance at that confidence
+            violations = np.array(self.lagrangian.aimed)
         last = self.last_iterate()
         # f_0 is a model only where there was one to start from.
         first = 0 if self.model.n_base else min(1, last)
