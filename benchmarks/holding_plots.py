@@ -80,7 +80,7 @@ class Size:
 
     rows: int = 20_000
     rounds: int = 300
-    seeds: int = 15
+    seeds: int = 5
     error_rows: tuple[int, ...] = (3_000, 6_000, 12_000, 25_000, 50_000)
     error_seeds: int = 15
     new_rows: int = 200_000
