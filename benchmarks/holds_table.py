@@ -175,6 +175,15 @@ def config_lines(cases: list[Case], results: Results) -> list[str]:
     return [*lines, ""]
 
 
+WHY_NOT = [
+    "Why some are not reached. *acs_travel_time, accuracy*: much is to be mended in this file, and "
+    "no method measured there stays within 0.003: ThresholdOptimizer, which sees the group, does "
+    "not, and cross-fitting, which trains on all rows, comes about as near (its table below); the "
+    "rest is the price of the rows held out. *acs_income/sex, ratio*: the interval of the mean "
+    "contains what was asked. *Default fit, time*: see Time at the end.", "",
+]  # fmt: skip
+"""Said of the figures as they stand; look again when they change."""
+
 TIMINGS = (
     (FIT_CASE, "default fit, 1M generated rows, 2 groups"),
     (CURVE_CASE, "tradeoff_curve, 200k generated rows, 2 groups"),
@@ -234,7 +243,7 @@ def report(results: Results) -> str:
         "",
     ]  # fmt: skip
     configs = [case for case in CASES.values() if case.source.startswith("configs")]
-    lines += summary(results, configs)
+    lines += [*summary(results, configs), *WHY_NOT]
     for case in (case for case in CASES.values() if case not in configs):
         if any((case.name, method) in results for method in METHODS):
             lines += case_lines(case, results)

@@ -105,7 +105,7 @@ PROXIES: dict[str, Proxy] = {
 def as_proxy(proxy: str | Proxy, auto: ProxyName = "sigmoid") -> Proxy:
     """Look a proxy up by name; a ``Proxy`` passes through.
 
-    ``"auto"`` is the sigmoid, which ``benchmarks/proxies.md`` chose, or what ``auto`` names.
+    ``"auto"`` is the sigmoid, or what ``auto`` names: ``benchmarks/proxies.md`` compares all.
     """
     if isinstance(proxy, Proxy):
         return proxy
