@@ -176,7 +176,7 @@ def config_lines(cases: list[Case], results: Results) -> list[str]:
 
 
 WHY_NOT = [
-    "Why some are not reached. *acs_travel_time, accuracy*: much is to be mended in this file, and "
+    "Why some are not reached. *acs_travel_time, accuracy*: much is to be mended in this file; "
     "no method measured there stays within 0.003: ThresholdOptimizer, which sees the group, does "
     "not, and cross-fitting, which trains on all rows, comes about as near (its table below); the "
     "rest is the price of the rows held out. *acs_income/sex, ratio*: the interval of the mean "
