@@ -194,7 +194,7 @@ def tradeoff_curve(
     ...     engine, loans.X, loans.y, sensitive_features=sex, constraint="equal_opportunity",
     ...     tolerances=5,
     ... )
-    >>> len(curve.models), curve.table["tolerance"].iloc[-1]
+    >>> len(curve.models), float(curve.table["tolerance"].iloc[-1])
     (5, 0.0)
     """
     _check_tolerances(tolerances)
