@@ -43,7 +43,7 @@ TRAINING_ROWS = (
     "These are rates of training rows, which trees fit: expect larger gaps among new people. "
     "holdout='auto' reads them on rows held out."
 )
-ON_TEST = "not met on the test rows; believe them rather than rows that training has looked at."
+ON_TEST = "believe them rather than rows that training has looked at."
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,12 @@ class FairnessReport:
 
     @property
     def _headline(self) -> str:
-        met = sum(v.status == "met" for v in self.verdicts)
+        met, tested = (
+            sum(v.status == "met" for v in found) for found in (self.verdicts, self.test_verdicts)
+        )
         found = f"{met} of {len(self.verdicts)} met" if self.verdicts else "none"
+        if self.test_verdicts:  # a reader of the first line alone must not be misled
+            found += f" on the rows {self.where}, {tested} on the test rows"
         note = f" {self.note[:1].upper()}{self.note[1:]}." if self.note else ""
         return f"Fairness constraints: {found}.{note} Intervals: {100 * self.level:g}%."
 
@@ -236,9 +240,9 @@ def build(
     advice = [line for _, line in judged[0]]
     for those in tested:
         worse = [
-            t for t, v in zip(those, verdicts, strict=True) if t.status == "not met" != v.status
+            t for t, v in zip(those, verdicts, strict=True) if t.status not in ("met", v.status)
         ]
-        advice += [f"{t.constraint}: {ON_TEST}" for t in worse]
+        advice += [f"{t.constraint}: {t.status} on the test rows; {ON_TEST}" for t in worse]
     found = {v.status for v in verdicts}
     advice += [NOT_MET] * ("not met" in found)
     advice += [TOO_FEW.get(held_out.kind, "")] * ("too few rows to tell" in found)

@@ -233,7 +233,6 @@ class Lagrangian:
         """
         if self.convex:
             return self.rows.evaluate(scores, *self.on_rows, self.soft)
-        self.coefficients = self._pullbacks(self.rates)
         sums = self.rows.evaluate(scores, *self.on_rows)
         self.rates = self.map.proxy(sums.split(len(self.cells))[0])
         now = self._pullbacks(self.rates)

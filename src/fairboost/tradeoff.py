@@ -238,7 +238,7 @@ class _Curve:
         self.base, self.lockstep = engine.train_and_keep_data(
             job.engine_data(self.rows),
             self.rows.problem(lagrangian, trees.append),
-            job.loss_terms().intercept,
+            job.loss_terms.intercept,
         )
         lagrangian.close()
         self.base_training = Training(self.base, lagrangian, trees)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from tqdm.auto import tqdm
 
 from fairboost import diagnostics, holdout, memberships
 from fairboost._kernel import thread_count
-from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, Matrix
+from fairboost._typing import ArrayLike, BoolArray, Float32Array, Matrix
 from fairboost._validation import FitData, HeldOutSet
 from fairboost.cells import Cells, SensitiveColumn, build_cells
 from fairboost.constraints import Constraint, ConstraintLike, columns_of, resolve
@@ -297,10 +298,16 @@ class Job:
         """Names of the sensitive columns."""
         return [c.name for c in self.data.columns]
 
+    @cached_property
+    def sample_weight(self) -> Float32Array | None:
+        """Weights as engines keep them."""
+        weight = self.data.sample_weight
+        return None if weight is None else weight.astype(np.float32)
+
+    @cached_property
     def loss_terms(self) -> LossTerms:
         """What the engine's options say about the loss."""
-        weight = single_precision(self.data.sample_weight)
-        terms: LossTerms = self.engine.loss_terms(self.data.labels, weight)
+        terms: LossTerms = self.engine.loss_terms(self.data.labels, self.sample_weight)
         return terms
 
     def engine_data(self, rows: Rows) -> EngineData:
@@ -327,7 +334,7 @@ def train(job: Job, progress: bool) -> Training:
             model = job.engine.train(
                 job.engine_data(rows),
                 rows.problem(lagrangian, after_round),
-                job.loss_terms().intercept,
+                job.loss_terms.intercept,
             )
     finally:
         lagrangian.close()
@@ -335,15 +342,10 @@ def train(job: Job, progress: bool) -> Training:
     return Training(model, lagrangian, trees, job.engine.rescales_trees, outside)
 
 
-def single_precision(weight: FloatArray | None) -> Float32Array | None:
-    """Weights as engines keep them."""
-    return None if weight is None else weight.astype(np.float32)
-
-
 def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
     """Sort rows into the cells that constraints read, and hold rows out."""
     data, held_out = job.data, job.held_out
-    weight = single_precision(data.sample_weight)
+    weight = job.sample_weight
     # Only the columns that are constrained: each further one would split every cell.
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in data.columns if c.name in used]
@@ -362,7 +364,7 @@ def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
     return Rows(
         cells,
         weight,
-        job.loss_terms().label_weights,
+        job.loss_terms.label_weights,
         chosen,
         outside,
         thread_count(job.engine.n_jobs),

@@ -5,7 +5,7 @@ import pytest
 
 from fairboost.constraints import GroupRates, parity
 from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Ascent, resume
+from fairboost.multipliers import Ascent
 from fairboost.proxies import PROXIES
 from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows
 
@@ -46,7 +46,7 @@ def test_gradient_is_the_derivative_of_the_proxy_lagrangian(proxy, constraints, 
     rng = np.random.default_rng(2)
     f = rng.normal(0, 2, len(y))
     multipliers = rng.uniform(0.1, 1, len(lagrangian.inequalities))
-    lagrangian.dual = resume(multipliers)
+    lagrangian.resume(multipliers)
     gradient, hessian = lagrangian(f)
 
     expected = derivative(

@@ -435,3 +435,16 @@ def test_figures_that_are_no_numbers_survive_too(report):
     (back,) = FairnessReport.from_dict(plain).verdicts
     assert np.isnan(back.value)
     assert back.high == np.inf
+
+
+def test_the_first_line_speaks_of_the_test_rows_too():
+    """Met on rows held out and not on test rows must not read as met."""
+    held_out, test = (
+        RatesSeen(where, "", (np.array([rates]),), (bound_to(two_sided(FNR), ENOUGH),))
+        for where, rates in (("held out", [0.30, 0.31]), ("test", [0.30, 0.36]))
+    )
+    report = build(held_out, test)
+    first = str(report).splitlines()[0]
+    assert "1 of 1 met on the rows held out, 0 on the test rows" in first
+    assert any("not met on the test rows; believe them" in line for line in report.advice)
+    assert "test rows" not in str(build(held_out)).splitlines()[0]
