@@ -55,7 +55,6 @@ def line(case: Case, method: str, records: dict[int, dict], base: dict[int, dict
     rows, rates = [r for _, r in sorted(records.items())], case.rates
     losses = [r["log_loss"] for r in rows if r["log_loss"] is not None]
     signed = [signed_gaps(r, rates) for r in rows]
-    times = [r["seconds"] / base[r["seed"]]["seconds"] for r in rows if r["seed"] in base]
     used, full = rows[0]["n_train"], max(r["n_train"] for r in [*rows, *base.values()])
     cells = [
         # Sizes of draws differ by a row at most; far fewer rows were left out on purpose.
@@ -68,7 +67,6 @@ def line(case: Case, method: str, records: dict[int, dict], base: dict[int, dict
         interval([ratio(r, rates) for r in rows], 3),
         ", ".join(interval(g, 3, "+") for g in zip(*signed, strict=True)) if all(signed) else "",
         interval(losses, 4) if losses else "",
-        f"{np.median(times):.1f}" if times else "",
     ]
     return "| " + " | ".join(map(str, cells)) + " |"
 
@@ -142,8 +140,8 @@ def case_lines(case: Case, results: Results) -> list[str]:
     lines = [
         f"## {case.name}", "", f"{SOURCES[case.source].title}; {case.constraint}.", "",
         "| method | seeds | excess | accuracy | accuracy - plain | gap | ratio | signed gap | "
-        "log loss | time / plain |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "log loss |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for method in METHODS:
         if records := results.get((case.name, method)):
@@ -239,7 +237,6 @@ def report(results: Results) -> str:
         "groups, rates and seeds: noise alone gives at most 1. *Gap* is largest less smallest "
         "rate, *ratio* smallest over largest (of two rates the worse), *signed gap* the second "
         "less the first of two groups in sorted order (FPR, then FNR, for equalized odds). "
-        "*Time / plain* is the median over seeds of the time of a fit over that of a plain one.",
         "",
     ]  # fmt: skip
     configs = [case for case in CASES.values() if case.source.startswith("configs")]

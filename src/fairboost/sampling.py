@@ -29,7 +29,7 @@ CAUTION = 0.5
 chosen on the same rows, and looks a little better on them than on others."""
 
 WOBBLE = 0.004
-"""What to stay inside by at least: rates move by about as much from one round to the next."""
+"""What to stay inside by at least, as rates move a little from one round to the next."""
 
 RAREST = 0.002
 """Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
