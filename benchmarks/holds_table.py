@@ -236,7 +236,7 @@ def report(results: Results) -> str:
         "tolerance, in standard errors of the group's test rate, as a root mean square over "
         "groups, rates and seeds: noise alone gives at most 1. *Gap* is largest less smallest "
         "rate, *ratio* smallest over largest (of two rates the worse), *signed gap* the second "
-        "less the first of two groups in sorted order (FPR, then FNR, for equalized odds). "
+        "less the first of two groups in sorted order (FPR, then FNR, for equalized odds).",
         "",
     ]  # fmt: skip
     configs = [case for case in CASES.values() if case.source.startswith("configs")]
