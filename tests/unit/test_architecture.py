@@ -10,13 +10,13 @@ import fairboost
 PACKAGE = Path(fairboost.__file__).parent
 
 TOP_TO_BOTTOM = [
-    "_typing", "exceptions", "rates", "cells", "_validation", "proxies", "constraints",
-    "two_sided", "multipliers", "memberships", "holdout", "_kernel", "terms", "sampling",
+    "_typing", "exceptions", "rates", "operating_points", "cells", "_validation", "proxies",
+    "constraints", "two_sided", "multipliers", "memberships", "holdout", "_kernel", "terms", "sampling",
     "trace", "lagrangian", "intervals", "verdicts", "fairness_report", "diagnostics",
     "engines.base", "engines.lightgbm_text", "engines.lightgbm_options",
     "engines.lightgbm_lockstep", "engines.lightgbm", "iterates", "training", "persistence",
     "model_file", "estimator", "comparisons", "metrics", "plots", "tradeoff", "datasets.loans",
-    "datasets.files", "datasets", "demo", "cli",
+    "datasets.account_openings", "datasets.files", "datasets", "demo", "cli",
 ]  # fmt: skip
 
 
