@@ -3,8 +3,8 @@
 Trees fit the training rows, so rates on training rows soon say nothing about other people. The
 multipliers therefore read rates on rows that training does not touch:
 
-* a **share** of the rows, stratified by cell. They stay in the engine's data with gradient and
-  Hessian 0: the engine keeps their scores, X is not copied and nothing is predicted twice;
+* a **share** of the rows, stratified by cell. The engine trains on the others and keeps the
+  scores of these: X is not copied and nothing is predicted twice;
 * **cross-fitting**, for small data: K further boosters each leave out one fold, the rates are
   those of all rows out of fold, and the booster that is kept trains on all rows under the same
   multipliers. It costs K + 1 fits and uses every row for both ends;
@@ -61,7 +61,7 @@ class Holdout:
     seen : Cells, optional
         The rows that rates are read on; None for the training rows.
     outside_weight : (m,) float32, optional
-        Weights of a set of the user's own.
+        Weights of the rows held out of the engine's training: a share, or a set.
     """
 
     kind: Literal["none", "share", "cross", "set"]
@@ -80,14 +80,8 @@ class Holdout:
         """Number of boosters that leave out a fold."""
         return FOLDS if self.kind == "cross" else 0
 
-    def codes(self, cells: Cells) -> IntArray:
-        """Cell of each row, with the rows held out numbered after the others."""
-        if self.kind != "share" or self.folds is None:
-            return cells.codes
-        return _shifted(cells, self.folds == 1)
-
     def fold_codes(self, cells: Cells) -> list[IntArray]:
-        """The same for each booster that leaves out a fold."""
+        """Cells of the rows for each booster that leaves out a fold: those left out come last."""
         if self.folds is None:
             return []
         return [_shifted(cells, self.folds == k) for k in range(self.n_folds)]
@@ -145,7 +139,9 @@ def choose(
         folds = _deal(cells, rng, FOLDS)
         return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
     folds = _stratified(cells, rng, share)
-    return Holdout("share", why, folds, cells.among(folds == 1, sample_weight))
+    held = folds == 1
+    weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
+    return Holdout("share", why, folds, cells.among(held, sample_weight), weight)
 
 
 def check_holdout(holdout: Any) -> None:

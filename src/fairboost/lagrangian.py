@@ -28,9 +28,9 @@ with ``coef`` from the constraint's pullback. The same lines are played in two w
   problem is convex if phi is, and the curvature of the proxies belongs into the Hessian. ``coef``
   is taken at the exact rates: no proxy rate is needed, and one pass over the rows serves a round.
 
-Rates are read on the rows *held out*, if there are any (:mod:`fairboost.holdout`). Rows held out
-of training stay in the engine's data with gradient and Hessian 0, so that the engine keeps their
-scores and nothing is predicted twice; in cross-fitting, further boosters each leave out a fold.
+Rates are read on the rows *held out*, if there are any (:mod:`fairboost.holdout`): the engine
+keeps their scores, and nothing is predicted twice. In cross-fitting, further boosters each leave
+out a fold, whose rows have gradient and Hessian 0.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Lagrangian:
     Parameters
     ----------
     cells : Cells
-        All rows that the engine has, by cell.
+        All rows that the engine trains on, by cell.
     constraints : sequence of Constraint
         The constraints; none makes this the plain logistic loss.
     proxy : Proxy
@@ -110,14 +110,13 @@ class Lagrangian:
         dtype: Any = np.float32,
     ) -> None:
         self.cells, self.holdout, self.convex, self.player = cells, holdout, convex, player
-        trained = cells if holdout.trained is None else cells.among(holdout.trained, sample_weight)
-        seen = trained if holdout.seen is None else holdout.seen
+        seen = cells if holdout.seen is None else holdout.seen
         split = holdout.kind == "share"
-        self.terms = tuple(bind(c, trained, "trained" if split else "all") for c in constraints)
+        self.terms = tuple(bind(c, cells, "trained" if split else "all") for c in constraints)
         which: Any = "all" if holdout.seen is None else "held out"
         self.seen_terms = tuple(bind(c, seen, which) for c in constraints)
-        self.map, self.seen_map = RateMap(trained, self.terms), RateMap(seen, self.seen_terms)
-        self.trained_weight, self.seen_weight = trained.total_weight, seen.total_weight
+        self.map, self.seen_map = RateMap(cells, self.terms), RateMap(seen, self.seen_terms)
+        self.trained_weight, self.seen_weight = cells.total_weight, seen.total_weight
         self.seen_squares = float(seen.squares.sum())
         self.label_weights = np.asarray(label_weights)[cells.labels]
         self.rate_slices = slices([t.counted.size for t in self.terms])
@@ -146,8 +145,8 @@ class Lagrangian:
         self.steepness = float(proxy.slope(np.zeros(1))[0] / 0.25)
         self._options = (label_weights, proxy, threshold, n_threads, dtype)
         self.sample_weight = sample_weight
-        self.rows = self._pass(holdout.codes(cells), sample_weight)
-        if holdout.kind == "set":
+        self.rows = self._pass(cells.codes, sample_weight)
+        if holdout.kind in ("share", "set"):
             self.outside = self._pass(seen.codes, holdout.outside_weight)
         self._gathered: CellSums | None = None
 
@@ -162,7 +161,7 @@ class Lagrangian:
         return [Follower(self, self._pass(c, self.sample_weight)) for c in codes]
 
     def watch(self, scores: FloatArray) -> None:
-        """Take the scores of a held-out set that the engine does not train on."""
+        """Take the scores of the rows held out that the engine does not train on."""
         nothing = np.zeros(len(self.cells))
         self._gathered = self.outside.evaluate(scores, nothing, nothing).split(len(self.cells))[0]
 
@@ -172,7 +171,7 @@ class Lagrangian:
         Parameters
         ----------
         scores : (n,) float64
-            Raw log-odds of the rows that the engine has.
+            Raw log-odds of the rows that the engine trains on.
 
         Returns
         -------
@@ -244,8 +243,9 @@ class Lagrangian:
 
     def _look(self, sums: CellSums, record: Any) -> tuple[FloatArray, FloatArray]:
         """Read the rates, record them, and return violations and the units of multipliers."""
-        trained, held = sums.split(len(self.cells))
-        seen = self._gathered or (trained if self.holdout.seen is None else held)
+        trained, _ = sums.split(len(self.cells))
+        seen = trained if self.holdout.seen is None else self._gathered
+        assert seen is not None  # the engine has shown the scores of the rows held out
         self._gathered = None
         exact = self.seen_map.exact(seen)
         violations = self._violations(exact)

@@ -177,14 +177,12 @@ class Training:
         """The rates of a model that no round has looked at, held out if rows are."""
         lagrangian, chosen = self.lagrangian, self.lagrangian.holdout
         cells, weight = lagrangian.cells, lagrangian.sample_weight
-        if chosen.kind == "set" and chosen.seen is not None:
-            cells, weight, positive = chosen.seen, chosen.outside_weight, decide(self.outside)
-        else:
-            trained = chosen.trained
-            held = np.ones(len(cells.codes), bool) if trained is None else ~trained
-            cells, positive = cells.among(held, weight), decide(X)[held]
-            weight = None if weight is None else weight[held]
         held_out = chosen.kind in ("share", "set")
+        if held_out and chosen.seen is not None:
+            cells, weight = chosen.seen, chosen.outside_weight
+        positive = decide(X if self.outside is None else self.outside)
+        if chosen.trained is not None:
+            positive = positive[~chosen.trained]
         return see(
             [t.constraint for t in lagrangian.terms],
             cells,
@@ -213,7 +211,7 @@ class Rows:
     Parameters
     ----------
     cells : Cells
-        The rows that the engine gets.
+        The rows that the model is trained on.
     sample_weight : (n,) float32, optional
         Their weights.
     label_weights : (float, float)
@@ -258,7 +256,7 @@ class Rows:
 
     def problem(self, lagrangian: Lagrangian, after_round: Callable[[int], None]) -> Problem:
         """What the engine has to know of it."""
-        watch = None if self.outside is None else lagrangian.watch
+        watch = lagrangian.watch if self.holdout.kind in ("share", "set") else None
         return Problem(lagrangian, lagrangian.followers(), watch, after_round)
 
 
@@ -313,7 +311,13 @@ class Job:
     def engine_data(self, rows: Rows) -> EngineData:
         """What the engine gets."""
         return EngineData(
-            self.X, self.y, self.data.labels, rows.sample_weight, self.fit_options, rows.outside
+            self.X,
+            self.y,
+            self.data.labels,
+            self.sample_weight,
+            self.fit_options,
+            rows.holdout.trained,
+            rows.outside,
         )
 
 
@@ -356,19 +360,20 @@ def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
     else:
         cells, chosen = _hold_out_set(data, columns, weight, held_out)
         outside = (held_out.X, held_out.labels)
+    trained: Any = slice(None) if chosen.trained is None else chosen.trained
+    ours = cells if chosen.trained is None else cells.among(trained, weight)
     for c in constraints:  # raises before anything is trained, memberships included
-        if chosen.trained is not None:
-            bind(c, cells.among(chosen.trained, weight), "trained")
+        bind(c, ours, "all" if chosen.trained is None else "trained")
         if chosen.seen is not None:
             bind(c, chosen.seen, "held out")
     return Rows(
-        cells,
-        weight,
+        ours,
+        None if weight is None else weight[trained],
         job.loss_terms.label_weights,
         chosen,
         outside,
         thread_count(job.engine.n_jobs),
-        _memberships(job, cells, constraints),
+        {k: p[trained] for k, p in _memberships(job, cells, constraints).items()},
     )
 
 

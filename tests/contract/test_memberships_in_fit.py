@@ -64,7 +64,7 @@ def test_groups_that_are_a_feature_are_taken_as_observed(engine, toy, asked, use
 
 
 def test_groups_that_are_not_a_feature_are_learned(engine, toy, asked, used):
-    fitted(engine(), toy.X, toy.y, toy.group)
+    fitted(engine(), toy.X, toy.y, toy.group, holdout=None)
     (call,) = asked.honest
     assert (call["columns"], call["n_groups"]) == (("sensitive_feature",), 2)
     np.testing.assert_array_equal(call["groups"], (toy.group == "b").astype(int))
@@ -171,12 +171,25 @@ def test_categories_and_missing_values_of_a_frame(engine, toy, asked):
 def test_rows_without_a_group_are_of_none(engine, toy, asked, used):
     missing = np.arange(len(toy)) % 5 == 0
     group = np.where(missing, None, toy.group)
-    model = fitted(engine(), toy.X, toy.y, group)
+    model = fitted(engine(), toy.X, toy.y, group, holdout=None)
     np.testing.assert_array_equal(asked.honest[0]["groups"] < 0, missing)
     (likely,) = used[0].values()
     assert not likely[missing].any()
     np.testing.assert_allclose(likely[~missing].sum(axis=1), 1, rtol=1e-5)
     assert model.multipliers_.sum() > 0
+
+
+def test_a_share_held_out_has_no_part_in_gradients(engine, toy, used):
+    """Memberships are learned on all rows; the others' are put in the order of training."""
+    whole, part = (
+        fitted(engine(), toy.X, toy.y, toy.group, memberships="honest", holdout=h) and used[-1]
+        for h in (None, 0.3)
+    )
+    (whole,), (part,) = whole.values(), part.values()
+    assert len(part) == pytest.approx(0.7 * len(whole), abs=2)
+    places = [np.flatnonzero((whole == row).all(axis=1)) for row in part[:50]]
+    assert all(len(p) for p in places)
+    assert (np.diff([p[0] for p in places]) > 0).mean() > 0.9
 
 
 # They are what gradients go by

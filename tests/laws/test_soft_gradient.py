@@ -93,7 +93,6 @@ class Case:
         if hold_out is not None:
             held = choose(hold_out, cells, 0.0, weight, chance)
         self.folds = held.folds
-        self.trained = np.ones(N, bool) if held.trained is None else held.trained
         self.w = np.ones(N) if weight is None else weight.astype(float)
         self.loss_weight = self.w * np.asarray(class_weight)[self.y]
         self.lagrangian = Lagrangian(
@@ -119,7 +118,7 @@ class Case:
     def weights_on_rows(self):
         """(n / W_g) coef_g by direction, of observed groups and shared out by memberships."""
         on = {kind: {+1: np.zeros(N), -1: np.zeros(N)} for kind in ("observed", "shared")}
-        w = self.w * self.trained  # n and W_g are weights of the rows that are trained on
+        w = self.w
         first_rate = first_multiplier = 0
         for c in self.constraints:
             groups = groups_of(c, self.columns)
@@ -151,7 +150,7 @@ class Case:
         total = self.loss_weight * loss
         for on in (self.observed, self.shared):
             total += self.w * (self.weighed(on[+1], u) + self.weighed(on[-1], -u))
-        return total * self.trained
+        return total
 
     def weighed(self, c, u):
         return np.where(c > 0, c * self.proxy.value(u), c * (1 - self.proxy.value(-u)))
@@ -170,7 +169,7 @@ class Case:
                 for c, side in ((on[+1], u), (on[-1], -u))
             )
             total += self.w * np.abs(bent)
-        return total * self.trained
+        return total
 
 
 @pytest.fixture
@@ -250,18 +249,6 @@ def test_rows_without_a_group_are_moved_by_the_loss_alone(proxy):
     from_loss = 1 / (1 + np.exp(-case.f)) - case.y
     np.testing.assert_allclose(gradient[missing], from_loss[missing], rtol=1e-12)
     assert (np.abs(gradient - from_loss)[~missing] > 1e-6).mean() > 0.5
-
-
-@pytest.mark.parametrize("constraints", ["equalized odds", "one soft, one observed"])
-@pytest.mark.parametrize("proxy", ALL_PATHS)
-def test_rows_held_out_have_no_gradient_and_the_others_that_of_their_own_rates(proxy, constraints):
-    chosen, soft = CONSTRAINTS[constraints]
-    case = Case(ALL_PATHS[proxy], chosen, SOFT[soft], weighted=True, hold_out=0.3)
-    gradient, hessian = case.lagrangian(case.f)
-    assert 0.2 < (~case.trained).mean() < 0.4
-    assert not gradient[~case.trained].any() and not hessian[~case.trained].any()
-    np.testing.assert_allclose(gradient, case.derivative(), atol=5e-7, rtol=1e-7)
-    np.testing.assert_allclose(hessian, case.curvature(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("proxy", ALL_PATHS)

@@ -13,7 +13,7 @@ TOP_TO_BOTTOM = [
     "_typing", "exceptions", "rates", "operating_points", "cells", "_validation", "proxies",
     "constraints", "two_sided", "multipliers", "memberships", "holdout", "_kernel", "terms",
     "sampling", "trace", "lagrangian", "intervals", "verdicts", "fairness_report", "diagnostics",
-    "engines.base", "engines.lightgbm_text", "engines.lightgbm_options",
+    "engines.base", "engines.lightgbm_text", "engines.lightgbm_options", "engines.lightgbm_data",
     "engines.lightgbm_lockstep", "engines.lightgbm", "iterates", "training", "persistence",
     "model_file", "estimator", "comparisons", "metrics", "plots", "tradeoff", "datasets.loans",
     "datasets.account_openings", "datasets.files", "datasets", "demo", "cli",

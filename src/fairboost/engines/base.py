@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
+from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, IntArray, Matrix
 
 __all__ = ["Engine", "EngineData", "LossTerms", "Objective", "Problem", "TrainedModel"]
 
@@ -40,7 +40,7 @@ class Problem:
         Of further boosters on the same data with the same options, which are not kept. In every
         round they go before the one that is.
     watch : callable, optional
-        Takes the scores of the held-out set before every round and after the last one.
+        Takes the scores of the rows held out, before every round and after the last one.
     after_round : callable
         Is told the number of trees of the booster that is kept after each round.
     """
@@ -81,8 +81,11 @@ class EngineData:
         Weights of the rows.
     fit_options : dict
         The engine's own arguments of ``fit``: eval_set, callbacks and the like.
+    trained : (n,) bool, optional
+        The rows to train on, if not all; objectives get the scores of these. The others are held
+        out, and their scores are for ``Problem.watch``.
     held_out : (Matrix, (m,) int), optional
-        A set to keep scores of, next to those of the training rows, and its labels.
+        Or a set of its own to keep scores of, and its labels.
     """
 
     X: Matrix
@@ -90,6 +93,7 @@ class EngineData:
     labels: IntArray
     sample_weight: Float32Array | None
     fit_options: dict[str, Any]
+    trained: BoolArray | None = None
     held_out: tuple[Matrix, IntArray] | None = None
 
 

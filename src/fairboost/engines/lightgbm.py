@@ -15,7 +15,6 @@ Facts of LightGBM that shape this file:
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,8 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.base import EngineData, LossTerms, Problem
-from fairboost.engines.lightgbm_lockstep import HeldOutRows, Lockstep
+from fairboost.engines.lightgbm_data import Prepared, as_feval, conclude, prepare, take
+from fairboost.engines.lightgbm_lockstep import Lockstep
 from fairboost.engines.lightgbm_options import (
     check_options,
     is_dart,
@@ -153,21 +153,10 @@ class LightGBMEngine:
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[LightGBMModel, Lockstep]:
         """Boost; the binned data is there for further stages."""
-        start = self._start(data.X, len(data.labels), intercept)
-        held_out = None
-        if data.held_out is not None:
-            X, labels = data.held_out
-            held_out = HeldOutRows(X, labels, self._start(X, len(labels), intercept))
-        lockstep = Lockstep(problem, held_out)
-
-        def gradients(y: FloatArray, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
-            lockstep.advance()
-            return problem.objective(scores)  # a closure: LightGBM copies objects
-
         options = dict(data.fit_options)
         eval_set = options.pop("eval_set", None)
         eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
-        callbacks = [*(options.pop("callbacks", None) or []), *lockstep.callbacks()]
+        callbacks = options.pop("callbacks", None) or []
         metrics = read_metrics(
             self.estimator.get_params(),
             options.pop("eval_metric", None),
@@ -176,23 +165,36 @@ class LightGBMEngine:
         )
         # class_weight stays: with a custom objective LightGBM weighs only metrics by it.
         training = clone(self.estimator).set_params(
-            objective=gradients, metric=metrics.builtin or "None"
+            objective=_nothing, metric=metrics.builtin or "None"
         )
         if eval_set:
             options["eval_init_score"] = [self._start(X, _rows(X), intercept) for X, _ in eval_set]
         try:
-            with warnings.catch_warnings():
-                # The name that LightGBM prefers since 4.7, eval_X, does not encode labels.
-                warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
-                training.fit(
-                    data.X, data.y,
-                    sample_weight=data.sample_weight,
-                    init_score=start,
-                    eval_set=eval_set,
-                    eval_metric=metrics.functions or None,
-                    callbacks=callbacks,
-                    **options,
-                )  # fmt: skip
+            prepared = prepare(
+                training, data.X, data.y, eval_set,
+                sample_weight=data.sample_weight,
+                init_score=self._start(data.X, len(data.labels), intercept),
+                **options,
+            )  # fmt: skip
+            rows, held_out = self._hold_out(prepared, data, intercept)
+            lockstep = Lockstep(problem, held_out)
+
+            def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
+                lockstep.advance()
+                return problem.objective(scores)  # a closure: LightGBM copies objects
+
+            history: dict[str, Any] = {}
+            valid_sets = [rows if s is prepared.rows else s for s in prepared.valid_sets]
+            booster = lightgbm.train(
+                {**prepared.params, "objective": gradients},
+                rows,
+                valid_sets=valid_sets or None,
+                valid_names=options.get("eval_names"),
+                feval=[as_feval(f) for f in metrics.functions] or None,
+                callbacks=[
+                    *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
+                ],
+            )  # fmt: skip
         except lightgbm.basic.LightGBMError as error:
             if "num_features" in str(error):
                 raise InvalidInputError(
@@ -201,6 +203,7 @@ class LightGBMEngine:
                     "rows; lower min_child_samples or add features"
                 ) from error
             raise
+        conclude(training, prepared, booster, history)
         text = training.booster_.model_to_string()
         fitted = _adopt(clone(self.estimator), training)
         if self.base is None:
@@ -209,6 +212,24 @@ class LightGBMEngine:
         text = append_trees(self.base.booster_.model_to_string(), text)
         n_base = _n_trees(self.base)
         return LightGBMModel(_with_booster(fitted, text), 0.0, n_base), lockstep
+
+    def _hold_out(
+        self, prepared: Prepared, data: EngineData, intercept: float
+    ) -> tuple[lightgbm.Dataset, lightgbm.Dataset | None]:
+        """The rows to train on, and those held out."""
+        rows = prepared.rows
+        if data.trained is not None:
+            return take(rows, data.trained), take(rows, ~data.trained)
+        if data.held_out is None:
+            return rows, None
+        X, labels = data.held_out
+        held_out = rows.create_valid(
+            X if hasattr(X, "shape") else np.asarray(X),
+            label=labels,  # which metrics of the user may want
+            init_score=self._start(X, len(labels), intercept),
+            params=prepared.params,
+        )
+        return rows, held_out
 
     def _start(self, X: Matrix, n: int, intercept: float) -> FloatArray:
         """The scores that training starts from."""
@@ -342,6 +363,11 @@ def _n_trees(estimator: LGBMClassifier) -> int:
     """Trees that the model predicts with; early stopping may have grown more."""
     booster = estimator.booster_
     return int(booster.best_iteration if booster.best_iteration > 0 else booster.num_trees())
+
+
+def _nothing(y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Stand in for the objective while data is prepared; LightGBM must not think of its own."""
+    raise NotImplementedError
 
 
 def _rows(X: Matrix) -> int:

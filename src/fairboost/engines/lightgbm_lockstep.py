@@ -15,28 +15,17 @@ before and after it. That is all that is needed, and all of it is public:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import lightgbm
-import numpy as np
 
-from fairboost._typing import FloatArray, IntArray, Matrix
+from fairboost._typing import FloatArray
 from fairboost.engines.base import Objective, Problem
 from fairboost.engines.lightgbm_options import is_dart
 
-__all__ = ["HeldOutRows", "Lockstep"]
+__all__ = ["Lockstep"]
 
 HELD_OUT = "fairboost: held out"
-
-
-@dataclass(frozen=True)
-class HeldOutRows:
-    """A held-out set: features, labels (which metrics of the user may want), first scores."""
-
-    X: Matrix
-    labels: IntArray
-    start: FloatArray
 
 
 class Lockstep:
@@ -46,17 +35,16 @@ class Lockstep:
     ----------
     problem : Problem
         Objectives, and who wants to know.
-    held_out : HeldOutRows, optional
-        The held-out set.
+    held_out : lightgbm.Dataset, optional
+        The rows held out, binned like the others.
     """
 
-    def __init__(self, problem: Problem, held_out: HeldOutRows | None) -> None:
+    def __init__(self, problem: Problem, held_out: lightgbm.Dataset | None) -> None:
         self.problem = problem
         self.held_out = held_out
         self.main: lightgbm.Booster | None = None
         self.followers: list[tuple[lightgbm.Booster, Objective]] = []
         self.rows: lightgbm.Dataset | None = None
-        self.held_out_rows: lightgbm.Dataset | None = None
         self.params: dict[str, Any] = {}
         self.last_scores: list[FloatArray] = []
         self.last_held_out: FloatArray | None = None
@@ -124,7 +112,7 @@ class Lockstep:
             The trees of this stage alone.
         """
         assert self.rows is not None
-        stage = Lockstep(problem, None)
+        stage = Lockstep(problem, self.held_out)
         params = {**self.params, **options}
         boosters = []
         for scores in self.last_scores:
@@ -132,10 +120,9 @@ class Lockstep:
             boosters.append(lightgbm.Booster(params, self.rows))
         stage.main = boosters.pop()
         stage.followers = list(zip(boosters, problem.followers, strict=True))
-        if self.held_out_rows is not None:
-            self.held_out_rows.set_init_score(self.last_held_out)
-            stage.main.add_valid(self.held_out_rows, HELD_OUT)
-            stage.held_out_rows = self.held_out_rows
+        if self.held_out is not None:
+            self.held_out.set_init_score(self.last_held_out)
+            stage.main.add_valid(self.held_out, HELD_OUT)
         objective = _as_fobj(problem.objective)
         for _ in range(rounds):
             stage.advance()
@@ -152,14 +139,7 @@ class Lockstep:
             for objective in self.problem.followers
         ]
         if self.held_out is not None:
-            X = self.held_out.X
-            self.held_out_rows = self.rows.create_valid(
-                X if hasattr(X, "shape") else np.asarray(X),
-                label=self.held_out.labels,
-                init_score=self.held_out.start,
-                params=self.params,
-            )
-            self.main.add_valid(self.held_out_rows, HELD_OUT)
+            self.main.add_valid(self.held_out, HELD_OUT)
 
     def _watch(self) -> None:
         if self.problem.watch is None or self.main is None:
@@ -167,7 +147,7 @@ class Lockstep:
         watch = self.problem.watch
 
         def metric(scores: FloatArray, rows: lightgbm.Dataset) -> tuple[str, float, bool]:
-            if rows is self.held_out_rows:
+            if rows is self.held_out:
                 self.last_held_out = scores
                 watch(scores)
             return "scores", 0.0, False

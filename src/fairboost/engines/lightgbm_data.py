@@ -1,0 +1,117 @@
+"""The user's data and options as ``LGBMClassifier.fit`` reads them, and what it leaves behind.
+
+Labels, class weights, categories, aliases of options, seeds: LightGBM's own estimator makes of
+these what training needs, and this file takes it from there. A callback that raises before the
+first round gets hold of the parameters and of the binned data, both public. Training on them is
+then ours, and may leave out rows: a subset of binned data is cut in an instant, and X is not
+copied.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import lightgbm
+import numpy as np
+from lightgbm import LGBMClassifier
+
+from fairboost._typing import BoolArray, Matrix
+
+__all__ = ["Prepared", "conclude", "prepare", "take"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What ``lightgbm.train`` needs.
+
+    Parameters
+    ----------
+    params : dict
+        Parameters, by LightGBM's names.
+    rows : lightgbm.Dataset
+        All rows, binned.
+    valid_sets : list of lightgbm.Dataset
+        The evaluation sets of the user, in order; ``rows`` itself where one is the training data.
+    """
+
+    params: dict[str, Any]
+    rows: lightgbm.Dataset
+    valid_sets: list[lightgbm.Dataset]
+
+
+class _Ready(Exception):
+    """Nothing is wrong: all is prepared, and training begins elsewhere."""
+
+
+def prepare(
+    estimator: LGBMClassifier,
+    X: Matrix,
+    y: Any,
+    eval_set: list[tuple[Any, Any]] | None,
+    **options: Any,
+) -> Prepared:
+    """Let the estimator read data and options, up to the first round.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier
+        Gets the fitted state that does not depend on trees.
+    X, y, eval_set, **options
+        Arguments of ``fit``.
+    """
+    found: list[Prepared] = []
+
+    def stop(env: Any) -> None:
+        others = iter(env.model.valid_sets)
+        rows = env.model.train_set
+        # LightGBM knows its training data by identity.
+        sets = [rows if a is X and b is y else next(others) for a, b in eval_set or []]
+        found.append(Prepared(env.params, rows, sets))
+        raise _Ready
+
+    stop.before_iteration = True  # type: ignore[attr-defined]
+    with warnings.catch_warnings():
+        # The name that LightGBM prefers since 4.7, eval_X, does not encode labels.
+        warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
+        with suppress(_Ready):
+            estimator.fit(X, y, eval_set=eval_set, callbacks=[stop], **options)
+    return found[0]
+
+
+def take(rows: lightgbm.Dataset, which: BoolArray) -> lightgbm.Dataset:
+    """Some of the rows of binned data."""
+    subset = rows.subset([0])
+    indices: Any = np.flatnonzero(which).astype(np.int32)
+    subset.used_indices = indices  # subset() itself makes a list, of ten times the size
+    return subset.construct()
+
+
+def conclude(
+    estimator: LGBMClassifier,
+    prepared: Prepared,
+    booster: lightgbm.Booster,
+    history: dict[str, Any],
+) -> None:
+    """Give the estimator the fitted state that ``fit`` would have set after training."""
+    estimator._Booster = booster
+    estimator._n_features = booster.num_feature()
+    estimator._fitted_with_feature_names = prepared.rows._has_non_default_feature_names
+    estimator._evals_result = history
+    estimator._best_iteration = booster.best_iteration
+    estimator._best_score = booster.best_score
+    estimator.fitted_ = True
+
+
+def as_feval(metric: Callable[..., Any]) -> Callable[..., Any]:
+    """A metric ``f(y, scores[, weight[, group]])`` in the form that ``lightgbm.train`` takes."""
+    n_arguments = metric.__code__.co_argcount
+
+    def evaluate(scores: Any, rows: lightgbm.Dataset) -> Any:
+        known = rows.get_label(), scores, rows.get_weight(), rows.get_group()
+        return metric(*known[:n_arguments])
+
+    return evaluate
