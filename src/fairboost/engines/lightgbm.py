@@ -26,7 +26,7 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.base import EngineData, LossTerms, Problem
-from fairboost.engines.lightgbm_data import Prepared, as_feval, conclude, prepare, take
+from fairboost.engines.lightgbm_data import Prepared, as_feval, conclude, prepare
 from fairboost.engines.lightgbm_lockstep import Lockstep
 from fairboost.engines.lightgbm_options import (
     check_options,
@@ -176,7 +176,8 @@ class LightGBMEngine:
                 init_score=self._start(data.X, len(data.labels), intercept),
                 **options,
             )  # fmt: skip
-            rows, held_out = self._hold_out(prepared, data, intercept)
+            has_names = prepared.has_names
+            prepared, held_out = self._hold_out(prepared, data, intercept)
             lockstep = Lockstep(problem, held_out)
 
             def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
@@ -184,11 +185,10 @@ class LightGBMEngine:
                 return problem.objective(scores)  # a closure: LightGBM copies objects
 
             history: dict[str, Any] = {}
-            valid_sets = [rows if s is prepared.rows else s for s in prepared.valid_sets]
             booster = lightgbm.train(
                 {**prepared.params, "objective": gradients},
-                rows,
-                valid_sets=valid_sets or None,
+                prepared.rows,
+                valid_sets=prepared.valid_sets or None,
                 valid_names=options.get("eval_names"),
                 feval=[as_feval(f) for f in metrics.functions] or None,
                 callbacks=[
@@ -203,7 +203,7 @@ class LightGBMEngine:
                     "rows; lower min_child_samples or add features"
                 ) from error
             raise
-        conclude(training, prepared, booster, history)
+        conclude(training, booster, history, has_names)
         text = training.booster_.model_to_string()
         fitted = _adopt(clone(self.estimator), training)
         if self.base is None:
@@ -215,21 +215,20 @@ class LightGBMEngine:
 
     def _hold_out(
         self, prepared: Prepared, data: EngineData, intercept: float
-    ) -> tuple[lightgbm.Dataset, lightgbm.Dataset | None]:
-        """The rows to train on, and those held out."""
-        rows = prepared.rows
+    ) -> tuple[Prepared, lightgbm.Dataset | None]:
+        """What to train on, and the rows held out."""
         if data.trained is not None:
-            return take(rows, data.trained), take(rows, ~data.trained)
+            return prepared.split(data.trained)
         if data.held_out is None:
-            return rows, None
+            return prepared, None
         X, labels = data.held_out
-        held_out = rows.create_valid(
+        held_out = prepared.rows.create_valid(
             X if hasattr(X, "shape") else np.asarray(X),
             label=labels,  # which metrics of the user may want
             init_score=self._start(X, len(labels), intercept),
             params=prepared.params,
         )
-        return rows, held_out
+        return prepared, held_out
 
     def _start(self, X: Matrix, n: int, intercept: float) -> FloatArray:
         """The scores that training starts from."""

@@ -21,7 +21,7 @@ from lightgbm import LGBMClassifier
 
 from fairboost._typing import BoolArray, Matrix
 
-__all__ = ["Prepared", "conclude", "prepare", "take"]
+__all__ = ["Prepared", "as_feval", "conclude", "prepare"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,20 @@ class Prepared:
     params: dict[str, Any]
     rows: lightgbm.Dataset
     valid_sets: list[lightgbm.Dataset]
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the features have names of their own."""
+        return bool(self.rows._has_non_default_feature_names)
+
+    def split(self, trained: BoolArray) -> tuple[Prepared, lightgbm.Dataset]:
+        """The same with some of the rows, and the others."""
+        kept, others = _take(self.rows, trained), _take(self.rows, ~trained)
+        valid_sets = [kept if s is self.rows else s for s in self.valid_sets]
+        if all(s is kept for s in valid_sets):
+            # Evaluation sets must have a reference in common; else the whole need not be kept.
+            kept.reference = others.reference = None
+        return Prepared(self.params, kept, valid_sets), others
 
 
 class _Ready(Exception):
@@ -82,24 +96,28 @@ def prepare(
     return found[0]
 
 
-def take(rows: lightgbm.Dataset, which: BoolArray) -> lightgbm.Dataset:
-    """Some of the rows of binned data."""
-    subset = rows.subset([0])
-    indices: Any = np.flatnonzero(which).astype(np.int32)
-    subset.used_indices = indices  # subset() itself makes a list, of ten times the size
-    return subset.construct()
-
-
 def conclude(
     estimator: LGBMClassifier,
-    prepared: Prepared,
     booster: lightgbm.Booster,
     history: dict[str, Any],
+    has_names: bool,
 ) -> None:
-    """Give the estimator the fitted state that ``fit`` would have set after training."""
+    """Give the estimator the fitted state that ``fit`` would have set after training.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier
+        As :func:`prepare` left it.
+    booster : lightgbm.Booster
+        Trained.
+    history : dict
+        Values of metrics, as ``lightgbm.record_evaluation`` fills it.
+    has_names : bool
+        Whether the features have names of their own.
+    """
     estimator._Booster = booster
     estimator._n_features = booster.num_feature()
-    estimator._fitted_with_feature_names = prepared.rows._has_non_default_feature_names
+    estimator._fitted_with_feature_names = has_names
     estimator._evals_result = history
     estimator._best_iteration = booster.best_iteration
     estimator._best_score = booster.best_score
@@ -115,3 +133,11 @@ def as_feval(metric: Callable[..., Any]) -> Callable[..., Any]:
         return metric(*known[:n_arguments])
 
     return evaluate
+
+
+def _take(rows: lightgbm.Dataset, which: BoolArray) -> lightgbm.Dataset:
+    """Some of the rows of binned data."""
+    subset = rows.subset([0])
+    indices: Any = np.flatnonzero(which).astype(np.int32)
+    subset.used_indices = indices  # subset() itself makes a list, of ten times the size
+    return subset.construct()
