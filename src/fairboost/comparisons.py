@@ -8,8 +8,8 @@ Rows are summed over cells once (:func:`tally`). Each set of groups to compare t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,20 @@ from fairboost.intervals import (
 )
 from fairboost.rates import Rate, group_sums
 
-__all__ = ["Comparison", "compare", "compare_all", "gap_table", "rate_table", "tally"]
+__all__ = [
+    "PRECISION",
+    "Comparison",
+    "compare",
+    "compare_all",
+    "gap_table",
+    "rate_table",
+    "tally",
+]
+
+PRECISION = Rate("precision", 1, +1, "precision")
+"""Share of positive decisions whose label is positive: the true positive rate with label and
+decision swapped, see :meth:`Comparison.swapped`. Who counts depends on the decision, so it cannot
+be constrained as rates are, and is not among :data:`fairboost.rates.RATES`."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +93,14 @@ class Comparison:
         draws = bootstrap_weights(law.reshape(3, -1), n_bootstrap, rng)
         draws = draws.reshape(n_bootstrap, *self.sums.shape[1:])
         return pd.DataFrame([self._gap_line(rate, law, draws, confidence) for rate in rates])
+
+    def swapped(self) -> Comparison:
+        """Decisions take the place of labels, and labels that of decisions.
+
+        Cells must be sorted by label, with the same groups for both, as from :func:`compare`.
+        """
+        by_label = self.sums.reshape(3, 2, 2, -1)  # decision, label, group
+        return replace(self, sums=by_label.swapaxes(1, 2).reshape(self.sums.shape))
 
     def empty_groups(self, rate: Rate) -> list[str]:
         """Name the groups none of whose rows count towards a rate."""
@@ -189,7 +210,12 @@ def rate_table(
     if interval not in INTERVALS:
         known = ", ".join(INTERVALS)
         raise InvalidInputError(f"unknown interval {interval!r}; expected one of {known}")
-    tables = [c.rate_table(rate, confidence, interval) for c in compared for rate in rates]
+    tables = [
+        seen.rate_table(rate, confidence, interval)
+        for c in compared
+        for seen, those in _seen_by(rates, c)
+        for rate in those
+    ]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -204,17 +230,30 @@ def gap_table(
     check_confidence(confidence)
     if n_bootstrap < 0:
         raise InvalidInputError(f"n_bootstrap must be at least 0 (none), found {n_bootstrap!r}")
-    empty = [(c, rate, name) for c in compared for rate in rates for name in c.empty_groups(rate)]
+    pairs = [pair for c in compared for pair in _seen_by(rates, c)]
+    empty = [
+        (c, rate, name) for c, those in pairs for rate in those for name in c.empty_groups(rate)
+    ]
     if empty:
         listed = "; ".join(f"{c.attribute} = {name} ({rate.name})" for c, rate, name in empty)
         text = f"gap and ratio leave out groups none of whose rows count: {listed}"
         warnings.warn(text, FairnessWarning, stacklevel=3)
     # Each attribute starts from the seed, so that its figures do not depend on the others given.
     tables = [
-        c.gap_table(rates, confidence, n_bootstrap, np.random.default_rng(random_state))
-        for c in compared
+        c.gap_table(those, confidence, n_bootstrap, np.random.default_rng(random_state))
+        for c, those in pairs
     ]
     return pd.concat(tables, ignore_index=True)
+
+
+def _seen_by(
+    rates: Sequence[Rate], compared: Comparison
+) -> Iterator[tuple[Comparison, list[Rate]]]:
+    """The comparison as the rates see it, then as precision does."""
+    if plain := [rate for rate in rates if rate != PRECISION]:
+        yield compared, plain
+    if PRECISION in rates:
+        yield compared.swapped(), [PRECISION]
 
 
 def _columns_to_cross(

@@ -6,27 +6,43 @@ that is reported is the rate that is constrained.
 ``by`` says which groups to compare: ``"sex"`` is one column, ``("sex", "race")`` the crossing of
 two, and a list holds several of these. Without it every sensitive column is taken by itself. Rows
 of unknown group (missing values) are in no group and count only among "everyone".
+
+Rates are those of :mod:`fairboost.rates`, and ``"precision"`` where it is asked for: the share of
+positive decisions whose label is positive. It comes last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from fairboost._validation import as_column, read_sensitive_features, read_weights
+from fairboost._typing import ArrayLike, BoolArray, IntArray
+from fairboost._validation import read_sensitive_features, read_weights
 from fairboost.cells import build_cells
-from fairboost.comparisons import Comparison, compare_all, gap_table, rate_table
+from fairboost.comparisons import PRECISION, Comparison, compare_all, gap_table, rate_table
+from fairboost.decisions import read_decisions, read_scored
 from fairboost.exceptions import InvalidInputError
 from fairboost.intervals import Estimate
+from fairboost.operating_points import OperatingPoint, is_number
 from fairboost.rates import RATES, Rate, as_rate
+from fairboost.thresholds import ChosenThreshold, choose, fpr_at_tpr, threshold_at, tpr_at_fpr
 
-__all__ = ["Audit", "Estimate", "audit", "gap", "group_rates", "ratio"]
+__all__ = [
+    "Audit",
+    "ChosenThreshold",
+    "Estimate",
+    "audit",
+    "fpr_at_tpr",
+    "gap",
+    "group_rates",
+    "ratio",
+    "threshold_at",
+    "tpr_at_fpr",
+]
 
 By: TypeAlias = str | Sequence[str | Sequence[str]]
 RateNames: TypeAlias = str | Rate | Sequence[str | Rate]
@@ -43,8 +59,14 @@ class Audit:
     gaps : pandas.DataFrame
         One line per ``attribute`` and ``rate``: ``gap`` and ``ratio``, each with its ends ``_low``
         and ``_high``, ``lowest_group`` and ``highest_group``.
-    threshold, confidence, min_rows : float
+    threshold : float
+        As given to :func:`audit`, or as chosen.
+    confidence, min_rows : float
         As given to :func:`audit`.
+    everyone : dict of str to Estimate
+        ``"fpr"``, ``"tpr"``, ``"ppr"`` and ``"precision"`` of everyone, whatever ``rates`` has.
+    chosen : ChosenThreshold, optional
+        How the threshold was chosen; None if it was given.
 
     Examples
     --------
@@ -58,6 +80,8 @@ class Audit:
     threshold: float
     confidence: float
     min_rows: int
+    everyone: dict[str, Estimate]
+    chosen: ChosenThreshold | None = None
 
     def to_markdown(self) -> str:
         """Give the audit as Markdown tables, aligned so that they read well as plain text too."""
@@ -74,13 +98,20 @@ class Audit:
         ]
         titles = ["attribute", "group", *dict.fromkeys(self.rates["rate"])]
         return (
-            f"Positive: score >= {self.threshold:g}. Intervals: {self.confidence:g}. "
+            f"Positive: {self._where()}. Intervals: {self.confidence:g}. "
             f"Small: fewer than {self.min_rows} rows count.\n\n"
             f"{_markdown(titles, [[*key, *cells] for key, cells in figures.items()])}\n\n"
             f"{_markdown(['attribute', 'rate', 'gap', 'ratio', 'lowest', 'highest'], gaps)}"
         )
 
     __str__ = to_markdown
+
+    def _where(self) -> str:
+        """Say where decisions are made, and what became of the rate that was asked for."""
+        if self.chosen is None:
+            return f"score >= {self.threshold:g}"
+        name = self.chosen.operating_point.rate_name
+        return f"{self.chosen}. Here: {name} {self.everyone[name]}"
 
 
 def group_rates(
@@ -104,7 +135,7 @@ def group_rates(
     sensitive_features : column, table or dict of columns
         The sensitive attributes of the rows.
     rates : str, Rate or sequence of them
-        Rates to report, see :mod:`fairboost.rates`.
+        Rates to report, see :mod:`fairboost.rates`; ``"precision"`` is one too.
     by : str, tuple of str, or list of these, optional
         Groups to compare; every sensitive column by itself if left out.
     sample_weight : (n,) array, optional
@@ -133,7 +164,7 @@ def group_rates(
            F  fpr   0.50     2
            M  fpr   0.00     2
     """
-    labels, positive = _read_decisions(y_true, y_pred, pos_label)
+    labels, positive = read_decisions(y_true, y_pred, pos_label)
     compared = _compare(labels, positive, sensitive_features, by, sample_weight)
     return rate_table(compared, _as_rates(rates), confidence, interval)
 
@@ -189,9 +220,9 @@ def gap(
     >>> print(gap(y, d, rate="fpr", sensitive_features=list("FFFFMMMM") * 100))
     0.500 [0.432, 0.568]
     """
-    labels, positive = _read_decisions(y_true, y_pred, pos_label)
+    labels, positive = read_decisions(y_true, y_pred, pos_label)
     compared = _only(_compare(labels, positive, sensitive_features, by, sample_weight))
-    table = gap_table(compared, [as_rate(rate)], confidence, n_bootstrap, random_state)
+    table = gap_table(compared, [_as_rate(rate)], confidence, n_bootstrap, random_state)
     return _estimate(table.to_dict("records")[0], "gap", confidence)
 
 
@@ -225,9 +256,9 @@ def ratio(
     >>> print(ratio(y, d, rate="tpr", sensitive_features=list("FFFFMMMM") * 100))
     0.500 [0.436, 0.577]
     """
-    labels, positive = _read_decisions(y_true, y_pred, pos_label)
+    labels, positive = read_decisions(y_true, y_pred, pos_label)
     compared = _only(_compare(labels, positive, sensitive_features, by, sample_weight))
-    table = gap_table(compared, [as_rate(rate)], confidence, n_bootstrap, random_state)
+    table = gap_table(compared, [_as_rate(rate)], confidence, n_bootstrap, random_state)
     return _estimate(table.to_dict("records")[0], "ratio", confidence)
 
 
@@ -236,7 +267,8 @@ def audit(
     y_score: ArrayLike,
     *,
     sensitive_features: ArrayLike,
-    threshold: float = 0.5,
+    threshold: float | OperatingPoint = 0.5,
+    chosen_on: tuple[ArrayLike, ...] | None = None,
     rates: RateNames = ("fpr", "fnr", "ppr"),
     by: By | None = None,
     sample_weight: ArrayLike | None = None,
@@ -255,12 +287,24 @@ def audit(
         with the same gaps but other ratios.
     y_score : (n,) array
         Probabilities of the positive label, or any scores that rise with it.
-    threshold : float
-        Scores at or above it are positive decisions.
+    threshold : float or OperatingPoint
+        Scores at or above it are positive decisions. ``at_fpr(0.05)``, ``at_tpr(0.8)`` or
+        ``at_positive_rate(0.02)`` choose it.
+    chosen_on : tuple (y_true, y_score[, sample_weight]), optional
+        The rows to choose it on, as a rule those of a validation set; those that are audited if
+        left out.
     confidence, n_bootstrap, random_state
         As in :func:`gap`.
     min_rows : int
         Rows that must count for a group not to be marked as small.
+
+    Notes
+    -----
+    Intervals take the threshold as given: they say what this threshold does with new people, not
+    what is true where the rate asked for has its target; :func:`tpr_at_fpr` is about that. They
+    may be taken so when it was chosen on the rows that are audited, too: at ``at_fpr(0.05)``,
+    ``at_fpr(0.2)`` and ``at_tpr(0.8)`` on 400 and 4000 rows, 95% intervals of rates, precision,
+    gap and ratio of two groups held the truth in 93% to 99% of 1000 samples.
 
     Examples
     --------
@@ -277,17 +321,58 @@ def audit(
     | attribute | rate | gap                  | ratio                | lowest | highest |
     | --------- | ---- | -------------------- | -------------------- | ------ | ------- |
     | sex       | fpr  | 0.500 [0.359, 0.641] | 0.000 [0.000, 0.098] | M      | F       |
+
+    A threshold chosen on some rows and audited on others:
+
+    >>> from fairboost.operating_points import at_fpr
+    >>> known, new = (y[:100], score[:100]), (y[100:], score[100:])
+    >>> sex = list("MMMMFFFF") * 12 + list("MMMM")
+    >>> found = audit(*new, sensitive_features=sex, threshold=at_fpr(0.3), chosen_on=known)
+    >>> print(found.chosen)
+    score >= 0.4, at_fpr(0.3) chosen on other rows (fpr 0.260, 50 rows count)
+    >>> print(found.everyone["fpr"])
+    0.240 [0.143, 0.374]
     """
-    if np.isnan(threshold):
-        raise InvalidInputError("threshold is NaN; pass the least score of a positive decision")
-    labels, _ = _read_truth(y_true, pos_label)
-    positive = _read_scores(y_score, len(labels)) >= threshold
-    chosen = _as_rates(rates)
-    compared = _compare(labels, positive, sensitive_features, by, sample_weight)
-    table = rate_table(compared, chosen, confidence, "wilson")
+    rows = read_scored(y_true, y_score, sample_weight, pos_label)
+    chosen = None
+    if isinstance(threshold, OperatingPoint):
+        chosen = choose(threshold, rows, chosen_on)
+        threshold = chosen.value
+    else:
+        _check_threshold(threshold, chosen_on)
+    asked = _as_rates(rates)
+    positive = rows.scores >= threshold
+    compared = _compare(rows.labels, positive, sensitive_features, by, rows.weight)
+    table = rate_table(compared, asked, confidence, "wilson")
     table["small"] = table["rows"] < min_rows
-    gaps = gap_table(compared[1:], chosen, confidence, n_bootstrap, random_state)
-    return Audit(table, gaps, threshold, confidence, min_rows)
+    gaps = gap_table(compared[1:], asked, confidence, n_bootstrap, random_state)
+    everyone = _of_everyone(compared[0], confidence)
+    return Audit(table, gaps, threshold, confidence, min_rows, everyone, chosen)
+
+
+def _check_threshold(threshold: object, chosen_on: object) -> None:
+    if not is_number(threshold):
+        raise InvalidInputError(
+            f"threshold must be a number or an operating point, found {threshold!r}; pass the "
+            "least score of a positive decision, or at_fpr(0.05)"
+        )
+    if np.isnan(threshold):  # type: ignore[call-overload]
+        raise InvalidInputError("threshold is NaN; pass the least score of a positive decision")
+    if chosen_on is not None:
+        raise InvalidInputError(
+            "chosen_on is for a threshold that is to be chosen, found the number "
+            f"threshold={threshold!r}; drop chosen_on, or pass an operating point such as "
+            "threshold=at_fpr(0.05)"
+        )
+
+
+def _of_everyone(everyone: Comparison, confidence: float) -> dict[str, Estimate]:
+    rates = [RATES["fpr"], RATES["tpr"], RATES["ppr"], PRECISION]
+    lines = rate_table([everyone], rates, confidence, "wilson").to_dict("records")
+    return {
+        line["rate"]: Estimate(line["value"], line["low"], line["high"], confidence)
+        for line in lines
+    }
 
 
 def _compare(
@@ -317,68 +402,14 @@ def _as_rates(rates: RateNames) -> list[Rate]:
     names = [rates] if isinstance(rates, str | Rate) else rates
     if not names:
         raise InvalidInputError(f"rates is empty; name one or more of {', '.join(RATES)}")
-    return list(dict.fromkeys(map(as_rate, names)))
+    found = dict.fromkeys(map(_as_rate, names))
+    return sorted(found, key=lambda rate: rate == PRECISION)
 
 
-def _read_truth(y_true: ArrayLike, pos_label: object) -> tuple[IntArray, list[object]]:
-    """Labels as 0 and 1, and what they were: the positive one, then the other if there is one."""
-    codes, values = _factorize("y_true", y_true, None)
-    if pos_label is None and len(values) == 2:
-        with suppress(TypeError):  # labels of two types have no order
-            pos_label = max(values)  # type: ignore[type-var]
-    if pos_label is None or len(values) > 2 or (len(values) == 2 and pos_label not in values):
-        raise InvalidInputError(
-            "y_true must hold two labels, and pos_label be one of them; found the labels "
-            f"{values[:5]} and pos_label={pos_label!r}; merge labels, or set pos_label="
-        )
-    labels = np.array([v == pos_label for v in values], np.int32)[codes]
-    return labels, [pos_label, *(v for v in values if v != pos_label)]
-
-
-def _read_decisions(
-    y_true: ArrayLike, y_pred: ArrayLike, pos_label: object
-) -> tuple[IntArray, BoolArray]:
-    """Labels as 0 and 1, and which decisions are positive."""
-    labels, known = _read_truth(y_true, pos_label)
-    codes, values = _factorize("y_pred", y_pred, len(labels))
-    unknown = [v for v in values if v not in known]
-    if len(known) + len(unknown) > 2:
-        raise InvalidInputError(
-            f"y_pred holds {unknown[0]!r}, which is not among the labels of y_true, {known}; pass "
-            "decisions, or pass scores to audit"
-        )
-    return labels, np.array([v == known[0] for v in values])[codes]
-
-
-def _factorize(name: str, values: ArrayLike, n: int | None) -> tuple[np.ndarray, list[object]]:
-    codes, found = pd.factorize(_one_column(name, values, n))
-    if (missing := codes < 0).any():
-        raise InvalidInputError(f"{name} is missing at row {missing.argmax()}; drop such rows")
-    return codes, found.tolist()
-
-
-def _read_scores(y_score: ArrayLike, n: int) -> FloatArray:
-    column = _one_column("y_score", y_score, n)
-    try:
-        scores = column.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"y_score must hold numbers, found otherwise: {error}") from error
-    if (missing := np.isnan(scores)).any():
-        raise InvalidInputError(f"y_score is NaN at row {missing.argmax()}; drop such rows")
-    return scores
-
-
-def _one_column(name: str, values: ArrayLike, n: int | None) -> np.ndarray:
-    column = as_column(values)
-    if column.ndim != 1:
-        raise InvalidInputError(
-            f"{name} must be one column, found shape {column.shape}; of predict_proba pass [:, 1]"
-        )
-    if not len(column) or len(column) != (n or len(column)):
-        raise InvalidInputError(
-            f"{name} has {len(column)} rows, expected {n or 'some'}, one for each row of y_true"
-        )
-    return column
+def _as_rate(rate: str | Rate) -> Rate:
+    """As :func:`fairboost.rates.as_rate`, and precision."""
+    name = rate.lower() if isinstance(rate, str) else None
+    return PRECISION if name == PRECISION.name else as_rate(rate)
 
 
 def _estimate(line: Mapping[Hashable, float], name: str, confidence: float) -> Estimate:

@@ -43,10 +43,16 @@ class OperatingPoint:
     target: float
 
     def __post_init__(self) -> None:
+        if self.rate_name not in ("fpr", "tpr", "ppr"):
+            raise InvalidInputError(
+                f"an operating point has a target of fpr, tpr or ppr, found {self.rate_name!r}; "
+                "use at_fpr, at_tpr or at_positive_rate"
+            )
         if not is_number(self.target) or not 0 < self.target < 1:
             raise InvalidInputError(
                 f"{self} must have a target in (0, 1), found {self.target!r}; write 0.05 for 5%"
             )
+        object.__setattr__(self, "target", float(self.target))  # one of numpy prints otherwise
 
     def __str__(self) -> str:
         maker = "at_positive_rate" if self.rate_name == "ppr" else f"at_{self.rate_name}"
@@ -64,6 +70,11 @@ class OperatingPoint:
         """Whether the target is a floor and not a ceiling."""
         return self.rate_name == "tpr"
 
+    @property
+    def who_counts(self) -> str:
+        """The rows that count, in words."""
+        return {None: "rows", 0: "negative rows", 1: "positive rows"}[self.rate.label]
+
     def threshold(
         self, scores: FloatArray, labels: IntArray, weight: FloatArray | None = None
     ) -> float:
@@ -76,13 +87,13 @@ class OperatingPoint:
         labels : (n,) int
             0 and 1.
         weight : (n,) float, optional
-            Weights of the rows.
+            Weights of the rows; 0 leaves one out.
 
         Returns
         -------
         threshold : float
             Scores at or above it are positive decisions. It lies half way between the last score
-            that is and the first that is not.
+            that is and the first that is not, of the rows that count.
 
         Examples
         --------
@@ -98,9 +109,12 @@ class OperatingPoint:
 
     def among(self, scores: FloatArray, weight: FloatArray | None = None) -> float:
         """As :meth:`threshold`, of the scores of the rows that count alone."""
+        if weight is not None and not (counts := weight > 0).all():
+            scores, weight = scores[counts], weight[counts]
         if not len(scores):
             raise InvalidInputError(
-                f"{self} needs rows to read the {self.rate.title} on, found none that count"
+                f"{self} needs {self.who_counts} to read the {self.rate.title} on, found none "
+                "that weigh anything; pass some"
             )
         if weight is None:
             return self._by_count(scores)
@@ -124,6 +138,8 @@ class OperatingPoint:
             below = below[below < last]  # ties are decided alike
             return _between(below.max() if len(below) else -math.inf, last)
         positive = math.floor(n * (self.target + ROUNDING))
+        if positive == n:  # the target is 1 but for rounding
+            return float(scores.min())
         kth = np.partition(scores, n - positive - 1)
         first, above = kth[n - positive - 1], kth[n - positive :]
         above = above[above > first]
@@ -179,5 +195,5 @@ def _between(below: float, last: float | None) -> float:
         return float(np.nextafter(below, math.inf))
     if below == -math.inf:  # every row is
         return float(last)
-    middle = below + (last - below) / 2
+    middle = below / 2 + last / 2  # their difference may be more than the largest number
     return float(middle if below < middle <= last else last)

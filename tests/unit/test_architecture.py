@@ -15,8 +15,9 @@ TOP_TO_BOTTOM = [
     "sampling", "trace", "lagrangian", "intervals", "verdicts", "fairness_report", "diagnostics",
     "engines.base", "engines.lightgbm_text", "engines.lightgbm_options", "engines.lightgbm_data",
     "engines.lightgbm_lockstep", "engines.lightgbm", "iterates", "training", "persistence",
-    "model_file", "estimator", "comparisons", "metrics", "plots", "tradeoff", "datasets.loans",
-    "datasets.account_openings", "datasets.files", "datasets", "demo", "cli",
+    "model_file", "estimator", "comparisons", "decisions", "thresholds", "metrics", "plots",
+    "tradeoff", "datasets.loans", "datasets.account_openings", "datasets.files", "datasets",
+    "demo", "cli",
 ]  # fmt: skip
 
 
