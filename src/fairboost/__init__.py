@@ -9,12 +9,16 @@ __version__ = "0.1.0.dev0"
 
 from fairboost.constraints import bound, parity
 from fairboost.estimator import FairGBMClassifier, load
+from fairboost.operating_points import at_fpr, at_positive_rate, at_tpr
 from fairboost.tradeoff import TradeoffCurve, tradeoff_curve
 
 __all__ = [
     "FairGBMClassifier",
     "TradeoffCurve",
     "__version__",
+    "at_fpr",
+    "at_positive_rate",
+    "at_tpr",
     "bound",
     "load",
     "parity",

@@ -64,16 +64,10 @@ class CellSums:
     up: FloatArray
     down: FloatArray
 
-    def __add__(self, other: CellSums) -> CellSums:
-        return CellSums(*(a + b for a, b in zip(self._all, other._all, strict=True)))
-
     def split(self, n: int) -> tuple[CellSums, CellSums]:
         """The sums of the first n cells, and of the others."""
-        return CellSums(*(a[:n] for a in self._all)), CellSums(*(a[n:] for a in self._all))
-
-    @property
-    def _all(self) -> tuple[FloatArray, ...]:
-        return self.positive, self.loss, self.up, self.down
+        every = self.positive, self.loss, self.up, self.down
+        return CellSums(*(a[:n] for a in every)), CellSums(*(a[n:] for a in every))
 
 
 @dataclass(frozen=True)
@@ -111,8 +105,8 @@ class RowPass:
         The cells of which some rate reads the proxy of a positive, or negative, decision.
     proxy : Proxy
         The smooth step.
-    threshold : float
-        The decision threshold in log-odds.
+    threshold : float or None
+        The decision threshold in log-odds; None if it will move, by setting ``threshold``.
     n_threads : int
         Threads.
     dtype : dtype
@@ -132,7 +126,7 @@ class RowPass:
         needs_up: BoolArray,
         needs_down: BoolArray,
         proxy: Proxy,
-        threshold: float,
+        threshold: float | None,
         n_threads: int = 1,
         dtype: Any = np.float32,
         n_trained: int | None = None,
@@ -147,10 +141,11 @@ class RowPass:
         self.with_curvature = with_curvature
         self.away = np.where(labels == 1, -1.0, 1.0)  # 1 - 2y: the direction of a wrong decision
         self.proxy = proxy
-        self.threshold = threshold
+        self.threshold = 0.0 if threshold is None else threshold
         self.reads_loss = proxy is PROXIES["cross_entropy"] and threshold == 0.0
-        # So is the sigmoid's slope, s(u) s(-u). Its sums are not, but the convex form reads none.
-        self.reads_slope = proxy is PROXIES["sigmoid"] and threshold == 0.0 and with_curvature
+        # So is the sigmoid's slope, s(u) s(-u), at any threshold: the odds of f - t are those of f
+        # times e^-t. Its sums are not, but the convex form reads none.
+        self.reads_slope = proxy is PROXIES["sigmoid"] and with_curvature
         fused = self.reads_loss or self.reads_slope
         self.sides = [] if fused else _sides(self._padded(needs_up), self._padded(needs_down))
         self.gradient = np.empty(n, dtype)
@@ -257,8 +252,8 @@ class RowPass:
         scale, shift, curve, bump = by_cell
         gradient, hessian = self.gradient[rows], self.hessian[rows]
         _loss_pass(
-            scores, cells, weight, self.threshold, self.away, scale, shift, curve, bump,
-            gradient, hessian, sums,
+            scores, cells, weight, self.threshold, math.exp(min(-self.threshold, 700.0)),
+            self.away, scale, shift, curve, bump, gradient, hessian, sums,
         )  # fmt: skip
         bend = np.zeros(len(scores))
         for k, direction in enumerate(self.sides):
@@ -360,10 +355,12 @@ def _exp_and_log(scores, small, log):  # type: ignore[no-untyped-def]
 
 @_compile
 def _loss_pass(  # type: ignore[no-untyped-def]
-    scores, cells, weight, threshold, away, scale, shift, curve, bump, gradient, hessian, sums
-):
+    scores, cells, weight, threshold, tilt, away, scale, shift, curve, bump, gradient, hessian,
+    sums,
+):  # fmt: skip
     # With u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) s(-u), from e^-|f|.
-    # A sigmoid proxy has slope s(u) s(-u) and curvature s(u) s(-u) (s(-u) - s(u)).
+    # A sigmoid proxy has slope s(v) s(-v) and curvature s(v) s(-v) (s(-v) - s(v)), v = f - t, from
+    # s(v) : s(-v) = s(f) e^-t : s(-f).
     small, log = np.empty(_CHUNK), np.empty(_CHUNK)
     for lo in range(0, len(scores), _CHUNK):
         hi = min(lo + _CHUNK, len(scores))
@@ -379,9 +376,13 @@ def _loss_pass(  # type: ignore[no-untyped-def]
             sums[c, 0] += w if f >= threshold else 0.0
             sums[c, 1] += w * (max(u, 0.0) + log[i - lo])
             sums[c, 2] += w * f
-            both = near * far
-            gradient[i] = w * (scale[c] * slope + shift[c] + bump[c] * both)
-            hessian[i] = w * both * (curve[c] + abs(bump[c]) * (far - near))
+            above = (far if f >= 0.0 else near) * tilt
+            below = near if f >= 0.0 else far
+            whole = 1.0 / (above + below)
+            step = above * below * whole * whole
+            lean = abs(below - above) * whole
+            gradient[i] = w * (scale[c] * slope + shift[c] + bump[c] * step)
+            hessian[i] = w * (near * far * curve[c] + abs(bump[c]) * step * lean)
 
 
 @_compile

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -27,6 +26,7 @@ from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness_report import FairnessReport
 from fairboost.holdout import HoldoutLike
 from fairboost.iterates import IterateName, average_weights, check_iterate, randomized_scores
+from fairboost.operating_points import OperatingPoint
 from fairboost.proxies import Proxy, ProxyName
 from fairboost.training import (
     PAPER_LEARNING_RATE,
@@ -68,8 +68,11 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     confidence : float in (0, 1), optional
         Tighten the aim so that the constraints hold on all people at this confidence, as far as
         the rows held out can tell; the report says where they cannot.
-    operating_point : float in (0, 1), default=0.5
-        The probability from which a decision is positive. Rates are held equal at this point.
+    operating_point : float in (0, 1) or OperatingPoint, default=0.5
+        The probability from which a decision is positive; or :func:`~fairboost.at_fpr`,
+        :func:`~fairboost.at_tpr` or :func:`~fairboost.at_positive_rate`, and the probability is
+        found, on the rows held out, at which that rate of everyone has its target. Rates are held
+        equal at this point.
     holdout : {"auto", "cross"}, float or None, default="auto"
         The rows on which rates are read: a share of the rows, which are then not trained on;
         ``"cross"``, all rows out of fold, for which five further boosters are trained; or None,
@@ -106,14 +109,15 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     booster_ : lightgbm.Booster
         Its booster.
     threshold_ : float
-        The probability from which ``predict`` says positive.
+        The probability from which ``predict`` says positive; probabilities themselves keep their
+        meaning, whatever the operating point.
     multipliers_ : pandas.Series
         The multipliers at the end of training, by inequality.
     trace_ : pandas.DataFrame
-        One row per round: ``round``, ``loss``, ``held-out loss``, ``held-out accuracy``, ``rate:
-        ...``, ``violation: ...``, ``multiplier: ...`` as Algorithm 1 saw them at the start of the
-        round, and ``trees``, the number of trees after it. Rates and violations are those of the
-        rows held out.
+        One row per round: ``round``, ``loss``, ``held-out loss``, ``held-out accuracy``,
+        ``threshold`` where it moves, ``rate: ...``, ``violation: ...``, ``multiplier: ...`` as
+        Algorithm 1 saw them at the start of the round, and ``trees``, the number of trees after
+        it. Rates and violations are those of the rows held out.
     best_iteration_ : int
         Number of rounds in the model kept.
     fairness_report_ : FairnessReport or None
@@ -126,10 +130,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    With ``constraint=None`` the scores equal those of the engine alone. Sample weights count in
-    the loss and in every rate; ``class_weight``, ``scale_pos_weight`` and ``is_unbalance`` of the
-    engine count in the loss only. The rows of a missing group count in the loss and in rates of
-    everyone.
+    With ``constraint=None`` the scores equal those of the engine alone; where the threshold has to
+    be found, those of the engine on the rows not held out. Sample weights count in the loss and in
+    every rate; ``class_weight``, ``scale_pos_weight`` and ``is_unbalance`` of the engine count in
+    the loss only. The rows of a missing group count in the loss and in rates of everyone.
 
     References
     ----------
@@ -156,7 +160,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         constraint: ConstraintName | ConstraintLike = "equalized_odds",
         tolerance: float = 0.01,
         confidence: float | None = None,
-        operating_point: float = 0.5,
+        operating_point: float | OperatingPoint = 0.5,
         holdout: HoldoutLike = "auto",
         multipliers: MultipliersName = "two_sided",
         multiplier_learning_rate: float | Literal["auto"] = "auto",
@@ -347,7 +351,6 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self._draw_seed = None
         if self.iterate == "randomized":
             self._draw_seed = self._draw()
-        self.threshold_ = float(self.operating_point)
         self.multipliers_ = pd.Series(
             lagrangian.dual.multipliers, index=list(lagrangian.inequalities), name="multiplier"
         )
@@ -356,11 +359,16 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.trace_["trees"] = pd.Series(result.trees, dtype="int64").reindex(self.trace_.index)
         self.best_iteration_ = model.n_rounds
         self._seen, self.fairness_report_ = None, None
-        if lagrangian.terms:
+        self._score_threshold = result.threshold(kept)
+        if lagrangian.terms or lagrangian.point is not None:
             self._seen = result.seen(kept)
             unseen = self.iterate in ("average", "randomized") or result.rescaled
             if unseen:  # a model that no round has looked at
-                self._seen = result.seen_by(lambda rows: self.decision_function(rows) >= 0, X)
+                self._seen, self._score_threshold = result.seen_by(self._scores, X)
+        self.threshold_ = float(expit(self._score_threshold))
+        if not isinstance(self.operating_point, OperatingPoint):
+            self.threshold_ = float(self.operating_point)  # which expit would round
+        if lagrangian.terms and self._seen is not None:
             self.fairness_report_ = fairness_report.build(
                 self._seen, confidence=result.lagrangian.confidence
             )
@@ -389,7 +397,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         scores : (n,) float64
             At or above 0 where ``predict`` says positive.
         """
-        return self._scores(X) - math.log(self.threshold_ / (1 - self.threshold_))
+        return self._scores(X) - self._score_threshold
 
     def predict_proba(self, X: Matrix) -> FloatArray:
         """Probability of each label.
@@ -463,9 +471,11 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         columns = [c for c in data.columns if c.name in used]
         cells = build_cells(data.labels, columns, data.sample_weight)
         positive = self.decision_function(X) >= 0
+        point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
         test = fairness_report.see(
-            constraints, cells, positive, data.sample_weight, where="test", note=""
-        )
+            constraints, cells, positive, data.sample_weight, where="test", note="",
+            point=point, threshold=self._score_threshold,
+        )  # fmt: skip
         seen = (test, None) if self._seen is None else (self._seen, test)
         return fairness_report.build(*seen, confidence=self._method().asked_confidence)
 
@@ -487,7 +497,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ----------
         path : str or Path
             For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text
-            format.
+            format. Decisions are positive from the probability on that its line
+            ``fairboost_threshold`` gives, which LightGBM passes over.
         """
         check_is_fitted(self, "_model")
         if self._draw_seed is not None:
@@ -496,7 +507,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "no single LightGBM model does; train with iterate='average' or 'last', or use "
                 "save()"
             )
-        persistence.write_atomically(path, self._model.text())
+        notes = {"threshold": self.threshold_, "operating_point": self.operating_point}
+        persistence.write_atomically(path, self._model.export(**notes))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

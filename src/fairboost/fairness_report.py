@@ -21,7 +21,9 @@ from fairboost._typing import BoolArray, FloatArray
 from fairboost.cells import Cells, Weights
 from fairboost.constraints import Constraint, GroupRates
 from fairboost.intervals import check_confidence, wilson
+from fairboost.operating_points import OperatingPoint
 from fairboost.rates import RATES
+from fairboost.realised import Realised, realise
 from fairboost.terms import RateMap, Term, bind, slices
 from fairboost.verdicts import Verdict, judge
 
@@ -62,6 +64,8 @@ class RatesSeen:
         The constraints, bound to these rows.
     kind : {"share", "cross", "set", "none"}
         How they were held out, as in :class:`fairboost.holdout.Holdout`; advice depends on it.
+    realised : Realised, optional
+        What the operating point came to.
     """
 
     where: str
@@ -69,6 +73,7 @@ class RatesSeen:
     values: tuple[FloatArray, ...]
     terms: tuple[Term, ...]
     kind: Literal["none", "share", "cross", "set"] = "share"
+    realised: Realised | None = None
 
     def read(self) -> Iterator[tuple[Term, GroupRates]]:
         """Each term with its rates."""
@@ -85,6 +90,8 @@ def see(
     where: str,
     note: str,
     kind: Literal["none", "share", "cross", "set"] = "set",
+    point: OperatingPoint | None = None,
+    threshold: float = 0.0,
 ) -> RatesSeen:
     """Read the rates that constraints ask for off decisions.
 
@@ -100,6 +107,10 @@ def see(
         Weights of the rows.
     where, note, kind : str
         As in :class:`RatesSeen`.
+    point : OperatingPoint, optional
+        Where decisions were made, if not at a given probability.
+    threshold : float
+        What it led to, in log-odds.
     """
     terms = tuple(bind(c, cells) for c in constraints)
     weight = positive if sample_weight is None else positive * sample_weight
@@ -107,7 +118,8 @@ def see(
     nothing = np.zeros(len(cells))
     rates = RateMap(cells, terms).exact(CellSums(events, nothing, nothing, nothing))
     parts = slices([t.counted.size for t in terms])
-    return RatesSeen(where, note, tuple(rates[part] for part in parts), terms, kind)
+    realised = None if point is None else realise(point, threshold, cells, events)
+    return RatesSeen(where, note, tuple(rates[part] for part in parts), terms, kind, realised)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +259,7 @@ def build(
     advice += [NOT_MET] * ("not met" in found)
     advice += [TOO_FEW.get(held_out.kind, "")] * ("too few rows to tell" in found)
     advice += [TRAINING_ROWS] * (held_out.kind == "none" and bool(verdicts))
+    advice += [_on_operating_point(s, level) for s in seen]
     return FairnessReport(
         rates=_rate_table(seen, level),
         verdicts=verdicts,
@@ -256,6 +269,26 @@ def build(
         level=level,
         test_verdicts=tested[0] if tested else (),
     )
+
+
+def _on_operating_point(seen: RatesSeen, level: float) -> str:
+    """What the operating point came to on some rows, in words."""
+    if (found := seen.realised) is None:
+        return ""
+    low, high = map(float, wilson(found.value * found.rows, found.rows, level))
+    target, at_least = found.point.target, found.point.at_least
+    said = (
+        f"{found.point}: decisions are positive from a probability of {found.threshold:.4g} on, "
+        f"where the {found.point.rate.title} of everyone is {found.value:.4f} "
+        f"[{low:.4f}, {high:.4f}] on the rows {seen.where}"
+    )
+    if high < target if at_least else low > target:
+        limit = "at least" if at_least else "at most"
+        said += (
+            f", and not {limit} {target:g}: people are not those of training any more. "
+            "fairboost.metrics.threshold_at places the threshold anew on recent rows"
+        )
+    return said + "."
 
 
 def _rate_table(seen: Sequence[RatesSeen], level: float) -> pd.DataFrame:

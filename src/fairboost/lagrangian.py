@@ -31,15 +31,21 @@ with ``coef`` from the constraint's pullback. The same lines are played in two w
 Rates are read on the rows *held out*, if there are any (:mod:`fairboost.holdout`): the engine
 keeps their scores, and nothing is predicted twice. In cross-fitting, further boosters each leave
 out a fold, whose rows have gradient and Hessian 0.
+
+At an operating point such as "false positive rate 5%" the threshold t is a function of the scores:
+the quantile of those of the rows seen, found anew in every round. Rates are evaluated at it, and
+proxies are centred there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from fairboost import multipliers
 from fairboost._kernel import CellSums, RowPass, SoftWeights
@@ -48,6 +54,7 @@ from fairboost.cells import Cells
 from fairboost.constraints import Constraint
 from fairboost.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.multipliers import DualPlayer
+from fairboost.operating_points import OperatingPoint
 from fairboost.proxies import Proxy
 from fairboost.sampling import Sampling
 from fairboost.terms import RateMap, bind, distinct, slices
@@ -80,8 +87,8 @@ class Lagrangian:
         takes the place of the group itself; rates go by the groups observed.
     confidence : float, optional
         Add to each violation what it may be larger on all people, at this confidence.
-    threshold : float, default=0.0
-        The decision threshold in log-odds.
+    threshold : float or OperatingPoint, default=0.0
+        The decision threshold in log-odds, or what it follows from.
     sample_weight : (n,) float32, optional
         Weights of the rows.
     label_weights : (float, float), default=(1.0, 1.0)
@@ -103,7 +110,7 @@ class Lagrangian:
         convex: bool = False,
         memberships: Mapping[tuple[str, ...], Float32Array] = NO_MEMBERSHIPS,
         confidence: float | None = None,
-        threshold: float = 0.0,
+        threshold: float | OperatingPoint = 0.0,
         sample_weight: Float32Array | None = None,
         label_weights: tuple[float, float] = (1.0, 1.0),
         n_threads: int = 1,
@@ -129,10 +136,16 @@ class Lagrangian:
         # Several constraints may read the same rate; the trace shows it once.
         self.shown = [k for k, label in enumerate(labels) if label not in labels[:k]]
         self.rate_labels = tuple(labels[k] for k in self.shown)
-        self.trace = Trace(self.rate_labels, self.inequalities, holdout.seen is not None)
+        moving = isinstance(threshold, OperatingPoint)
+        self.trace = Trace(self.rate_labels, self.inequalities, holdout.seen is not None, moving)
         self.errors: list[FloatArray] = []  # of f_0, f_1 and so on, like the trace
         self.seen_rates: list[FloatArray] = []
+        self.seen_positive: list[FloatArray] = []  # weight of positive decisions, by cell
         self.aimed: list[FloatArray] = []  # violations of what is aimed at
+        self.thresholds: list[float] = []
+        self.point = threshold if isinstance(threshold, OperatingPoint) else None
+        self.threshold = 0.0 if isinstance(threshold, OperatingPoint) else threshold
+        self._placing = None if self.point is None else _who_counts(self.point, seen)
         self.rates = np.full(len(self.map.counted), 0.5)  # where coefficients are taken
         self.coefficients = np.zeros(len(self.map.counted))
         self.memberships = memberships
@@ -143,12 +156,17 @@ class Lagrangian:
         self._passes: list[RowPass] = []
         # Multipliers answer to the weight they put on a row's decision: a steeper proxy has more.
         self.steepness = float(proxy.slope(np.zeros(1))[0] / 0.25)
-        self._options = (label_weights, proxy, threshold, n_threads, dtype)
+        fixed = None if self.point is not None else self.threshold
+        self._options = (label_weights, proxy, fixed, n_threads, dtype)
         self.sample_weight = sample_weight
         self.rows = self._pass(cells.codes, sample_weight)
-        if holdout.kind in ("share", "set"):
-            self.outside = self._pass(seen.codes, holdout.outside_weight)
-        self._gathered: CellSums | None = None
+        self.seen_weights = sample_weight
+        if holdout.seen is not None:
+            if holdout.kind != "cross":
+                self.seen_weights = holdout.outside_weight
+            self.outside = self._pass(seen.codes, self.seen_weights)
+        self._out_of_fold = np.empty(len(seen.codes) if holdout.kind == "cross" else 0)
+        self._watched: CellSums | None = None
 
     def resume(self, dual: FloatArray) -> None:
         """Start from given multipliers instead of zeros."""
@@ -158,12 +176,24 @@ class Lagrangian:
     def followers(self) -> list[Follower]:
         """The objectives of the boosters that each leave out a fold."""
         codes = self.holdout.fold_codes(self.cells)
-        return [Follower(self, self._pass(c, self.sample_weight)) for c in codes]
+        return [Follower(self, self._pass(c, self.sample_weight), len(self.cells)) for c in codes]
 
     def watch(self, scores: FloatArray) -> None:
-        """Take the scores of the rows held out that the engine does not train on."""
+        """Take the scores of the rows held out."""
+        self._place_threshold(scores)
         nothing = np.zeros(len(self.cells))
-        self._gathered = self.outside.evaluate(scores, nothing, nothing).split(len(self.cells))[0]
+        self._watched = self.outside.evaluate(scores, nothing, nothing).split(len(self.cells))[0]
+
+    def take_fold(self, fold: IntArray, scores: FloatArray) -> None:
+        """Take the scores of a fold by the booster that left it out."""
+        self._out_of_fold[fold] = scores[fold]
+
+    def threshold_of(self, scores: FloatArray) -> float:
+        """Threshold that follows from scores of the rows seen."""
+        if self.point is None or self._placing is None:
+            return self.threshold
+        weight = None if self.seen_weights is None else self.seen_weights[self._placing]
+        return self.point.among(scores[self._placing], weight)
 
     def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
         """One round of Algorithm 1 on the engine's scores; records it in the trace.
@@ -178,6 +208,7 @@ class Lagrangian:
         gradient, hessian : (n,) float32
             Buffers that the next call overwrites.
         """
+        self._gather(scores)
         sums = self._descend(scores)
         violations, units = self._look(sums, self.trace.append)
         self.dual = self.player.step(self.dual, violations, units)
@@ -186,6 +217,7 @@ class Lagrangian:
 
     def observe(self, scores: FloatArray) -> None:
         """Look at the scores after the last round; no gradient is wanted any more."""
+        self._gather(scores)
         self._look(self.rows.evaluate(scores, *self.on_rows), self.trace.close)
 
     def close(self) -> None:
@@ -221,6 +253,19 @@ class Lagrangian:
             out.append(SoftWeights(probabilities, on_groups))
         return out
 
+    def _gather(self, scores: FloatArray) -> None:
+        """See to the rows that rates are read on, unless the engine has shown them already."""
+        if self.holdout.seen is None:
+            self._place_threshold(scores)
+        elif self.holdout.kind == "cross":
+            self.watch(self._out_of_fold)
+
+    def _place_threshold(self, scores: FloatArray) -> None:
+        if self.point is not None:
+            self.threshold = self.threshold_of(scores)
+            for rows in self._passes:
+                rows.threshold = self.threshold
+
     def _descend(self, scores: FloatArray) -> CellSums:
         """Fill in the gradient of the proxy Lagrangian.
 
@@ -244,9 +289,9 @@ class Lagrangian:
     def _look(self, sums: CellSums, record: Any) -> tuple[FloatArray, FloatArray]:
         """Read the rates, record them, and return violations and the units of multipliers."""
         trained, _ = sums.split(len(self.cells))
-        seen = trained if self.holdout.seen is None else self._gathered
+        seen = trained if self.holdout.seen is None else self._watched
         assert seen is not None  # the engine has shown the scores of the rows held out
-        self._gathered = None
+        self._watched = None
         exact = self.seen_map.exact(seen)
         violations = self._violations(exact)
         if self.convex:
@@ -256,10 +301,13 @@ class Lagrangian:
             loss=float(self.label_weights @ trained.loss) / self.trained_weight,
             held_out_loss=float(self.label_weights @ seen.loss) / self.seen_weight,
             held_out_accuracy=self._accuracy(seen),
+            threshold=float(expit(self.threshold)),
             rates=exact[self.shown],
             violations=violations,
             multipliers=self.dual.multipliers,
         )
+        self.thresholds.append(self.threshold)
+        self.seen_positive.append(seen.positive)
         self.errors.append(errors)
         self.seen_rates.append(exact)
         aimed = violations + self.sampling.margin(errors)
@@ -267,12 +315,20 @@ class Lagrangian:
         if not self.convex:
             return violations, self.sampling.units(exact)
         self.rates = exact
-        return aimed, self.sampling.units(exact) / self.steepness
+        return aimed, self.sampling.units(exact) * self.stiffness / self.steepness
 
     def _accuracy(self, seen: CellSums) -> float:
         negative = self.seen_map.total - seen.positive
         right = np.where(self.cells.labels == 1, seen.positive, negative)
         return float(right.sum() / self.seen_weight)
+
+    @property
+    def stiffness(self) -> float:
+        """Curvature of the loss at the threshold, over that at even odds.
+
+        A leaf moves by gradient over curvature: where the loss is flat, little weight moves much.
+        """
+        return 1.0 / math.cosh(min(abs(self.threshold), 50.0) / 2) ** 2
 
     @property
     def untrained_loss(self) -> float:
@@ -320,20 +376,25 @@ class Lagrangian:
 class Follower:
     """The objective of a booster that leaves out a fold: same multipliers, its own rows.
 
-    Its rows held out add to what the multipliers see; the booster itself is not kept.
+    The multipliers see its scores of the rows left out; the booster itself is not kept.
     """
 
-    def __init__(self, leader: Lagrangian, rows: RowPass) -> None:
+    def __init__(self, leader: Lagrangian, rows: RowPass, n_cells: int) -> None:
         self.leader, self.rows = leader, rows
+        self.fold = np.flatnonzero(rows.cells >= n_cells)
 
     def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
         """Gradient and Hessian of the rows that this booster trains on."""
         self.observe(scores)
+        self.rows.evaluate(scores, *self.leader.on_rows, self.leader.soft)
         return self.rows.gradient, self.rows.hessian
 
     def observe(self, scores: FloatArray) -> None:
         """Show the multipliers the scores of the rows left out."""
-        sums = self.rows.evaluate(scores, *self.leader.on_rows, self.leader.soft)
-        held = sums.split(len(self.leader.cells))[1]
-        before = self.leader._gathered
-        self.leader._gathered = held if before is None else before + held
+        self.leader.take_fold(self.fold, scores)
+
+
+def _who_counts(point: OperatingPoint, seen: Cells) -> Any:
+    """The rows on which the threshold is placed."""
+    counts = point.rate.counts(seen.labels)
+    return slice(None) if counts.all() else np.flatnonzero(counts[seen.codes])

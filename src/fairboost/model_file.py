@@ -9,11 +9,13 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
+from scipy.special import expit, logit
 from sklearn.frozen import FrozenEstimator
 
 from fairboost import persistence
 from fairboost.engines.lightgbm import LightGBMModel, restore
 from fairboost.fairness_report import FairnessReport
+from fairboost.operating_points import OperatingPoint
 from fairboost.persistence import ModelDocument
 
 __all__ = ["fitted_attributes", "parameters", "to_document"]
@@ -25,6 +27,7 @@ def to_document(model: Any) -> ModelDocument:
         **model.get_params(deep=False),
         "constraint": persistence.encode_constraint(model.constraint),
         "proxy": persistence.encode_proxy(model.proxy),
+        "operating_point": persistence.encode_operating_point(model.operating_point),
     }
     engine = own.pop("estimator")
     frozen = isinstance(engine, FrozenEstimator)
@@ -45,6 +48,7 @@ def to_document(model: Any) -> ModelDocument:
         n_features=int(model.n_features_in_),
         feature_names=None if names is None else [str(name) for name in names],
         draw_seed=model._draw_seed,
+        score_threshold=float(model._score_threshold),
         intercept=model._model.intercept,
         n_base=model._model.n_base,
         frozen=frozen,
@@ -61,6 +65,7 @@ def parameters(document: ModelDocument) -> dict[str, Any]:
     """The parameters of the estimator that was saved."""
     own = persistence.decode_parameters(document.parameters)
     own["constraint"] = persistence.decode_constraint(document.parameters["constraint"])
+    own["operating_point"] = _operating_point(document)
     if document.engine_parameters is not None:
         engine = persistence.decode_parameters(document.engine_parameters)
         own["estimator"] = LGBMClassifier(**engine)
@@ -68,6 +73,10 @@ def parameters(document: ModelDocument) -> dict[str, Any]:
         whole = _restored(document, own["estimator"])
         own["estimator"] = FrozenEstimator(whole.first(0).estimator)
     return own
+
+
+def _operating_point(document: ModelDocument) -> Any:
+    return persistence.decode_operating_point(document.parameters["operating_point"])
 
 
 def _restored(document: ModelDocument, estimator: LGBMClassifier) -> LightGBMModel:
@@ -90,8 +99,12 @@ def fitted_attributes(document: ModelDocument) -> dict[str, Any]:
     floats = trace.columns.difference(["round", "trees"])
     multipliers = document.multipliers
     names = document.feature_names
+    point, score_threshold = _operating_point(document), document.score_threshold
+    if score_threshold is None:
+        score_threshold = float(logit(point))
     return {
         "_model": model,
+        "_score_threshold": score_threshold,
         "_draw_seed": document.draw_seed,
         "_seen": None,  # its figures are in the report
         "fairness_report_": None
@@ -100,7 +113,9 @@ def fitted_attributes(document: ModelDocument) -> dict[str, Any]:
         "classes_": classes,
         "n_features_in_": document.n_features,
         **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
-        "threshold_": float(document.parameters["operating_point"]),
+        "threshold_": float(expit(score_threshold))
+        if isinstance(point, OperatingPoint)
+        else float(point),
         "multipliers_": pd.Series(
             list(multipliers.values()), list(multipliers), name="multiplier", dtype=np.float64
         ),

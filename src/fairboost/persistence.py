@@ -22,13 +22,14 @@ import numpy as np
 from fairboost._typing import FloatArray
 from fairboost.constraints import Bound, Constraint, GroupRates, Parity
 from fairboost.exceptions import ConstraintError, ModelFileError
+from fairboost.operating_points import OperatingPoint
 from fairboost.proxies import PROXIES, Proxy
 from fairboost.rates import Rate
 
 __all__ = ["ModelDocument", "read_document", "write_atomically", "write_document"]
 
 FORMAT = "fairboost-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class ModelDocument:
     n_features: int
     feature_names: list[str] | None
     draw_seed: int | None
+    score_threshold: float | None  # None in files of version 1: it is that of the operating point
     intercept: float
     n_base: int
     frozen: bool
@@ -93,6 +95,7 @@ def read_document(path: str | Path) -> ModelDocument:
             f"the content of {path} does not match its checksum: it was edited or damaged after "
             "saving. Restore the file or save the model again"
         )
+    content = {"score_threshold": None, **content}
     return ModelDocument(**{f.name: content[f.name] for f in fields(ModelDocument)})
 
 
@@ -198,6 +201,16 @@ def encode_proxy(proxy: str | Proxy) -> str:
         _warn_not_stored("proxy", proxy)
         return "auto"
     return proxy.name
+
+
+def encode_operating_point(point: Any) -> Any:
+    """A probability as it is, or the target of a rate."""
+    return asdict(point) if isinstance(point, OperatingPoint) else point
+
+
+def decode_operating_point(value: Any) -> Any:
+    """Undo :func:`encode_operating_point`."""
+    return OperatingPoint(**value) if isinstance(value, dict) else value
 
 
 def encode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:

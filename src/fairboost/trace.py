@@ -29,27 +29,36 @@ class Trace:
         Names of the inequalities, each with a violation and a multiplier.
     held_out : bool, default=False
         Whether rates, violations and a loss of their own are those of rows held out.
+    moving : bool, default=False
+        Whether the threshold of decisions moves.
 
     Examples
     --------
     >>> trace = Trace(["fpr[everyone]"], ["fpr<=0.1"])
-    >>> trace.append(0.69, 0.69, 0.5, np.array([0.3]), np.array([0.2]), np.array([0.0]))
+    >>> trace.append(0.69, 0.69, 0.5, 0.5, np.array([0.3]), np.array([0.2]), np.array([0.0]))
     >>> trace.to_frame().columns.tolist()
     ['round', 'loss', 'rate: fpr[everyone]', 'violation: fpr<=0.1', 'multiplier: fpr<=0.1']
     """
 
     def __init__(
-        self, rates: Sequence[str], inequalities: Sequence[str], held_out: bool = False
+        self,
+        rates: Sequence[str],
+        inequalities: Sequence[str],
+        held_out: bool = False,
+        moving: bool = False,
     ) -> None:
         self.columns = [
             "loss",
             "held-out loss",
             "held-out accuracy",
+            "threshold",
             *(f"rate: {name}" for name in rates),
             *(f"violation: {name}" for name in inequalities),
             *(f"multiplier: {name}" for name in inequalities),
         ]
-        self.held_out = held_out
+        # What the other columns, or the parameters, say already.
+        self.hidden = ["threshold"] * (not moving)
+        self.hidden += ["held-out loss", "held-out accuracy"] * (not held_out)
         self.n_inequalities = len(inequalities)
         self.rows: list[FloatArray] = []
         self.last: FloatArray | None = None
@@ -62,16 +71,14 @@ class Trace:
         loss: float,
         held_out_loss: float,
         held_out_accuracy: float,
+        threshold: float,
         rates: FloatArray,
         violations: FloatArray,
         multipliers: FloatArray,
     ) -> None:
         """Record the start of a round."""
-        self.rows.append(
-            np.concatenate(
-                [[loss, held_out_loss, held_out_accuracy], rates, violations, multipliers]
-            )
-        )
+        figures = [loss, held_out_loss, held_out_accuracy, threshold]
+        self.rows.append(np.concatenate([figures, rates, violations, multipliers]))
 
     def close(self, *args: Any, **kwargs: Any) -> None:
         """Record what came of the last round, as a further start."""
@@ -88,8 +95,6 @@ class Trace:
     def to_frame(self) -> pd.DataFrame:
         """Return the table, with a column ``round`` that counts from 1."""
         values = np.array(self.rows).reshape(len(self.rows), len(self.columns))
-        frame = pd.DataFrame(values, columns=self.columns)
-        if not self.held_out:  # nothing that the other columns do not say
-            frame = frame.drop(columns=["held-out loss", "held-out accuracy"])
+        frame = pd.DataFrame(values, columns=self.columns).drop(columns=self.hidden)
         frame.insert(0, "round", np.arange(1, len(frame) + 1))
         return frame

@@ -34,6 +34,7 @@ from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.holdout import SHARE
 from fairboost.intervals import wilson
 from fairboost.multipliers import Rest
+from fairboost.operating_points import OperatingPoint
 from fairboost.plots import TradeoffDisplay
 from fairboost.training import Job, Training, lay_out
 from fairboost.two_sided import two_sided
@@ -153,7 +154,7 @@ def tradeoff_curve(
     sample_weight: ArrayLike | None = None,
     holdout: float | Literal["cross"] | None = SHARE,
     holdout_set: tuple[Any, ...] | None = None,
-    operating_point: float = 0.5,
+    operating_point: float | OperatingPoint = 0.5,
     random_state: int | None = None,
     verbose: int = 0,
 ) -> TradeoffCurve:

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from fairboost import diagnostics, holdout, memberships
 from fairboost._kernel import thread_count
-from fairboost._typing import ArrayLike, BoolArray, Float32Array, Matrix
+from fairboost._typing import ArrayLike, Float32Array, FloatArray, Matrix
 from fairboost._validation import FitData, HeldOutSet
 from fairboost.cells import Cells, SensitiveColumn, build_cells
 from fairboost.constraints import Constraint, ConstraintLike, columns_of, resolve
@@ -29,7 +29,9 @@ from fairboost.iterates import best_iterate
 from fairboost.lagrangian import Lagrangian
 from fairboost.memberships import MANY_ROWS, RECOVERED
 from fairboost.multipliers import Ascent, Control, DualPlayer
+from fairboost.operating_points import OperatingPoint, is_number
 from fairboost.proxies import Proxy, as_proxy
+from fairboost.realised import check_against, check_resolution, realise
 from fairboost.terms import bind
 from fairboost.two_sided import two_sided
 
@@ -59,7 +61,7 @@ class Method:
     constraint: ConstraintLike
     tolerance: float
     confidence: float | None
-    operating_point: float
+    operating_point: float | OperatingPoint
     holdout: HoldoutLike
     multipliers: MultipliersName
     multiplier_learning_rate: float | Literal["auto"]
@@ -68,7 +70,7 @@ class Method:
 
     def __post_init__(self) -> None:
         c = self.confidence
-        if c is not None and (not _is_number(c) or not 0 < c < 1):
+        if c is not None and (not is_number(c) or not 0 < c < 1):
             raise InvalidInputError(
                 f"confidence must lie in (0, 1), found {c!r}; write 0.95 for 95%, or None to aim "
                 "at the held-out rates as they are"
@@ -95,13 +97,15 @@ class Method:
         return None if self.confidence is None else float(self.confidence)
 
     @property
-    def score_threshold(self) -> float:
-        """The operating point in log-odds."""
+    def score_threshold(self) -> float | OperatingPoint:
+        """The operating point in log-odds, or what these follow from."""
         p = self.operating_point
-        if not _is_number(p) or not 0 < p < 1:
+        if isinstance(p, OperatingPoint):
+            return p
+        if not is_number(p) or not 0 < p < 1:
             raise InvalidInputError(
-                f"operating_point must be a probability in (0, 1), found {p!r}; a decision is "
-                "positive from this probability on"
+                f"operating_point must be a probability in (0, 1), from which on decisions are "
+                f"positive, or at_fpr(...), at_tpr(...) or at_positive_rate(...), found {p!r}"
             )
         return math.log(p / (1 - p))
 
@@ -110,7 +114,7 @@ class Method:
         """Who moves the multipliers."""
         rate = self.multiplier_learning_rate
         auto = isinstance(rate, str) and rate == "auto"
-        if not auto and not (_is_number(rate) and 0 < float(rate) < math.inf):
+        if not auto and not (is_number(rate) and 0 < float(rate) < math.inf):
             raise InvalidInputError(
                 f"multiplier_learning_rate must be a positive number or 'auto', found {rate!r}"
             )
@@ -165,33 +169,47 @@ class Training:
         """The rates of f_iterate on the rows held out."""
         lagrangian = self.lagrangian
         rates = lagrangian.seen_rates[iterate]
+        realised = None
+        if lagrangian.point is not None:
+            seen = lagrangian.holdout.seen or lagrangian.cells
+            at = lagrangian.thresholds[iterate], seen, lagrangian.seen_positive[iterate]
+            realised = realise(lagrangian.point, *at)
         return RatesSeen(
             "training" if lagrangian.holdout.seen is None else "held out",
             lagrangian.holdout.why,
             tuple(rates[part] for part in lagrangian.rate_slices),
             lagrangian.seen_terms,
             lagrangian.holdout.kind,
+            realised,
         )
 
-    def seen_by(self, decide: Callable[[Matrix], BoolArray], X: Matrix) -> RatesSeen:
-        """The rates of a model that no round has looked at, held out if rows are."""
+    def threshold(self, iterate: int) -> float:
+        """The threshold of f_iterate, in log-odds."""
+        return self.lagrangian.thresholds[iterate]
+
+    def seen_by(self, score: Callable[[Matrix], FloatArray], X: Matrix) -> tuple[RatesSeen, float]:
+        """Rates and threshold of a model that no round has looked at, held out if rows are."""
         lagrangian, chosen = self.lagrangian, self.lagrangian.holdout
         cells, weight = lagrangian.cells, lagrangian.sample_weight
         held_out = chosen.kind in ("share", "set")
         if held_out and chosen.seen is not None:
             cells, weight = chosen.seen, chosen.outside_weight
-        positive = decide(X if self.outside is None else self.outside)
+        scores = score(X if self.outside is None else self.outside)
         if chosen.trained is not None:
-            positive = positive[~chosen.trained]
-        return see(
+            scores = scores[~chosen.trained]
+        threshold = lagrangian.threshold_of(scores)
+        seen = see(
             [t.constraint for t in lagrangian.terms],
             cells,
-            positive,
+            scores >= threshold,
             weight,
             where="held out" if held_out else "training",
             note=chosen.why if held_out else "",
             kind=chosen.kind if held_out else "none",
+            point=lagrangian.point,
+            threshold=threshold,
         )
+        return seen, threshold
 
     def last_iterate(self) -> int:
         """The last of f_0, f_1 and so on that the model holds and that was seen."""
@@ -354,7 +372,8 @@ def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in data.columns if c.name in used]
     outside = None
-    if held_out is None or not constraints:
+    point = job.method.operating_point
+    if held_out is None or not (constraints or isinstance(point, OperatingPoint)):
         cells = build_cells(data.labels, columns, weight)
         chosen = _hold_out(job, cells, constraints, weight)
     else:
@@ -366,6 +385,9 @@ def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
         bind(c, ours, "all" if chosen.trained is None else "trained")
         if chosen.seen is not None:
             bind(c, chosen.seen, "held out")
+    if isinstance(point, OperatingPoint):
+        check_against(point, constraints, cells)
+        check_resolution(point, ours if chosen.seen is None else chosen.seen, chosen.kind)
     return Rows(
         ours,
         None if weight is None else weight[trained],
@@ -410,9 +432,13 @@ def _memberships(
 def _hold_out(
     job: Job, cells: Cells, constraints: Sequence[Constraint], sample_weight: Float32Array | None
 ) -> Holdout:
-    """Choose rows to hold out; none where there is no constraint to look at."""
-    asked = job.method.holdout if constraints else None
-    smallest = min((bind(c, cells).rows.min() for c in constraints), default=0.0)
+    """Choose rows to hold out; none where there is nothing to look at."""
+    point = job.method.operating_point
+    counts = [bind(c, cells).rows.min() for c in constraints]
+    if isinstance(point, OperatingPoint):
+        counts.append(cells.counts[point.rate.counts(cells.labels)].sum())
+    asked = job.method.holdout if counts else None
+    smallest = min(counts, default=0.0)
     rng = np.random.default_rng(job.seed)
     return holdout.choose(asked, cells, float(smallest), sample_weight, rng)
 
@@ -446,7 +472,3 @@ def _hold_out_set(
         outside_weight=None if outside is None else outside.astype(np.float32),
     )
     return cells.among(slice(None, n), weight), rows
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

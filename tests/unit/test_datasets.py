@@ -418,4 +418,7 @@ def test_real_file(name):
 
 def test_public_face():
     assert datasets.__all__ == sorted(datasets.__all__)
-    assert set(datasets.__all__) == {"Loans", "Table", "available", "load", "make_loans"}
+    assert set(datasets.__all__) == {
+        "AccountOpenings", "Loans", "Table", "available", "load", "make_account_opening",
+        "make_loans",
+    }  # fmt: skip

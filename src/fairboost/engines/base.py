@@ -128,6 +128,10 @@ class TrainedModel(Protocol):
         """The model in the engine's own file format."""
         ...
 
+    def export(self, **notes: object) -> str:
+        """The same, with notes that the engine passes over."""
+        ...
+
     def first(self, rounds: int) -> Self:
         """The model of the first ``rounds`` trees, on top of those it started from."""
         ...

@@ -37,7 +37,7 @@ from fairboost.engines.lightgbm_options import (
     thread_option,
     without,
 )
-from fairboost.engines.lightgbm_text import append_trees, as_stock_model
+from fairboost.engines.lightgbm_text import append_trees, as_stock_model, with_notes
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
 __all__ = ["LightGBMEngine", "LightGBMModel", "check_estimator", "restore", "stage_on"]
@@ -81,6 +81,10 @@ class LightGBMModel:
     def text(self) -> str:
         """The booster in LightGBM's text format."""
         return str(self.booster.model_to_string(num_iteration=-1))
+
+    def export(self, **notes: object) -> str:
+        """The same, with notes that LightGBM passes over."""
+        return with_notes(self.text(), **notes)
 
     def first(self, rounds: int) -> LightGBMModel:
         """The model of the first ``rounds`` trees, on top of those it started from."""

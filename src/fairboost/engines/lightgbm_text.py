@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from fairboost._typing import FloatArray
 
-__all__ = ["append_trees", "as_stock_model"]
+__all__ = ["append_trees", "as_stock_model", "with_notes"]
 
 _TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
 _END = "end of trees\n"
@@ -75,6 +75,20 @@ def append_trees(text: str, further: str) -> str:
     added = _split(further)[1]
     trees += [re.sub(r"^Tree=\d+", f"Tree={len(trees) + k}", t) for k, t in enumerate(added)]
     return _with_sizes(head, trees) + "".join(trees) + tail
+
+
+def with_notes(text: str, **notes: object) -> str:
+    """Put notes into the head of a model; LightGBM passes over names that it does not know.
+
+    Parameters
+    ----------
+    text : str
+        The model.
+    **notes
+        Written as ``fairboost_name=value``.
+    """
+    lines = "".join(f"fairboost_{name}={value}\n" for name, value in notes.items())
+    return re.sub(r"^tree_sizes=", f"{lines}tree_sizes=", text, count=1, flags=re.MULTILINE)
 
 
 def _with_sizes(head: str, trees: Sequence[str]) -> str:
