@@ -64,11 +64,6 @@ class CellSums:
     up: FloatArray
     down: FloatArray
 
-    def split(self, n: int) -> tuple[CellSums, CellSums]:
-        """The sums of the first n cells, and of the others."""
-        every = self.positive, self.loss, self.up, self.down
-        return CellSums(*(a[:n] for a in every)), CellSums(*(a[n:] for a in every))
-
 
 @dataclass(frozen=True)
 class SoftWeights:
@@ -255,6 +250,8 @@ class RowPass:
             scores, cells, weight, self.threshold, math.exp(min(-self.threshold, 700.0)),
             self.away, scale, shift, curve, bump, gradient, hessian, sums,
         )  # fmt: skip
+        if not self.sides:
+            return
         bend = np.zeros(len(scores))
         for k, direction in enumerate(self.sides):
             margin = np.empty(len(scores))
@@ -263,7 +260,7 @@ class RowPass:
             _proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
             if self.with_curvature:
                 bend += np.abs(factors[k])[cells] * curvature
-        if self.with_curvature and self.sides:
+        if self.with_curvature:
             # The sigmoid's curvature changes its sign; a Hessian must not.
             hessian += np.abs(bend) * (weight if len(weight) else 1.0)
 
@@ -283,7 +280,8 @@ class RowPass:
 
     def _padded(self, by_cell: Any) -> Any:
         """Zeros for the cells of rows held out."""
-        return np.pad(by_cell, (0, len(self.away) - len(by_cell)))
+        missing = len(self.away) - len(by_cell)
+        return np.concatenate([by_cell, np.zeros(missing, by_cell.dtype)]) if missing else by_cell
 
     def _each_block(self, work: Callable[[slice], Any], alone: bool = False) -> list[Any]:
         """Do all blocks, in this thread alone if asked to; return the results in their order."""

@@ -176,13 +176,14 @@ class Lagrangian:
     def followers(self) -> list[Follower]:
         """The objectives of the boosters that each leave out a fold."""
         codes = self.holdout.fold_codes(self.cells)
-        return [Follower(self, self._pass(c, self.sample_weight), len(self.cells)) for c in codes]
+        passes = [self._pass(c, self.sample_weight, with_held_out=True) for c in codes]
+        return [Follower(self, rows, len(self.cells)) for rows in passes]
 
     def watch(self, scores: FloatArray) -> None:
         """Take the scores of the rows held out."""
         self._place_threshold(scores)
         nothing = np.zeros(len(self.cells))
-        self._watched = self.outside.evaluate(scores, nothing, nothing).split(len(self.cells))[0]
+        self._watched = self.outside.evaluate(scores, nothing, nothing)
 
     def take_fold(self, fold: IntArray, scores: FloatArray) -> None:
         """Take the scores of a fold by the booster that left it out."""
@@ -278,7 +279,7 @@ class Lagrangian:
         if self.convex:
             return self.rows.evaluate(scores, *self.on_rows, self.soft)
         sums = self.rows.evaluate(scores, *self.on_rows)
-        self.rates = self.map.proxy(sums.split(len(self.cells))[0])
+        self.rates = self.map.proxy(sums)
         now = self._pullbacks(self.rates)
         if not np.array_equal(now, self.coefficients):
             self.coefficients = now
@@ -288,8 +289,7 @@ class Lagrangian:
 
     def _look(self, sums: CellSums, record: Any) -> tuple[FloatArray, FloatArray]:
         """Read the rates, record them, and return violations and the units of multipliers."""
-        trained, _ = sums.split(len(self.cells))
-        seen = trained if self.holdout.seen is None else self._watched
+        seen = sums if self.holdout.seen is None else self._watched
         assert seen is not None  # the engine has shown the scores of the rows held out
         self._watched = None
         exact = self.seen_map.exact(seen)
@@ -298,7 +298,7 @@ class Lagrangian:
             self.sampling.look(exact)
         errors = self.sampling.errors(exact)
         record(
-            loss=float(self.label_weights @ trained.loss) / self.trained_weight,
+            loss=float(self.label_weights @ sums.loss) / self.trained_weight,
             held_out_loss=float(self.label_weights @ seen.loss) / self.seen_weight,
             held_out_accuracy=self._accuracy(seen),
             threshold=float(expit(self.threshold)),
@@ -358,15 +358,17 @@ class Lagrangian:
             out[r] = t.constraint.pullback(t.read(rates[r]), self.dual.multipliers[d]).ravel()
         return out
 
-    def _pass(self, codes: IntArray, weight: Float32Array | None) -> RowPass:
+    def _pass(
+        self, codes: IntArray, weight: Float32Array | None, with_held_out: bool = False
+    ) -> RowPass:
         """A pass over rows given by their cells, with those held out numbered after the others."""
         label_weights, proxy, threshold, n_threads, dtype = self._options
         up, down = self.map.needs
         if self.convex:  # the sign of a coefficient decides between the two
             up = down = up | down
+        labels = np.tile(self.cells.labels, 1 + with_held_out)
         rows = RowPass(
-            codes, np.tile(self.cells.labels, 2), weight, label_weights, up, down, proxy,
-            threshold, n_threads, dtype,
+            codes, labels, weight, label_weights, up, down, proxy, threshold, n_threads, dtype,
             n_trained=len(self.cells), with_curvature=self.convex,
         )  # fmt: skip
         self._passes.append(rows)
