@@ -1,4 +1,4 @@
-"""One fit of the authors' own ``fairgbm`` package, for ``benchmarks.holds``.
+"""One fit of the authors' own ``fairgbm`` package, for the benchmarks that compare with it.
 
 It needs NumPy 1 and an old scikit-learn, so it runs in an environment of its own, which is handed
 to the benchmark by ``--reference-python``:
@@ -36,6 +36,8 @@ def main(source: str, target: str) -> None:
         raise SystemExit(f"groups must be coded 0 to k - 1 without gaps; found {codes.tolist()}")
     if options["constraint_type"] not in ("FNR", "FPR", "FPR,FNR"):
         raise SystemExit(f"unknown constraint_type {options['constraint_type']!r}")
+    if options.get("global_constraint_type", "") not in ("", "FNR", "FPR", "FPR,FNR"):
+        raise SystemExit(f"unknown global_constraint_type {options['global_constraint_type']!r}")
     model = FairGBMClassifier(**options)
     start = time.perf_counter()
     with warnings.catch_warnings():

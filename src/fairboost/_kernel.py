@@ -377,8 +377,9 @@ def _loss_pass(  # type: ignore[no-untyped-def]
             above = (far if f >= 0.0 else near) * tilt
             below = near if f >= 0.0 else far
             whole = 1.0 / (above + below)
-            step = above * below * whole * whole
-            lean = abs(below - above) * whole
+            above, below = above * whole, below * whole  # before their product is too small
+            step = above * below
+            lean = abs(below - above)
             gradient[i] = w * (scale[c] * slope + shift[c] + bump[c] * step)
             hessian[i] = w * (near * far * curve[c] + abs(bump[c]) * step * lean)
 

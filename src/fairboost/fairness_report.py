@@ -118,7 +118,9 @@ def see(
     nothing = np.zeros(len(cells))
     rates = RateMap(cells, terms).exact(CellSums(events, nothing, nothing, nothing))
     parts = slices([t.counted.size for t in terms])
-    realised = None if point is None else realise(point, threshold, cells, events)
+    realised = None
+    if point is not None and cells.weights[point.rate.counts(cells.labels)].any():
+        realised = realise(point, threshold, cells, events)
     return RatesSeen(where, note, tuple(rates[part] for part in parts), terms, kind, realised)
 
 
@@ -277,10 +279,11 @@ def _on_operating_point(seen: RatesSeen, level: float) -> str:
         return ""
     low, high = map(float, wilson(found.value * found.rows, found.rows, level))
     target, at_least = found.point.target, found.point.at_least
+    rows = f"{seen.where} rows" if seen.where in ("test", "training") else f"rows {seen.where}"
     said = (
         f"{found.point}: decisions are positive from a probability of {found.threshold:.4g} on, "
         f"where the {found.point.rate.title} of everyone is {found.value:.4f} "
-        f"[{low:.4f}, {high:.4f}] on the rows {seen.where}"
+        f"[{low:.4f}, {high:.4f}] on the {rows}"
     )
     if high < target if at_least else low > target:
         limit = "at least" if at_least else "at most"

@@ -168,9 +168,11 @@ class Lagrangian:
         self._out_of_fold = np.empty(len(seen.codes) if holdout.kind == "cross" else 0)
         self._watched: CellSums | None = None
 
-    def resume(self, dual: FloatArray) -> None:
-        """Start from given multipliers instead of zeros."""
+    def resume(self, dual: FloatArray, threshold: float | None = None) -> None:
+        """Start from given multipliers instead of zeros, and from the threshold they are for."""
         self.dual = multipliers.resume(dual)
+        if threshold is not None:
+            self._move_threshold(threshold)
         self.coefficients = self._pullbacks(self.rates)
 
     def followers(self) -> list[Follower]:
@@ -263,9 +265,12 @@ class Lagrangian:
 
     def _place_threshold(self, scores: FloatArray) -> None:
         if self.point is not None:
-            self.threshold = self.threshold_of(scores)
-            for rows in self._passes:
-                rows.threshold = self.threshold
+            self._move_threshold(self.threshold_of(scores))
+
+    def _move_threshold(self, threshold: float) -> None:
+        self.threshold = threshold
+        for rows in self._passes:
+            rows.threshold = threshold
 
     def _descend(self, scores: FloatArray) -> CellSums:
         """Fill in the gradient of the proxy Lagrangian.
@@ -371,6 +376,7 @@ class Lagrangian:
             codes, labels, weight, label_weights, up, down, proxy, threshold, n_threads, dtype,
             n_trained=len(self.cells), with_curvature=self.convex,
         )  # fmt: skip
+        rows.threshold = self.threshold
         self._passes.append(rows)
         return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.metadata import version
 from typing import Any
 
@@ -9,7 +10,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
-from scipy.special import expit, logit
+from scipy.special import expit
 from sklearn.frozen import FrozenEstimator
 
 from fairboost import persistence
@@ -101,7 +102,7 @@ def fitted_attributes(document: ModelDocument) -> dict[str, Any]:
     names = document.feature_names
     point, score_threshold = _operating_point(document), document.score_threshold
     if score_threshold is None:
-        score_threshold = float(logit(point))
+        score_threshold = math.log(point / (1 - point))
     return {
         "_model": model,
         "_score_threshold": score_threshold,

@@ -24,6 +24,11 @@ __all__ = ["OperatingPoint", "at_fpr", "at_positive_rate", "at_tpr", "is_number"
 ROUNDING = 1e-9
 """0.07 of 100 rows are 7.000000000000001: a target is missed only by more than this share."""
 
+HAIR = 1e-9
+"""What a threshold beyond all scores keeps away from them. A model's scores are not the same to
+the last digit everywhere: trees are summed in another order in prediction, and the probabilities
+of two neighbouring scores may be one number."""
+
 
 @dataclass(frozen=True)
 class OperatingPoint:
@@ -93,7 +98,8 @@ class OperatingPoint:
         -------
         threshold : float
             Scores at or above it are positive decisions. It lies half way between the last score
-            that is and the first that is not, of the rows that count.
+            that is and the first that is not, of the rows that count; a hair's breadth beyond all
+            of them if there is no such score.
 
         Examples
         --------
@@ -139,7 +145,7 @@ class OperatingPoint:
             return _between(below.max() if len(below) else -math.inf, last)
         positive = math.floor(n * (self.target + ROUNDING))
         if positive == n:  # the target is 1 but for rounding
-            return float(scores.min())
+            return _between(-math.inf, scores.min())
         kth = np.partition(scores, n - positive - 1)
         first, above = kth[n - positive - 1], kth[n - positive :]
         above = above[above > first]
@@ -192,8 +198,8 @@ def is_number(value: Any) -> bool:
 def _between(below: float, last: float | None) -> float:
     """Half way between the first score that is not positive and the last that is."""
     if last is None:  # no row may be positive
-        return float(np.nextafter(below, math.inf))
+        return float(below + HAIR * max(abs(below), 1.0))
     if below == -math.inf:  # every row is
-        return float(last)
+        return float(last - HAIR * max(abs(last), 1.0))
     middle = below / 2 + last / 2  # their difference may be more than the largest number
     return float(middle if below < middle <= last else last)

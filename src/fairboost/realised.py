@@ -72,7 +72,9 @@ def check_resolution(point: OperatingPoint, cells: Cells, kind: str) -> None:
     kind : {"none", "share", "cross", "set"}
         How they are held out, for the message.
     """
-    found = int(cells.counts[point.rate.counts(cells.labels)].sum())
+    counts = point.rate.counts(cells.labels)
+    weight, squares = cells.weights[counts].sum(), cells.squares[counts].sum()
+    found = round(weight**2 / squares) if squares else 0  # as many of equal weight
     needed = point.rows_needed()
     if found >= needed:
         return

@@ -269,7 +269,7 @@ class _Curve:
         """Go on from the base model under the constraints at a tolerance."""
         method = self.job.method
         lagrangian = self.rows.lagrangian(method, self.constraints(tolerance), method.player)
-        lagrangian.resume(self.multipliers)
+        lagrangian.resume(self.multipliers, self.base_training.lagrangian.threshold)
         trees: list[int] = []
         booster = self.lockstep.stage(
             self.rows.problem(lagrangian, trees.append),

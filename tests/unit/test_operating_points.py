@@ -92,7 +92,22 @@ def test_a_share_that_is_a_whole_number_of_rows_is_reached(percent, weight):
 @pytest.mark.parametrize("weight", [None, np.ones(5)])
 def test_no_row_may_be_positive(weight):
     threshold = at_fpr(0.1).threshold(NEGATIVES, np.zeros(5, int), weight)
-    assert threshold == np.nextafter(0.5, 1)
+    assert 0.5 < threshold == pytest.approx(0.5, abs=1e-8)
+
+
+@pytest.mark.parametrize("weight", [None, np.ones(5)])
+def test_every_row_must_be_positive(weight):
+    threshold = at_tpr(0.9).threshold(NEGATIVES, np.ones(5, int), weight)
+    assert 0.1 > threshold == pytest.approx(0.1, abs=1e-8)
+
+
+@pytest.mark.parametrize("score", [-800.0, -3.0, 0.0, 3.0, 30.0, 800.0])
+def test_beyond_all_scores_it_stands_off_what_rounding_may_do_to_them(score):
+    """Trees may be summed in another order later on, and probabilities are rounded."""
+    for point, label, side in ((at_fpr(0.5), 0, 1), (at_tpr(0.5), 1, -1)):
+        threshold = point.threshold(np.full(7, score), np.full(7, label))
+        for rounded in (score + 1e-13 * abs(score), score - 1e-13 * abs(score)):
+            assert np.sign(threshold - rounded) == side
 
 
 @pytest.mark.parametrize("weight", [None, np.full(4, 0.3)])

@@ -324,11 +324,11 @@ def test_new_lines_and_order_of_keys_are_no_edit(saved, fair, toy):
     np.testing.assert_array_equal(load(saved).predict_proba(toy.X), fair().predict_proba(toy.X))
 
 
-@pytest.mark.parametrize("version", [2, 99, 0, "1", None])
+@pytest.mark.parametrize("version", [3, 99, 0, "1", None])
 def test_another_version(saved, version):
     rewrite(saved, lambda d: d.update(format_version=version))
     with pytest.raises(
-        ModelFileError, match=rf"format version {version!r}, this .* reads up to 1"
+        ModelFileError, match=rf"format version {version!r}, this .* reads up to 2"
     ):
         load(saved)
 

@@ -72,10 +72,10 @@ STOLEN_RISE = 2.6
 CARELESSNESS = 4.0
 """Shape of the gamma law of g, whose mean is 1: some fraudsters leave hardly a trace."""
 
-SEASON = (0.3, 0.0, -0.4, -0.6, -0.3, 0.0, 0.4, 0.6)
+SEASON = (0.3, 0.0, -0.4, -0.6, -0.3, 0.0, 0.4, 0.5)
 """The course of the year, in standard deviations of a signal whose theme follows it fully."""
 
-AGE_TILT = (1.0, 0.7, 1.2, 0.8, 1.3, 1.0, 0.9, 1.1)
+AGE_TILT = (1.0, 0.7, 1.2, 0.8, 1.3, 1.0, 1.0, 1.0)
 """How far the older differ from the younger in each month, as a multiple of ``Signal.age``."""
 
 

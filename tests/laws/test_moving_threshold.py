@@ -1,0 +1,295 @@
+"""A threshold that follows the scores: the gradient is that of the proxies centred at it.
+
+The threshold is taken as given when gradients are made; that it will move with the scores is for
+the next round to see.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from fairboost import holdout
+from fairboost._kernel import RowPass
+from fairboost.constraints import bound, parity
+from fairboost.holdout import choose
+from fairboost.lagrangian import Lagrangian
+from fairboost.multipliers import Ascent, Control, Rest
+from fairboost.operating_points import at_fpr, at_positive_rate, at_tpr
+from fairboost.proxies import PROXIES, Proxy
+from fairboost.two_sided import two_sided
+from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows
+
+POINTS = {"fpr": at_fpr(0.2), "tpr": at_tpr(0.6), "budget": at_positive_rate(0.1)}
+ALL_POINTS = pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+PATHS = {
+    **PROXIES,
+    "sigmoid, general": Proxy("sigmoid", PROXIES["sigmoid"].evaluate),
+}
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def game(cells, constraints, point, weight=None, *, convex=True, proxy="sigmoid", **options):
+    made = Lagrangian(
+        cells,
+        [two_sided(c) for c in constraints] if convex else constraints,
+        PATHS[proxy],
+        options.pop("player", Ascent(1.0)),
+        convex=convex,
+        threshold=point,
+        sample_weight=weight,
+        dtype=np.float64,
+        **options,
+    )
+    made.resume(rng(5).uniform(0.1, 1, len(made.inequalities)))
+    return made
+
+
+def same_at(lagrangian, cells, constraints, threshold, **options):
+    """One of the same state, its threshold given and not found."""
+    fixed = game(cells, constraints, threshold, **options)
+    fixed.rates, fixed.coefficients = lagrangian.rates, lagrangian.coefficients
+    return fixed
+
+
+# The gradient
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("constraints", ["equalized odds", "everything", "bound fnr"])
+@pytest.mark.parametrize("proxy", ["cross_entropy", "sigmoid"])
+@ALL_POINTS
+def test_the_papers_gradient_is_the_derivative_with_proxies_centred_at_the_threshold(
+    point, proxy, constraints, weighted
+):
+    y, columns, weight, cells = rows(seed=1, n=120, weighted=weighted)
+    wanted = ALL_CONSTRAINTS[constraints]
+    lagrangian = game(cells, wanted, point, weight, convex=False, proxy=proxy)
+    f = rng(2).normal(0, 2, len(y))
+    multipliers = lagrangian.dual.multipliers
+    gradient, _ = lagrangian(f)
+    threshold = point.threshold(f, y, weight)
+    assert lagrangian.threshold == threshold and abs(threshold) > 0.1
+
+    def value(scores):
+        return proxy_lagrangian(
+            scores, y, columns, weight, wanted, multipliers, PATHS[proxy], threshold, (1.0, 1.0)
+        )
+
+    step = 1e-5
+    for i in range(0, len(y), 7):
+        e = np.zeros(len(y))
+        e[i] = step
+        expected = (value(f + e) - value(f - e)) / (2 * step)
+        assert gradient[i] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("constraints", ["equalized odds", "everything", "crossed"])
+@pytest.mark.parametrize("proxy", PATHS)
+@ALL_POINTS
+def test_the_convex_gradient_is_that_of_the_same_threshold_given(
+    point, proxy, constraints, weighted
+):
+    """Which tests/laws/test_convex_gradient.py holds against finite differences."""
+    y, _, weight, cells = rows(seed=1, n=120, weighted=weighted)
+    wanted = ALL_CONSTRAINTS[constraints]
+    lagrangian = game(cells, wanted, point, weight, proxy=proxy)
+    for t in range(3):  # it moves from round to round
+        f = rng(t).normal(t - 1, 2, len(y))
+        threshold = point.threshold(f, y, weight)
+        fixed = same_at(lagrangian, cells, wanted, threshold, weight=weight, proxy=proxy)
+        expected = [part.copy() for part in fixed(f)]
+        found = lagrangian(f)
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(lagrangian.seen_rates[-1], fixed.seen_rates[-1])
+
+
+@ALL_POINTS
+def test_at_a_shifted_threshold_the_sigmoid_is_differentiated_where_it_is(point):
+    """Finite differences by row, of the sign-aware form, for one parity by hand."""
+    y, columns, _, cells = rows(seed=3, n=120)
+    lagrangian = game(cells, [parity("fpr", 0.0, by="g")], point)
+    coef = lagrangian.coefficients.copy()
+    f = rng(4).normal(-2, 2, len(y))
+    gradient, _ = lagrangian(f)
+    t = point.threshold(f, y)
+    members = [(y == 0) & (columns[0].codes == g) for g in range(3)]
+    on = sum(len(y) / m.sum() * coef[g] * m for g, m in enumerate(members))
+
+    def value(scores):
+        loss = np.logaddexp(0, np.where(y == 1, -scores, scores))
+        return loss + on * expit(scores - t)  # 1 - s(-u) is s(u): both sides are the same
+
+    step = 1e-5
+    expected = (value(f + step) - value(f - step)) / (2 * step)
+    np.testing.assert_allclose(gradient, expected, atol=1e-7, rtol=1e-6)
+    assert set(np.sign(on)) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("kind", ["share", "set"])
+@ALL_POINTS
+def test_after_watching_it_is_the_threshold_of_the_rows_watched(point, kind, weighted):
+    y, _, weight, both = rows(2, n=240, weighted=weighted)
+    if kind == "share":
+        held = choose(0.4, both, 0.0, weight, rng())
+        at = held.folds == 1
+    else:
+        at = np.arange(240) >= 140
+        outside = None if weight is None else weight[at]
+        seen = both.among(at, weight)
+        held = holdout.Holdout("set", "a set", seen=seen, outside_weight=outside)
+    inside, outside = (None, None) if weight is None else (weight[~at], weight[at])
+    cells, wanted = both.among(~at, weight), ALL_CONSTRAINTS["equalized odds"]
+    lagrangian = game(cells, wanted, point, inside, holdout=held)
+    for t in range(3):
+        f = rng(t).normal(1 - t, 2, len(y))
+        lagrangian.watch(f[at])
+        threshold = point.threshold(f[at], y[at], outside)
+        assert lagrangian.threshold == threshold
+        fixed = same_at(lagrangian, cells, wanted, threshold, weight=inside)
+        expected = fixed(f[~at])[0].copy()
+        np.testing.assert_allclose(lagrangian(f[~at])[0], expected, rtol=1e-9, atol=1e-12)
+        assert lagrangian.thresholds[-1] == threshold
+        assert lagrangian.trace.to_frame()["threshold"].iloc[-1] == expit(threshold)
+
+
+@ALL_POINTS
+def test_in_cross_fitting_it_is_the_threshold_of_scores_out_of_fold(point):
+    """Followers go before the scores of all folds are known: theirs is that of the last round."""
+    y, _, _, cells = rows(4, n=240)
+    held = choose("cross", cells, 0.0, None, rng())
+    wanted = ALL_CONSTRAINTS["equalized odds"]
+    lagrangian = game(cells, wanted, point, holdout=held)
+    followers, last = lagrangian.followers(), 0.0
+    for t in range(3):
+        scores = rng(t).normal(1 - t, 2, (held.n_folds, len(y)))
+        for k, follower in enumerate(followers):
+            fixed = same_at(lagrangian, cells, wanted, last)
+            expected = fixed(scores[k])[0].copy()
+            kept = held.folds != k
+            np.testing.assert_allclose(
+                follower(scores[k])[0][kept], expected[kept], rtol=1e-9, atol=1e-12
+            )
+        kept_scores = rng(10 + t).normal(0, 2, len(y))
+        last = point.threshold(scores[held.folds, np.arange(len(y))], y)
+        fixed = same_at(lagrangian, cells, wanted, last)
+        expected = fixed(kept_scores)[0].copy()
+        np.testing.assert_allclose(lagrangian(kept_scores)[0], expected, rtol=1e-9, atol=1e-12)
+        assert lagrangian.threshold == last
+
+
+def test_a_stage_begins_at_the_threshold_that_it_is_told():
+    """Its followers have multipliers from the first round on."""
+    *_, cells = rows(4, n=240)
+    held = choose("cross", cells, 0.0, None, rng())
+    lagrangian = game(cells, ALL_CONSTRAINTS["equalized odds"], at_fpr(0.1), holdout=held)
+    lagrangian.resume(lagrangian.dual.multipliers, -1.5)
+    for follower in lagrangian.followers():
+        assert follower.rows.threshold == -1.5
+
+
+# Both ways to the sigmoid
+
+FAR = np.array([50.0, 700.0, 350.0])
+
+
+def row_pass(proxy, threshold, n=2_000):
+    cells = rng(0).integers(0, 4, n).astype(np.int32)
+    labels = np.array([0, 1, 0, 1], np.int32)
+    weight = rng(1).random(n).astype(np.float32)
+    needs = np.ones(4, bool)
+    return RowPass(
+        cells, labels, weight, (1.0, 2.0), needs, needs, PATHS[proxy], threshold, 1, np.float64,
+        with_curvature=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["given", "moved"])
+@pytest.mark.parametrize("threshold", [-650.0, -50.0, -5.0, -0.7, 0.0, 3.0, 50.0, 360.0, 650.0])
+def test_the_slope_read_off_the_loss_is_that_of_the_sigmoid(threshold, moved):
+    fused, general = (
+        row_pass(proxy, None if moved else threshold) for proxy in ("sigmoid", "sigmoid, general")
+    )
+    fused.threshold = general.threshold = threshold
+    assert fused.reads_slope and not fused.sides and not general.reads_slope
+    f = rng(2).normal(0, 3, 2_000)
+    f[:500] += threshold
+    f[500:506] = np.concatenate([FAR, -FAR])
+    f[506:510] = threshold, np.nextafter(threshold, 1e9), threshold + 1e-6, threshold - 40
+    on_up, on_down = np.array([0.5, 0.2, 0.0, 30.0]), np.array([0.7, 0.0, 0.4, 2.0])
+    sums, others = fused.evaluate(f, on_up, on_down), general.evaluate(f, on_up, on_down)
+    np.testing.assert_array_equal(sums.positive, others.positive)
+    np.testing.assert_array_equal(sums.loss, others.loss)
+    np.testing.assert_allclose(fused.gradient, general.gradient, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(fused.hessian, general.hessian, rtol=1e-9, atol=1e-13)
+    assert np.isfinite(fused.gradient).all() and (fused.hessian >= 0).all()
+
+
+# Shifts
+
+
+EIGHTHS = st.integers(-80, 80).map(lambda k: k / 8)
+"""Their sums are exact."""
+
+
+@given(
+    scores=st.lists(EIGHTHS, min_size=60, max_size=60),
+    shift=EIGHTHS,
+    point=st.sampled_from(list(POINTS.values())),
+    weighted=st.booleans(),
+)
+@settings(deadline=None, max_examples=60)
+def test_shifting_all_scores_shifts_the_threshold_and_leaves_rates_alone(
+    scores, shift, point, weighted
+):
+    _, _, weight, cells = rows(seed=0, n=60, weighted=weighted)
+    constraints = [parity("fpr", 0.0, by="g"), parity("ppr", 0.0, by="h"), bound("fnr", 0.5)]
+    f = np.array(scores)
+    here, there = (game(cells, constraints, point, weight, player=Rest()) for _ in range(2))
+    here(f)
+    there(f + shift)
+    assert there.threshold - here.threshold == pytest.approx(shift, abs=1e-6)
+    np.testing.assert_array_equal(there.seen_rates[-1], here.seen_rates[-1])
+    np.testing.assert_array_equal(there.seen_positive[-1], here.seen_positive[-1])
+
+
+@given(
+    scores=st.lists(EIGHTHS, min_size=60, max_size=60),
+    point=st.sampled_from(list(POINTS.values())),
+    weighted=st.booleans(),
+)
+@settings(deadline=None, max_examples=60)
+def test_the_target_is_kept_in_every_round(scores, point, weighted):
+    _, _, weight, cells = rows(seed=0, n=60, weighted=weighted)
+    lagrangian = game(cells, ALL_CONSTRAINTS["equalized odds"], point, weight, player=Control())
+    for t in range(3):
+        lagrangian(np.roll(scores, t))
+        counts = point.rate.counts(cells.labels)
+        found = lagrangian.seen_positive[-1][counts].sum() / cells.weights[counts].sum()
+        if point.at_least:
+            assert found >= point.target - 1e-9
+        else:
+            assert found <= point.target + 1e-9
+    assert np.isfinite(lagrangian.dual.multipliers).all()
+
+
+@pytest.mark.parametrize("level", [-800.0, -40.0, 0.0, 40.0, 800.0])
+@ALL_POINTS
+def test_scores_far_away_leave_everything_finite(point, level):
+    """Multipliers answer to the curvature at the threshold, which is next to nothing there."""
+    y, _, _, cells = rows(seed=0, n=60)
+    lagrangian = game(cells, ALL_CONSTRAINTS["equalized odds"], point, player=Control())
+    for t in range(3):
+        gradient, hessian = lagrangian(level + rng(t).normal(size=len(y)))
+        assert np.isfinite(gradient).all() and np.isfinite(hessian).all()
+    assert np.isfinite(lagrangian.dual.multipliers).all()
+    assert np.isfinite(lagrangian.trace.to_frame()).all(axis=None)
