@@ -306,6 +306,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         check_random_state(self.random_state)  # raises here rather than after training
         method = self._method()
+        if self.iterate in ("average", "randomized") or engine.rescales_trees:
+            method = method.for_unseen_model(self.iterate)
         held_out = None
         if holdout_set is not None:
             held_out = check_holdout_set(holdout_set, X, data.classes)

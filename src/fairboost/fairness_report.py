@@ -288,8 +288,9 @@ def _on_operating_point(seen: RatesSeen, level: float) -> str:
     if high < target if at_least else low > target:
         limit = "at least" if at_least else "at most"
         said += (
-            f", and not {limit} {target:g}: people are not those of training any more. "
-            "fairboost.metrics.threshold_at places the threshold anew on recent rows"
+            f", and not {limit} {target:g}: these are other people than those on whom the "
+            "threshold was placed, or they were too few, or trained on. "
+            "fairboost.metrics.threshold_at places it anew on recent rows"
         )
     return said + "."
 

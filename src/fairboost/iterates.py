@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fairboost._typing import FloatArray, Matrix
+from fairboost._typing import BoolArray, FloatArray, Matrix
 from fairboost._validation import by_row, take_rows
 from fairboost.engines.base import TrainedModel
 from fairboost.exceptions import InvalidInputError
@@ -62,7 +62,11 @@ def check_iterate(iterate: str, rescales_trees: bool) -> None:
 
 
 def best_iterate(
-    losses: FloatArray, violations: FloatArray, errors: FloatArray, untrained_loss: float
+    losses: FloatArray,
+    violations: FloatArray,
+    errors: FloatArray,
+    untrained_loss: float,
+    usable: BoolArray | None = None,
 ) -> int:
     """Position of the iterate to keep.
 
@@ -74,6 +78,8 @@ def best_iterate(
         Violations on the rows held out, and their standard errors.
     untrained_loss : float
         Loss of a model that gives everyone the same probability.
+    usable : (n_iterates,) bool, optional
+        Which to choose from; all, if it is none of them.
 
     Examples
     --------
@@ -87,6 +93,8 @@ def best_iterate(
     # From the first round that is trained on: later the constraint may well cost more than that,
     # but not so much that nothing is left of the model.
     trained = (np.arange(len(losses)) >= np.argmax(near)) & (near | (losses < untrained_loss))
+    if usable is not None and (trained & usable).any():
+        trained &= usable
     # Violations count by their standard errors: a small group's rate swings more.
     broken = np.maximum(violations / errors - UNTOLD, 0.0)
     total = np.sqrt((broken**2).sum(axis=1))

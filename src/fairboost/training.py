@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from fairboost import diagnostics, holdout, memberships
 from fairboost._kernel import thread_count
-from fairboost._typing import ArrayLike, Float32Array, FloatArray, Matrix
+from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, Matrix
 from fairboost._validation import FitData, HeldOutSet
 from fairboost.cells import Cells, SensitiveColumn, build_cells
 from fairboost.constraints import Constraint, ConstraintLike, columns_of, resolve
@@ -49,6 +49,9 @@ __all__ = [
 
 PAPER_LEARNING_RATE = 0.1
 """Step of the paper's multipliers where the user gives none, as in the authors' program."""
+
+UNUSED = 0.1
+"""Share of an operating point's target that ties may take away from the model that is kept."""
 
 MultipliersName: TypeAlias = Literal["two_sided", "paper"]
 MembershipsName: TypeAlias = Literal["auto", "observed", "honest"]
@@ -90,6 +93,21 @@ class Method:
                 "memberships='honest' is not part of the paper's algorithm; use "
                 "multipliers='two_sided', or memberships='observed'"
             )
+
+    def for_unseen_model(self, iterate: str) -> Method:
+        """The same for a model that is none of those that rounds look at.
+
+        In cross-fitting there would be no rows held out of it to place a threshold on.
+        """
+        if not isinstance(self.operating_point, OperatingPoint):
+            return self
+        if self.holdout == "cross":
+            raise InvalidInputError(
+                f"operating_point={self.operating_point} needs rows to place the threshold on, "
+                f"but with holdout='cross' a model of iterate={iterate!r} (or one by DART) is "
+                "trained on all of them; hold out a share, or use iterate='best'"
+            )
+        return replace(self, holdout=holdout.SHARE) if self.holdout == "auto" else self
 
     @property
     def asked_confidence(self) -> float | None:
@@ -163,7 +181,24 @@ class Training:
         first = 0 if self.model.n_base else min(1, last)
         found = slice(first, last + 1)
         untrained = self.lagrangian.untrained_loss
-        return first + best_iterate(losses[found], violations[found], errors[found], untrained)
+        at = losses[found], violations[found], errors[found], untrained
+        return first + best_iterate(*at, self._hits_target()[found])
+
+    def _hits_target(self) -> BoolArray:
+        """Which iterates decide where they were asked to, ties allowing.
+
+        After a few trees many scores are equal. A round that leaves most of a budget unused is
+        fair because it decides about no one.
+        """
+        lagrangian = self.lagrangian
+        point, n = lagrangian.point, len(lagrangian.thresholds)
+        if point is None:
+            return np.ones(n, bool)
+        seen = lagrangian.holdout.seen or lagrangian.cells
+        pairs = zip(lagrangian.thresholds, lagrangian.seen_positive, strict=True)
+        realised = np.array([realise(point, t, seen, p).value for t, p in pairs])
+        off: FloatArray = np.abs(realised - point.target)
+        return off <= UNUSED * min(point.target, 1.0 - point.target)
 
     def seen(self, iterate: int) -> RatesSeen:
         """The rates of f_iterate on the rows held out."""
@@ -436,7 +471,9 @@ def _hold_out(
     point = job.method.operating_point
     counts = [bind(c, cells).rows.min() for c in constraints]
     if isinstance(point, OperatingPoint):
-        counts.append(cells.counts[point.rate.counts(cells.labels)].sum())
+        # A target of 0.1% is as well known on 50 times the rows as one of 5%.
+        rare = min(20 * min(point.target, 1 - point.target), 1.0)
+        counts.append(rare * cells.counts[point.rate.counts(cells.labels)].sum())
     asked = job.method.holdout if counts else None
     smallest = min(counts, default=0.0)
     rng = np.random.default_rng(job.seed)

@@ -388,7 +388,7 @@ def test_in_cross_fitting_the_threshold_is_that_of_the_round_kept(engine, toy, o
     assert "on the rows held out" in said
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", [how for how in HOW if how != "cross"])
 def test_dart(engine, toy, other, how):
     """No round has looked at the last model: its threshold is read afterwards."""
     dart = engine(boosting_type="dart", drop_rate=0.9, skip_drop=0.0)
@@ -689,7 +689,7 @@ def test_people_who_have_changed(engine, make_toy, point, push, limit):
     options = {"sensitive_features": new.group}
     _, tested = said_of(model.report_on(X, new.y, **options), point)
     assert f", and not {limit}:" in tested
-    assert "fairboost.metrics.threshold_at places the threshold anew" in tested
+    assert "fairboost.metrics.threshold_at places it anew" in tested
     X[:, 0] -= 2 * push  # the target is kept, by far
     _, tested = said_of(model.report_on(X, new.y, **options), point)
     assert "and not" not in tested

@@ -137,6 +137,14 @@ def test_rounds_that_tell_no_one_apart_are_not_fair():
     assert losses[best(losses, violations)] == 0.40
 
 
+def test_rounds_that_cannot_be_used_are_passed_over_if_others_can():
+    losses, errors = np.array([0.40, 0.41, 0.42]), np.full((3, 1), 0.01)
+    violations = np.array([[0.0], [0.05], [0.1]])
+    for usable, expected in (([1, 1, 1], 0), ([0, 1, 1], 1), ([0, 0, 1], 2), ([0, 0, 0], 0)):
+        found = best_iterate(losses, violations, errors, 0.69, np.array(usable, bool))
+        assert found == expected
+
+
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 10_000))
 @settings(deadline=None)
 def test_no_round_is_both_fairer_and_of_lower_loss(n_rounds, n_inequalities, seed):
