@@ -146,13 +146,17 @@ def test_a_bound_that_can_be_kept(engine, toy):
 
 
 @pytest.mark.parametrize("iterate", ["average", "randomized"])
-def test_a_model_of_all_rows_has_none_to_place_a_threshold_on(engine, toy, refuses, iterate):
+def test_a_model_of_all_rows_has_none_to_place_a_threshold_on(refuses, iterate):
     refuses(
         InvalidInputError,
         rf"with holdout='cross' a model of iterate='{iterate}' \(or one by DART\) is trained on "
         "all of them; hold out a share, or use iterate='best'",
         params={"operating_point": at_fpr(0.1), "holdout": "cross", "iterate": iterate},
     )
+
+
+@pytest.mark.parametrize("iterate", ["average", "randomized"])
+def test_so_a_share_is_held_out_even_of_few_rows(engine, toy, iterate):
     model = FairGBMClassifier(engine(), operating_point=at_fpr(0.1), iterate=iterate)
     model.fit(toy.X, toy.y, sensitive_features=toy.group)
     assert "a share of 20%" in model.fairness_report_.note
