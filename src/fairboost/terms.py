@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairboost._kernel import CellSums
-from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost._typing import FloatArray, IntArray
 from fairboost.cells import Cells, Groups
 from fairboost.constraints import Constraint, GroupRates, columns_of
 from fairboost.exceptions import ConstraintError
@@ -157,6 +157,10 @@ def _inequality_names(
     return tuple(f"{name}[{k}]" for k in range(len(violations)))
 
 
+FULL = 20_000
+"""Entries up to which the matrix below is stored in full."""
+
+
 class RateMap:
     """All rates of all terms, as one linear map from sums over cells.
 
@@ -164,6 +168,7 @@ class RateMap:
     is a positive decision and in the right half if it is a negative one. A rate is a row of the
     matrix times the events of the cells, over the weight that counts; a coefficient on a rate goes
     back to the cells by the transpose. This is all there is between rows and constraints.
+    ``needs`` are the cells of which some rate reads positive, and negative, decisions.
     """
 
     def __init__(self, cells: Cells, terms: Sequence[Term]) -> None:
@@ -179,18 +184,17 @@ class RateMap:
                 row += len(t.groups)
         self.counted = np.concatenate([t.counted.ravel() for t in terms] or [np.empty(0)])
         entries = (np.concatenate(rows), np.concatenate(columns))
-        self.matrix = sp.csr_array(
-            (np.ones(len(entries[0])), entries), shape=(len(self.counted), 2 * len(cells))
-        )
+        shape = len(self.counted), 2 * len(cells)
+        matrix = sp.csr_array((np.ones(len(entries[0])), entries), shape=shape)
         # n / W of each rate: what turns a coefficient on a rate into one on each of its rows.
         self.per_row = cells.total_weight / self.counted
-        self.back = sp.csr_array(self.matrix.T * self.per_row)
-
-    @property
-    def needs(self) -> tuple[BoolArray, BoolArray]:
-        """The cells of which some rate reads positive, and negative, decisions."""
-        read = np.diff(self.back.indptr) > 0
-        return read[: len(self.total)], read[len(self.total) :]
+        back = sp.csr_array(matrix.T * self.per_row)
+        read = np.diff(back.indptr) > 0
+        self.needs = read[: len(cells)], read[len(cells) :]
+        # Of a few groups, a product with a full matrix is over sooner than SciPy has begun.
+        full = shape[0] * shape[1] <= FULL
+        self.matrix: Any = matrix.toarray() if full else matrix
+        self.back: Any = back.toarray() if full else back
 
     def exact(self, sums: CellSums) -> FloatArray:
         """Rates to evaluate: shares of rows on a side of the threshold."""

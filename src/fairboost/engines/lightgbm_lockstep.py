@@ -55,8 +55,12 @@ class Lockstep:
         def before(env: Any) -> None:
             if self.main is None:
                 self._start(env)
-            # As text: values may be arrays.
-            changed = {k: v for k, v in env.params.items() if repr(v) != repr(self.params.get(k))}
+            changed = {
+                name: value
+                for name, value in env.params.items()
+                if value is not (old := self.params.get(name))
+                and repr(value) != repr(old)  # as text: values may be arrays
+            }
             if changed:  # by a callback of the user, such as a schedule of learning rates
                 self.params.update(changed)
                 for booster, _ in self.followers:
