@@ -4,7 +4,9 @@ Trees fit the training rows, so rates on training rows soon say nothing about ot
 multipliers therefore read rates on rows that training does not touch:
 
 * a **share** of the rows, stratified by cell. The engine trains on the others and keeps the
-  scores of these: X is not copied and nothing is predicted twice;
+  scores of these: X is not copied and nothing is predicted twice. Of rows whose label no rate
+  counts only a quarter of the share is held out, for the loss: where false positive rates are to
+  be alike and fraud is rare, fraud is for training. The loss weighs the labels as they were;
 * **cross-fitting**, for small data: K further boosters each leave out one fold, the rates are
   those of all rows out of fold, and the booster that is kept trains on all rows under the same
   multipliers. It costs K + 1 fits and uses every row for both ends;
@@ -18,13 +20,13 @@ large and a fit is cheap.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fairboost._typing import BoolArray, Float32Array, IntArray
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
 from fairboost._validation import DEFAULT_COLUMN
 from fairboost.cells import Cells, SensitiveColumn, Weights
 from fairboost.exceptions import FairnessWarning, InvalidInputError
@@ -35,6 +37,9 @@ HoldoutLike: TypeAlias = Literal["auto", "cross"] | float | None
 
 SHARE = 0.2
 """Rows held out by default."""
+
+SPARED = 0.25
+"""Share of the share that is held out of rows whose label no constrained rate counts."""
 
 FOLDS = 5
 """Boosters in cross-fitting, next to the one that is kept."""
@@ -62,6 +67,9 @@ class Holdout:
         The rows that rates are read on; None for the training rows.
     outside_weight : (m,) float32, optional
         Weights of the rows held out of the engine's training: a share, or a set.
+    trained_labels, seen_labels : (float, float)
+        Factors on the loss of either label, among the rows trained on and those held out, that
+        make up for holding out more of one than of the other.
     """
 
     kind: Literal["none", "share", "cross", "set"]
@@ -69,6 +77,8 @@ class Holdout:
     folds: IntArray | None = None
     seen: Cells | None = None
     outside_weight: Float32Array | None = None
+    trained_labels: tuple[float, float] = (1.0, 1.0)
+    seen_labels: tuple[float, float] = (1.0, 1.0)
 
     @property
     def trained(self) -> BoolArray | None:
@@ -102,6 +112,7 @@ def choose(
     smallest: float,
     sample_weight: Weights | None,
     rng: np.random.Generator,
+    labels: Collection[int] = (0, 1),
 ) -> Holdout:
     """Choose the rows to hold out, stratified by cell.
 
@@ -117,6 +128,8 @@ def choose(
         Their weights.
     rng : Generator
         Draws the rows.
+    labels : collection of {0, 1}
+        The labels that rates count.
     """
     check_holdout(holdout)
     if holdout is None:
@@ -138,10 +151,27 @@ def choose(
     if cross:
         folds = _deal(cells, rng, FOLDS)
         return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
-    folds = _stratified(cells, rng, share)
+    spared = ~np.isin(cells.labels, list(labels))
+    folds = _stratified(cells, rng, np.where(spared, SPARED * share, share))
     held = folds == 1
     weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
-    return Holdout("share", why, folds, cells.among(held, sample_weight), weight)
+    seen = cells.among(held, sample_weight)
+    if not spared.any():
+        return Holdout("share", why, folds, seen, weight)
+    which = "positive" if 1 in cells.labels[spared] else "negative"
+    why += f", of the {which} rows, which no rate counts, {SPARED * share:.0%}"
+    trained = cells.among(~held, sample_weight)
+    factors = _as_in(cells, trained), _as_in(cells, seen)
+    return Holdout("share", why, folds, seen, weight, *factors)
+
+
+def _as_in(cells: Cells, part: Cells) -> tuple[float, float]:
+    """Factors that give the labels of some rows the weight that they have among all."""
+    whole, ours = (np.bincount(c.labels, c.weights, minlength=2) for c in (cells, part))
+    if not ours.all():
+        return 1.0, 1.0  # of one label alone, or of no rows at all
+    factors = whole / ours * (ours.sum() / whole.sum())
+    return float(factors[0]), float(factors[1])
 
 
 def check_holdout(holdout: Any) -> None:
@@ -164,13 +194,14 @@ def _deal(cells: Cells, rng: np.random.Generator, n_hands: int) -> IntArray:
     return hands
 
 
-def _stratified(cells: Cells, rng: np.random.Generator, share: float) -> IntArray:
-    """Mark a share of the rows of every cell with 1."""
+def _stratified(cells: Cells, rng: np.random.Generator, shares: FloatArray) -> IntArray:
+    """Mark a share of the rows of every cell, which may differ by cell, with 1."""
     order = _shuffled_by_cell(cells, rng)
     # The k-th row of a cell is held out where k * share passes a whole number; every cell starts
     # half a step in, so that one of m rows is taken as soon as m * share is at least one half.
     counts = cells.counts.astype(np.int64)
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    share = np.repeat(shares, counts)
     taken = np.floor((rank + 1) * share + 0.5) > np.floor(rank * share + 0.5)
     out = np.zeros(len(order), np.int8)
     out[order] = taken

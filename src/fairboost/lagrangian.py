@@ -124,8 +124,13 @@ class Lagrangian:
         self.seen_terms = tuple(bind(c, seen, which) for c in constraints)
         self.map, self.seen_map = RateMap(cells, self.terms), RateMap(seen, self.seen_terms)
         self.trained_weight, self.seen_weight = cells.total_weight, seen.total_weight
-        self.seen_squares = float(seen.squares.sum())
-        self.label_weights = np.asarray(label_weights)[cells.labels]
+        # Of each cell, on its loss: class weights, and what makes up for the rows held out.
+        self.loss_weights, self.seen_loss_weights = (
+            (np.asarray(label_weights) * np.asarray(factors))[cells.labels]
+            for factors in (holdout.trained_labels, holdout.seen_labels)
+        )
+        self.seen_shares = np.asarray(holdout.seen_labels)[cells.labels]
+        self.seen_squares = float(self.seen_shares**2 @ seen.squares)
         self.rate_slices = slices([t.counted.size for t in self.terms])
         self.dual_slices = slices([len(t.inequalities) for t in self.terms])
         self.inequalities = distinct([name for t in self.terms for name in t.inequalities])
@@ -157,7 +162,9 @@ class Lagrangian:
         # Multipliers answer to the weight they put on a row's decision: a steeper proxy has more.
         self.steepness = float(proxy.slope(np.zeros(1))[0] / 0.25)
         fixed = None if self.point is not None else self.threshold
-        self._options = (label_weights, proxy, fixed, n_threads, dtype)
+        by_label = np.asarray(label_weights) * np.asarray(holdout.trained_labels)
+        weights = float(by_label[0]), float(by_label[1])
+        self._options = (weights, proxy, fixed, n_threads, dtype)
         self.sample_weight = sample_weight
         self.rows = self._pass(cells.codes, sample_weight)
         self.seen_weights = sample_weight
@@ -303,8 +310,8 @@ class Lagrangian:
             self.sampling.look(exact)
         errors = self.sampling.errors(exact)
         record(
-            loss=float(self.label_weights @ sums.loss) / self.trained_weight,
-            held_out_loss=float(self.label_weights @ seen.loss) / self.seen_weight,
+            loss=float(self.loss_weights @ sums.loss) / self.trained_weight,
+            held_out_loss=float(self.seen_loss_weights @ seen.loss) / self.seen_weight,
             held_out_accuracy=self._accuracy(seen),
             threshold=float(expit(self.threshold)),
             rates=exact[self.shown],
@@ -325,7 +332,7 @@ class Lagrangian:
     def _accuracy(self, seen: CellSums) -> float:
         negative = self.seen_map.total - seen.positive
         right = np.where(self.cells.labels == 1, seen.positive, negative)
-        return float(right.sum() / self.seen_weight)
+        return float(self.seen_shares @ right / self.seen_weight)
 
     @property
     def stiffness(self) -> float:
@@ -339,7 +346,7 @@ class Lagrangian:
     def untrained_loss(self) -> float:
         """Held-out loss of a model that gives everyone the same probability."""
         weights = np.bincount(
-            self.cells.labels, self.label_weights * self.seen_map.total, minlength=2
+            self.cells.labels, self.seen_loss_weights * self.seen_map.total, minlength=2
         )
         share = weights / weights.sum()
         return float(-(weights @ np.log(np.maximum(share, 1e-15))) / self.seen_weight)

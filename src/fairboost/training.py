@@ -31,6 +31,7 @@ from fairboost.memberships import MANY_ROWS, RECOVERED
 from fairboost.multipliers import Ascent, Control, DualPlayer
 from fairboost.operating_points import OperatingPoint, is_number
 from fairboost.proxies import Proxy, as_proxy
+from fairboost.rates import as_rate
 from fairboost.realised import check_against, check_resolution, realise
 from fairboost.terms import bind
 from fairboost.two_sided import two_sided
@@ -477,7 +478,11 @@ def _hold_out(
     asked = job.method.holdout if counts else None
     smallest = min(counts, default=0.0)
     rng = np.random.default_rng(job.seed)
-    return holdout.choose(asked, cells, float(smallest), sample_weight, rng)
+    rates = [as_rate(rate) for c in constraints for rate in c.rates]
+    if isinstance(point, OperatingPoint):
+        rates.append(point.rate)
+    labels = {label for r in rates for label in ((0, 1) if r.label is None else (r.label,))}
+    return holdout.choose(asked, cells, float(smallest), sample_weight, rng, labels)
 
 
 def _hold_out_set(

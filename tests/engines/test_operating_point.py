@@ -265,7 +265,7 @@ def test_without_a_constraint_it_is_plain_lightgbm_and_a_threshold(
 
 
 def test_without_a_constraint_a_share_is_held_out_for_the_threshold_alone(engine, toy, other):
-    point = at_fpr(0.1)
+    point = at_positive_rate(0.1)
     model = FairGBMClassifier(engine(), constraint=None, operating_point=point, holdout=0.3)
     model.fit(toy.X, toy.y)
     kept = folds_of(toy, 0.3, with_groups=False) == 0

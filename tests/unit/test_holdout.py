@@ -54,6 +54,23 @@ def test_a_share_is_taken_of_every_cell(sizes, share, seed):
     np.testing.assert_array_equal(held.trained, held.folds == 0)
 
 
+@given(SIZES, st.sampled_from([0, 1]), st.integers(0, 1000))
+@settings(deadline=None)
+def test_less_is_held_out_of_a_label_that_no_rate_counts(sizes, label, seed):
+    cells = cells_of([20 * size for size in sizes])
+    held = choose(0.4, cells, 0.0, None, rng(seed), labels=[label])
+    taken = np.bincount(cells.codes, held.folds)
+    share = np.where(cells.labels == label, 0.4, 0.1)
+    assert (np.abs(taken - share * cells.counts) <= 0.5 + 1e-9).all()
+    assert ("10%" in held.why) == (cells.labels != label).any()
+    whole = np.bincount(cells.labels, cells.counts, minlength=2)
+    for part, factors in ((held.trained, held.trained_labels), (~held.trained, held.seen_labels)):
+        weight = np.array(factors)[cells.labels[cells.codes]] * part
+        found = np.bincount(cells.labels[cells.codes], weight, minlength=2)
+        np.testing.assert_allclose(found / found.sum(), whole / whole.sum(), rtol=1e-9)
+        assert found.sum() == pytest.approx(part.sum())
+
+
 @given(SIZES, st.integers(0, 1000))
 @settings(deadline=None)
 def test_folds_deal_every_cell_out_evenly(sizes, seed):
