@@ -19,6 +19,21 @@ def test_readme_quickstart_runs_when_pasted(tmp_path, monkeypatch, capsys):
     assert "sex" in capsys.readouterr().out
 
 
+def test_page_on_operating_points_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "operating_points.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "operating_points.md", "exec"), namespace)
+    model = namespace["model"]
+    assert "at_fpr(0.05) chosen on other rows" in capsys.readouterr().out
+    model.export("model.txt")
+    head = Path("model.txt").read_text().split("Tree=0")[0]
+    notes = dict(re.findall(r"^(fairboost_\w+)=(.*)$", head, re.MULTILINE))
+    assert float(notes["fairboost_threshold"]) == model.threshold_
+    assert set(notes) == set(re.findall(r"^(fairboost_\w+)=", page, re.MULTILINE))
+
+
 def test_custom_constraint_example(capsys):
     example = runpy.run_path(str(ROOT / "examples" / "custom_constraint.py"))
     before, after = example["main"](rows=6_000)

@@ -15,6 +15,8 @@ Facts of LightGBM that shape this file:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,7 +175,8 @@ class LightGBMEngine:
         )
         if eval_set:
             options["eval_init_score"] = [self._start(X, _rows(X), intercept) for X, _ in eval_set]
-        try:
+        history: dict[str, Any] = {}
+        with self._plain_words(len(data.labels)):
             prepared = prepare(
                 training, data.X, data.y, eval_set,
                 sample_weight=data.sample_weight,
@@ -188,7 +191,6 @@ class LightGBMEngine:
                 lockstep.advance()
                 return problem.objective(scores)  # a closure: LightGBM copies objects
 
-            history: dict[str, Any] = {}
             booster = lightgbm.train(
                 {**prepared.params, "objective": gradients},
                 prepared.rows,
@@ -199,14 +201,6 @@ class LightGBMEngine:
                     *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
                 ],
             )  # fmt: skip
-        except lightgbm.basic.LightGBMError as error:
-            if "num_features" in str(error):
-                raise InvalidInputError(
-                    "no feature of X can be split on: each is constant, or min_child_samples "
-                    f"({self.estimator.min_child_samples}) leaves no split in {len(data.labels)} "
-                    "rows; lower min_child_samples or add features"
-                ) from error
-            raise
         conclude(training, booster, history, has_names)
         text = training.booster_.model_to_string()
         fitted = _adopt(clone(self.estimator), training)
@@ -216,6 +210,20 @@ class LightGBMEngine:
         text = append_trees(self.base.booster_.model_to_string(), text)
         n_base = _n_trees(self.base)
         return LightGBMModel(_with_booster(fitted, text), 0.0, n_base), lockstep
+
+    @contextmanager
+    def _plain_words(self, n_rows: int) -> Iterator[None]:
+        """Say in words what LightGBM says in terms of its code."""
+        try:
+            yield
+        except lightgbm.basic.LightGBMError as error:
+            if "num_features" not in str(error):
+                raise
+            raise InvalidInputError(
+                "no feature of X can be split on: each is constant, or min_child_samples "
+                f"({self.estimator.min_child_samples}) leaves no split in {n_rows} rows; lower "
+                "min_child_samples or add features"
+            ) from error
 
     def _hold_out(
         self, prepared: Prepared, data: EngineData, intercept: float
