@@ -88,8 +88,8 @@ class RowPass:
     Parameters
     ----------
     cells : (n,) unsigned int
-        Cell of each row. Rows held out are in further cells, numbered after those of training
-        rows: their sums are taken like all others, their gradient and Hessian are 0.
+        Cell of each row. In cross-fitting, rows of the fold left out are in further cells,
+        numbered after those of training rows: their gradient and Hessian are 0.
     labels : (n_cells,) int32
         Label of each cell.
     sample_weight : (n,) float32 or None

@@ -10,8 +10,12 @@ from fairboost.exceptions import NotMetWarning, SmallCellWarning
 from fairboost.fairness_report import FairnessReport
 from fairboost.lagrangian import Lagrangian
 from fairboost.rates import counted_cells
+from fairboost.realised import Realised
 
-__all__ = ["warn_if_not_met", "warn_of_small_cells"]
+__all__ = ["warn_if_beside_the_point", "warn_if_not_met", "warn_of_small_cells"]
+
+FEW = 10
+"""Rows beyond a threshold; if it was placed by fewer, a warning says so."""
 
 SMALL_CELL = 30
 """Fewer rows that count than this are named in a warning."""
@@ -50,3 +54,26 @@ def warn_if_not_met(report: FairnessReport) -> None:
                 category,
                 stacklevel=3,
             )
+
+
+def warn_if_beside_the_point(realised: Realised | None) -> None:
+    """Say where an operating point could not be had, or was placed on very few rows."""
+    if realised is None:
+        return
+    point, title = realised.point, realised.point.rate.title
+    if not realised.hits:
+        warnings.warn(
+            f"not met, held out: {point}: the {title} of everyone is {realised.value:.4f}. Rows "
+            "of equal score are decided alike, and too many have the same; train more trees, or "
+            "decide at another point",
+            NotMetWarning,
+            stacklevel=3,
+        )
+    elif realised.rows < FEW * point.rows_needed():
+        warnings.warn(
+            f"too few rows to tell, held out: {point} was placed on {realised.rows:,.0f} "
+            f"{point.who_counts}, some {realised.rows / point.rows_needed():.0f} of them beyond "
+            "the threshold; on new people the rate may well be another by a third or more",
+            SmallCellWarning,
+            stacklevel=3,
+        )

@@ -109,8 +109,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     booster_ : lightgbm.Booster
         Its booster.
     threshold_ : float
-        The probability from which ``predict`` says positive; probabilities themselves keep their
-        meaning, whatever the operating point.
+        The probability from which ``predict`` says positive. It does not move probabilities; but
+        under a constraint these are scores of a fair decision, not calibrated within groups.
     multipliers_ : pandas.Series
         The multipliers at the end of training, by inequality.
     trace_ : pandas.DataFrame
@@ -122,7 +122,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Number of rounds in the model kept.
     fairness_report_ : FairnessReport or None
         Rates by group on the rows held out, with intervals, whether each constraint is met, and
-        what to do if not; made to be printed. None without constraints.
+        what to do if not; made to be printed. None without constraints and operating point.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of str
@@ -130,10 +130,11 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    With ``constraint=None`` the scores equal those of the engine alone; where the threshold has to
-    be found, those of the engine on the rows not held out. Sample weights count in the loss and in
-    every rate; ``class_weight``, ``scale_pos_weight`` and ``is_unbalance`` of the engine count in
-    the loss only. The rows of a missing group count in the loss and in rates of everyone.
+    With ``constraint=None`` the scores equal those of the engine alone; where a threshold has to
+    be found, those of the engine on the rows not held out, labels weighing as they did among all.
+    Sample weights count in the loss and in every rate; ``class_weight``, ``scale_pos_weight`` and
+    ``is_unbalance`` of the engine count in the loss only. The rows of a missing group count in the
+    loss and in rates of everyone.
 
     References
     ----------
@@ -280,8 +281,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
         self.classes_ = job.data.classes
         self._keep(train(job, progress=bool(self.verbose)), X)
-        if self.fairness_report_ is not None:
+        if self.fairness_report_ is not None and self._seen is not None:
             diagnostics.warn_if_not_met(self.fairness_report_)
+            diagnostics.warn_if_beside_the_point(self._seen.realised)
         return self
 
     def _job(
@@ -306,8 +308,16 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         check_random_state(self.random_state)  # raises here rather than after training
         method = self._method()
-        if self.iterate in ("average", "randomized") or engine.rescales_trees:
+        unseen = self.iterate in ("average", "randomized") or engine.rescales_trees
+        if unseen and holdout_set is None:
             method = method.for_unseen_model(self.iterate)
+        moving = isinstance(self.operating_point, OperatingPoint)
+        if engine.base is not None and moving and self.constraint is None:
+            raise InvalidInputError(
+                f"operating_point={self.operating_point} without a constraint would add trees to "
+                "the frozen model for nothing; fairboost.metrics.threshold_at places a threshold "
+                "for a model as it is"
+            )
         held_out = None
         if holdout_set is not None:
             held_out = check_holdout_set(holdout_set, X, data.classes)
@@ -370,7 +380,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.threshold_ = float(expit(self._score_threshold))
         if not isinstance(self.operating_point, OperatingPoint):
             self.threshold_ = float(self.operating_point)  # which expit would round
-        if lagrangian.terms and self._seen is not None:
+        if self._seen is not None:
             self.fairness_report_ = fairness_report.build(
                 self._seen, confidence=result.lagrangian.confidence
             )
@@ -464,7 +474,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_model")
         data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
         constraints = self._method().constraints([c.name for c in data.columns])
-        if not constraints:
+        point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
+        if not constraints and point is None:
             raise InvalidInputError(
                 "the model was trained without constraints, so there is nothing to judge; "
                 "fairboost.metrics.audit gives the rates of any model"
@@ -473,7 +484,6 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         columns = [c for c in data.columns if c.name in used]
         cells = build_cells(data.labels, columns, data.sample_weight)
         positive = self.decision_function(X) >= 0
-        point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
         test = fairness_report.see(
             constraints, cells, positive, data.sample_weight, where="test", note="",
             point=point, threshold=self._score_threshold,

@@ -292,6 +292,8 @@ def _on_operating_point(seen: RatesSeen, level: float) -> str:
             "threshold was placed, or they were too few, or trained on. "
             "fairboost.metrics.threshold_at places it anew on recent rows"
         )
+    elif not found.hits and seen.where != "test":
+        said += f", not {target:g}: too many rows have the same score"
     return said + "."
 
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
+from fairboost._typing import BoolArray, Float32Array, IntArray
 from fairboost._validation import DEFAULT_COLUMN
 from fairboost.cells import Cells, SensitiveColumn, Weights
 from fairboost.exceptions import FairnessWarning, InvalidInputError
@@ -40,6 +40,9 @@ SHARE = 0.2
 
 SPARED = 0.25
 """Share of the share that is held out of rows whose label no constrained rate counts."""
+
+SPARED_ROWS = 200
+"""But so many rows, as far as the whole share goes: the loss is read on them."""
 
 FOLDS = 5
 """Boosters in cross-fitting, next to the one that is kept."""
@@ -152,14 +155,18 @@ def choose(
         folds = _deal(cells, rng, FOLDS)
         return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
     spared = ~np.isin(cells.labels, list(labels))
-    folds = _stratified(cells, rng, np.where(spared, SPARED * share, share))
+    others = share
+    if spared.any():
+        found = float(cells.counts[spared].sum())
+        others = max(SPARED * share, min(share, SPARED_ROWS / max(found, 1.0)))
+    folds = _stratified(cells, rng, share, spared, others)
     held = folds == 1
     weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
     seen = cells.among(held, sample_weight)
-    if not spared.any():
+    if others == share:
         return Holdout("share", why, folds, seen, weight)
     which = "positive" if 1 in cells.labels[spared] else "negative"
-    why += f", of the {which} rows, which no rate counts, {SPARED * share:.0%}"
+    why += f", of the {which} rows, which no rate counts, {others:.2g}"
     trained = cells.among(~held, sample_weight)
     factors = _as_in(cells, trained), _as_in(cells, seen)
     return Holdout("share", why, folds, seen, weight, *factors)
@@ -194,15 +201,20 @@ def _deal(cells: Cells, rng: np.random.Generator, n_hands: int) -> IntArray:
     return hands
 
 
-def _stratified(cells: Cells, rng: np.random.Generator, shares: FloatArray) -> IntArray:
-    """Mark a share of the rows of every cell, which may differ by cell, with 1."""
+def _stratified(
+    cells: Cells, rng: np.random.Generator, share: float, spared: BoolArray, others: float
+) -> IntArray:
+    """Mark a share of the rows of every cell with 1; of all spared cells together, another."""
     order = _shuffled_by_cell(cells, rng)
     # The k-th row of a cell is held out where k * share passes a whole number; every cell starts
     # half a step in, so that one of m rows is taken as soon as m * share is at least one half.
     counts = cells.counts.astype(np.int64)
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    share = np.repeat(shares, counts)
-    taken = np.floor((rank + 1) * share + 0.5) > np.floor(rank * share + 0.5)
+    shares = np.full(len(order), share)
+    if others != share:  # one row after the other, whatever their cells
+        which = np.repeat(spared, counts)
+        rank[which], shares[which] = np.arange(which.sum()), others
+    taken = np.floor((rank + 1) * shares + 0.5) > np.floor(rank * shares + 0.5)
     out = np.zeros(len(order), np.int8)
     out[order] = taken
     return out

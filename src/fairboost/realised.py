@@ -16,6 +16,10 @@ from fairboost.operating_points import OperatingPoint
 __all__ = ["Realised", "check_against", "check_resolution", "realise"]
 
 
+UNUSED = 0.1
+"""Share of a target, or of its complement, that ties may take away."""
+
+
 @dataclass(frozen=True)
 class Realised:
     """The rate that an operating point is about, as it came out on some rows.
@@ -36,6 +40,12 @@ class Realised:
     threshold: float
     value: float
     rows: float
+
+    @property
+    def hits(self) -> bool:
+        """Whether the rate is what was asked for, but for a row or two that ties take away."""
+        target = self.point.target
+        return abs(self.value - target) <= UNUSED * min(target, 1.0 - target) + 2.0 / self.rows
 
 
 def realise(

@@ -232,7 +232,7 @@ class _Curve:
                 "use a named constraint or parity(...)"
             )
         constraints = self.constraints(0.0)
-        self.rows = lay_out(job, constraints)
+        self.rows = lay_out(job, constraints, spare=False)
         lagrangian = self.rows.lagrangian(job.method, constraints, Rest())
         diagnostics.warn_of_small_cells(lagrangian)
         trees: list[int] = []

@@ -51,9 +51,6 @@ __all__ = [
 PAPER_LEARNING_RATE = 0.1
 """Step of the paper's multipliers where the user gives none, as in the authors' program."""
 
-UNUSED = 0.1
-"""Share of an operating point's target that ties may take away from the model that is kept."""
-
 MultipliersName: TypeAlias = Literal["two_sided", "paper"]
 MembershipsName: TypeAlias = Literal["auto", "observed", "honest"]
 
@@ -197,9 +194,7 @@ class Training:
             return np.ones(n, bool)
         seen = lagrangian.holdout.seen or lagrangian.cells
         pairs = zip(lagrangian.thresholds, lagrangian.seen_positive, strict=True)
-        realised = np.array([realise(point, t, seen, p).value for t, p in pairs])
-        off: FloatArray = np.abs(realised - point.target)
-        return off <= UNUSED * min(point.target, 1.0 - point.target)
+        return np.array([realise(point, t, seen, p).hits for t, p in pairs], bool)
 
     def seen(self, iterate: int) -> RatesSeen:
         """The rates of f_iterate on the rows held out."""
@@ -371,6 +366,7 @@ class Job:
             self.sample_weight,
             self.fit_options,
             rows.holdout.trained,
+            rows.holdout.trained_labels,
             rows.outside,
         )
 
@@ -400,8 +396,19 @@ def train(job: Job, progress: bool) -> Training:
     return Training(model, lagrangian, trees, job.engine.rescales_trees, outside)
 
 
-def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
-    """Sort rows into the cells that constraints read, and hold rows out."""
+def lay_out(job: Job, constraints: Sequence[Constraint], spare: bool = True) -> Rows:
+    """Sort rows into the cells that constraints read, and hold rows out.
+
+    Parameters
+    ----------
+    job : Job
+        What is to be trained.
+    constraints : sequence of Constraint
+        The constraints.
+    spare : bool
+        Hold out few of the rows whose label no rate counts. Not where models are compared by
+        their held-out accuracy.
+    """
     data, held_out = job.data, job.held_out
     weight = job.sample_weight
     # Only the columns that are constrained: each further one would split every cell.
@@ -411,7 +418,7 @@ def lay_out(job: Job, constraints: Sequence[Constraint]) -> Rows:
     point = job.method.operating_point
     if held_out is None or not (constraints or isinstance(point, OperatingPoint)):
         cells = build_cells(data.labels, columns, weight)
-        chosen = _hold_out(job, cells, constraints, weight)
+        chosen = _hold_out(job, cells, constraints, weight, spare)
     else:
         cells, chosen = _hold_out_set(data, columns, weight, held_out)
         outside = (held_out.X, held_out.labels)
@@ -466,7 +473,11 @@ def _memberships(
 
 
 def _hold_out(
-    job: Job, cells: Cells, constraints: Sequence[Constraint], sample_weight: Float32Array | None
+    job: Job,
+    cells: Cells,
+    constraints: Sequence[Constraint],
+    sample_weight: Float32Array | None,
+    spare: bool,
 ) -> Holdout:
     """Choose rows to hold out; none where there is nothing to look at."""
     point = job.method.operating_point
@@ -482,6 +493,8 @@ def _hold_out(
     if isinstance(point, OperatingPoint):
         rates.append(point.rate)
     labels = {label for r in rates for label in ((0, 1) if r.label is None else (r.label,))}
+    if not spare:
+        labels = {0, 1}
     return holdout.choose(asked, cells, float(smallest), sample_weight, rng, labels)
 
 

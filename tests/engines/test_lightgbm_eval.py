@@ -6,6 +6,7 @@ import warnings
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 
@@ -223,3 +224,40 @@ def test_a_callback_that_ends_training(engine, toy):
     assert model.best_iteration_ == 3
     assert len(model.trace_) == 3
     assert model.trace_["trees"].tolist()[:2] == [1, 2]
+
+
+@pytest.mark.parametrize("holdout", [None, 0.3], ids=["", "a share held out"])
+def test_the_engine_is_left_as_its_own_fit_would_leave_it(engine, make_toy, holdout):
+    """Training is ours; what LightGBM sets afterwards is private, and may change."""
+    toy, other = make_toy(400), make_toy(200, 1)
+    frame, rows = (
+        pd.DataFrame(t.X, columns=list("abcdefgh")[: t.X.shape[1]]) for t in (toy, other)
+    )
+    stop = {
+        "eval_set": [(rows, other.y), (frame, toy.y)],
+        "eval_names": ["other", "own"],
+        "callbacks": [lightgbm.early_stopping(3, verbose=False)],
+    }
+    stock = engine(n_estimators=30).fit(frame, toy.y, **stop)
+    constraint = None if holdout is None else "equalized_odds"
+    model = FairGBMClassifier(engine(n_estimators=30), constraint=constraint, holdout=holdout)
+    model.fit(frame, toy.y, sensitive_features=toy.group, **stop)
+    ours = model.estimator_
+    assert set(vars(ours)) == set(vars(stock))
+    assert ours.feature_name_ == stock.feature_name_
+    assert ours.feature_names_in_.tolist() == stock.feature_names_in_.tolist()
+    assert (ours.n_features_, ours.n_features_in_) == (stock.n_features_, stock.n_features_in_)
+    assert ours.classes_.tolist() == stock.classes_.tolist()
+    assert list(ours.evals_result_) == list(stock.evals_result_) == ["other", "own"]
+    assert ours.best_score_.keys() == stock.best_score_.keys()
+    if holdout is None:
+        assert ours.best_iteration_ == stock.best_iteration_
+        np.testing.assert_allclose(
+            ours.evals_result_["other"]["binary_logloss"],
+            stock.evals_result_["other"]["binary_logloss"],
+        )
+
+
+def test_lightgbm_speaks_of_the_data_once(engine, toy, capfd):
+    FairGBMClassifier(engine(verbose=1), constraint=None).fit(toy.X, toy.y)
+    assert capfd.readouterr().out.count("Number of data points") == 1

@@ -23,7 +23,7 @@ from fairboost import (
 )
 from fairboost._validation import read_sensitive_features
 from fairboost.cells import build_cells
-from fairboost.exceptions import InvalidInputError
+from fairboost.exceptions import InvalidInputError, NotMetWarning, SmallCellWarning
 from fairboost.holdout import choose
 from fairboost.rates import RATES
 
@@ -218,7 +218,7 @@ def test_with_multipliers_at_work_the_rates_are_those_at_the_threshold(
 
 @pytest.mark.parametrize("how", HOW)
 @ALL_POINTS
-def test_predict_is_at_the_threshold_and_probabilities_keep_their_meaning(
+def test_predict_is_at_the_threshold_and_the_threshold_does_not_move_probabilities(
     engine, toy, other, point, how
 ):
     model = fit(engine(), toy, other, point, how)
@@ -258,10 +258,42 @@ def test_without_a_constraint_it_is_plain_lightgbm_and_a_threshold(
     else:
         scores = stock.predict(X, raw_score=True)
     assert_is_quantile(model.threshold_, point, scores, y)
-    assert model.fairness_report_ is None
     assert "threshold" in model.trace_
-    with pytest.raises(InvalidInputError, match="trained without constraints"):
-        model.report_on(other.X, other.y, sensitive_features=other.group)
+    report = model.report_on(other.X, other.y, sensitive_features=other.group)
+    assert not model.fairness_report_.verdicts and not report.verdicts
+    assert len(said_of(report, point)) == 2
+
+
+def test_ties_that_leave_no_one_to_decide_about_are_told(engine, toy):
+    X = (toy.X[:, :1] > 0).astype(float)
+    model = FairGBMClassifier(engine(), operating_point=at_fpr(0.05), holdout=0.3)
+    with pytest.warns(NotMetWarning, match=r"not met, held out: at_fpr\(0.05\): the false pos"):
+        model.fit(X, toy.y, sensitive_features=toy.group)
+    (said,) = said_of(model.fairness_report_, at_fpr(0.05))
+    assert said.endswith(", not 0.05: too many rows have the same score.")
+
+
+def test_a_threshold_placed_on_few_rows_is_told(engine, toy):
+    model = FairGBMClassifier(engine(), constraint=None, operating_point=at_tpr(0.9), holdout=0.3)
+    with pytest.warns(SmallCellWarning, match=r"too few rows to tell, held out: at_tpr\(0.9\)"):
+        model.fit(toy.X, toy.y)
+
+
+def test_a_frozen_model_gets_no_trees_for_a_threshold_alone(engine, toy):
+    frozen = FrozenEstimator(engine().fit(toy.X, toy.y))
+    model = FairGBMClassifier(frozen, constraint=None, operating_point=at_fpr(0.1))
+    with pytest.raises(InvalidInputError, match="would add trees to the frozen model for nothing"):
+        model.fit(toy.X, toy.y)
+
+
+def test_the_training_data_as_evaluation_set_weighs_labels_as_they_were(engine, toy):
+    """Fewer positives than negatives are held out, and metrics must not know of it."""
+    model = FairGBMClassifier(
+        engine(), constraint="predictive_equality", operating_point=0.4, holdout=0.5
+    )
+    model.fit(toy.X, toy.y, sensitive_features=toy.group, eval_set=[(toy.X, toy.y)])
+    found = model.estimator_.evals_result_["training"]["binary_logloss"]
+    np.testing.assert_allclose(found[:-1], model.trace_["loss"][1:], rtol=1e-5)
 
 
 def test_without_a_constraint_a_share_is_held_out_for_the_threshold_alone(engine, toy, other):

@@ -84,6 +84,8 @@ class EngineData:
     trained : (n,) bool, optional
         The rows to train on, if not all; objectives get the scores of these. The others are held
         out, and their scores are for ``Problem.watch``.
+    label_factors : (float, float)
+        What makes up, in averages over the rows trained on, for those of each label held out.
     held_out : (Matrix, (m,) int), optional
         Or a set of its own to keep scores of, and its labels.
     """
@@ -94,6 +96,7 @@ class EngineData:
     sample_weight: Float32Array | None
     fit_options: dict[str, Any]
     trained: BoolArray | None = None
+    label_factors: tuple[float, float] = (1.0, 1.0)
     held_out: tuple[Matrix, IntArray] | None = None
 
 

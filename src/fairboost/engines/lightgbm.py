@@ -230,7 +230,7 @@ class LightGBMEngine:
     ) -> tuple[Prepared, lightgbm.Dataset | None]:
         """What to train on, and the rows held out."""
         if data.trained is not None:
-            return prepared.split(data.trained)
+            return prepared.split(data.trained, data.label_factors)
         if data.held_out is None:
             return prepared, None
         X, labels = data.held_out

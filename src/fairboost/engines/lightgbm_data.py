@@ -4,7 +4,8 @@ Labels, class weights, categories, aliases of options, seeds: LightGBM's own est
 these what training needs, and this file takes it from there. A callback that raises before the
 first round gets hold of the parameters and of the binned data, both public. Training on them is
 then ours, and may leave out rows: a subset of binned data is cut in an instant, and X is not
-copied.
+copied. What ``fit`` would have set after training is private, and set by :func:`conclude` alone; a
+test compares it with a stock fit.
 """
 
 from __future__ import annotations
@@ -47,10 +48,25 @@ class Prepared:
         """Whether the features have names of their own."""
         return bool(self.rows._has_non_default_feature_names)
 
-    def split(self, trained: BoolArray) -> tuple[Prepared, lightgbm.Dataset]:
-        """The same with some of the rows, and the others."""
+    def split(
+        self, trained: BoolArray, label_factors: tuple[float, float]
+    ) -> tuple[Prepared, lightgbm.Dataset]:
+        """The same with some of the rows, and the others.
+
+        Parameters
+        ----------
+        trained : (n,) bool
+            The rows to keep.
+        label_factors : (float, float)
+            Weights of either label in metrics on the rows kept. Gradients of our own do not know
+            the weights of a Dataset.
+        """
         kept, others = _take(self.rows, trained), _take(self.rows, ~trained)
         valid_sets = [kept if s is self.rows else s for s in self.valid_sets]
+        if label_factors != (1.0, 1.0) and kept in valid_sets:
+            weight, labels = kept.get_weight(), np.asarray(kept.get_label(), int)
+            factors = np.asarray(label_factors)[labels]
+            kept.set_weight(factors if weight is None else weight * factors)
         if all(s is kept for s in valid_sets):
             # Evaluation sets must have a reference in common; else the whole need not be kept.
             kept.reference = others.reference = None
@@ -78,13 +94,19 @@ def prepare(
         Arguments of ``fit``.
     """
     found: list[Prepared] = []
+    # LightGBM speaks of data and options here and when training begins: once is enough.
+    options_given = estimator.get_params()
+    name = "verbosity" if "verbosity" in options_given else "verbose"
+    asked = options_given.get(name)
+    estimator.set_params(**{name: min(0, 1 if asked is None else int(asked))})
 
     def stop(env: Any) -> None:
         others = iter(env.model.valid_sets)
         rows = env.model.train_set
         # LightGBM knows its training data by identity.
         sets = [rows if a is X and b is y else next(others) for a, b in eval_set or []]
-        found.append(Prepared(env.params, rows, sets))
+        params = {key: value for key, value in env.params.items() if key != name}
+        found.append(Prepared(params if asked is None else {**params, name: asked}, rows, sets))
         raise _Ready
 
     stop.before_iteration = True  # type: ignore[attr-defined]
