@@ -128,7 +128,7 @@ def configuration(number: int) -> dict:
         return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
     return {
-        "n_estimators": round(draw(100, 1000)),
+        "n_estimators": round(draw(50, 500)),
         "num_leaves": round(draw(7, 127)),
         "learning_rate": draw(0.02, 0.3),
         "min_child_samples": round(draw(5, 500)),
