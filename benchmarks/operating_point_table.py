@@ -21,6 +21,7 @@ from benchmarks.operating_point_cases import (
     PAPER,
     PLAIN,
     TIMING,
+    VALIDATION,
     Case,
 )
 from benchmarks.operating_point_methods import (
@@ -180,6 +181,11 @@ def case_goals(case: Case, results: Results) -> list[Asked]:
             float(np.mean(ratios)) >= case.ratio,
         )
     ]  # fmt: skip
+    for method in (OURS, VALIDATION):
+        records = results.get((case.name, method), {}).values()
+        if fresh := over(records, fpr_ratio, "validation", "fresh"):
+            text, enough = f"the same on fresh rows: {method}", np.mean(fresh) >= case.ratio
+            asked.append((case.name, text, interval(fresh, 3), bool(enough)))
     if more := paired(case.name, PAPER, results):
         found = interval(more, 3, "+")
         asked.append((case.name, "TPR at least that of paper", found, float(np.mean(more)) >= 0))
@@ -233,7 +239,20 @@ def goals(results: Results) -> list[str]:
         asked.append((TIMING, text, f"{taken[0]:.2f}", taken[0] <= TIME))
     lines = [[*goal, "yes" if reached else "**no**"] for *goal, reached in asked]
     titles = ["where", "asked", "found (mean over seeds)", "reached"]
-    return ["## What was to be reached", "", *table(titles, lines)]
+    return ["## What was to be reached", "", *table(titles, lines), *WHY_NOT]
+
+
+WHY_NOT = [
+    "Why some are not reached. *Ratio on the test month*: it has some 10,000 honest people of 50 "
+    "and over, and equal rates in truth would show what is written over the tables below; what "
+    "is left is drift. The fit that reads its rates on the latest month (validation held out) is "
+    "as fair as was asked on fresh rows of the month after, aware and blind; the one that reads "
+    "them on the months before is so if blind. Without drift (the same rows split at random) the "
+    "default is as fair as was asked. *TPR, blind*: paper mode finds more fraud and mends next to "
+    "nothing (its ratio is in the table). *FPR at its own threshold*: one seed of five beyond two "
+    "standard errors is what chance has to offer in one of four such tables.", "",
+]  # fmt: skip
+"""Said of the figures as they stand; look again when they change."""
 
 
 def config_lines(results: Results) -> list[str]:
