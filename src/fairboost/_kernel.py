@@ -374,12 +374,13 @@ def _loss_pass(  # type: ignore[no-untyped-def]
             sums[c, 0] += w if f >= threshold else 0.0
             sums[c, 1] += w * (max(u, 0.0) + log[i - lo])
             sums[c, 2] += w * f
-            above = (far if f >= 0.0 else near) * tilt
-            below = near if f >= 0.0 else far
-            whole = 1.0 / (above + below)
-            above, below = above * whole, below * whole  # before their product is too small
-            step = above * below
-            lean = abs(below - above)
+            step, lean = near * far, far - near
+            if tilt != 1.0:  # at even odds there is nothing to divide by
+                above = (far if f >= 0.0 else near) * tilt
+                below = near if f >= 0.0 else far
+                whole = above + below
+                above, below = above / whole, below / whole
+                step, lean = above * below, abs(below - above)
             gradient[i] = w * (scale[c] * slope + shift[c] + bump[c] * step)
             hessian[i] = w * (near * far * curve[c] + abs(bump[c]) * step * lean)
 
