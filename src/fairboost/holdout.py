@@ -166,7 +166,7 @@ def choose(
     if others == share:
         return Holdout("share", why, folds, seen, weight)
     which = "positive" if 1 in cells.labels[spared] else "negative"
-    why += f", of the {which} rows, which no rate counts, {others:.2g}"
+    why += f"; of the {which} rows, which no rate counts, {100 * others:.2g}%"
     trained = cells.among(~held, sample_weight)
     factors = _as_in(cells, trained), _as_in(cells, seen)
     return Holdout("share", why, folds, seen, weight, *factors)

@@ -68,7 +68,7 @@ def test_less_is_held_out_of_a_label_that_no_rate_counts(sizes, label, seed):
     if share == 0.4:
         assert held.trained_labels == held.seen_labels == (1.0, 1.0)
         return
-    assert f"which no rate counts, {share:.2g}" in held.why
+    assert f"which no rate counts, {100 * share:.2g}%" in held.why
     whole = np.bincount(cells.labels, cells.counts, minlength=2)
     for part, factors in ((held.trained, held.trained_labels), (~held.trained, held.seen_labels)):
         weight = np.array(factors)[cells.labels[cells.codes]] * part
