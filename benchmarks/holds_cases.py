@@ -227,13 +227,14 @@ def blind(proxy: float) -> Callable[[int], Read]:
     return read
 
 
+def log_uniform(rng: np.random.Generator) -> Callable[[float, float], float]:
+    """Draws between two bounds, alike on a logarithmic scale."""
+    return lambda low, high: float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
 def configuration(number: int) -> dict:
     """Options number so-and-so: trees, leaves and learning rate, each log-uniform."""
-    rng = np.random.default_rng([number, 7])
-
-    def draw(low: float, high: float) -> float:
-        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
-
+    draw = log_uniform(np.random.default_rng([number, 7]))
     return {
         "n_estimators": round(draw(100, 1000)),
         "num_leaves": round(draw(7, 127)),

@@ -32,7 +32,8 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks.holds import append, read_results
-from benchmarks.holds_methods import Rows
+from benchmarks.holds_cases import log_uniform
+from benchmarks.holds_methods import Rows, why_not
 from benchmarks.holds_table import Results
 from benchmarks.operating_point_cases import (
     CASES,
@@ -40,7 +41,6 @@ from benchmarks.operating_point_cases import (
     CONFIGS,
     OURS,
     PLAIN,
-    REFERENCE,
     TIMING,
     Case,
     openings,
@@ -54,16 +54,6 @@ ROWS = 500_000
 QUICK_ROWS = 50_000
 SEEDS = 5
 REPEATS = 5
-
-
-def why_not(method: str, reference_python: str | None) -> str | None:
-    """Why a method cannot run here; None if it can."""
-    if method == REFERENCE and not (reference_python and Path(reference_python).is_file()):
-        return (
-            "needs --reference-python PATH, the interpreter of an environment that has fairgbm "
-            "(see reference_fairgbm.py)"
-        )
-    return None
 
 
 def chosen_work(options: argparse.Namespace, done: Results) -> list[tuple[Case, int, str]]:
@@ -122,11 +112,7 @@ def run(options: argparse.Namespace) -> int:
 
 def configuration(number: int) -> dict:
     """Options number so-and-so of the engine, each log-uniform."""
-    rng = np.random.default_rng([number, 8])
-
-    def draw(low: float, high: float) -> float:
-        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
-
+    draw = log_uniform(np.random.default_rng([number, 8]))
     return {
         "n_estimators": round(draw(50, 500)),
         "num_leaves": round(draw(7, 127)),

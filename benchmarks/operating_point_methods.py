@@ -11,9 +11,6 @@ where its name says so. Each method is a function from a :class:`Task` to an :cl
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +25,7 @@ from lightgbm import LGBMClassifier
 from sklearn.frozen import FrozenEstimator
 
 import fairboost as package
-from benchmarks.holds_methods import Rows, as_matrix, group_rates, ratio
+from benchmarks.holds_methods import Rows, group_rates, ratio, run_reference
 from benchmarks.operating_point_cases import (
     GS,
     OURS,
@@ -242,8 +239,6 @@ def paper_defaults(task: Task) -> Outcome:
 
 
 def reference_model(task: Task, fnr: float, learning_rate: float) -> Outcome:
-    """The authors' package, in its own environment; arrays travel through files."""
-    X, categorical = as_matrix(task.train.X)
     judged = task.judged()
     options = {
         "constraint_type": "FPR",
@@ -257,32 +252,16 @@ def reference_model(task: Task, fnr: float, learning_rate: float) -> Outcome:
         "verbose": -1,
         **task.options,
     }
-    script = Path(__file__).with_name("reference_fairgbm.py")
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(
-            source,
-            X=X,
-            y=task.train.y.astype(int),
-            groups=pd.factorize(task.train.s, sort=True)[0],
-            X_test=np.concatenate([as_matrix(rows.X)[0] for rows in judged.values()]),
-            categorical=np.array(categorical, int),
-            options=json.dumps(options),
-        )
-        done = subprocess.run(
-            [task.reference_python, script, source, target], capture_output=True, text=True
-        )
-        if done.returncode:
-            raise RuntimeError(f"the reference package failed:\n{done.stderr}")
-        with np.load(target) as found:
-            cuts = np.cumsum([len(rows) for rows in judged.values()])[:-1]
-            return Outcome(
-                dict(zip(judged, np.split(found["proba"], cuts), strict=True)),
-                float(found["seconds"]),
-                own=0.5,
-                note=f"FNR target {fnr}, multiplier learning rate {learning_rate}",
-                version=f"fairgbm {found['version']}",
-            )
+    parts = [rows.X for rows in judged.values()]
+    found = run_reference(task.reference_python, task.train, parts, options)
+    cuts = np.cumsum([len(rows) for rows in judged.values()])[:-1]
+    return Outcome(
+        dict(zip(judged, np.split(found["proba"], cuts), strict=True)),
+        found["seconds"],
+        own=0.5,
+        note=f"FNR target {fnr}, multiplier learning rate {learning_rate}",
+        version=found["version"],
+    )
 
 
 def reference(task: Task) -> Outcome:
