@@ -1,9 +1,13 @@
 """The pass over the rows: sums by cell, gradient and Hessian, given what constraints weigh.
 
 Rows are worked off in blocks that are taken by whichever thread is free, inside compiled code that
-does not hold the interpreter's lock (numba, compiled once and cached on disk; ``parallel=True``
-would take seconds to compile for no gain). The sums of blocks are added in the order of blocks:
-results do not depend on the number of threads.
+does not hold the interpreter's lock (:mod:`fairboost._loops`; numba's ``parallel=True`` would take
+seconds to compile for no gain). The sums of blocks are added in the order of blocks: results do
+not depend on the number of threads.
+
+Rows are asked for no more than is read of them: of rows held out :meth:`RowPass.look` wants no
+gradient, of those trained on :meth:`RowPass.descend` wants no rates, and only the paper's game,
+which differentiates at proxy rates, wants all of :meth:`RowPass.evaluate`.
 
 The logistic loss is the cross-entropy proxy of ``(1 - 2y) f``, and ``phi(-u) = phi(u) - u``. With
 that proxy at threshold 0 (the paper's setting) the proxies of every rate, in both directions, are
@@ -12,7 +16,6 @@ therefore read off the loss, and constraints cost no further exponential, whatev
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +23,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fairboost import _loops
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.proxies import PROXIES, Proxy
 
-__all__ = ["CellSums", "RowPass", "SoftWeights", "thread_count"]
+__all__ = ["CellSums", "Look", "RowPass", "SoftWeights", "thread_count"]
 
 BLOCK = 32_768
 """Rows per block: long enough to pay for passing the lock around, short enough for the cache."""
@@ -63,6 +66,22 @@ class CellSums:
     loss: FloatArray
     up: FloatArray
     down: FloatArray
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is read of rows to evaluate them.
+
+    Parameters
+    ----------
+    positive : (n_cells,) float64
+        Weight of the rows with score at or above the threshold, by cell.
+    loss : float
+        The logistic loss, with the weights of labels, summed over all rows.
+    """
+
+    positive: FloatArray
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -138,11 +157,9 @@ class RowPass:
         self.proxy = proxy
         self.threshold = 0.0 if threshold is None else threshold
         self.reads_loss = proxy is PROXIES["cross_entropy"] and threshold == 0.0
-        # So is the sigmoid's slope, s(u) s(-u), at any threshold: the odds of f - t are those of f
-        # times e^-t. Its sums are not, but the convex form reads none.
-        self.reads_slope = proxy is PROXIES["sigmoid"] and with_curvature
-        fused = self.reads_loss or self.reads_slope
-        self.sides = [] if fused else _sides(self._padded(needs_up), self._padded(needs_down))
+        self.sides = []
+        if not self.reads_loss:
+            self.sides = _sides(self._padded(needs_up), self._padded(needs_down))
         self.gradient = np.empty(n, dtype)
         self.hessian = np.empty(n, dtype)
         self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, n, BLOCK)]
@@ -170,16 +187,14 @@ class RowPass:
         """
         on_up, on_down = self._padded(on_up), self._padded(on_down)
         scale, shift = self.scale, self.shift = self._line(on_up, on_down)
-        curve, bump = self.loss_weight, np.zeros_like(on_up)
+        curve = self.loss_weight
         if self.with_curvature and self.reads_loss:  # all have the curvature of the loss
             curve = curve + np.abs(on_up) + np.abs(on_down)
-        if self.reads_slope:
-            bump = on_up - on_down
         factors = [np.where(d > 0, on_up, -on_down) * (d != 0) for d in self.sides]
 
         def work(rows: slice) -> FloatArray:
             sums = np.zeros((len(self.away), 3 + len(self.sides)))
-            self._evaluate_block(scores[rows], rows, (scale, shift, curve, bump), factors, sums)
+            self._evaluate_block(scores[rows], rows, (scale, shift, curve), factors, sums)
             if soft:
                 self._add_soft(scores[rows], rows, soft)
             return sums
@@ -194,6 +209,48 @@ class RowPass:
             up[direction > 0] += sums[direction > 0]
             down[direction < 0] += sums[direction < 0]
         return CellSums(positive, loss, up, down)
+
+    def descend(
+        self,
+        scores: FloatArray,
+        on_up: FloatArray,
+        on_down: FloatArray,
+        soft: Sequence[SoftWeights] = (),
+    ) -> float:
+        """Fill the gradient and the Hessian, and return the loss; arguments as in ``evaluate``.
+
+        The sigmoid has the same slope in both directions, and so needs one number for each cell.
+        """
+        if self.proxy is not PROXIES["sigmoid"] or not self.with_curvature:
+            sums = self.evaluate(scores, on_up, on_down, soft)
+            return float(self.loss_weight @ sums.loss)
+        pull, bump = self.away * self.loss_weight, self._padded(on_up - on_down)
+
+        def work(rows: slice) -> float:
+            loss: float = _loops.descend(
+                scores[rows], self.cells[rows], self.weight[rows], self.threshold,
+                pull, bump, self.gradient[rows], self.hessian[rows],
+            )  # fmt: skip
+            if soft:
+                self._add_soft(scores[rows], rows, soft)
+            return loss
+
+        return float(sum(self._each_block(work)))
+
+    def look(self, scores: FloatArray) -> Look:
+        """Read decisions and loss; no gradient is filled."""
+        pull = self.away * self.loss_weight
+
+        def work(rows: slice) -> tuple[FloatArray, float]:
+            positive = np.zeros(len(self.away))
+            loss = _loops.look(
+                scores[rows], self.cells[rows], self.weight[rows], self.threshold, pull, positive
+            )
+            return positive, loss
+
+        found = self._each_block(work)
+        positive = sum((p for p, _ in found), np.zeros(len(self.away)))
+        return Look(positive, float(sum(loss for _, loss in found)))
 
     def correct(self, on_up: FloatArray, on_down: FloatArray) -> bool:
         """Change the gradient of the last pass to other coefficients, much faster than a pass.
@@ -210,7 +267,7 @@ class RowPass:
             return False
         offset = shift - ratio * self.shift
         self._each_block(
-            lambda rows: _correct(
+            lambda rows: _loops.correct(
                 self.cells[rows], self.weight[rows], ratio, offset, self.gradient[rows]
             ),
             alone=len(self.gradient) < LIGHT,
@@ -244,20 +301,20 @@ class RowPass:
         sums: FloatArray,
     ) -> None:
         cells, weight = self.cells[rows], self.weight[rows]
-        scale, shift, curve, bump = by_cell
+        scale, shift, curve = by_cell
         gradient, hessian = self.gradient[rows], self.hessian[rows]
-        _loss_pass(
-            scores, cells, weight, self.threshold, math.exp(min(-self.threshold, 700.0)),
-            self.away, scale, shift, curve, bump, gradient, hessian, sums,
+        _loops.sum_and_descend(
+            scores, cells, weight, self.threshold, self.away, scale, shift, curve,
+            gradient, hessian, sums,
         )  # fmt: skip
         if not self.sides:
             return
         bend = np.zeros(len(scores))
         for k, direction in enumerate(self.sides):
             margin = np.empty(len(scores))
-            _margins(scores, cells, direction, self.threshold, margin)
+            _loops.margins(scores, cells, direction, self.threshold, margin)
             value, slope, curvature = self.proxy.evaluate(margin)
-            _proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
+            _loops.proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
             if self.with_curvature:
                 bend += np.abs(factors[k])[cells] * curvature
         if self.with_curvature:
@@ -309,99 +366,3 @@ def _sides(up: BoolArray, down: BoolArray) -> list[FloatArray]:
     first = np.where(up, 1.0, np.where(down, -1.0, 0.0))
     second = np.where(up & down, -1.0, 0.0)
     return [side for side in (first, second) if side.any()]
-
-
-# Exponential and logarithm, written out. A loop over the library's scalar functions runs at 8 ns a
-# row, as they cannot be vectorised; the polynomials below vectorise and run at 2 ns, to within a
-# few units in the last place (tests/unit/test_kernel.py). NumPy's vectorised ones are as fast, but
-# passing between compiled and Python code within a block costs as much again once the engine's
-# threads compete for the cores.
-_CHUNK = 1024
-_LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
-_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the rounded number in the low bits
-# 1/k! and 1/(2k + 1). Numba does not unroll a loop over them, so Horner's rule is spelled out.
-(_E12, _E11, _E10, _E9, _E8, _E7, _E6, _E5, _E4, _E3) = (
-    1.0 / math.factorial(k) for k in range(12, 2, -1)
-)
-(_A35, _A33, _A31, _A29, _A27, _A25, _A23, _A21, _A19) = (1.0 / k for k in range(35, 17, -2))
-(_A17, _A15, _A13, _A11, _A9, _A7, _A5, _A3) = (1.0 / k for k in range(17, 1, -2))
-
-_compile = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-
-
-@_compile
-def _exp_and_log(scores, small, log):  # type: ignore[no-untyped-def]
-    # e^-|f| and log(1 + e^-|f|). A loop of its own: with more arrays it would not be vectorised.
-    for i in range(len(scores)):
-        x = max(-abs(scores[i]), -700.0)
-        t = x * _LOG2_E + _ROUND
-        k = t - _ROUND
-        r = x - k * _LN2_HIGH - k * _LN2_LOW
-        p = ((((_E12 * r + _E11) * r + _E10) * r + _E9) * r + _E8) * r + _E7
-        p = ((((p * r + _E6) * r + _E5) * r + _E4) * r + _E3) * r + 0.5
-        p = (p * r + 1.0) * r + 1.0
-        two_to_k = np.int64((np.float64(t).view(np.int64) + 1023) << 52).view(np.float64)
-        e = p * two_to_k
-        s = e / (2.0 + e)  # log(1 + e) = 2 artanh(e / (2 + e))
-        z = s * s
-        q = ((((_A35 * z + _A33) * z + _A31) * z + _A29) * z + _A27) * z + _A25
-        q = (((((q * z + _A23) * z + _A21) * z + _A19) * z + _A17) * z + _A15) * z + _A13
-        q = (((((q * z + _A11) * z + _A9) * z + _A7) * z + _A5) * z + _A3) * z + 1.0
-        small[i] = e
-        log[i] = 2.0 * s * q
-
-
-@_compile
-def _loss_pass(  # type: ignore[no-untyped-def]
-    scores, cells, weight, threshold, tilt, away, scale, shift, curve, bump, gradient, hessian,
-    sums,
-):  # fmt: skip
-    # With u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) s(-u), from e^-|f|.
-    # A sigmoid proxy has slope s(v) s(-v) and curvature s(v) s(-v) (s(-v) - s(v)), v = f - t, from
-    # s(v) : s(-v) = s(f) e^-t : s(-f).
-    small, log = np.empty(_CHUNK), np.empty(_CHUNK)
-    for lo in range(0, len(scores), _CHUNK):
-        hi = min(lo + _CHUNK, len(scores))
-        _exp_and_log(scores[lo:hi], small, log)
-        for i in range(lo, hi):
-            c = cells[i]
-            f = scores[i]
-            u = away[c] * f
-            w = weight[i] if len(weight) > 0 else 1.0
-            far = 1.0 / (1.0 + small[i - lo])
-            near = small[i - lo] * far
-            slope = far if u >= 0.0 else near
-            sums[c, 0] += w if f >= threshold else 0.0
-            sums[c, 1] += w * (max(u, 0.0) + log[i - lo])
-            sums[c, 2] += w * f
-            step, lean = near * far, far - near
-            if tilt != 1.0:  # at even odds there is nothing to divide by
-                above = (far if f >= 0.0 else near) * tilt
-                below = near if f >= 0.0 else far
-                whole = above + below
-                above, below = above / whole, below / whole
-                step, lean = above * below, abs(below - above)
-            gradient[i] = w * (scale[c] * slope + shift[c] + bump[c] * step)
-            hessian[i] = w * (near * far * curve[c] + abs(bump[c]) * step * lean)
-
-
-@_compile
-def _correct(cells, weight, ratio, offset, gradient):  # type: ignore[no-untyped-def]
-    for i in range(len(cells)):
-        c = cells[i]
-        w = weight[i] if len(weight) > 0 else 1.0
-        gradient[i] = ratio[c] * gradient[i] + w * offset[c]
-
-
-@_compile
-def _margins(scores, cells, direction, threshold, out):  # type: ignore[no-untyped-def]
-    for i in range(len(scores)):
-        out[i] = direction[cells[i]] * (scores[i] - threshold)
-
-
-@_compile
-def _proxy_pass(cells, weight, value, slope, factor, gradient, sums, k):  # type: ignore[no-untyped-def]
-    for i in range(len(cells)):
-        w = weight[i] if len(weight) > 0 else 1.0
-        sums[cells[i], k] += w * value[i]
-        gradient[i] += w * factor[cells[i]] * slope[i]

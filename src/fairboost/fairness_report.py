@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fairboost._kernel import CellSums
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.cells import Cells, Weights
 from fairboost.constraints import Constraint, GroupRates
@@ -115,8 +114,7 @@ def see(
     terms = tuple(bind(c, cells) for c in constraints)
     weight = positive if sample_weight is None else positive * sample_weight
     events = np.bincount(cells.codes, weight, len(cells)).astype(np.float64)
-    nothing = np.zeros(len(cells))
-    rates = RateMap(cells, terms).exact(CellSums(events, nothing, nothing, nothing))
+    rates = RateMap(cells, terms).exact(events)
     parts = slices([t.counted.size for t in terms])
     realised = None
     if point is not None and cells.weights[point.rate.counts(cells.labels)].any():

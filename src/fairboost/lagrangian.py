@@ -48,7 +48,7 @@ import numpy as np
 from scipy.special import expit
 
 from fairboost import multipliers
-from fairboost._kernel import CellSums, RowPass, SoftWeights
+from fairboost._kernel import Look, RowPass, SoftWeights
 from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint
@@ -162,18 +162,16 @@ class Lagrangian:
         # Multipliers answer to the weight they put on a row's decision: a steeper proxy has more.
         self.steepness = float(proxy.slope(np.zeros(1))[0] / 0.25)
         fixed = None if self.point is not None else self.threshold
-        by_label = np.asarray(label_weights) * np.asarray(holdout.trained_labels)
-        weights = float(by_label[0]), float(by_label[1])
-        self._options = (weights, proxy, fixed, n_threads, dtype)
+        self._options = (label_weights, proxy, fixed, n_threads, dtype)
         self.sample_weight = sample_weight
         self.rows = self._pass(cells.codes, sample_weight)
         self.seen_weights = sample_weight
         if holdout.seen is not None:
             if holdout.kind != "cross":
                 self.seen_weights = holdout.outside_weight
-            self.outside = self._pass(seen.codes, self.seen_weights)
+            self.outside = self._pass(seen.codes, self.seen_weights, holdout.seen_labels)
         self._out_of_fold = np.empty(len(seen.codes) if holdout.kind == "cross" else 0)
-        self._watched: CellSums | None = None
+        self._watched: Look | None = None
 
     def resume(self, dual: FloatArray, threshold: float | None = None) -> None:
         """Start from given multipliers instead of zeros, and from the threshold they are for."""
@@ -185,14 +183,13 @@ class Lagrangian:
     def followers(self) -> list[Follower]:
         """The objectives of the boosters that each leave out a fold."""
         codes = self.holdout.fold_codes(self.cells)
-        passes = [self._pass(c, self.sample_weight, with_held_out=True) for c in codes]
+        passes = [self._pass(c, self.sample_weight, twice=True) for c in codes]
         return [Follower(self, rows, len(self.cells)) for rows in passes]
 
     def watch(self, scores: FloatArray) -> None:
         """Take the scores of the rows held out."""
         self._place_threshold(scores)
-        nothing = np.zeros(len(self.cells))
-        self._watched = self.outside.evaluate(scores, nothing, nothing)
+        self._watched = self.outside.look(scores)
 
     def take_fold(self, fold: IntArray, scores: FloatArray) -> None:
         """Take the scores of a fold by the booster that left it out."""
@@ -219,8 +216,8 @@ class Lagrangian:
             Buffers that the next call overwrites.
         """
         self._gather(scores)
-        sums = self._descend(scores)
-        violations, units = self._look(sums, self.trace.append)
+        loss, seen = self._descend(scores)
+        violations, units = self._look(loss, seen, self.trace.append)
         self.dual = self.player.step(self.dual, violations, units)
         self.coefficients = self._pullbacks(self.rates)
         return self.rows.gradient, self.rows.hessian
@@ -228,7 +225,8 @@ class Lagrangian:
     def observe(self, scores: FloatArray) -> None:
         """Look at the scores after the last round; no gradient is wanted any more."""
         self._gather(scores)
-        self._look(self.rows.evaluate(scores, *self.on_rows), self.trace.close)
+        now = self.rows.look(scores)
+        self._look(now.loss, self._watched or now, self.trace.close)
 
     def close(self) -> None:
         """Let the threads go."""
@@ -279,8 +277,8 @@ class Lagrangian:
         for rows in self._passes:
             rows.threshold = threshold
 
-    def _descend(self, scores: FloatArray) -> CellSums:
-        """Fill in the gradient of the proxy Lagrangian.
+    def _descend(self, scores: FloatArray) -> tuple[float, Look]:
+        """Fill in the gradient of the proxy Lagrangian; return the loss, and what rates go by.
 
         In the paper's form its coefficients depend on the proxy rates, which are known after the
         pass over the rows only. For parity and bounds they depend on little, on which group has
@@ -289,29 +287,31 @@ class Lagrangian:
         to differ.
         """
         if self.convex:
-            return self.rows.evaluate(scores, *self.on_rows, self.soft)
+            loss = self.rows.descend(scores, *self.on_rows, self.soft)
+            return loss, self._watched or self.rows.look(scores)
         sums = self.rows.evaluate(scores, *self.on_rows)
-        self.rates = self.map.proxy(sums)
+        self.rates = self.map.proxy(sums.up, sums.down)
         now = self._pullbacks(self.rates)
         if not np.array_equal(now, self.coefficients):
             self.coefficients = now
             if not self.rows.correct(*self.on_rows):
                 sums = self.rows.evaluate(scores, *self.on_rows)
-        return sums
+        loss = float(self.loss_weights @ sums.loss)
+        return loss, self._watched or Look(sums.positive, loss)
 
-    def _look(self, sums: CellSums, record: Any) -> tuple[FloatArray, FloatArray]:
+    def _look(self, loss: float, seen: Look, record: Any) -> tuple[FloatArray, FloatArray]:
         """Read the rates, record them, and return violations and the units of multipliers."""
-        seen = sums if self.holdout.seen is None else self._watched
-        assert seen is not None  # the engine has shown the scores of the rows held out
+        # The engine has shown the scores of the rows held out, if there are any.
+        assert self.holdout.seen is None or self._watched is not None
         self._watched = None
-        exact = self.seen_map.exact(seen)
+        exact = self.seen_map.exact(seen.positive)
         violations = self._violations(exact)
         if self.convex:
             self.sampling.look(exact)
         errors = self.sampling.errors(exact)
         record(
-            loss=float(self.loss_weights @ sums.loss) / self.trained_weight,
-            held_out_loss=float(self.seen_loss_weights @ seen.loss) / self.seen_weight,
+            loss=loss / self.trained_weight,
+            held_out_loss=seen.loss / self.seen_weight,
             held_out_accuracy=self._accuracy(seen),
             threshold=float(expit(self.threshold)),
             rates=exact[self.shown],
@@ -329,7 +329,7 @@ class Lagrangian:
         self.rates = exact
         return aimed, self.sampling.units(exact) * self.stiffness / self.steepness
 
-    def _accuracy(self, seen: CellSums) -> float:
+    def _accuracy(self, seen: Look) -> float:
         negative = self.seen_map.total - seen.positive
         right = np.where(self.cells.labels == 1, seen.positive, negative)
         return float(self.seen_shares @ right / self.seen_weight)
@@ -371,16 +371,22 @@ class Lagrangian:
         return out
 
     def _pass(
-        self, codes: IntArray, weight: Float32Array | None, with_held_out: bool = False
+        self,
+        codes: IntArray,
+        weight: Float32Array | None,
+        label_factors: tuple[float, float] | None = None,
+        twice: bool = False,
     ) -> RowPass:
-        """A pass over rows given by their cells, with those held out numbered after the others."""
+        """A pass over rows given by their cells; twice as many if some of them are left out."""
         label_weights, proxy, threshold, n_threads, dtype = self._options
+        factors = self.holdout.trained_labels if label_factors is None else label_factors
+        weights = label_weights[0] * factors[0], label_weights[1] * factors[1]
         up, down = self.map.needs
         if self.convex:  # the sign of a coefficient decides between the two
             up = down = up | down
-        labels = np.tile(self.cells.labels, 1 + with_held_out)
+        labels = np.tile(self.cells.labels, 1 + twice)
         rows = RowPass(
-            codes, labels, weight, label_weights, up, down, proxy, threshold, n_threads, dtype,
+            codes, labels, weight, weights, up, down, proxy, threshold, n_threads, dtype,
             n_trained=len(self.cells), with_curvature=self.convex,
         )  # fmt: skip
         rows.threshold = self.threshold
@@ -401,7 +407,7 @@ class Follower:
     def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
         """Gradient and Hessian of the rows that this booster trains on."""
         self.observe(scores)
-        self.rows.evaluate(scores, *self.leader.on_rows, self.leader.soft)
+        self.rows.descend(scores, *self.leader.on_rows, self.leader.soft)
         return self.rows.gradient, self.rows.hessian
 
     def observe(self, scores: FloatArray) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairboost._kernel import CellSums
 from fairboost._typing import FloatArray, IntArray
 from fairboost.cells import Cells, Groups
 from fairboost.constraints import Constraint, GroupRates, columns_of
@@ -196,14 +195,14 @@ class RateMap:
         self.matrix: Any = matrix.toarray() if full else matrix
         self.back: Any = back.toarray() if full else back
 
-    def exact(self, sums: CellSums) -> FloatArray:
-        """Rates to evaluate: shares of rows on a side of the threshold."""
-        rates = self._rates(sums.positive, self.total - sums.positive)
+    def exact(self, positive: FloatArray) -> FloatArray:
+        """Rates to evaluate, from the weight of positive decisions in each cell."""
+        rates = self._rates(positive, self.total - positive)
         return np.clip(rates, 0.0, 1.0)  # sums of weights round
 
-    def proxy(self, sums: CellSums) -> FloatArray:
-        """Rates to differentiate: means of the proxy."""
-        return self._rates(sums.up, sums.down)
+    def proxy(self, up: FloatArray, down: FloatArray) -> FloatArray:
+        """Rates to differentiate: means of the proxy, from its sums in each cell."""
+        return self._rates(up, down)
 
     def pull_back(self, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What coefficients on rates weigh on a row of each cell, in either direction."""

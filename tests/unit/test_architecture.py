@@ -11,9 +11,9 @@ PACKAGE = Path(fairboost.__file__).parent
 
 TOP_TO_BOTTOM = [
     "_typing", "exceptions", "rates", "operating_points", "cells", "_validation", "proxies",
-    "constraints", "realised", "two_sided", "multipliers", "memberships", "holdout", "_kernel",
-    "terms", "sampling", "trace", "lagrangian", "intervals", "verdicts", "fairness_report",
-    "diagnostics",
+    "constraints", "realised", "two_sided", "multipliers", "memberships", "holdout", "_loops",
+    "_kernel", "terms", "sampling", "trace", "lagrangian", "intervals", "verdicts",
+    "fairness_report", "diagnostics",
     "engines.base", "engines.lightgbm_text", "engines.lightgbm_options", "engines.lightgbm_data",
     "engines.lightgbm_lockstep", "engines.lightgbm", "iterates", "training", "persistence",
     "model_file", "estimator", "comparisons", "decisions", "thresholds", "metrics", "plots",

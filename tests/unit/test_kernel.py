@@ -1,14 +1,21 @@
 import numpy as np
 import pytest
 
-from fairboost import _kernel
+from fairboost import _kernel, _loops
 from fairboost._kernel import RowPass, thread_count
 from fairboost.proxies import PROXIES
 
 NOTHING = np.zeros(4)
 
 
-def row_pass(n=1000, n_threads=1, proxy="cross_entropy", threshold=0.0, dtype=np.float32):
+def row_pass(
+    n=1000,
+    n_threads=1,
+    proxy="cross_entropy",
+    threshold=0.0,
+    dtype=np.float32,
+    with_curvature=False,
+):
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 4, n).astype(np.int32)
     labels = np.array([0, 1, 0, 1], np.int32)
@@ -25,6 +32,7 @@ def row_pass(n=1000, n_threads=1, proxy="cross_entropy", threshold=0.0, dtype=np
         threshold,
         n_threads,
         dtype,
+        with_curvature=with_curvature,
     )
     return made, rng.normal(0, 2, n)
 
@@ -47,7 +55,7 @@ def test_sums_by_cell_are_what_they_say():
 def test_exponential_and_logarithm_are_those_of_numpy():
     f = np.concatenate([np.linspace(-40, 40, 20_001), [0.0, -0.0, 1e-300, 650, -650]])
     small, log = np.empty_like(f), np.empty_like(f)
-    _kernel._exp_and_log(f, small, log)
+    _loops.exp_and_log(f, small, log)
     exact = np.exp(-np.abs(f))
     np.testing.assert_allclose(small, exact, rtol=1e-15)
     np.testing.assert_allclose(log, np.log1p(exact), rtol=2e-15)
@@ -57,7 +65,7 @@ def test_exponential_and_logarithm_are_those_of_numpy():
 def test_far_scores_do_not_overflow(far):
     f = np.full(10, far)
     small, log = np.empty(10), np.empty(10)
-    _kernel._exp_and_log(f, small, log)
+    _loops.exp_and_log(f, small, log)
     assert (small >= 0).all() and (small < 1e-300).all() and (log < 1e-300).all()
 
 
@@ -120,6 +128,39 @@ def test_threads_do_not_change_a_bit(monkeypatch, proxy):
             assert (getattr(sums, name) == getattr(results[0][0], name)).all()
         assert (gradient == results[0][1]).all()
         assert (hessian == results[0][2]).all()
+
+
+@pytest.mark.parametrize("proxy", ["cross_entropy", "sigmoid", "hinge"])
+def test_threads_do_not_change_a_bit_of_what_the_default_game_asks_for(monkeypatch, proxy):
+    monkeypatch.setattr(_kernel, "BLOCK", 64)
+    results = []
+    for n_threads in (1, 2, 7):
+        rows, f = row_pass(n_threads=n_threads, proxy=proxy, with_curvature=True)
+        loss, seen = rows.descend(f, np.arange(4) / 3, np.arange(4) / 7), rows.look(f)
+        rows.close()
+        results.append((loss, seen.loss, *seen.positive, *rows.gradient, *rows.hessian))
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_look_is_what_it_says(weighted):
+    rows, f = row_pass(n=3_000, threshold=0.3)
+    rows.loss_weight[:] = 1.0, 2.0, 1.0, 2.0
+    if not weighted:
+        rows.weight = np.empty(0, np.float32)
+    w = rows.weight.astype(float) if weighted else np.ones(len(f))
+    y = rows.cells % 2
+    seen = rows.look(f)
+    np.testing.assert_allclose(seen.positive, np.bincount(rows.cells, w * (f >= 0.3)))
+    loss = np.logaddexp(0, np.where(y == 1, -f, f)) * (1 + y) @ w
+    assert seen.loss == pytest.approx(loss, rel=1e-12)
+
+
+def test_no_rows_are_no_trouble():
+    """On a cluster, a worker may hold none of the rows held out."""
+    rows, f = row_pass(n=0)
+    seen = rows.look(f)
+    assert seen.loss == 0 and seen.positive.tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("n_groups", [100, 200])
