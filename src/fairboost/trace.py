@@ -95,6 +95,8 @@ class Trace:
     def to_frame(self) -> pd.DataFrame:
         """Return the table, with a column ``round`` that counts from 1."""
         values = np.array(self.rows).reshape(len(self.rows), len(self.columns))
-        frame = pd.DataFrame(values, columns=self.columns).drop(columns=self.hidden)
+        shown = [k for k, name in enumerate(self.columns) if name not in self.hidden]
+        # One block of memory; pandas complains of a table put together column by column.
+        frame = pd.DataFrame(values[:, shown], columns=[self.columns[k] for k in shown])
         frame.insert(0, "round", np.arange(1, len(frame) + 1))
         return frame

@@ -140,7 +140,9 @@ def _drawn_errors(r: FloatArray, n: FloatArray) -> FloatArray:
     order = np.lexsort((r, n))  # so that draws do not depend on how groups are ordered
     r, n = r[order], n[order]
     p, whole = (n * r + 2) / (n + 4), np.rint(n).astype(np.int64)
-    drawn = np.random.default_rng(0).binomial(whole, p, (DRAWS, len(n)))
+    rng = np.random.default_rng(0)
+    # Group by group: NumPy sets up its draws anew whenever the parameters change.
+    drawn = np.stack([rng.binomial(*group, DRAWS) for group in zip(whole, p, strict=True)], axis=1)
     errors: FloatArray = (drawn / whole - p) * np.sqrt(whole / n)
     return errors
 

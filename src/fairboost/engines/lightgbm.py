@@ -128,18 +128,19 @@ class LightGBMEngine:
     ) -> None:
         check_estimator(estimator)
         self.estimator = estimator
+        self.options = estimator.get_params()
         self.classes = classes
         self.base = base
 
     @property
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
-        return is_dart(self.estimator.get_params())
+        return is_dart(self.options)
 
     @property
     def n_jobs(self) -> int | None:
         """Threads that the options ask for; None leaves it to the engine."""
-        return thread_option(self.estimator.get_params())
+        return thread_option(self.options)
 
     @property
     def n_rounds(self) -> int:
@@ -148,7 +149,7 @@ class LightGBMEngine:
 
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the options say about the loss: class weights and the starting score."""
-        return read_loss_terms(self.estimator.get_params(), labels, sample_weight, self.classes)
+        return read_loss_terms(self.options, labels, sample_weight, self.classes)
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> LightGBMModel:
         """Boost, and give back a stock model."""
@@ -164,7 +165,7 @@ class LightGBMEngine:
         eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
         callbacks = options.pop("callbacks", None) or []
         metrics = read_metrics(
-            self.estimator.get_params(),
+            self.options,
             options.pop("eval_metric", None),
             bool(eval_set),
             any(getattr(callback, "first_metric_only", False) for callback in callbacks),
@@ -200,6 +201,7 @@ class LightGBMEngine:
                 callbacks=[
                     *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
                 ],
+                keep_training_booster=True,  # else it goes through text, as it will below
             )  # fmt: skip
         conclude(training, booster, history, has_names)
         text = training.booster_.model_to_string()
