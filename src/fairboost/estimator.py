@@ -88,8 +88,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         the cross-entropy for the paper's multipliers.
     memberships : {"auto", "observed", "honest"}, default="auto"
         What a row counts as in gradients: its group, or the probability of its group given its
-        features and label. ``"auto"`` takes the second below 200,000 rows where features do not
-        give the group away: trees would otherwise learn which *training rows* are in a group.
+        features and label. ``"auto"`` takes the second from 20,000 to 200,000 rows if features do
+        not give the group away: trees would otherwise learn which *training rows* are in a group.
     iterate : {"best", "last", "average", "randomized"}, default="best"
         The model to keep: that of lowest held-out loss among the rounds within tolerance (of least
         violation, if there is none), that of the last round, the mean over all rounds, or the

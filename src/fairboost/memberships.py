@@ -32,11 +32,13 @@ from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost._validation import by_row, take_rows
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["MANY_ROWS", "RECOVERED", "Memberships", "honest", "recoverability"]
+__all__ = ["Memberships", "honest", "recoverability", "worth_learning"]
 
-MANY_ROWS = 200_000
-"""From here on ``"auto"`` keeps to observed groups: trees are too coarse to single out so many
-rows, and ACSIncome without its column of sexes (613k rows) was none the worse for it."""
+FEW_ROWS, MANY_ROWS = 20_000, 200_000
+"""Between these ``"auto"`` considers learned memberships. Above, trees are too coarse to single
+out so many rows: ACSIncome without its column of sexes (613k rows) was none the worse for observed
+groups. Below, too little is learned: COMPAS without its column (4k rows) was the better for them.
+"""
 
 RECOVERED = 0.95
 """From here on features give the group away: a column that is the group comes out above .98, one
@@ -73,6 +75,15 @@ class Memberships:
     recovered: float
 
 
+def worth_learning(
+    X: Matrix, labels: IntArray, groups: IntArray, n_groups: int, **options: Any
+) -> bool:
+    """Whether learned memberships promise more than observed groups; options as below."""
+    if not FEW_ROWS <= len(labels) < MANY_ROWS:
+        return False
+    return recoverability(X, labels, groups, n_groups, **options) < RECOVERED
+
+
 def recoverability(
     X: Matrix,
     labels: IntArray,
@@ -88,7 +99,7 @@ def recoverability(
     The figure is that of the worst group at the worse label: the mean probability of the group
     among its members less that among all others (Tjur's coefficient of discrimination), which is
     the share of the indicator's variance explained if the probabilities are right. 0 is not at
-    all, 1 is exactly; compare with ``RECOVERED``. The sample takes as many rows of small groups as
+    all, 1 is exactly; see ``RECOVERED``. The sample takes as many rows of small groups as
     of large ones, so that none is overlooked. It is too small for more than one thread.
 
     Parameters

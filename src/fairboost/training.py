@@ -27,7 +27,6 @@ from fairboost.fairness_report import RatesSeen, see
 from fairboost.holdout import Holdout, HoldoutLike
 from fairboost.iterates import best_iterate
 from fairboost.lagrangian import Lagrangian
-from fairboost.memberships import MANY_ROWS, RECOVERED
 from fairboost.multipliers import Ascent, Control, DualPlayer
 from fairboost.operating_points import OperatingPoint, is_number
 from fairboost.proxies import Proxy, as_proxy
@@ -461,9 +460,7 @@ def _memberships(
         known = job.X, job.data.labels, codes, len(groups)
         if not columns:
             continue
-        if asked == "auto" and (
-            len(codes) >= MANY_ROWS or memberships.recoverability(*known, **shared) >= RECOVERED
-        ):
+        if asked == "auto" and not memberships.worth_learning(*known, **shared):
             continue
         found = memberships.honest(
             *known, columns=columns, sample_weight=weight, n_jobs=n_jobs, **shared

@@ -15,6 +15,12 @@ from fairboost.exceptions import FairboostError, InvalidInputError
 # The toy's feature "district" hints at the group and does not give it away.
 
 
+@pytest.fixture(autouse=True)
+def enough_rows(monkeypatch):
+    """The toy has a few hundred rows: few, but enough for these tests."""
+    monkeypatch.setattr(memberships, "FEW_ROWS", 100)
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """What was asked of ``honest`` and ``recoverability``, which do their work as ever."""
@@ -107,6 +113,15 @@ def test_of_several_columns_only_those_are_learned_that_features_do_not_give_awa
 def test_without_groups_to_compare_there_is_nothing_to_learn(engine, toy, asked, constraint):
     fitted(engine(), toy.X, toy.y, toy.group, constraint=constraint, memberships="honest")
     assert not asked.honest and not asked.recoverability
+
+
+@pytest.mark.parametrize("limit", ["FEW_ROWS", "MANY_ROWS"])
+def test_of_few_rows_and_of_many_groups_are_taken_as_observed(
+    engine, toy, asked, used, monkeypatch, limit
+):
+    monkeypatch.setattr(memberships, limit, len(toy) + (limit == "FEW_ROWS"))
+    fitted(engine(), toy.X, toy.y, toy.group)
+    assert used == [{}] and not asked.recoverability and not asked.honest
 
 
 def test_the_paper_goes_by_observed_groups(engine, toy, asked):
