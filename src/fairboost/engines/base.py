@@ -13,7 +13,15 @@ from typing import Any, Protocol, Self
 
 from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, IntArray, Matrix
 
-__all__ = ["Engine", "EngineData", "LossTerms", "Objective", "Problem", "TrainedModel"]
+__all__ = [
+    "Continuation",
+    "Engine",
+    "EngineData",
+    "LossTerms",
+    "Objective",
+    "Problem",
+    "TrainedModel",
+]
 
 
 class Objective(Protocol):
@@ -123,8 +131,22 @@ class TrainedModel(Protocol):
         """The engine's own estimator, fitted."""
         ...
 
+    @property
+    def booster(self) -> Any:
+        """The engine's own booster."""
+        ...
+
+    @property
+    def file_endings(self) -> tuple[str, ...]:
+        """Endings that a file of the model may have; none for any."""
+        ...
+
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
+        ...
+
+    def probability(self, score: float) -> float:
+        """Probability of a score, no larger than the engine's own predictions make it."""
         ...
 
     def text(self) -> str:
@@ -139,13 +161,30 @@ class TrainedModel(Protocol):
         """The model of the first ``rounds`` trees, on top of those it started from."""
         ...
 
+    def with_stage(self, stage: Any) -> Self:
+        """The same trees, and those of a stage trained from its scores."""
+        ...
+
     def with_tree_weights(self, weights: FloatArray) -> Self:
         """The same trees, each times a factor. The starting score keeps its weight."""
         ...
 
 
+class Continuation(Protocol):
+    """Boosters after their last round, and the binned data, to go on from again and again."""
+
+    def stage(self, problem: Problem, rounds: int, leaves: int, learning_rate: float) -> Any:
+        """Boost on, by rounds of small trees; what comes is for ``TrainedModel.with_stage``."""
+        ...
+
+
 class Engine(Protocol):
     """A boosting engine with the user's options in it."""
+
+    @property
+    def base(self) -> Any:
+        """The fitted estimator to go on from, if there is one."""
+        ...
 
     @property
     def n_jobs(self) -> int | None:
@@ -166,6 +205,16 @@ class Engine(Protocol):
         """What the engine's options say about the loss."""
         ...
 
+    def check_fit_options(self, fit_options: dict[str, Any]) -> None:
+        """Refuse arguments of ``fit`` that the engine does not take."""
+        ...
+
     def train(self, data: EngineData, problem: Problem, intercept: float) -> TrainedModel:
         """Boost."""
+        ...
+
+    def train_and_keep_data(
+        self, data: EngineData, problem: Problem, intercept: float
+    ) -> tuple[TrainedModel, Continuation]:
+        """Boost; stages can be trained on top."""
         ...
