@@ -65,6 +65,7 @@ class Lockstep(xgboost.callback.TrainingCallback):
             (xgboost.Booster(self.params, [rows], model_file=base), objective)
             for objective in problem.followers
         ]
+        self.starts: list[FloatArray] = []  # of each booster, the one that is kept last
         self.last_scores: list[FloatArray] = []
         self.last_held_out: FloatArray | None = None
 
@@ -83,8 +84,10 @@ class Lockstep(xgboost.callback.TrainingCallback):
 
     def gradients(self, scores: Float32Array, _: Any) -> tuple[Float32Array, Float32Array]:
         """Let everyone else take their round, and then give the gradient of the one kept."""
-        for booster, objective in self.followers:
+        for k, (booster, objective) in enumerate(self.followers):
+            self._start_from(k)
             booster.update(self.rows, self.round, fobj=_as_fobj(objective))
+        self._start_from(-1)
         self._watch()
         return self.problem.objective(scores.astype(np.float64))
 
@@ -100,8 +103,10 @@ class Lockstep(xgboost.callback.TrainingCallback):
     def finish(self) -> None:
         """Hand out the scores after the last round, and keep them."""
         assert self.main is not None
-        boosters = [*(booster for booster, _ in self.followers), self.main]
-        self.last_scores = [_scores(booster, self.rows) for booster in boosters]
+        self.last_scores = []
+        for k, booster in enumerate([*(booster for booster, _ in self.followers), self.main]):
+            self._start_from(k)
+            self.last_scores.append(_scores(booster, self.rows))
         for (_, objective), scores in zip(self.followers, self.last_scores, strict=False):
             objective.observe(scores)
         self._watch()
@@ -135,18 +140,23 @@ class Lockstep(xgboost.callback.TrainingCallback):
             "booster": "gbtree",
         }
         stage = Lockstep(problem, params, self.rows, self.held_out, rounds)
-        boosters = [booster for booster, _ in stage.followers]
-        boosters.append(xgboost.Booster(stage.params, [self.rows]))
-        for booster, scores in zip(boosters, self.last_scores, strict=True):
-            self.rows.set_base_margin(scores)
-            _scores(booster, self.rows)  # which it keeps, whatever the margins are later
-        stage.main = boosters[-1]
+        stage.starts = self.last_scores
+        stage.main = xgboost.Booster(stage.params, [self.rows])
         if self.held_out is not None:
             self.held_out.set_base_margin(self.last_held_out)
         for k in range(rounds):
+            stage._start_from(-1)
             stage.main.update(self.rows, k, fobj=stage.gradients)
             stage.after_iteration(stage.main, k, {})
         return stage.main
+
+    def _start_from(self, booster: int) -> None:
+        """Give the rows the scores that a booster started from, as it may read them at any time.
+
+        Boosters share the rows, and the rows have one column for these scores.
+        """
+        if self.starts:
+            self.rows.set_base_margin(self.starts[booster])
 
     def _watch(self) -> None:
         if self.problem.watch is None or self.held_out is None:
