@@ -146,7 +146,7 @@ class TrainedModel(Protocol):
         ...
 
     def probability(self, score: float) -> float:
-        """Probability of a score, no larger than the engine's own predictions make it."""
+        """Probability from which on the engine's own are those of at least this score."""
         ...
 
     def text(self) -> str:

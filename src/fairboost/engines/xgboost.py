@@ -82,12 +82,15 @@ class XGBoostModel:
         return np.array(found, np.float64)
 
     def probability(self, score: float) -> float:
-        """Probability of a score, no larger than what XGBoost makes of the same score.
+        """Probability from which on XGBoost's own are those of at least this score.
 
-        Its probabilities are in single precision: at a threshold they may come out a little low.
+        Scores and probabilities are in single precision. Where a threshold lies next to a score,
+        at the end of all, the probability is moved a little to the side on which it lies, so that
+        rounding does not put the score on the other.
         """
+        side = np.float32(1 if score > float(np.float32(score)) else 0)
         single = np.float32(expit(score))
-        return float(np.nextafter(np.nextafter(single, np.float32(0)), np.float32(0)))
+        return float(np.nextafter(np.nextafter(single, side), side))
 
     def text(self) -> str:
         """The booster in XGBoost's JSON format."""
