@@ -107,6 +107,7 @@ def check_fit_options(params: dict[str, Any], fit_options: dict[str, Any]) -> No
     fit_options : dict
         The engine's own arguments of ``fit``.
     """
+    read_metrics(params)
     for name in ("eval_metric", "callbacks"):
         if fit_options.get(name) is not None:
             raise EngineOptionError(
