@@ -73,7 +73,8 @@ def build(
 
 
 def _build(make: _Maker, data: EngineData, classes: Any) -> Matrices:
-    X, labels, weight = data.X, data.labels, data.sample_weight
+    X, weight = data.X, data.sample_weight
+    labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
     held_out = None
     if data.trained is None:
         rows = make.whole(X, labels, weight)
@@ -141,7 +142,7 @@ class _Maker:
         return xgboost.DMatrix(X, **options)
 
     def some(
-        self, X: Matrix, which: IntArray, labels: IntArray, weight: Float32Array | None
+        self, X: Matrix, which: IntArray, labels: Float32Array, weight: Float32Array | None
     ) -> xgboost.DMatrix:
         """Some rows of a table."""
         if self.binned and (isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)):
@@ -173,7 +174,7 @@ class _Pieces(xgboost.DataIter):
         self,
         X: Matrix,
         which: IntArray,
-        labels: IntArray,
+        labels: Float32Array,
         weight: Float32Array | None,
         columns: dict[str, Any],
     ) -> None:
