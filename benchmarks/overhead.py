@@ -199,8 +199,8 @@ def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
         "",
         f"Made by `python -m benchmarks.overhead{_flag(engine)}`: {FEATURES} features, {ROUNDS} "
         f"{engine.trees}, {n_jobs} threads, equal opportunity, `FairGBMClassifier` at its "
-        "defaults, but that a share is held out at every size: below 200,000 rows the defaults may cross-fit, "
-        "which costs six fits, and learn memberships. "
+        "defaults, but that a share is held out at every size: below 200,000 rows the defaults "
+        "may cross-fit, which costs six fits, and learn memberships. "
         f"Python {platform.python_version()}, {engine.title} {version(engine.package)}, NumPy "
         f"{np.__version__}, fairboost {fairboost.__version__}.",
         "",
@@ -208,8 +208,8 @@ def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
         "the fastest ones, which other work on the machine disturbs least. Memory is "
         f"the peak of a process that makes the data and does one fit, in MB: of {engine.title} "
         f"without fairboost (bare), of {engine.title} with fairboost imported (plain), and "
-        "constrained; the ratio is of the last two (to reach: 1.15). Importing fairboost costs a fixed amount, "
-        "most of it numba's compiler, whatever the data.",
+        "constrained; the ratio is of the last two (to reach: 1.15). Importing fairboost costs a "
+        "fixed amount, most of it numba's compiler, whatever the data.",
         "",
         "| rows | groups | fits | plain, s | fairboost, s | time ratio [95%] | of the fastest "
         "| to reach "
@@ -244,8 +244,8 @@ def own_part(sizes: dict[int, int], n_jobs: int) -> list[str]:
         "## The method's own part of a round",
         "",
         "Everything a round does outside the engine, in milliseconds per million rows on "
-        f"{n_jobs} threads (to reach: 6), by number of groups and constraints. Sensitive columns g (groups "
-        "as given) and h (5).",
+        f"{n_jobs} threads (to reach: 6), by number of groups and constraints. Sensitive columns "
+        "g (groups as given) and h (5).",
         "",
         "| constraint | inequalities | 2 groups | 20 groups |",
         "|---|---|---|---|",
