@@ -20,7 +20,7 @@ from fairboost._typing import ArrayLike, Booster, Classifier, FloatArray, Matrix
 from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, columns_of
-from fairboost.engines.base import Engine
+from fairboost.engines.base import Engine, is_on_disk
 from fairboost.engines.registry import engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness_report import FairnessReport
@@ -253,7 +253,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ----------
         X : table of shape (n, n_features)
             NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. Missing
-            values and categorical columns are the engine's matter.
+            values and categorical columns are the engine's matter. Or, with XGBoost,
+            :class:`~fairboost.datasets.ParquetRows`, which stay on disk.
         y : array-like of shape (n,)
             Two labels of any type; the larger one is positive.
         sensitive_features : column or table of columns, optional
@@ -298,10 +299,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fit_options: dict[str, Any],
     ) -> Job:
         """Check everything; what is wrong raises here."""
-        validate_data(self, X, skip_check_array=True, reset=True)
+        validate_data(self, _columns_of(X), skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight)
         engine = self._engine(X, data.classes)
-        engine.check_fit_options(fit_options)
+        engine.check_arguments(X, fit_options)
         best_of_one = self.iterate == "best" and self.constraint is None
         check_iterate("last" if best_of_one else self.iterate, engine.rescales_trees)
         if engine.base is not None and self.iterate in ("average", "randomized"):
@@ -449,7 +450,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _scores(self, X: Matrix) -> FloatArray:
         check_is_fitted(self, "_model")
         check_two_dimensional(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
+        validate_data(self, _columns_of(X), skip_check_array=True, reset=False)
         if self._draw_seed is not None:
             return randomized_scores(self._model, X, self._draw_seed)
         return self._model.scores(X)
@@ -544,6 +545,11 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _columns_of(X: Matrix) -> Matrix:
+    """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
+    return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
 
 
 def load(path: str | Path) -> FairGBMClassifier:

@@ -19,7 +19,8 @@ TOP_TO_BOTTOM = [
     "engines.xgboost_options", "engines.xgboost_data", "engines.xgboost_lockstep",
     "engines.xgboost", "engines.registry", "iterates", "training", "persistence",
     "model_file", "estimator", "comparisons", "decisions", "thresholds", "metrics", "plots",
-    "tradeoff", "datasets.loans", "datasets.account_openings", "datasets.files", "datasets",
+    "tradeoff", "datasets.loans", "datasets.account_openings", "datasets.files",
+    "datasets.on_disk", "datasets",
     "demo", "cli",
 ]  # fmt: skip
 

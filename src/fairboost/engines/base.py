@@ -21,6 +21,7 @@ __all__ = [
     "Objective",
     "Problem",
     "TrainedModel",
+    "is_on_disk",
 ]
 
 
@@ -106,6 +107,11 @@ class EngineData:
     trained: BoolArray | None = None
     label_factors: tuple[float, float] = (1.0, 1.0)
     held_out: tuple[Matrix, IntArray] | None = None
+
+
+def is_on_disk(X: Matrix) -> bool:
+    """Tell whether a table hands out its rows in batches, and is not in memory as a whole."""
+    return hasattr(X, "batches") and hasattr(X, "cache")
 
 
 class TrainedModel(Protocol):
@@ -205,8 +211,8 @@ class Engine(Protocol):
         """What the engine's options say about the loss."""
         ...
 
-    def check_fit_options(self, fit_options: dict[str, Any]) -> None:
-        """Refuse arguments of ``fit`` that the engine does not take."""
+    def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
+        """Refuse tables and other arguments of ``fit`` that the engine does not take."""
         ...
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> TrainedModel:

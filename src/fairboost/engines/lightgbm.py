@@ -28,7 +28,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.engines.base import EngineData, LossTerms, Problem
+from fairboost.engines.base import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.lightgbm_data import Prepared, as_feval, conclude, prepare
 from fairboost.engines.lightgbm_lockstep import Lockstep
 from fairboost.engines.lightgbm_options import (
@@ -157,8 +157,13 @@ class LightGBMEngine:
         """What the options say about the loss: class weights and the starting score."""
         return read_loss_terms(self.options, labels, sample_weight, self.classes)
 
-    def check_fit_options(self, fit_options: dict[str, Any]) -> None:
-        """LightGBM takes all of them, and checks them as it reads them."""
+    def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
+        """Refuse tables on disk. LightGBM checks the rest as it reads it."""
+        if is_on_disk(X):
+            raise InvalidInputError(
+                f"LightGBM trains on features in memory, found {type(X).__name__}; use "
+                "FairGBMClassifier(XGBClassifier(...)), or load the table"
+            )
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> LightGBMModel:
         """Boost, and give back a stock model."""

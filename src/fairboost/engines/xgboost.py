@@ -23,8 +23,8 @@ from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.engines.base import EngineData, LossTerms, Problem
-from fairboost.engines.xgboost_data import build
+from fairboost.engines.base import EngineData, LossTerms, Problem, is_on_disk
+from fairboost.engines.xgboost_data import BINNED, build
 from fairboost.engines.xgboost_json import append_rounds, first_rounds, weighted_rounds
 from fairboost.engines.xgboost_lockstep import Follow, Lockstep, small_trees
 from fairboost.engines.xgboost_options import (
@@ -76,6 +76,8 @@ class XGBoostModel:
 
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` rounds; by all of them without it."""
+        if is_on_disk(X):
+            return np.concatenate([self.scores(batch, rounds) for batch in X.batches()])
         X = X if hasattr(X, "shape") else np.asarray(X)
         span = (0, self.n_rounds if rounds is None else rounds)
         found = self.estimator.predict(X, output_margin=True, iteration_range=span)
@@ -164,8 +166,13 @@ class XGBoostEngine:
         """What the options say about the loss: class weights and the starting score."""
         return read_loss_terms(self.estimator.get_params(), labels, sample_weight)
 
-    def check_fit_options(self, fit_options: dict[str, Any]) -> None:
+    def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse arguments of ``fit`` that XGBoost does not take there."""
+        if is_on_disk(X) and self.estimator.tree_method not in BINNED:
+            raise EngineOptionError(
+                f"tree_method={self.estimator.tree_method!r} needs the features in memory, found "
+                f"{type(X).__name__}; leave tree_method out, or load the table"
+            )
         check_fit_options(self.estimator.get_params(), fit_options)
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> XGBoostModel:

@@ -3,7 +3,7 @@
 Binned data cannot be cut, so the rows that are trained on and those held out are picked from X
 itself, and binned a piece at a time: X is read in place and never copied as a whole. What cannot
 be picked from piece by piece, because its categories are coded anew in every piece (polars,
-Arrow), is picked at once.
+Arrow), is picked at once. Of a table on disk the bins are kept on disk as well.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 import xgboost
@@ -20,7 +22,7 @@ from xgboost import XGBClassifier
 
 from fairboost._typing import Float32Array, IntArray, Matrix
 from fairboost._validation import by_row, encode_known, take_rows
-from fairboost.engines.base import EngineData
+from fairboost.engines.base import EngineData, is_on_disk
 from fairboost.engines.xgboost_options import thread_option
 from fairboost.exceptions import InvalidInputError
 
@@ -130,6 +132,8 @@ class _Maker:
 
     def whole(self, X: Matrix, labels: Any, weight: Any) -> xgboost.DMatrix:
         """All rows of a table."""
+        if is_on_disk(X):
+            return self._from_disk(X, np.arange(X.shape[0]), labels, weight)
         options = {"label": labels, "weight": weight, **self._columns(X), **self.shared}
         X = X if hasattr(X, "shape") else np.asarray(X)
         if self.binned:
@@ -145,6 +149,8 @@ class _Maker:
         self, X: Matrix, which: IntArray, labels: Float32Array, weight: Float32Array | None
     ) -> xgboost.DMatrix:
         """Some rows of a table."""
+        if is_on_disk(X):
+            return self._from_disk(X, which, labels, weight)
         if self.binned and (isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)):
             pieces = _Pieces(X, which, labels, weight, self._columns(X))
             return xgboost.QuantileDMatrix(
@@ -152,6 +158,18 @@ class _Maker:
             )
         picked = None if weight is None else weight[which]
         return self.whole(take_rows(X, which), labels[which], picked)
+
+    def _from_disk(
+        self, X: Matrix, which: IntArray, labels: Any, weight: Any
+    ) -> xgboost.ExtMemQuantileDMatrix:
+        """Some rows of a table on disk, whose bins go to disk again."""
+        folder = TemporaryDirectory(prefix="fairboost-", dir=X.cache)
+        batches = _Batches(X, which, labels, weight, self._columns(X), f"{folder.name}/bins")
+        matrix = xgboost.ExtMemQuantileDMatrix(
+            batches, **self.shared, ref=self.reference, max_bin=self.estimator.max_bin or 256
+        )
+        finalize(matrix, folder.cleanup)
+        return matrix
 
     def _columns(self, X: Matrix) -> dict[str, Any]:
         """What is known about the columns."""
@@ -204,6 +222,44 @@ class _Pieces(xgboost.DataIter):
         )
         self.position += 1
         return True
+
+
+class _Batches(xgboost.DataIter):
+    """Some rows of a table on disk, a batch at a time."""
+
+    def __init__(
+        self,
+        X: Matrix,
+        which: IntArray,
+        labels: Any,
+        weight: Any,
+        columns: dict[str, Any],
+        cache: str,
+    ) -> None:
+        super().__init__(cache_prefix=cache)
+        self.X, self.which, self.labels, self.weight = X, which, labels, weight
+        self.columns = {**columns, "feature_names": list(X.columns)}
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.rest, self.start = iter(self.X.batches()), 0
+
+    def next(self, input_data: Any) -> bool:
+        """Hand over the rows that are wanted of the next batch that has any."""
+        for batch in self.rest:
+            first, last = np.searchsorted(self.which, [self.start, self.start + len(batch)])
+            at, position = self.which[first:last], self.start
+            self.start += len(batch)
+            if len(at):
+                input_data(
+                    data=np.take(batch, at - position, axis=0),
+                    label=self.labels[at],
+                    weight=None if self.weight is None else self.weight[at],
+                    **self.columns,
+                )
+                return True
+        return False
 
 
 def _known_categories(categories: Any) -> Any:
