@@ -19,7 +19,7 @@ from fairboost.exceptions import InvalidInputError
 
 __all__ = ["ParquetRows"]
 
-BATCH = 131_072
+BATCH = 65_536
 """Rows to read at a time."""
 
 
@@ -89,14 +89,18 @@ class ParquetRows:
 
     def batches(self) -> Iterator[Float32Array]:
         """The features of all rows in order, some rows at a time; missing values are NaN."""
-        for batch in self._files.to_batches(
-            columns=self.columns, batch_size=BATCH, batch_readahead=1, fragment_readahead=1
-        ):
-            out = np.empty((batch.num_rows, len(self.columns)), np.float32)
-            for k, column in enumerate(batch.columns):
-                out[:, k] = column.to_numpy(zero_copy_only=False)
-            if len(out):
-                yield out
+        from pyarrow.parquet import ParquetFile
+
+        for path in self._files.files:
+            # Not by the data set itself, which reads several files ahead.
+            with ParquetFile(path) as file:
+                found = file.iter_batches(BATCH, columns=self.columns, use_threads=False)
+                for batch in found:
+                    out = np.empty((batch.num_rows, len(self.columns)), np.float32)
+                    for k, name in enumerate(self.columns):
+                        out[:, k] = batch[name].to_numpy(zero_copy_only=False)
+                    if len(out):
+                        yield out
 
     def __getitem__(self, rows: IntArray) -> pd.DataFrame:
         """Some rows, in the order given, in memory."""
