@@ -12,7 +12,7 @@ PACKAGE = Path(fairboost.__file__).parent
 TOP_TO_BOTTOM = [
     "_typing", "exceptions", "rates", "operating_points", "cells", "_validation", "proxies",
     "constraints", "realised", "two_sided", "multipliers", "memberships", "holdout", "_loops",
-    "_kernel", "terms", "sampling", "trace", "lagrangian", "intervals", "verdicts",
+    "_kernel", "machines", "terms", "sampling", "trace", "lagrangian", "intervals", "verdicts",
     "fairness_report", "diagnostics",
     "engines.base", "engines.lightgbm_text", "engines.lightgbm_options", "engines.lightgbm_data",
     "engines.lightgbm_lockstep", "engines.lightgbm", "engines.xgboost_json",
