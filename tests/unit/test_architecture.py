@@ -10,18 +10,19 @@ import fairboost
 PACKAGE = Path(fairboost.__file__).parent
 
 TOP_TO_BOTTOM = [
-    "_typing", "exceptions", "rates", "operating_points", "cells", "_validation", "proxies",
-    "constraints", "realised", "two_sided", "multipliers", "memberships", "holdout", "_loops",
-    "_kernel", "machines", "terms", "sampling", "trace", "lagrangian", "intervals", "verdicts",
-    "fairness_report", "diagnostics",
-    "engines.base", "engines.lightgbm_text", "engines.lightgbm_options", "engines.lightgbm_data",
-    "engines.lightgbm_lockstep", "engines.lightgbm", "engines.xgboost_json",
-    "engines.xgboost_options", "engines.xgboost_data", "engines.xgboost_lockstep",
-    "engines.xgboost", "engines.registry", "iterates", "training", "persistence",
-    "model_file", "estimator", "comparisons", "decisions", "thresholds", "metrics", "plots",
-    "tradeoff", "datasets.loans", "datasets.account_openings", "datasets.files",
-    "datasets.on_disk", "datasets",
-    "demo", "cli",
+    "_typing", "exceptions", "rates", "operating_points", "cells", "_validation",
+    "dask_collections", "proxies", "constraints", "realised", "two_sided", "multipliers",
+    "memberships", "holdout", "_loops", "_kernel", "machines", "terms", "sampling", "trace",
+    "lagrangian", "intervals", "verdicts", "fairness_report", "diagnostics",
+    "engines.base", "engines.parts", "engines.lightgbm_text", "engines.lightgbm_options",
+    "engines.lightgbm_data", "engines.lightgbm_lockstep", "engines.lightgbm",
+    "engines.xgboost_json", "engines.xgboost_options", "engines.xgboost_data",
+    "engines.xgboost_lockstep", "engines.xgboost", "engines.registry",
+    "engines.xgboost_collective", "engines.dask_workers", "iterates", "training", "dask_rows",
+    "dask_report", "dask_training", "persistence", "model_file", "estimator", "comparisons",
+    "decisions", "thresholds", "metrics", "plots", "tradeoff", "datasets.loans",
+    "datasets.account_openings",
+    "datasets.files", "datasets.on_disk", "datasets", "demo", "cli",
 ]  # fmt: skip
 
 
