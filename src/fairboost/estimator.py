@@ -20,6 +20,8 @@ from fairboost._typing import ArrayLike, Booster, Classifier, FloatArray, Matrix
 from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, columns_of
+from fairboost.dask_collections import header, is_dask, map_rows
+from fairboost.dask_training import DaskJob, check_for_dask, is_dask_estimator, train_on_dask
 from fairboost.engines.base import Engine, is_on_disk
 from fairboost.engines.registry import engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
@@ -281,13 +283,48 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "callbacks": callbacks,
             "categorical_feature": categorical_feature,
         }
+        if is_dask_estimator(self.estimator) or is_dask(X):
+            asked = {"holdout_set": holdout_set, **fit_options}
+            return self._fit_on_dask(X, y, sensitive_features, sample_weight, asked)
         job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
         self.classes_ = job.data.classes
         self._keep(train(job, progress=bool(self.verbose)), X)
+        self._warn()
+        return self
+
+    def _fit_on_dask(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        asked: dict[str, Any],
+    ) -> Self:
+        """Train on the workers that hold the rows."""
+        check_for_dask(self.estimator, X, self.iterate, asked)
+        validate_data(self, header(X), skip_check_array=True, reset=True)
+        check_random_state(self.random_state)
+        fixed = self.random_state is None
+        job = DaskJob(
+            self._method(),
+            self.estimator,
+            X,
+            y,
+            sensitive_features,
+            sample_weight,
+            0 if fixed else self._draw(),
+            None if fixed else self._draw(),
+        )
+        self.classes_, result, self.cluster_ = train_on_dask(job, progress=bool(self.verbose))
+        self._keep(result, X)
+        self._warn()
+        return self
+
+    def _warn(self) -> None:
+        """Say what was not met."""
         if self.fairness_report_ is not None and self._seen is not None:
             diagnostics.warn_if_not_met(self.fairness_report_)
             diagnostics.warn_if_beside_the_point(self._seen.realised)
-        return self
 
     def _job(
         self,
@@ -416,6 +453,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         scores : (n,) float64
             At or above 0 where ``predict`` says positive.
         """
+        if is_dask(X):
+            return self._lazily("decision_function", X, np.empty(0))
         return self._scores(X) - self._score_threshold
 
     def predict_proba(self, X: Matrix) -> FloatArray:
@@ -429,6 +468,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         proba : (n, 2) float64
         """
+        if is_dask(X):
+            return self._lazily("predict_proba", X, np.empty((0, 2)))
         positive = expit(self._scores(X))
         return np.column_stack([1.0 - positive, positive])
 
@@ -444,8 +485,17 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         labels : (n,) array
             Of the type of ``classes_``.
         """
+        if is_dask(X):
+            return self._lazily("predict", X, self.classes_[:0])
         decision = self.decision_function(X) >= 0
         return self.classes_[decision.astype(np.intp)]
+
+    def _lazily(self, name: str, X: Any, like: np.ndarray) -> np.ndarray:
+        """Have a method called on each partition, when the result is computed."""
+        check_is_fitted(self, "_model")
+        validate_data(self, header(X), skip_check_array=True, reset=False)
+        lazy: np.ndarray = map_rows(_call, X, (self, name), like)  # a dask.array.Array
+        return lazy
 
     def _scores(self, X: Matrix) -> FloatArray:
         check_is_fitted(self, "_model")
@@ -550,6 +600,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 def _columns_of(X: Matrix) -> Matrix:
     """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
     return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
+
+
+def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.ndarray:
+    model, name = model_and_name
+    found: np.ndarray = getattr(model, name)(part)
+    return found
 
 
 def load(path: str | Path) -> FairGBMClassifier:
