@@ -15,7 +15,7 @@ from fairboost._typing import Matrix
 from fairboost._validation import DEFAULT_COLUMN, check_two_dimensional
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["column_names", "header", "is_dask", "map_rows", "partitions"]
+__all__ = ["column_names", "header", "in_memory", "is_dask", "map_rows", "partitions"]
 
 
 def is_dask(value: object) -> bool:
@@ -128,6 +128,27 @@ def _delayed(value: Any) -> Sequence[Any]:
             value = value.rechunk({1: -1})
         return list(value.to_delayed().ravel())
     return list(value.to_delayed())
+
+
+def in_memory(lazy: Sequence[Any]) -> list[list[Any]]:
+    """Futures that each of several lazy partitions of one collection is made from.
+
+    Those of a persisted collection: where they are, the partition should be read. There are none
+    where it comes from files.
+    """
+    from dask.optimization import cull
+    from distributed import Future
+
+    graphs: dict[int, dict[Any, Any]] = {}  # partitions share one as a rule
+    out = []
+    for part in lazy:
+        graph = part.__dask_graph__()
+        if id(graph) not in graphs:
+            graphs[id(graph)] = dict(graph)
+        known = graphs[id(graph)]
+        needed, _ = cull(known, [part.key])
+        out.append([task for task in needed.values() if isinstance(task, Future)])
+    return out
 
 
 def map_rows(function: Callable[..., Any], X: Any, extra: Any, like: np.ndarray) -> Any:

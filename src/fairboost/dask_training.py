@@ -8,6 +8,7 @@ collective: XGBoost adds up histograms of gradients, the Lagrangian adds up sums
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from fairboost._kernel import thread_count
 from fairboost._typing import Float32Array, FloatArray, Matrix
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint, columns_of
-from fairboost.dask_collections import column_names, is_dask, partitions
+from fairboost.dask_collections import column_names, in_memory, is_dask, partitions
 from fairboost.dask_rows import (
     Layout,
     Sorted,
@@ -295,9 +296,29 @@ def _read(client: Any, job: DaskJob, columns: Sequence[str]) -> tuple[Layout, li
     sensitive = job.sensitive_features if columns else None
     lazy = partitions(job.X, job.y, sensitive, job.sample_weight)
     read = delayed(read_part, pure=False)
-    parts = client.compute([read(*part, list(columns)) for part in lazy])
+    to_read: dict[str, list[int]] = {}
+    for k, address in enumerate(_homes(client, [features for features, *_ in lazy])):
+        to_read.setdefault(address, []).append(k)
+    parts: list[Any] = [None] * len(lazy)
+    for address, which in to_read.items():
+        pinned = {"workers": [address], "allow_other_workers": True} if address else {}
+        tasks = [read(*lazy[k], list(columns)) for k in which]
+        for k, part in zip(which, client.compute(tasks, **pinned), strict=True):
+            parts[k] = part
     summaries: list[Summary] = client.gather(client.map(summarise, parts, pure=False))
     return merge(summaries, columns), parts
+
+
+def _homes(client: Any, lazy: Sequence[Any]) -> list[str]:
+    """The worker that holds each partition, if one does: rows stay where they are."""
+    futures = in_memory(lazy)
+    holders = client.who_has([future for found in futures for future in found])
+    out = []
+    for found in futures:
+        addresses = Counter(a for future in found for a in holders.get(future.key) or ())
+        # The same one every time, if there are several.
+        out.append(min(addresses, key=lambda a: (-addresses[a], a), default=""))
+    return out
 
 
 def _shares(method: Method, constraints: Sequence[Constraint], cells: Cells) -> Shares | None:

@@ -10,7 +10,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier
@@ -66,9 +66,22 @@ def split(rows, n):
     return [rows.iloc[k] for k in np.array_split(np.arange(len(rows)), n)]
 
 
-def parts(frames):
-    """A Dask DataFrame of given partitions."""
-    return dd.from_delayed([dask.delayed(f) for f in frames], meta=frames[0].iloc[:0])
+def parts(client, frames, workers=3):
+    """A Dask DataFrame of given partitions, dealt out to so many workers."""
+    addresses = sorted(client.nthreads())[:workers]
+    held = [
+        client.persist(
+            dd.from_delayed([dask.delayed(frame)], meta=frame.iloc[:0]),
+            workers=[addresses[k % workers]],
+        )
+        for k, frame in enumerate(frames)
+    ]
+    wait(held)
+    return dd.concat(held)
+
+
+def deal(client, rows, n=6, workers=3):
+    return parts(client, split(rows, n), workers)
 
 
 def assert_same(one, other, X, atol=1e-6):
@@ -95,7 +108,7 @@ def assert_same(one, other, X, atol=1e-6):
 def test_the_same_model_as_in_one_process(client, options):
     rows = table()
     options = {"holdout": None, **options}
-    ours = fit(model(**options), dd.from_pandas(rows, npartitions=5), weighted=True)
+    ours = fit(model(**options), deal(client, rows, 5), weighted=True)
     theirs = fit(alone(**options), rows, weighted=True)
     assert_same(ours, theirs, rows[FEATURES])
     assert len(ours.cluster_.rows) == 3
@@ -106,13 +119,9 @@ def test_the_same_model_as_in_one_process(client, options):
 def test_held_out_rows_do_not_depend_on_the_workers(client):
     """Drawn by partition: one worker with all partitions gets the same model as three."""
     rows = table()
-    frames = np.array_split(np.arange(len(rows)), [700, 900, 2_000])
-    spread = parts([rows.iloc[k] for k in frames])
-    on_three = fit(model(), spread)
-    one = client.persist(spread, workers=[sorted(client.nthreads())[0]])
-    dask.compute(one.index.size)
-    on_one = fit(model(), one)
-    assert len(on_three.cluster_.rows) > 1
+    frames = [rows.iloc[k] for k in np.array_split(np.arange(len(rows)), [700, 900, 2_000])]
+    on_three, on_one = (fit(model(), parts(client, frames, k)) for k in (3, 1))
+    assert len(on_three.cluster_.rows) == 3
     assert len(on_one.cluster_.rows) == 1
     assert_same(on_three, on_one, rows[FEATURES])
     held_out = on_one.fairness_report_.rates["rows"].sum()
@@ -121,7 +130,7 @@ def test_held_out_rows_do_not_depend_on_the_workers(client):
 
 
 def test_another_seed_holds_out_other_rows(client):
-    rows = dd.from_pandas(table(), npartitions=3)
+    rows = deal(client, table())
     first, again, other = (fit(model(random_state=s), rows) for s in (0, 0, 1))
     assert first.trace_.equals(again.trace_)
     assert not first.trace_.equals(other.trace_)
@@ -136,24 +145,22 @@ def test_a_group_on_one_worker_alone_and_partitions_of_all_sizes(client):
     cuts = [0, 0, 3, 600, len(rows)]
     frames = [rows.iloc[a:b] for a, b in zip(cuts, [*cuts[1:], len(rows)], strict=True)]
     assert {len(f) for f in frames} >= {0, 3}
-    ours = fit(model(holdout=None), parts(frames), weighted=True)
+    ours = fit(model(holdout=None), parts(client, frames), weighted=True)
     assert_same(ours, fit(alone(holdout=None), rows, weighted=True), rows[FEATURES])
-    held_out = fit(model(), parts(frames), weighted=True)
+    held_out = fit(model(), parts(client, frames), weighted=True)
     assert held_out.fairness_report_.rates["group"].tolist() == ["sex=f", "sex=m"]
 
 
 def test_a_worker_that_holds_out_all_of_its_rows(client):
     """One row of a cell is enough to be held out; then that worker has none to train on."""
     rows = table(900)
-    addresses = sorted(client.nthreads())
-    small, rest = client.persist(
-        [parts([rows.iloc[:1]]), parts([rows.iloc[1:]])], workers=addresses[:1]
-    )
-    small = client.persist(parts([rows.iloc[:1]]), workers=addresses[1:2])
-    both = dd.concat([small, rest])
-    found = [fit(model(random_state=seed, holdout=0.6), both) for seed in range(2)]
+    frames = [rows.iloc[:1], rows.iloc[1:]]
+    found = [
+        fit(model(random_state=seed, holdout=0.6), parts(client, frames)) for seed in range(3)
+    ]
     for fitted in found:
-        assert fitted.best_iteration_ > 0
+        assert sorted(fitted.cluster_.rows.values()) == [1, 899]
+        assert len(fitted.trace_) == ENGINE["n_estimators"]
 
 
 def test_groups_missing_and_of_several_columns(client):
@@ -162,7 +169,7 @@ def test_groups_missing_and_of_several_columns(client):
     rows["sex"] = rows["sex"].where(rng.random(len(rows)) > 0.1)
     rows["age"] = rng.choice([20, 40, 60], len(rows))
     sensitive = ["sex", "age"]
-    ours = fit(model(holdout=None), dd.from_pandas(rows, npartitions=4), sensitive=sensitive)
+    ours = fit(model(holdout=None), deal(client, rows), sensitive=sensitive)
     theirs = fit(alone(holdout=None), rows, sensitive=sensitive)
     assert_same(ours, theirs, rows[FEATURES])
 
@@ -184,7 +191,7 @@ def test_labels_of_any_type_and_categories(client):
     rows["d"] = pd.Categorical(np.where(rows["d"] > 20, "high", "low"))
     rows["y"] = np.where(rows["y"] == 1, "yes", "no")
     engine = {**ENGINE, "enable_categorical": True}
-    ours = fit(model(engine, holdout=None), dd.from_pandas(rows, npartitions=4))
+    ours = fit(model(engine, holdout=None), deal(client, rows))
     assert_same(ours, fit(alone(engine, holdout=None), rows), rows[FEATURES])
     assert set(ours.predict(rows[FEATURES])) == {"yes", "no"}
 
@@ -195,9 +202,7 @@ def test_labels_of_any_type_and_categories(client):
 def test_bytes_per_round_do_not_depend_on_rows(client):
     for point, expected in ((0.5, 2 * 2 * 4 * 8), (at_fpr(0.2), 2 * 2 * 4 * 8 + 8 * 2_050)):
         sent = [
-            fit(
-                model(operating_point=point), dd.from_pandas(table(n), npartitions=3)
-            ).cluster_.bytes_per_round
+            fit(model(operating_point=point), deal(client, table(n))).cluster_.bytes_per_round
             for n in (600, 6_000)
         ]
         # Decisions and loss of four cells, trained and held out; a threshold takes 8 x 256 more.
@@ -205,11 +210,12 @@ def test_bytes_per_round_do_not_depend_on_rows(client):
 
 
 def test_rows_stay_where_they_are(client):
-    rows = dd.from_pandas(table(), npartitions=6).persist()
-    dask.compute(rows.index.size)
-    before = {k: set(v) for k, v in client.who_has(rows).items()}
-    fit(model(), rows)
-    assert {k: set(v) for k, v in client.who_has(rows).items()} == before
+    """On one worker of three; the others have nothing to do."""
+    rows = deal(client, table(), workers=1)
+    before = client.who_has(rows)
+    fitted = fit(model(), rows)
+    assert fitted.cluster_.rows == {min(client.nthreads()): 3_000}
+    assert client.who_has(rows) == before
 
 
 # The model
@@ -290,7 +296,7 @@ def spoil(column, value, partition=2):
     frames[partition][column] = frames[partition][column].astype(object)
     frames[partition].iloc[5, frames[partition].columns.get_loc(column)] = value
     frames[partition][column] = frames[partition][column].infer_objects()
-    return parts(frames)
+    return frames
 
 
 @pytest.mark.parametrize(
@@ -307,7 +313,7 @@ def spoil(column, value, partition=2):
     ],
 )
 def test_a_bad_value_names_its_partition(client, column, value, message):
-    rows = spoil(column, value)
+    rows = parts(client, spoil(column, value))
     with pytest.raises(InvalidInputError, match=message):
         fit(model(), rows, weighted=True)
 
@@ -316,7 +322,7 @@ def test_other_labels_in_one_partition(client):
     frames = split(table(), 3)
     frames[1] = frames[1].assign(y=7)
     with pytest.raises(InvalidInputError, match="partition 1 of 3 has the label 7: y must have"):
-        fit(model(), parts(frames))
+        fit(model(), parts(client, frames))
 
 
 def test_rows_that_do_not_belong_together(client):
@@ -329,8 +335,8 @@ def test_rows_that_do_not_belong_together(client):
     frames = split(table(), 3)
     shorter = [frames[0], frames[1].iloc[1:], frames[2]]
     with pytest.raises(InvalidInputError, match="partition 1 of 3: y has 999 rows, expected"):
-        rows = parts(frames)
-        model().fit(rows[FEATURES], parts(shorter)["y"], sensitive_features=rows["sex"])
+        rows = parts(client, frames)
+        model().fit(rows[FEATURES], parts(client, shorter)["y"], sensitive_features=rows["sex"])
     other = dd.from_pandas(table().iloc[::-1].reset_index(drop=True).iloc[500:], npartitions=3)
     with pytest.raises(InvalidInputError, match="is cut into partitions at other rows"):
         model().fit(X, other["y"], sensitive_features=sex)
@@ -350,7 +356,7 @@ def test_what_the_rows_cannot_be_held_to(client):
         zero = lazy.assign(weight=(1 - lazy["y"]).astype(float))
         fit(model(), zero, weighted=True)
     with pytest.raises(InvalidInputError, match="no rows in any partition"):
-        fit(model(), parts([rows.iloc[:0], rows.iloc[:0]]))
+        fit(model(), parts(client, [rows.iloc[:0], rows.iloc[:0]]))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 from xgboost.dask import DaskXGBClassifier
 
 from fairboost import FairGBMClassifier
@@ -39,19 +40,32 @@ def client(cluster):
 
 
 @pytest.fixture
-def rows():
+def frame():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.integers(0, 40, (2_000, 3)), columns=["a", "b", "c"])
     frame["sex"] = rng.choice(["f", "m"], len(frame))
     frame["y"] = (frame["a"] + rng.normal(0, 10, len(frame)) > 20).astype(int)
-    return dd.from_pandas(frame, npartitions=4)
+    return frame
+
+
+@pytest.fixture
+def rows(client, frame):
+    """Two partitions on either worker, which another can make again."""
+    halves = frame.iloc[:1_000], frame.iloc[1_000:]
+    held = [
+        client.persist(
+            dd.from_pandas(half, npartitions=2), workers=[address], allow_other_workers=True
+        )
+        for half, address in zip(halves, sorted(client.nthreads()), strict=True)
+    ]
+    wait(held)
+    return dd.concat(held)
 
 
 def fit(rows, constraint="equal_opportunity", n_rounds=ROUNDS):
     engine = DaskXGBClassifier(n_estimators=n_rounds, max_depth=2)
     model = FairGBMClassifier(engine, constraint=constraint)
-    model.fit(rows[["a", "b", "c"]], rows["y"], sensitive_features=rows["sex"])
-    return model
+    return model.fit(rows[["a", "b", "c"]], rows["y"], sensitive_features=rows["sex"])
 
 
 class Failing(TwoSided):
@@ -107,13 +121,14 @@ def test_a_worker_killed_in_mid_training(client, rows, tmp_path, which):
     assert len(fit(rows).trace_) == ROUNDS
 
 
-def test_no_client(rows):
+def test_no_client(frame):
+    rows = dd.from_pandas(frame, npartitions=2)
     with pytest.raises(ClusterError, match="no Dask client"):
         fit(rows)
 
 
-def test_an_asynchronous_client(rows):
-    import asyncio
+def test_an_asynchronous_client(frame):
+    rows = dd.from_pandas(frame, npartitions=2)
 
     async def try_to_fit():
         async with Client(processes=False, asynchronous=True, dashboard_address=":0"):
