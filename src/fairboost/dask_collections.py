@@ -126,8 +126,10 @@ def _delayed(value: Any) -> Sequence[Any]:
     if hasattr(value, "chunks"):
         if value.ndim == 2 and len(value.chunks[1]) > 1:
             value = value.rechunk({1: -1})
-        return list(value.to_delayed().ravel())
-    return list(value.to_delayed())
+        return list(value.to_delayed(optimize_graph=False).ravel())
+    # As they are: Dask would read several small files as one partition where few columns are
+    # wanted, labels but not features, and what X and y have in common it would make twice.
+    return list(value.to_delayed(optimize_graph=False))
 
 
 def in_memory(lazy: Sequence[Any]) -> list[list[Any]]:

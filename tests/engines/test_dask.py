@@ -200,12 +200,12 @@ def test_labels_of_any_type_and_categories(client):
 
 
 def test_bytes_per_round_do_not_depend_on_rows(client):
-    for point, expected in ((0.5, 2 * 2 * 4 * 8), (at_fpr(0.2), 2 * 2 * 4 * 8 + 8 * 2_050)):
+    for point, expected in ((0.5, 6 * 8), (at_fpr(0.2), (6 + 2_050) * 8)):
         sent = [
             fit(model(operating_point=point), deal(client, table(n))).cluster_.bytes_per_round
             for n in (600, 6_000)
         ]
-        # Decisions and loss of four cells, trained and held out; a threshold takes 8 x 256 more.
+        # Two losses, and the decisions in four cells; a threshold takes 8 x 256 and two more.
         assert sent == [expected, expected]
 
 
