@@ -27,6 +27,7 @@ from fairboost._validation import (
     check_two_classes,
     distinct_groups,
     distinct_labels,
+    encode_known,
     named_columns,
     python_value,
     read_weights,
@@ -208,7 +209,9 @@ def _totals(codes: IntArray, n: int, weight: Float32Array | None) -> FloatArray:
     return np.stack([counts, *(np.bincount(codes, w, n) for w in (double, double**2))])
 
 
-def merge(summaries: Sequence[Summary], columns: Sequence[str]) -> Layout:
+def merge(
+    summaries: Sequence[Summary], columns: Sequence[str], classes: np.ndarray | None = None
+) -> Layout:
     """Bring the cells of all partitions together; raises what is wrong with any of them.
 
     Parameters
@@ -217,9 +220,15 @@ def merge(summaries: Sequence[Summary], columns: Sequence[str]) -> Layout:
         In the order of partitions.
     columns : sequence of str
         Names of the sensitive columns.
+    classes : (2,) array, optional
+        The labels, where they are known.
     """
     _check_faults(summaries)
-    classes = _merge_labels(summaries)
+    if classes is None:
+        classes = _merge_labels(summaries)
+        _check_weights(classes, summaries)
+    else:
+        _check_known(classes, summaries)
     values = [_merge_values([s.values[k] for s in summaries]) for k in range(len(columns))]
     labels, groups = [], [[] for _ in columns]  # type: ignore[var-annotated]
     for s in summaries:
@@ -241,7 +250,6 @@ def merge(summaries: Sequence[Summary], columns: Sequence[str]) -> Layout:
     pairs = zip(summaries, numbers, strict=True)
     table = np.stack([_by_cell(s.totals, c, len(cells)) for s, c in pairs])
     counts, weights, squares = table.sum(axis=0)
-    check_both_classes_weigh(classes, np.bincount(cells.labels, weights, 2).tolist())
     cells = replace(cells, codes=cells.codes[:0], counts=counts, weights=weights, squares=squares)
     return Layout(classes, cells, numbers, table[:, 0].astype(np.int64))
 
@@ -256,6 +264,22 @@ def _check_faults(summaries: Sequence[Summary]) -> None:
         first, text = faults[0]
         others = f" (and {len(faults) - 1} other partitions are wrong)" if len(faults) > 1 else ""
         raise InvalidInputError(f"partition {first} of {len(summaries)}: {text}{others}")
+
+
+def _check_weights(classes: np.ndarray, summaries: Sequence[Summary]) -> None:
+    total = np.zeros(2)
+    for s in summaries:
+        labels = np.searchsorted(classes, s.classes)[s.combinations[:, 0]]
+        total += np.bincount(labels, s.totals[1], 2)
+    check_both_classes_weigh(classes, total.tolist())
+
+
+def _check_known(classes: np.ndarray, summaries: Sequence[Summary]) -> None:
+    for k, s in enumerate(summaries):
+        try:
+            encode_known(s.classes, classes, "y")
+        except InvalidInputError as error:
+            raise InvalidInputError(f"partition {k} of {len(summaries)}: {error}") from error
 
 
 def _merge_labels(summaries: Sequence[Summary]) -> np.ndarray:

@@ -20,7 +20,8 @@ from fairboost._typing import ArrayLike, Booster, Classifier, FloatArray, Matrix
 from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, columns_of
-from fairboost.dask_collections import header, is_dask, map_rows
+from fairboost.dask_collections import column_names, header, is_dask, map_rows
+from fairboost.dask_report import tally
 from fairboost.dask_training import DaskJob, check_for_dask, is_dask_estimator, train_on_dask
 from fairboost.engines.base import Engine, is_on_disk
 from fairboost.engines.registry import engine_of
@@ -285,46 +286,33 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         }
         if is_dask_estimator(self.estimator) or is_dask(X):
             asked = {"holdout_set": holdout_set, **fit_options}
-            return self._fit_on_dask(X, y, sensitive_features, sample_weight, asked)
-        job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
-        self.classes_ = job.data.classes
-        self._keep(train(job, progress=bool(self.verbose)), X)
-        self._warn()
+            on_dask = self._dask_job(X, y, sensitive_features, sample_weight, asked)
+            self.classes_, result, self.cluster_ = train_on_dask(on_dask, bool(self.verbose))
+        else:
+            job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
+            self.classes_ = job.data.classes
+            result = train(job, progress=bool(self.verbose))
+        self._keep(result, X)
+        if self.fairness_report_ is not None and self._seen is not None:
+            diagnostics.warn_if_not_met(self.fairness_report_)
+            diagnostics.warn_if_beside_the_point(self._seen.realised)
         return self
 
-    def _fit_on_dask(
+    def _dask_job(
         self,
         X: Any,
         y: Any,
         sensitive_features: Any,
         sample_weight: Any,
         asked: dict[str, Any],
-    ) -> Self:
-        """Train on the workers that hold the rows."""
+    ) -> DaskJob:
+        """Check what can be checked without looking at the rows."""
         check_for_dask(self.estimator, X, self.iterate, asked)
         validate_data(self, header(X), skip_check_array=True, reset=True)
         check_random_state(self.random_state)
-        fixed = self.random_state is None
-        job = DaskJob(
-            self._method(),
-            self.estimator,
-            X,
-            y,
-            sensitive_features,
-            sample_weight,
-            0 if fixed else self._draw(),
-            None if fixed else self._draw(),
-        )
-        self.classes_, result, self.cluster_ = train_on_dask(job, progress=bool(self.verbose))
-        self._keep(result, X)
-        self._warn()
-        return self
-
-    def _warn(self) -> None:
-        """Say what was not met."""
-        if self.fairness_report_ is not None and self._seen is not None:
-            diagnostics.warn_if_not_met(self.fairness_report_)
-            diagnostics.warn_if_beside_the_point(self._seen.realised)
+        seeds = (0, None) if self.random_state is None else (self._draw(), self._draw())
+        rows = X, y, sensitive_features, sample_weight
+        return DaskJob(self._method(), self.estimator, *rows, *seeds)
 
     def _job(
         self,
@@ -518,7 +506,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table of shape (n, n_features)
-            The rows.
+            The rows; a Dask collection is read partition by partition.
         y, sensitive_features, sample_weight
             Their labels, groups and weights, as in :meth:`fit`.
 
@@ -529,8 +517,13 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if the model was loaded from a file.
         """
         check_is_fitted(self, "_model")
-        data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
-        constraints = self._method().constraints([c.name for c in data.columns])
+        lazy = is_dask(X)
+        if lazy:
+            names = column_names(sensitive_features)
+        else:
+            data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
+            names = [c.name for c in data.columns]
+        constraints = self._method().constraints(names)
         point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
         if not constraints and point is None:
             raise InvalidInputError(
@@ -538,13 +531,19 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "fairboost.metrics.audit gives the rates of any model"
             )
         used = {name for constraint in constraints for name in columns_of(constraint)}
-        columns = [c for c in data.columns if c.name in used]
-        cells = build_cells(data.labels, columns, data.sample_weight)
-        positive = self.decision_function(X) >= 0
-        test = fairness_report.see(
-            constraints, cells, positive, data.sample_weight, where="test", note="",
-            point=point, threshold=self._score_threshold,
-        )  # fmt: skip
+        told: dict[str, Any] = {
+            "where": "test", "note": "", "point": point, "threshold": self._score_threshold,
+        }  # fmt: skip
+        if lazy:
+            columns = [name for name in names if name in used]
+            rows = X, y, sensitive_features, sample_weight
+            counted = tally(self.decision_function, *rows, columns, self.classes_)
+            test = fairness_report.see_events(constraints, *counted, **told)
+        else:
+            kept = [c for c in data.columns if c.name in used]
+            cells = build_cells(data.labels, kept, data.sample_weight)
+            positive = self.decision_function(X) >= 0
+            test = fairness_report.see(constraints, cells, positive, data.sample_weight, **told)
         seen = (test, None) if self._seen is None else (self._seen, test)
         return fairness_report.build(*seen, confidence=self._method().asked_confidence)
 

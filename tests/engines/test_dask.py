@@ -196,6 +196,16 @@ def test_labels_of_any_type_and_categories(client):
     assert set(ours.predict(rows[FEATURES])) == {"yes", "no"}
 
 
+def test_small_files(client, tmp_path):
+    """Dask would join small files where few columns are read: labels, but not features."""
+    rows = table()
+    for k, frame in enumerate(split(rows, 8)):
+        frame.to_parquet(tmp_path / f"{k}.parquet", index=False)
+    ours = fit(model(holdout=None), dd.read_parquet(tmp_path))
+    assert ours.cluster_.partitions == 8
+    assert_same(ours, fit(alone(holdout=None), rows), rows[FEATURES])
+
+
 # What travels
 
 
@@ -267,6 +277,23 @@ def test_prediction_is_lazy_and_by_partition(client):
     np.testing.assert_array_equal(
         fitted.predict(array).compute(), fitted.predict(rows[FEATURES].to_numpy())
     )
+
+
+def test_a_report_on_test_rows(client):
+    rows, test = table(), table(2_000, seed=1)
+    fitted = fit(model(), deal(client, rows))
+
+    def report(test):
+        X, y, sex, weight = test[FEATURES], test["y"], test["sex"], test["weight"]
+        return fitted.report_on(X, y, sensitive_features=sex, sample_weight=weight)
+
+    lazy, here = report(deal(client, test)), report(test)
+    pd.testing.assert_frame_equal(lazy.rates, here.rates, rtol=1e-9)
+    assert str(lazy) == str(here)
+    frames = split(test, 3)
+    frames[1] = frames[1].assign(y=5)
+    with pytest.raises(InvalidInputError, match="partition 1 of 3: y has the label 5, expected"):
+        report(parts(client, frames))
 
 
 def test_any_model_predicts_lazily():
