@@ -55,12 +55,13 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : LGBMClassifier, XGBClassifier or FrozenEstimator, optional
+    estimator : LGBMClassifier, XGBClassifier, DaskXGBClassifier or FrozenEstimator, optional
         The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed,
         and its options are reached as ``estimator__num_leaves`` and so on. XGBoost is an extra,
-        ``pip install fairboost[xgboost]``; docs/engines.md has what differs. A fitted one in
-        ``sklearn.frozen.FrozenEstimator`` keeps its trees, and a short stage of small ones is
-        added. Pass rows that it was not trained on, at least as ``holdout_set``: on its own
+        ``pip install fairboost[xgboost]``; docs/engines.md has what differs. With
+        ``xgboost.dask.DaskXGBClassifier`` training is on a cluster (docs/cluster.md). A fitted
+        one in ``sklearn.frozen.FrozenEstimator`` keeps its trees, and a short stage of small ones
+        is added. Pass rows that it was not trained on, at least as ``holdout_set``: on its own
         training rows its rates are better than they will be.
     constraint : str, constraint, sequence of them, or None, default="equalized_odds"
         ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
@@ -127,6 +128,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     fairness_report_ : FairnessReport or None
         Rates by group on the rows held out, with intervals, whether each constraint is met, and
         what to do if not; made to be printed. None without constraints and operating point.
+    cluster_ : ClusterRun
+        Where the model was trained, if it was on a Dask cluster: ``rows`` on each worker,
+        ``partitions``, and ``bytes_per_round`` that each gave to sums.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of str
@@ -257,7 +261,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X : table of shape (n, n_features)
             NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. Missing
             values and categorical columns are the engine's matter. Or, with XGBoost,
-            :class:`~fairboost.datasets.ParquetRows`, which stay on disk.
+            :class:`~fairboost.datasets.ParquetRows`, which stay on disk. With a
+            ``DaskXGBClassifier`` this and the following are Dask collections.
         y : array-like of shape (n,)
             Two labels of any type; the larger one is positive.
         sensitive_features : column or table of columns, optional
@@ -284,6 +289,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "callbacks": callbacks,
             "categorical_feature": categorical_feature,
         }
+        self.__dict__.pop("cluster_", None)  # of an earlier fit
         if is_dask_estimator(self.estimator) or is_dask(X):
             asked = {"holdout_set": holdout_set, **fit_options}
             on_dask = self._dask_job(X, y, sensitive_features, sample_weight, asked)
@@ -455,6 +461,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         proba : (n, 2) float64
+            Of a Dask collection a Dask array, which is computed partition by partition.
         """
         if is_dask(X):
             return self._lazily("predict_proba", X, np.empty((0, 2)))

@@ -424,6 +424,9 @@ def test_the_right_estimator_for_the_right_table(client):
     with pytest.raises(EngineOptionError, match="FrozenEstimator"):
         fitted = XGBClassifier(n_estimators=2).fit(rows[FEATURES], rows["y"])
         fit(FairGBMClassifier(FrozenEstimator(fitted)), lazy)
+    for engine, X in ((DaskXGBClassifier(), rows), (None, lazy)):
+        with pytest.raises(InvalidInputError, match="trains on one machine"):
+            fairboost.tradeoff_curve(engine, X[FEATURES], X["y"], sensitive_features=X["sex"])
     from lightgbm.dask import DaskLGBMClassifier
 
     with pytest.raises(EngineOptionError, match=r"no way to add up .* Use xgboost\.dask"):
