@@ -172,14 +172,19 @@ def map_rows(function: Callable[..., Any], X: Any, extra: Any, like: np.ndarray)
     result : dask.array.Array
         Lazy; in partitions like those of X.
     """
+    import dask.array as da
     from dask.delayed import delayed
 
-    once = delayed(extra, pure=False)
-    if not hasattr(X, "chunks"):
-        return X.map_partitions(function, once, meta=like)
-    if len(X.chunks[1]) > 1:
-        X = X.rechunk({1: -1})
-    shape: dict[str, Any] = {"drop_axis": 1}
-    if like.ndim == 2:
-        shape = {"chunks": (X.chunks[0], (like.shape[1],))}
-    return X.map_blocks(function, once, dtype=like.dtype, meta=like, **shape)
+    # Not map_partitions with a lazy argument: Dask 2026.8 fails to fuse a single partition then.
+    once, apply = delayed(extra, pure=False, traverse=False), delayed(function, pure=False)
+    if hasattr(X, "chunks"):
+        lengths, lazy = X.chunks[0], _delayed(X)
+    else:
+        # Only the columns that are wanted are read, in the partitions that X has.
+        lazy = X.optimize(fuse=False).to_delayed(optimize_graph=False)
+        lengths = (np.nan,) * len(lazy)
+    rows = [
+        da.from_delayed(apply(part, once), (n, *like.shape[1:]), meta=like)
+        for part, n in zip(lazy, lengths, strict=True)
+    ]
+    return da.concatenate(rows, allow_unknown_chunksizes=True)

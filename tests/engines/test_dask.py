@@ -201,8 +201,12 @@ def test_small_files(client, tmp_path):
     rows = table()
     for k, frame in enumerate(split(rows, 8)):
         frame.to_parquet(tmp_path / f"{k}.parquet", index=False)
-    ours = fit(model(holdout=None), dd.read_parquet(tmp_path))
+    lazy = dd.read_parquet(tmp_path)
+    ours = fit(model(holdout=None), lazy)
     assert ours.cluster_.partitions == 8
+    proba = ours.predict_proba(lazy[FEATURES])
+    assert proba.npartitions == 8
+    assert proba.blocks[0].compute().shape == (375, 2)
     assert_same(ours, fit(alone(holdout=None), rows), rows[FEATURES])
 
 
