@@ -19,7 +19,7 @@ demo: $(VENV)/stamp-all  ## plain LightGBM against fairboost on generated loans,
 	$(BIN)/fairboost demo --force
 
 test: $(VENV)/stamp-dev  ## all tests, with coverage of src/
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term
 
 check: $(VENV)/stamp-dev  ## format, lint, types
 	$(BIN)/ruff format --check .
