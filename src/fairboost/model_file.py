@@ -42,7 +42,7 @@ def to_document(model: Any) -> ModelDocument:
         parameters=persistence.encode_parameters(own),
         engine_parameters=None
         if engine is None
-        else persistence.encode_parameters(engine.get_params()),
+        else persistence.encode_parameters(_options(engine)),
         fitted_engine_parameters=persistence.encode_parameters(model.estimator_.get_params()),
         classes=persistence.encode_classes(model.classes_),
         n_features=int(model.n_features_in_),
@@ -59,6 +59,11 @@ def to_document(model: Any) -> ModelDocument:
         trace={str(name): column.tolist() for name, column in trace.items()},
         booster=model._model.text().split("\n"),
     )
+
+
+def _options(engine: Any) -> dict[str, Any]:
+    """Options of an engine; not those of a cluster, which the model does not need any more."""
+    return {name: value for name, value in engine.get_params().items() if name != "coll_cfg"}
 
 
 def parameters(document: ModelDocument) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster, wait
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier
+from xgboost.collective import Config
 from xgboost.dask import DaskXGBClassifier
 
 import fairboost
@@ -108,8 +109,9 @@ def assert_same(one, other, X, atol=1e-6):
 def test_the_same_model_as_in_one_process(client, options):
     rows = table()
     options = {"holdout": None, **options}
-    ours = fit(model(**options), deal(client, rows, 5), weighted=True)
-    theirs = fit(alone(**options), rows, weighted=True)
+    engine = {**ENGINE, "scale_pos_weight": 1.5} if options.get("multipliers") else ENGINE
+    ours = fit(model(engine, **options), deal(client, rows, 5), weighted=True)
+    theirs = fit(alone(engine, **options), rows, weighted=True)
     assert_same(ours, theirs, rows[FEATURES])
     assert len(ours.cluster_.rows) == 3
     assert sum(ours.cluster_.rows.values()) == len(rows)
@@ -237,7 +239,8 @@ def test_rows_stay_where_they_are(client):
 
 def test_the_model_needs_no_cluster(client, tmp_path):
     rows = table()
-    fitted = fit(model(), dd.from_pandas(rows, npartitions=3))
+    config = Config(timeout=60, retry=3)
+    fitted = fit(model({**ENGINE, "coll_cfg": config}), dd.from_pandas(rows, npartitions=3))
     X = rows[FEATURES]
     assert type(fitted.estimator_) is XGBClassifier
     fitted.save(tmp_path / "model.json")
@@ -245,6 +248,8 @@ def test_the_model_needs_no_cluster(client, tmp_path):
     expected = fitted.predict_proba(X)
     for again in (fairboost.load(tmp_path / "model.json"), pickle.loads(pickle.dumps(fitted))):
         np.testing.assert_array_equal(again.predict_proba(X), expected)
+    loaded = fairboost.load(tmp_path / "model.json")
+    assert_same(fit(loaded.set_params(holdout=None), rows), fit(alone(holdout=None), rows), X)
     stock = XGBClassifier()
     stock.load_model(tmp_path / "stock.json")
     np.testing.assert_allclose(stock.predict_proba(X), expected, atol=1e-6)

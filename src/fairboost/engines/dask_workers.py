@@ -7,7 +7,8 @@ happen, and what comes of it (``docs/cluster.md``):
 * a worker dies: the others notice within the second, as their connection to it breaks, and end
   with an error. Dask would wait for the dead one's task for ever; here its absence is looked for,
   and :class:`~fairboost.exceptions.ClusterError` is raised;
-* a task raises: the communicator is closed, which ends the others, and its error is passed on;
+* a task raises: the communicator is closed, which ends the others, and its error is told;
+* the scheduler dies: Dask's client gives up after half a minute, and so does this;
 * two trainings at once: each waits for all of its workers before it starts, by a lock on them.
 
 XGBoost's tracker, which introduces the machines to each other, runs on the first of them: workers
@@ -59,12 +60,28 @@ def run_together(
     config : xgboost.collective.Config, optional
         Timeouts, retries and address of the tracker.
     """
+    try:
+        return _run(client, work, parts, arguments, config)
+    except OSError as error:
+        raise ClusterError(
+            "the connection to the Dask scheduler broke during training, expected it to hold to "
+            f"the end: {error}. There is no model. Connect again and call fit again"
+        ) from error
+
+
+def _run(
+    client: Any,
+    work: Callable[..., Any],
+    parts: Mapping[str, Sequence[Any]],
+    arguments: Sequence[Any],
+    config: Any,
+) -> list[Any]:
     from distributed import MultiLock
 
     addresses = list(parts)
     _check_alive(client, addresses)
     with MultiLock(addresses, client), _tracker(client, addresses, config) as args:
-        shared = client.scatter(list(arguments), hash=False) if arguments else []
+        shared = client.scatter(list(arguments), hash=False)
         futures = {
             address: client.submit(
                 _join, work, list(held), rank, args, *shared,
