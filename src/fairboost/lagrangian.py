@@ -57,7 +57,7 @@ from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint
 from fairboost.holdout import NOTHING_HELD_OUT, Holdout
-from fairboost.machines import ALONE, Machines, threshold_over
+from fairboost.machines import ALONE, Machines, share_near, threshold_over
 from fairboost.multipliers import DualPlayer
 from fairboost.operating_points import OperatingPoint
 from fairboost.proxies import Proxy
@@ -160,7 +160,7 @@ class Lagrangian:
         self.thresholds: list[float] = []
         self.point = threshold if isinstance(threshold, OperatingPoint) else None
         self.threshold = 0.0 if isinstance(threshold, OperatingPoint) else threshold
-        self._placing = None if self.point is None else _who_counts(self.point, seen)
+        self._placing: Any = None if self.point is None else _who_counts(self.point, seen)
         self.spread = 1.0  # of the scores around a threshold that follows them
         self.rates = np.full(len(self.map.counted), 0.5)  # where coefficients are taken
         self.coefficients = np.zeros(len(self.map.counted))
@@ -208,10 +208,9 @@ class Lagrangian:
 
     def threshold_of(self, scores: FloatArray) -> float:
         """Threshold that follows from scores of the rows seen."""
-        if self.point is None or self._placing is None:
+        if self.point is None:
             return self.threshold
-        weight = None if self.seen_weights is None else self.seen_weights[self._placing]
-        return threshold_over(self.machines, self.point, scores[self._placing], weight)
+        return threshold_over(self.machines, self.point, *self._counted(scores))
 
     def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
         """One round of Algorithm 1 on the engine's scores; records it in the trace.
@@ -295,10 +294,15 @@ class Lagrangian:
     def _place_threshold(self, scores: FloatArray) -> None:
         if self.point is None:
             return
-        counted = scores[self._placing]
+        self._move_threshold(self.threshold_of(scores))
+        if self.convex:
+            near = share_near(self.machines, self.threshold, *self._counted(scores))
+            self.spread = self.point.spread(near)
+
+    def _counted(self, scores: FloatArray) -> tuple[FloatArray, Any]:
+        """Scores and weights of the rows seen that count towards the operating point."""
         weight = None if self.seen_weights is None else self.seen_weights[self._placing]
-        self._move_threshold(self.point.among(counted, weight))
-        self.spread = self.point.spread(counted, self.threshold, weight)
+        return scores[self._placing], weight
 
     def _move_threshold(self, threshold: float) -> None:
         self.threshold = threshold

@@ -154,40 +154,30 @@ class OperatingPoint:
         above = above[above > first]
         return half_way(first, above.min() if len(above) else None)
 
-    def spread(
-        self, scores: FloatArray, threshold: float, weight: FloatArray | None = None
-    ) -> float:
-        """Return how far apart the scores around a threshold are, of the rows that count.
+    def spread(self, near: float) -> float:
+        """Return how far apart the scores around the threshold are, of the rows that count.
 
         Parameters
         ----------
-        scores : (n,) float
-            Log-odds of the rows that count.
-        threshold : float
-            Where they have this operating point.
-        weight : (n,) float, optional
-            Their weights.
+        near : float
+            Share of the rows that count whose log-odds are within 1 of the threshold.
 
         Returns
         -------
         spread : float
-            1 if as many are within 1 of the threshold as of a logistic law of scale 1, or more;
-            s if there are s times fewer. At most ``WIDEST``.
+            1 if as many are near as of a logistic law of scale 1, or more; s if there are s times
+            fewer. At most ``WIDEST``.
 
         Examples
         --------
-        >>> scores = np.log(np.arange(1, 1000) / np.arange(999, 0, -1))
-        >>> threshold = at_fpr(0.05).among(scores)
-        >>> round(at_fpr(0.05).spread(scores, threshold), 2)
+        >>> at_fpr(0.05).spread(0.2)
         1.0
-        >>> round(at_fpr(0.05).spread(4 * scores, 4 * threshold), 1)
-        4.4
+        >>> round(at_fpr(0.05).spread(0.02), 1)
+        5.3
         """
-        near = np.abs(scores - threshold) < 1.0
-        share = float(near.mean() if weight is None else weight @ near / weight.sum())
         level = math.log(self.target / (1.0 - self.target))
         usual = 0.5 * (math.tanh((level + 1.0) / 2.0) - math.tanh((level - 1.0) / 2.0))
-        return min(max(usual / share, 1.0), WIDEST) if share else WIDEST
+        return max(usual / max(near, usual / WIDEST), 1.0)
 
     def rows_needed(self) -> int:
         """Return how many rows must count so that one of them is no more than the target."""

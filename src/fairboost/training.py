@@ -180,10 +180,11 @@ class Training:
         # f_0 is a model only where there was one to start from.
         first = 0 if self.model.n_base else min(1, last)
         found = slice(first, last + 1)
-        by, untrained = measure(
-            losses[found], self.lagrangian.untrained_loss, self.lagrangian.wrong[found]
-        )
-        at = by, violations[found], errors[found], untrained
+        losses, untrained = losses[found], self.lagrangian.untrained_loss
+        by, of_untrained = measure(losses, untrained, self.lagrangian.wrong[found])
+        if by is not losses:
+            diagnostics.warn_of_overshooting(float(losses.min()), untrained)
+        at = by, violations[found], errors[found], of_untrained
         return first + best_iterate(*at, self._hits_target()[found])
 
     def _hits_target(self) -> BoolArray:
