@@ -24,11 +24,12 @@ OURS, STAGE, VALIDATION = "fairboost", "fairboost, fair stage", "fairboost, vali
 MAIN = (PLAIN, PLAIN_OWN, PREVALENCE, GS, RS, PAPER, REFERENCE, OURS, STAGE, VALIDATION)
 
 CONFIGS = "configurations"
-CONFIG_METHODS = {OURS: 40, PAPER_DEFAULTS: 20}
+CONFIG_METHODS = {OURS: 40, VALIDATION: 40, PAPER_DEFAULTS: 20}
 """How many random configurations each method is tried with."""
 
 TIMING = "timing"
 FRESH_DRAWS = 5
+RARE_SHARE = 0.1  # of positives that are left where they are to be rare
 FRESH_SEED = 1_000  # far from the seeds of the data that are trained on
 
 Parts = tuple[Rows, Rows, Rows, Rows | None]
@@ -101,6 +102,17 @@ def shuffled_openings(seed: int, n: int, *, blind: bool = False) -> Parts:
     return (*random_split(Rows(made.X, made.y, made.age_group), seed), fresh)
 
 
+def rare_openings(seed: int, n: int) -> Parts:
+    """The same, but for nine in ten frauds: one row in a thousand is positive."""
+
+    def thinned(rows: Rows, number: int) -> Rows:
+        kept = np.random.default_rng([number, 5]).random(len(rows)) < RARE_SHARE
+        return rows.take(np.flatnonzero((rows.y == 0) | kept))
+
+    parts = shuffled_openings(seed, n)
+    return tuple(thinned(rows, 4 * seed + k) for k, rows in enumerate(parts))
+
+
 def bank_fraud(seed: int, n: int, *, blind: bool = False) -> Parts:
     """The public sample of Bank Account Fraud, split at random."""
     table = load("baf_base_sample_test", aware=not blind)
@@ -126,7 +138,14 @@ def _cases() -> list[Case]:
                 partial(bank_fraud, blind=blind), MAIN, table="baf_base_sample_test",
             ),
         ]  # fmt: skip
-    return sorted(cases, key=lambda case: ("openings", "shuffled", "baf").index(case.name[:-6]))
+    cases.append(
+        Case(
+            "rare/aware", "Split at random with nine in ten frauds left out, aware",
+            rare_openings, (PLAIN_OWN, OURS),
+        )
+    )  # fmt: skip
+    order = ("openings", "shuffled", "rare", "baf")
+    return sorted(cases, key=lambda case: order.index(case.name[:-6]))
 
 
 CASES: dict[str, Case] = {case.name: case for case in _cases()}

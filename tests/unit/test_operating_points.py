@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fairboost.exceptions import InvalidInputError
 from fairboost.operating_points import (
     ROUNDING,
+    WIDEST,
     OperatingPoint,
     at_fpr,
     at_positive_rate,
@@ -228,6 +229,42 @@ def test_thresholds_fall_as_targets_rise(rows, make):
     scores, labels, weight = unpack(rows, make(0.5))
     found = [make(t).threshold(scores, labels, weight) for t in np.linspace(0.02, 0.98, 25)]
     assert (np.diff(found) <= 0).all()
+
+
+# How far apart scores are
+
+
+def logistic(n):
+    """Quantiles of the logistic law of scale 1."""
+    shares = (np.arange(n) + 0.5) / n
+    return np.log(shares / (1 - shares))
+
+
+@pytest.mark.parametrize("point", [at_fpr(0.05), at_tpr(0.8), at_positive_rate(0.3)], ids=str)
+def test_the_spread_of_a_logistic_law_is_its_scale_or_one(point):
+    scores = logistic(100_000)
+    threshold = point.among(scores)
+    for scale in (0.01, 0.5, 1.0):
+        assert point.spread(scale * scores, scale * threshold) == pytest.approx(1.0, abs=0.01)
+    found = [point.spread(scale * scores, scale * threshold) for scale in (2.0, 4.0, 8.0)]
+    np.testing.assert_allclose(found, [2.0, 4.0, 8.0], rtol=0.2)  # the law is not flat
+    assert point.spread(1e6 * scores, 1e6 * threshold) == WIDEST
+
+
+@MAKERS
+def test_where_no_score_is_near_the_spread_is_the_widest(make):
+    assert make(0.5).spread(np.array([-5.0, 5.0]), 0.0) == WIDEST
+
+
+@given(rows=ROWS, point=POINTS, shift=st.integers(-8, 8))
+def test_weights_and_shifts_in_the_spread(rows, point, shift):
+    scores, _, weight = unpack(rows, point)
+    scores = np.round(scores, 1)  # not next to 1 away from the threshold
+    times = weight.astype(int)
+    found = point.spread(scores, 0.03, weight)
+    assert found == pytest.approx(point.spread(scores.repeat(times), 0.03))
+    assert found == pytest.approx(point.spread(scores + shift, 0.03 + shift, weight))
+    assert 1.0 <= found <= WIDEST
 
 
 # How many rows are needed
