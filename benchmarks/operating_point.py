@@ -45,7 +45,7 @@ from benchmarks.operating_point_cases import (
     Case,
     openings,
 )
-from benchmarks.operating_point_methods import METHODS, Task, measured
+from benchmarks.operating_point_methods import ENGINE, METHODS, Task, measured
 from benchmarks.operating_point_table import report
 from fairboost.datasets import available, make_account_opening
 
@@ -101,7 +101,11 @@ def run(options: argparse.Namespace) -> int:
     for (name, seed), items in groupby(work, key=lambda item: (item[0].name, item[1])):
         parts = CASES[name].read(seed, options.rows)
         task = Task(
-            *parts, seed=seed, n_jobs=options.n_jobs, reference_python=options.reference_python
+            *parts,
+            seed=seed,
+            n_jobs=options.n_jobs,
+            options={**ENGINE, **CASES[name].options},
+            reference_python=options.reference_python,
         )
         for _, _, method in items:
             record = {"case": name, "method": method, "seed": seed}
