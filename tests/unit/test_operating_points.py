@@ -240,31 +240,28 @@ def logistic(n):
     return np.log(shares / (1 - shares))
 
 
+def spread(point, scores, threshold):
+    return point.spread(float((np.abs(scores - threshold) < 1).mean()))
+
+
 @pytest.mark.parametrize("point", [at_fpr(0.05), at_tpr(0.8), at_positive_rate(0.3)], ids=str)
 def test_the_spread_of_a_logistic_law_is_its_scale_or_one(point):
     scores = logistic(100_000)
     threshold = point.among(scores)
     for scale in (0.01, 0.5, 1.0):
-        assert point.spread(scale * scores, scale * threshold) == pytest.approx(1.0, abs=0.01)
-    found = [point.spread(scale * scores, scale * threshold) for scale in (2.0, 4.0, 8.0)]
+        found = spread(point, scale * scores, scale * threshold)
+        assert found == pytest.approx(1.0, abs=0.01)
+    found = [spread(point, scale * scores, scale * threshold) for scale in (2.0, 4.0, 8.0)]
     np.testing.assert_allclose(found, [2.0, 4.0, 8.0], rtol=0.2)  # the law is not flat
-    assert point.spread(1e6 * scores, 1e6 * threshold) == WIDEST
+    assert spread(point, 1e6 * scores, 1e6 * threshold) == WIDEST
 
 
 @MAKERS
-def test_where_no_score_is_near_the_spread_is_the_widest(make):
-    assert make(0.5).spread(np.array([-5.0, 5.0]), 0.0) == WIDEST
-
-
-@given(rows=ROWS, point=POINTS, shift=st.integers(-8, 8))
-def test_weights_and_shifts_in_the_spread(rows, point, shift):
-    scores, _, weight = unpack(rows, point)
-    scores = np.round(scores, 1)  # not next to 1 away from the threshold
-    times = weight.astype(int)
-    found = point.spread(scores, 0.03, weight)
-    assert found == pytest.approx(point.spread(scores.repeat(times), 0.03))
-    assert found == pytest.approx(point.spread(scores + shift, 0.03 + shift, weight))
-    assert 1.0 <= found <= WIDEST
+@given(target=st.floats(1e-6, 1 - 1e-6), near=st.floats(0, 1))
+def test_the_spread_falls_as_more_rows_are_near(make, target, near):
+    point = make(target)
+    assert point.spread(0.0) == pytest.approx(WIDEST) and point.spread(1.0) == 1.0
+    assert 1.0 <= point.spread(min(2 * near, 1.0)) <= point.spread(near) <= WIDEST * (1 + 1e-9)
 
 
 # How many rows are needed
