@@ -8,7 +8,7 @@ ended.
     python -m benchmarks.operating_point run --reference-python DIR/bin/python   # hours
     python -m benchmarks.operating_point run --cases "openings/*" --methods plain fairboost
     python -m benchmarks.operating_point run --methods fairboost --again fairboost
-    python -m benchmarks.operating_point configurations
+    python -m benchmarks.operating_point configurations --again fairboost
     python -m benchmarks.operating_point time
     python -m benchmarks.operating_point table                  # writes operating_point.md
     python -m benchmarks.operating_point run --quick            # small, keeps nothing
@@ -45,7 +45,7 @@ from benchmarks.operating_point_cases import (
     Case,
     openings,
 )
-from benchmarks.operating_point_methods import METHODS, Task, measured
+from benchmarks.operating_point_methods import ENGINE, METHODS, Task, measured
 from benchmarks.operating_point_table import report
 from fairboost.datasets import available, make_account_opening
 
@@ -101,7 +101,11 @@ def run(options: argparse.Namespace) -> int:
     for (name, seed), items in groupby(work, key=lambda item: (item[0].name, item[1])):
         parts = CASES[name].read(seed, options.rows)
         task = Task(
-            *parts, seed=seed, n_jobs=options.n_jobs, reference_python=options.reference_python
+            *parts,
+            seed=seed,
+            n_jobs=options.n_jobs,
+            options={**ENGINE, **CASES[name].options},
+            reference_python=options.reference_python,
         )
         for _, _, method in items:
             record = {"case": name, "method": method, "seed": seed}
@@ -128,7 +132,9 @@ def configurations(options: argparse.Namespace) -> int:
         (number, method)
         for number in range(max(CONFIG_METHODS.values()))
         for method, count in CONFIG_METHODS.items()
-        if number < count and number not in done.get((CONFIGS, method), {})
+        if method in options.methods
+        and number < count
+        and (method in options.again or number not in done.get((CONFIGS, method), {}))
     ]
     bar = tqdm(total=len(work), dynamic_ncols=True)
     for number, items in groupby(work, key=lambda item: item[0]):
@@ -177,7 +183,11 @@ def parse() -> argparse.Namespace:
     runs.add_argument("--again", nargs="+", default=[], choices=list(METHODS), metavar="METHOD")
     runs.add_argument("--reference-python", metavar="PATH", help="see reference_fairgbm.py")
     runs.add_argument("--quick", action="store_true", help="small, one seed, keeps nothing")
-    commands.add_parser("configurations", parents=[shared], help="random options of the engine")
+    random = commands.add_parser(
+        "configurations", parents=[shared], help="random options of the engine"
+    )
+    random.add_argument("--methods", nargs="+", default=list(CONFIG_METHODS), metavar="METHOD")
+    random.add_argument("--again", nargs="+", default=[], metavar="METHOD")
     times = commands.add_parser("time", parents=[shared], help="time fits against plain fits")
     times.add_argument("--repeats", type=int, default=REPEATS)
     commands.add_parser("table", parents=[shared], help="write operating_point.md")

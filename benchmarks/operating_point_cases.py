@@ -8,7 +8,7 @@ rows are further ones of the same law and months as the test rows, several times
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -24,11 +24,12 @@ OURS, STAGE, VALIDATION = "fairboost", "fairboost, fair stage", "fairboost, vali
 MAIN = (PLAIN, PLAIN_OWN, PREVALENCE, GS, RS, PAPER, REFERENCE, OURS, STAGE, VALIDATION)
 
 CONFIGS = "configurations"
-CONFIG_METHODS = {OURS: 40, PAPER_DEFAULTS: 20}
+CONFIG_METHODS = {OURS: 40, VALIDATION: 20, PAPER_DEFAULTS: 20}
 """How many random configurations each method is tried with."""
 
 TIMING = "timing"
 FRESH_DRAWS = 5
+RARE_SHARE = 0.1  # of positives that are left where they are to be rare
 FRESH_SEED = 1_000  # far from the seeds of the data that are trained on
 
 Parts = tuple[Rows, Rows, Rows, Rows | None]
@@ -55,6 +56,8 @@ class Case:
         Whether the validation and test rows are from later months.
     table : str, optional
         The file that it needs.
+    options : dict
+        Of the engine, where they differ from those of all other cases.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Case:
     ratio: float | None = None
     drifts: bool = False
     table: str | None = None
+    options: dict = field(default_factory=dict)
 
 
 def joined(parts: list[Rows]) -> Rows:
@@ -101,6 +105,17 @@ def shuffled_openings(seed: int, n: int, *, blind: bool = False) -> Parts:
     return (*random_split(Rows(made.X, made.y, made.age_group), seed), fresh)
 
 
+def rare_openings(seed: int, n: int) -> Parts:
+    """The same, but for nine in ten frauds: one row in a thousand is positive."""
+
+    def thinned(rows: Rows, number: int) -> Rows:
+        kept = np.random.default_rng([number, 5]).random(len(rows)) < RARE_SHARE
+        return rows.take(np.flatnonzero((rows.y == 0) | kept))
+
+    parts = shuffled_openings(seed, n)
+    return tuple(thinned(rows, 4 * seed + k) for k, rows in enumerate(parts))
+
+
 def bank_fraud(seed: int, n: int, *, blind: bool = False) -> Parts:
     """The public sample of Bank Account Fraud, split at random."""
     table = load("baf_base_sample_test", aware=not blind)
@@ -126,7 +141,17 @@ def _cases() -> list[Case]:
                 partial(bank_fraud, blind=blind), MAIN, table="baf_base_sample_test",
             ),
         ]  # fmt: skip
-    return sorted(cases, key=lambda case: ("openings", "shuffled", "baf").index(case.name[:-6]))
+    title = "Split at random with nine in ten frauds left out, aware"
+    heavier = {"min_child_weight": 1.0}  # LightGBM's default is 0.001
+    cases += [
+        Case("rare/aware", title, rare_openings, (PLAIN_OWN, OURS)),
+        Case(
+            "rare/heavy", f"{title}, `min_child_weight=1`", rare_openings, (PLAIN_OWN, OURS),
+            options=heavier,
+        ),
+    ]  # fmt: skip
+    order = ("openings", "shuffled", "rare", "baf")
+    return sorted(cases, key=lambda case: order.index(case.name[:-6]))
 
 
 CASES: dict[str, Case] = {case.name: case for case in _cases()}

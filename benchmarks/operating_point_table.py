@@ -228,11 +228,12 @@ def timing(results: Results) -> tuple[float, dict] | None:
 
 def goals(results: Results) -> list[str]:
     asked = [goal for case in CASES.values() for goal in case_goals(case, results)]
-    found = config_ratios(results, OURS)
-    if len(found):
-        share = float(np.mean(found > CONFIG_RATIO))
-        text = f"ratio above {CONFIG_RATIO:g} in at least {CONFIG_SHARE:.0%} of them"
-        asked.append((CONFIGS, text, f"{share:.0%} of {len(found)}", share >= CONFIG_SHARE))
+    for method in (OURS, VALIDATION):
+        found = config_ratios(results, method)
+        if len(found):
+            share = float(np.mean(found > CONFIG_RATIO))
+            text = f"{method}: ratio above {CONFIG_RATIO:g} in at least {CONFIG_SHARE:.0%} of them"
+            asked.append((CONFIGS, text, f"{share:.0%} of {len(found)}", share >= CONFIG_SHARE))
     asked += [goal for case in CASES.values() for goal in realised_goals(case, results)]
     if taken := timing(results):
         text = f"time over a plain fit at most {TIME}"
@@ -249,10 +250,11 @@ WHY_NOT = [
     "as fair as was asked on fresh rows of the month after, aware and blind; the one that reads "
     "them on the months before is so if blind. Without drift (the same rows split at random) the "
     "default is as fair as was asked. *TPR, blind*: paper mode finds more fraud and mends next to "
-    "nothing (its ratio is in the table). *FPR at its own threshold*: one seed of five beyond two "
-    "standard errors is what chance has to offer in one of four such tables. *Configurations*: at "
-    "their own thresholds 88% of them are above 0.9 on the test month; at that of the validation "
-    "month drift takes more of them below. Two, of learning rates 0.29, have lost the model.", "",
+    "nothing (its ratio is in the table). *FPR at its own threshold*: of 20 seeds in four tables "
+    "3 are beyond two standard errors, where chance has one to offer; in `rare/aware` all five "
+    "are above, and why is not known. *Configurations*: at their own thresholds 92% of them are "
+    "above 0.9 on the test month; at that of the validation month drift takes more of them "
+    "below.", "",
 ]  # fmt: skip
 """Said of the figures as they stand; look again when they change."""
 
@@ -279,7 +281,23 @@ def config_lines(results: Results) -> list[str]:
         "`min_child_samples` (5 to 500), all log-uniform; each on generated openings of its own, "
         f"{rows:,} training rows, aware. The threshold is that of the validation month."
     )
-    return ["## Random configurations", "", said, "", *table(titles, lines)]
+    return ["## Random configurations", "", said, "", *table(titles, lines), *OVERSHOOTING]
+
+
+OVERSHOOTING = [
+    "Two of the 40, numbers 21 and 39 (learning rates of 0.29, 80 and 63 leaves), used to lose "
+    "the model: ratios of 0.46 and 0.52, TPR of 0.30 and 0.26. Scores fly apart there, for plain "
+    "LightGBM too; steps of the multipliers and the choice of the round now know of it, and the "
+    "two have 0.92 and 0.89, TPR of 0.48 and 0.52. The mend was found on these two, so they prove "
+    "little. Five others that were not looked at before (51, 130, 208, 524 and 597: the first "
+    "from 40 on with a learning rate above 0.25, more than 50 leaves and `min_child_samples` "
+    "below 50; at most 250 trees) went from ratios of 0.56, 0.52, 0.35, 0.31 and 0.68 to 0.81, "
+    "0.87, 0.95, 0.87 and 0.96, and from TPR of 0.27, 0.27, 0.25, 0.26 and 0.41 to 0.50, 0.48, "
+    "0.45, 0.49 and 0.44. Of the 40, the 16 of learning rates above 0.095 and numbers 0, 2 and 3 "
+    "were run again; 5 changed (21, 39, 24, 5 and 27), the others in no digit shown, and neither "
+    "did seed 0 of the generated openings, of all three ways to fit.", "",
+]  # fmt: skip
+"""Said of the figures as they stand; look again when they change."""
 
 
 def timing_lines(results: Results) -> list[str]:
@@ -332,7 +350,10 @@ def introduction(results: Results) -> list[str]:
         "test rows alone tell the ratio badly. *TPR at its 5%* has the threshold of 5% FPR on "
         "the fresh rows themselves, which compares rankings whatever drift does to the FPR. "
         "*Time* is of all fits together. The sample of Bank Account Fraud is small, with some "
-        "58 frauds and 4,000 others to test on: its intervals are wide, and tell little.", "",
+        "58 frauds and 4,000 others to test on: its intervals are wide, and tell little. Where "
+        "nine in ten frauds are left out (*rare*), 0.1% of the rows are positive, and LightGBM "
+        "overshoots at its defaults, plain as well; a second table has heavier leaves, the better "
+        "in TPR of two remedies tried on two seeds.", "",
         "- *plain*: LightGBM. *Own threshold*: `constraint=None` and the same operating point, so "
         "that rows are held out to place a threshold.",
         "- *equal prevalence*: LightGBM on the training rows less negatives of the group of lower "

@@ -6,13 +6,18 @@ import warnings
 
 import numpy as np
 
-from fairboost.exceptions import NotMetWarning, SmallCellWarning
+from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness_report import FairnessReport
 from fairboost.lagrangian import Lagrangian
 from fairboost.rates import counted_cells
 from fairboost.realised import Realised
 
-__all__ = ["warn_if_beside_the_point", "warn_if_not_met", "warn_of_small_cells"]
+__all__ = [
+    "warn_if_beside_the_point",
+    "warn_if_not_met",
+    "warn_of_overshooting",
+    "warn_of_small_cells",
+]
 
 FEW = 10
 """Rows beyond a threshold; if it was placed by fewer, a warning says so."""
@@ -77,3 +82,23 @@ def warn_if_beside_the_point(realised: Realised | None) -> None:
             SmallCellWarning,
             stacklevel=3,
         )
+
+
+def warn_of_overshooting(lowest_loss: float, untrained_loss: float) -> None:
+    """Say that no round predicts probabilities as well as no model does.
+
+    Parameters
+    ----------
+    lowest_loss : float
+        Of all rounds, on the rows that rates are read on.
+    untrained_loss : float
+        That of a model that gives everyone the same probability.
+    """
+    warnings.warn(
+        f"the engine's steps are too large: the lowest loss of all rounds is {lowest_loss:.4g}, "
+        f"above the {untrained_loss:.4g} of giving everyone the same probability. Decisions tell "
+        "people apart, and the round to keep was chosen by them, but probabilities are worth "
+        "nothing; lower the learning rate, or let leaves have more rows",
+        FairnessWarning,
+        stacklevel=5,
+    )

@@ -4,7 +4,8 @@ Every prefix of a boosted ensemble is one of the iterates of Algorithm 1, so the
 them all.
 
 * ``best``: the round of lowest held-out loss among those within tolerance on the rows held out;
-  the round of least violation if there is none.
+  the round of least violation if there is none. Where the engine takes steps so large that no
+  round has a lower loss than no model at all, rounds are told by their decisions instead.
 * ``last``: f_T.
 * ``average``: the mean of f_1 ... f_T. Tree m is in the iterates m ... T, so the mean is the same
   ensemble
@@ -33,6 +34,7 @@ __all__ = [
     "best_iterate",
     "check_iterate",
     "draw_rounds",
+    "measure",
     "randomized_scores",
 ]
 
@@ -101,6 +103,38 @@ def best_iterate(
     least = total[trained].min(initial=np.inf)
     candidates = trained & (total <= least)
     return int(np.flatnonzero(candidates)[np.argmin(losses[candidates])])
+
+
+def measure(
+    losses: FloatArray, untrained_loss: float, wrong: FloatArray
+) -> tuple[FloatArray, float]:
+    """By what to compare iterates, and what it is for a model that tells no one apart.
+
+    Parameters
+    ----------
+    losses : (n_iterates,) float64
+        Held-out loss of each.
+    untrained_loss : float
+        Loss of a model that gives everyone the same probability.
+    wrong : (n_iterates,) float64
+        Mean of the false positive and the false negative rate of everyone.
+
+    Returns
+    -------
+    losses : (n_iterates,) float64
+        The losses. If all are as high as the untrained one, probabilities are worth nothing, but
+        decisions may be: then what is wrong of these.
+    untrained_loss : float
+        The same of the untrained model.
+
+    Examples
+    --------
+    >>> measure(np.array([0.07, 0.09]), 0.056, np.array([0.34, 0.28]))
+    (array([0.34, 0.28]), 0.5)
+    """
+    if losses.min() < untrained_loss or wrong.min() > 0.5 * (1.0 - TRAINED):
+        return losses, untrained_loss
+    return wrong, 0.5
 
 
 def average_weights(n_rounds: int) -> FloatArray:

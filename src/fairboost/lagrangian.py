@@ -57,7 +57,7 @@ from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint
 from fairboost.holdout import NOTHING_HELD_OUT, Holdout
-from fairboost.machines import ALONE, Machines, threshold_over
+from fairboost.machines import ALONE, Machines, share_near, threshold_over
 from fairboost.multipliers import DualPlayer
 from fairboost.operating_points import OperatingPoint
 from fairboost.proxies import Proxy
@@ -160,7 +160,8 @@ class Lagrangian:
         self.thresholds: list[float] = []
         self.point = threshold if isinstance(threshold, OperatingPoint) else None
         self.threshold = 0.0 if isinstance(threshold, OperatingPoint) else threshold
-        self._placing = None if self.point is None else _who_counts(self.point, seen)
+        self._placing: Any = None if self.point is None else _who_counts(self.point, seen)
+        self.spread = 1.0  # of the scores around a threshold that follows them
         self.rates = np.full(len(self.map.counted), 0.5)  # where coefficients are taken
         self.coefficients = np.zeros(len(self.map.counted))
         self.memberships = memberships
@@ -207,10 +208,9 @@ class Lagrangian:
 
     def threshold_of(self, scores: FloatArray) -> float:
         """Threshold that follows from scores of the rows seen."""
-        if self.point is None or self._placing is None:
+        if self.point is None:
             return self.threshold
-        weight = None if self.seen_weights is None else self.seen_weights[self._placing]
-        return threshold_over(self.machines, self.point, scores[self._placing], weight)
+        return threshold_over(self.machines, self.point, *self._counted(scores))
 
     def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
         """One round of Algorithm 1 on the engine's scores; records it in the trace.
@@ -292,8 +292,17 @@ class Lagrangian:
             self.watch(self._out_of_fold)
 
     def _place_threshold(self, scores: FloatArray) -> None:
-        if self.point is not None:
-            self._move_threshold(self.threshold_of(scores))
+        if self.point is None:
+            return
+        self._move_threshold(self.threshold_of(scores))
+        if self.convex:
+            near = share_near(self.machines, self.threshold, *self._counted(scores))
+            self.spread = self.point.spread(near)
+
+    def _counted(self, scores: FloatArray) -> tuple[FloatArray, Any]:
+        """Scores and weights of the rows seen that count towards the operating point."""
+        weight = None if self.seen_weights is None else self.seen_weights[self._placing]
+        return scores[self._placing], weight
 
     def _move_threshold(self, threshold: float) -> None:
         self.threshold = threshold
@@ -367,11 +376,15 @@ class Lagrangian:
 
     @property
     def stiffness(self) -> float:
-        """Curvature of the loss at the threshold, over that at even odds.
+        """Weight that it takes to move a rate at the threshold, over that at even odds.
 
         A leaf moves by gradient over curvature: where the loss is flat, little weight moves much.
+        But where scores have flown apart (a learning rate that is too high for rare positives), a
+        threshold that follows them comes to lie where the loss is flat, and there few rows are
+        within reach of the proxy, and they have further to go: both take more weight.
         """
-        return 1.0 / math.cosh(min(abs(self.threshold), 50.0) / 2) ** 2
+        curvature = 1.0 / math.cosh(min(abs(self.threshold), 50.0) / 2) ** 2
+        return min(curvature * self.spread**2, 1.0)
 
     @property
     def untrained_loss(self) -> float:
@@ -381,6 +394,17 @@ class Lagrangian:
         )
         share = weights / weights.sum()
         return float(-(weights @ np.log(np.maximum(share, 1e-15))) / self.seen_weight)
+
+    @property
+    def wrong(self) -> FloatArray:
+        """Mean of the false positive and false negative rate of everyone, of each iterate seen."""
+        positive, total = np.array(self.seen_positive), self.seen_map.total
+        share = [
+            positive[:, counts].sum(axis=1) / max(total[counts].sum(), 1e-300)
+            for counts in (self.cells.labels == 0, self.cells.labels == 1)
+        ]
+        out: FloatArray = (share[0] + 1.0 - share[1]) / 2
+        return out
 
     @property
     def seen_rows(self) -> float:

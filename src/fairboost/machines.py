@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fairboost._typing import FloatArray
 from fairboost.operating_points import ROUNDING, OperatingPoint, half_way
 
-__all__ = ["ALONE", "Machines", "threshold_over"]
+__all__ = ["ALONE", "Machines", "share_near", "threshold_over"]
 
 _SIGN = np.uint64(1 << 63)
 _BYTE = np.uint64(0xFF)
@@ -100,6 +100,33 @@ def threshold_over(
     first = _highest(machines, scores, weight, point.target * everything + slack, reach=False)
     above = machines.least(scores[scores > first].min(initial=math.inf))
     return half_way(first, above if above < math.inf else None)
+
+
+def share_near(
+    machines: Machines, threshold: float, scores: FloatArray, weight: FloatArray | None
+) -> float:
+    """Share of the scores of all machines that are within 1 of a threshold.
+
+    Parameters
+    ----------
+    machines : Machines
+        Those that hold rows.
+    threshold : float
+        In log-odds.
+    scores : (n,) float64
+        Scores of the rows of this machine that count; there may be none.
+    weight : (n,) float, optional
+        Their weights.
+
+    Examples
+    --------
+    >>> share_near(ALONE, 0.0, np.array([-4.0, -0.5, 0.9, 1.0]), None)
+    0.5
+    """
+    near = np.abs(scores - threshold) < 1.0
+    weight = np.ones(len(scores)) if weight is None else weight.astype(np.float64)
+    within, everything = machines.total(np.array([weight @ near, weight.sum()]))
+    return float(within / everything)
 
 
 def _highest(

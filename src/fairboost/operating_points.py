@@ -29,6 +29,9 @@ HAIR = 1e-9
 the last digit everywhere: trees are summed in another order in prediction, and the probabilities
 of two neighbouring scores may be one number."""
 
+WIDEST = 10.0
+"""Scores that are further apart are taken to be this far apart."""
+
 
 @dataclass(frozen=True)
 class OperatingPoint:
@@ -150,6 +153,31 @@ class OperatingPoint:
         first, above = kth[n - positive - 1], kth[n - positive :]
         above = above[above > first]
         return half_way(first, above.min() if len(above) else None)
+
+    def spread(self, near: float) -> float:
+        """Return how far apart the scores around the threshold are, of the rows that count.
+
+        Parameters
+        ----------
+        near : float
+            Share of the rows that count whose log-odds are within 1 of the threshold.
+
+        Returns
+        -------
+        spread : float
+            1 if as many are near as of a logistic law of scale 1, or more; s if there are s times
+            fewer. At most ``WIDEST``.
+
+        Examples
+        --------
+        >>> at_fpr(0.05).spread(0.2)
+        1.0
+        >>> round(at_fpr(0.05).spread(0.02), 1)
+        5.3
+        """
+        level = math.log(self.target / (1.0 - self.target))
+        usual = 0.5 * (math.tanh((level + 1.0) / 2.0) - math.tanh((level - 1.0) / 2.0))
+        return max(usual / max(near, usual / WIDEST), 1.0)
 
     def rows_needed(self) -> int:
         """Return how many rows must count so that one of them is no more than the target."""

@@ -25,7 +25,7 @@ from fairboost.engines.base import Engine, EngineData, LossTerms, Problem, Train
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness_report import RatesSeen, see
 from fairboost.holdout import Holdout, HoldoutLike
-from fairboost.iterates import best_iterate
+from fairboost.iterates import best_iterate, measure
 from fairboost.lagrangian import Lagrangian
 from fairboost.machines import ALONE, Machines
 from fairboost.multipliers import Ascent, Control, DualPlayer
@@ -180,8 +180,11 @@ class Training:
         # f_0 is a model only where there was one to start from.
         first = 0 if self.model.n_base else min(1, last)
         found = slice(first, last + 1)
-        untrained = self.lagrangian.untrained_loss
-        at = losses[found], violations[found], errors[found], untrained
+        losses, untrained = losses[found], self.lagrangian.untrained_loss
+        by, of_untrained = measure(losses, untrained, self.lagrangian.wrong[found])
+        if by is not losses:
+            diagnostics.warn_of_overshooting(float(losses.min()), untrained)
+        at = by, violations[found], errors[found], of_untrained
         return first + best_iterate(*at, self._hits_target()[found])
 
     def _hits_target(self) -> BoolArray:

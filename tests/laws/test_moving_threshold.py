@@ -281,6 +281,57 @@ def test_the_target_is_kept_in_every_round(scores, point, weighted):
     assert np.isfinite(lagrangian.dual.multipliers).all()
 
 
+# Scores that fly apart
+
+
+def steps_of(scores, cells, point=POINTS["fpr"]):
+    """Multipliers after one round, from none."""
+    lagrangian = game(cells, [parity("fpr", 0.0, by="g")], point, player=Control())
+    lagrangian.resume(np.zeros(len(lagrangian.inequalities)))
+    lagrangian(scores)
+    return lagrangian.dual.multipliers, lagrangian
+
+
+@pytest.mark.parametrize("level", [-3.0, -7.0])
+def test_the_further_apart_scores_are_the_larger_are_steps_of_multipliers(level):
+    """Decisions are the same, and so are violations: only the distances differ."""
+    *_, cells = rows(seed=0, n=400)
+    apart = rng(3).normal(size=400)
+    found = []
+    for scale in (0.1, 0.5, 4.0, 40.0):
+        threshold = POINTS["fpr"].among(scale * apart[cells.labels[cells.codes] == 0])
+        steps, lagrangian = steps_of(scale * apart - threshold + level, cells)
+        assert lagrangian.threshold == pytest.approx(level)
+        assert steps.max() > 0
+        found.append(steps)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)  # close together is not too close
+    ratios = [(found[k + 1][found[0] > 0] / found[k][found[0] > 0]) for k in (1, 2)]
+    assert (ratios[0] > 4).all() and (ratios[1] > 1).all()
+
+
+def test_steps_are_never_larger_than_at_even_odds():
+    *_, cells = rows(seed=0, n=400)
+    apart = 40 * rng(3).normal(size=400)
+    threshold = POINTS["fpr"].among(apart[cells.labels[cells.codes] == 0])
+    near, far = (steps_of(apart - threshold + level, cells)[0] for level in (0.0, -4.0))
+    assert (far <= near).all()
+    np.testing.assert_allclose(far, near, rtol=1e-6)  # so far apart that both have the limit
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@ALL_POINTS
+def test_what_is_wrong_of_decisions(point, weighted):
+    y, _, weight, cells = rows(seed=1, n=300, weighted=weighted)
+    lagrangian = game(cells, ALL_CONSTRAINTS["equalized odds"], point, weight, player=Rest())
+    weight = np.ones(len(y)) if weight is None else weight
+    for t in range(3):
+        scores = rng(t).normal(size=len(y)) + t * y
+        lagrangian(scores)
+        wrong = (scores >= lagrangian.threshold) != (y == 1)
+        rates = [np.average(wrong[y == label], weights=weight[y == label]) for label in (0, 1)]
+        assert lagrangian.wrong[t] == pytest.approx(np.mean(rates))
+
+
 @pytest.mark.parametrize("level", [-800.0, -40.0, 0.0, 40.0, 800.0])
 @ALL_POINTS
 def test_scores_far_away_leave_everything_finite(point, level):

@@ -11,6 +11,7 @@ from fairboost.iterates import (
     best_iterate,
     check_iterate,
     draw_rounds,
+    measure,
     randomized_scores,
 )
 
@@ -143,6 +144,28 @@ def test_rounds_that_cannot_be_used_are_passed_over_if_others_can():
     for usable, expected in (([1, 1, 1], 0), ([0, 1, 1], 1), ([0, 0, 1], 2), ([0, 0, 0], 0)):
         found = best_iterate(losses, violations, errors, 0.69, np.array(usable, bool))
         assert found == expected
+
+
+# By what rounds are compared
+
+
+def test_rounds_are_compared_by_loss_as_long_as_one_has_learned():
+    losses, wrong = np.array([0.70, 0.68, 0.75]), np.array([0.3, 0.2, 0.1])
+    assert measure(losses, 0.69, wrong) == (losses, 0.69)
+
+
+def test_where_no_loss_is_below_the_untrained_one_decisions_tell():
+    losses, wrong = np.array([0.07, 0.09, 0.30]), np.array([0.34, 0.28, 0.27])
+    by, untrained = measure(losses, 0.056, wrong)
+    assert by is wrong and untrained == 0.5
+    violations, errors = np.array([[0.0], [0.0], [0.0]]), np.full((3, 1), 0.01)
+    assert best_iterate(losses, violations, errors, 0.056) == 0
+    assert best_iterate(by, violations, errors, untrained) == 2
+
+
+def test_where_decisions_tell_no_one_apart_there_was_nothing_to_learn():
+    losses, wrong = np.array([0.70, 0.72]), np.array([0.49, 0.46])
+    assert measure(losses, 0.69, wrong) == (losses, 0.69)
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 10_000))

@@ -16,7 +16,7 @@ from fairboost import at_fpr, at_positive_rate, at_tpr, parity
 from fairboost.cells import SensitiveColumn, build_cells
 from fairboost.holdout import Holdout
 from fairboost.lagrangian import Lagrangian
-from fairboost.machines import ALONE, threshold_over
+from fairboost.machines import ALONE, share_near, threshold_over
 from fairboost.multipliers import Ascent, Control
 from fairboost.proxies import PROXIES
 from fairboost.two_sided import two_sided
@@ -85,6 +85,23 @@ def test_a_threshold_over_machines_is_that_of_all_rows(scores, make, target, wei
     assert machines.run(work) == [point.among(scores, weight)] * n
 
 
+@settings(max_examples=40, deadline=None)
+@given(scores=SCORES, weighted=st.booleans(), n=st.integers(2, 3), seed=st.integers(0, 99))
+def test_the_share_near_a_threshold_is_that_of_all_rows(scores, weighted, n, seed):
+    rng = np.random.default_rng(seed)
+    scores = np.array(scores, np.float64)
+    weight = rng.integers(1, 3, len(scores)).astype(np.float32) if weighted else None
+    of_machine, machines = rng.integers(0, n, len(scores)), Threads(n)
+
+    def work(rank):
+        mine = of_machine == rank
+        return share_near(machines, 0.3, scores[mine], None if weight is None else weight[mine])
+
+    expected = np.average((scores > -0.7) & (scores < 1.3), weights=weight)
+    assert machines.run(work) == pytest.approx([expected] * n)
+    assert share_near(ALONE, 0.3, scores, weight) == pytest.approx(expected)
+
+
 def test_bytes_of_a_threshold_do_not_depend_on_rows():
     sent = []
     for n in (10, 10_000):
@@ -127,11 +144,12 @@ def play(cells, weight, held, here, machines, start, moves, **options):
 
 @pytest.mark.parametrize("threshold", [0.2, at_fpr(0.3)])
 @pytest.mark.parametrize("paper", [True, False])
-def test_every_machine_takes_the_steps_of_one_with_all_rows(paper, threshold):
+@pytest.mark.parametrize("scale", [1.0, 5.0], ids=["", "far apart"])
+def test_every_machine_takes_the_steps_of_one_with_all_rows(scale, paper, threshold):
     n = 900
     cells, weight, held = rows(n)
     rng = np.random.default_rng(1)
-    start, moves = rng.normal(size=n), rng.normal(0, 0.3, (3, n))
+    start, moves = scale * rng.normal(size=n) - 4 * (scale > 1), rng.normal(0, 0.3, (3, n))
     constraint = parity("fpr", 0.01, by="g")
     options = {
         "constraints": [constraint if paper else two_sided(constraint)],

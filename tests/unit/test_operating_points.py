@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fairboost.exceptions import InvalidInputError
 from fairboost.operating_points import (
     ROUNDING,
+    WIDEST,
     OperatingPoint,
     at_fpr,
     at_positive_rate,
@@ -228,6 +229,39 @@ def test_thresholds_fall_as_targets_rise(rows, make):
     scores, labels, weight = unpack(rows, make(0.5))
     found = [make(t).threshold(scores, labels, weight) for t in np.linspace(0.02, 0.98, 25)]
     assert (np.diff(found) <= 0).all()
+
+
+# How far apart scores are
+
+
+def logistic(n):
+    """Quantiles of the logistic law of scale 1."""
+    shares = (np.arange(n) + 0.5) / n
+    return np.log(shares / (1 - shares))
+
+
+def spread(point, scores, threshold):
+    return point.spread(float((np.abs(scores - threshold) < 1).mean()))
+
+
+@pytest.mark.parametrize("point", [at_fpr(0.05), at_tpr(0.8), at_positive_rate(0.3)], ids=str)
+def test_the_spread_of_a_logistic_law_is_its_scale_or_one(point):
+    scores = logistic(100_000)
+    threshold = point.among(scores)
+    for scale in (0.01, 0.5, 1.0):
+        found = spread(point, scale * scores, scale * threshold)
+        assert found == pytest.approx(1.0, abs=0.01)
+    found = [spread(point, scale * scores, scale * threshold) for scale in (2.0, 4.0, 8.0)]
+    np.testing.assert_allclose(found, [2.0, 4.0, 8.0], rtol=0.2)  # the law is not flat
+    assert spread(point, 1e6 * scores, 1e6 * threshold) == WIDEST
+
+
+@MAKERS
+@given(target=st.floats(1e-6, 1 - 1e-6), near=st.floats(0, 1))
+def test_the_spread_falls_as_more_rows_are_near(make, target, near):
+    point = make(target)
+    assert point.spread(0.0) == pytest.approx(WIDEST) and point.spread(1.0) == 1.0
+    assert 1.0 <= point.spread(min(2 * near, 1.0)) <= point.spread(near) <= WIDEST * (1 + 1e-9)
 
 
 # How many rows are needed
