@@ -1,0 +1,30 @@
+"""Compare methods over random options on the same splits, by the paper's protocol.
+
+``fairboost study CONFIG.toml`` on the command line, :func:`run_study` in Python. A method of one's
+own is a function from a :class:`Task` to a fitted classifier. ``docs/study.md`` is the guide.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+if find_spec("optuna") is None:
+    raise ImportError('studies need optuna: pip install "fairboost[study]"')
+
+from fairboost.study.config import StudyConfig
+from fairboost.study.data import Rows
+from fairboost.study.measures import Predictions
+from fairboost.study.methods import METHODS, Method, Task
+from fairboost.study.study import StudyRun, read_study, run_study
+
+__all__ = [
+    "METHODS",
+    "Method",
+    "Predictions",
+    "Rows",
+    "StudyConfig",
+    "StudyRun",
+    "Task",
+    "read_study",
+    "run_study",
+]

@@ -1,0 +1,195 @@
+"""The pictures of a study: scatter, trade-off over alpha, times, randomized iterates, proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairboost.plots import COLOURS, GREY, MARKERS, pyplot
+from fairboost.proxies import PROXIES
+from fairboost.study.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_all"]
+
+LINES = ("-", "--", "-.", ":")
+WIDTH, HEIGHT = 5.2, 4.0
+PERCENTILES = (2.0, 100.0)
+
+
+def draw_all(results: Results) -> dict[str, Figure]:
+    """Every picture that the results allow, by name."""
+    pictures: dict[str, Callable[[Results], Figure | None]] = {
+        "scatter": scatter,
+        "tradeoff": tradeoff,
+        "times": times,
+        "randomized": randomized,
+        "proxies": lambda results: proxies(),
+    }
+    drawn = {name: draw(results) for name, draw in pictures.items()}
+    return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def _panels(results: Results, width: float = WIDTH) -> tuple[Figure, list[tuple[str, Axes]]]:
+    n = len(results.features)
+    figure, axes = pyplot().subplots(
+        1, n, figsize=(width * n, HEIGHT), layout="constrained", squeeze=False, sharey=True
+    )
+    return figure, list(zip(results.features, axes[0], strict=True))
+
+
+def _style(results: Results, algorithm: str) -> dict[str, Any]:
+    """Colour, marker and line of an algorithm, the same in all pictures."""
+    everyone = list(
+        dict.fromkeys(a for f in results.features for a in results.algorithms(f))
+    )
+    k = everyone.index(algorithm)
+    return {
+        "color": COLOURS[k % len(COLOURS)],
+        "marker": MARKERS[k % len(MARKERS)],
+        "linestyle": LINES[k // len(COLOURS) % len(LINES)],
+    }
+
+
+def _words(results: Results) -> tuple[str, str]:
+    metrics = results.config.metrics
+    rates = " and ".join(rate.upper() for rate in metrics.rates)
+    kind = f"{rates} ratio" if metrics.fairness == "ratio" else f"1 - {rates} gap"
+    name = metrics.performance.upper() if metrics.performance == "tpr" else metrics.performance
+    where = "" if isinstance(metrics.threshold, float) else f" {metrics.threshold}"
+    return f"{name}{where}".replace("_", " ").replace("at ", "at_"), kind
+
+
+def _legend(figure: Figure, panels: list[tuple[str, Axes]]) -> None:
+    found: dict[str, Any] = {}
+    for _, ax in panels:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(
+        handles=list(found.values()), labels=list(found), loc="outside right upper",
+        frameon=False, fontsize="small",
+    )  # fmt: skip
+
+
+def scatter(results: Results) -> Figure:
+    """Every model on the validation rows; the worst few are out of the picture."""
+    figure, panels = _panels(results)
+    performance, fairness = _words(results)
+    for features, ax in panels:
+        every = []
+        for algorithm in results.algorithms(features)[::-1]:  # ours on top
+            points = np.concatenate([p.validation for p in results.pools(features, algorithm)])
+            style = _style(results, algorithm)
+            ax.scatter(
+                points[:, 1], points[:, 0], s=14, alpha=0.65, color=style["color"],
+                marker=style["marker"], linewidths=0, label=results.title(algorithm),
+            )  # fmt: skip
+            every.append(points)
+        values = np.concatenate(every)
+        low, high = np.percentile(values[:, 0], PERCENTILES)
+        ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        ax.set_xlabel(f"{fairness}, validation rows")
+        ax.set_title(features)
+        ax.grid(alpha=0.3)
+    panels[0][1].set_ylabel(f"{performance}, validation rows")
+    _legend(figure, panels)
+    return figure
+
+
+def tradeoff(results: Results) -> Figure:
+    """The weighted test metric that each algorithm reaches, over alpha, with 95% bands."""
+    figure, panels = _panels(results)
+    for features, ax in panels:
+        for algorithm in results.algorithms(features):
+            curve = results.curve(features, algorithm)
+            style = _style(results, algorithm)
+            alpha = curve["alpha"].to_numpy()
+            ax.fill_between(
+                alpha, curve["low"].to_numpy(), curve["high"].to_numpy(), alpha=0.15,
+                color=style["color"], linewidth=0,
+            )  # fmt: skip
+            ax.plot(
+                alpha, curve["mean"].to_numpy(), color=style["color"],
+                linestyle=style["linestyle"], linewidth=1.6, label=results.title(algorithm),
+            )  # fmt: skip
+        ax.set_xlabel("alpha (1: performance alone)")
+        ax.set_title(features)
+        ax.grid(alpha=0.3)
+    panels[0][1].set_ylabel("alpha · performance + (1 - alpha) · fairness,\ntest rows")
+    _legend(figure, panels)
+    return figure
+
+
+def times(results: Results) -> Figure | None:
+    """CPU time of a whole search, relative to plain LightGBM."""
+    if "plain" not in results.methods:
+        return None
+    n = len(results.features)
+    figure, axes = pyplot().subplots(
+        1, n, figsize=(WIDTH * n, 3.2), layout="constrained", squeeze=False, sharey=True
+    )
+    names = [results.title(m) for m in results.methods]
+    for features, ax in zip(results.features, axes[0], strict=True):
+        table = results.times(features).set_index("method")
+        table = table.loc[[name for name in names if name in table.index]]
+        values = table["search, relative"].to_numpy(np.float64)
+        places = [names.index(name) for name in table.index]
+        ax.barh(places, values, color=COLOURS[0], alpha=0.8)
+        for place, value in zip(places, values, strict=True):
+            ax.text(value, place, f" {value:.1f}", va="center", fontsize="small")
+        ax.set_xlim(0, np.nanmax(values) * 1.15)
+        ax.set_xlabel("CPU time of the search / LightGBM's")
+        ax.set_title(features)
+        ax.grid(alpha=0.3, axis="x")
+    axes[0][0].set_yticks(range(len(names)), names)
+    axes[0][0].set_ylim(len(names) - 0.4, -0.6)
+    return figure
+
+
+def randomized(results: Results) -> Figure | None:
+    """The paper's last iterate and its randomized classifier, joined trial by trial."""
+    if any("paper, randomized" not in results.algorithms(f) for f in results.features):
+        return None
+    figure, panels = _panels(results)
+    performance, fairness = _words(results)
+    for features, ax in panels:
+        last, drawn = (
+            np.concatenate([p.test for p in results.pools(features, name)])
+            for name in ("paper", "paper, randomized")
+        )
+        for a, b in zip(last, drawn, strict=True):
+            ax.plot([a[1], b[1]], [a[0], b[0]], color=GREY, linewidth=0.6, alpha=0.5, zorder=1)
+        for k, (points, label) in enumerate(((last, "last iterate"), (drawn, "randomized"))):
+            ax.scatter(
+                points[:, 1], points[:, 0], s=18, color=COLOURS[k], marker=MARKERS[k],
+                label=label, linewidths=0, zorder=2,
+            )  # fmt: skip
+        ax.set_xlabel(f"{fairness}, test rows")
+        ax.set_title(features)
+        ax.grid(alpha=0.3)
+    panels[0][1].set_ylabel(f"{performance}, test rows")
+    _legend(figure, panels)
+    return figure
+
+
+def proxies() -> Figure:
+    """The smooth steps that stand in for a false positive, over the score of a negative row."""
+    figure, ax = pyplot().subplots(figsize=(WIDTH, HEIGHT), layout="constrained")
+    score = np.linspace(-3, 3, 241)
+    ax.step(score, (score >= 0).astype(float), color=GREY, where="post", label="step: the FPR")
+    for k, (name, proxy) in enumerate(PROXIES.items()):
+        ax.plot(
+            score, proxy.value(score), color=COLOURS[k], linestyle=LINES[k % len(LINES)],
+            label=name.replace("_", "-"),
+        )  # fmt: skip
+    ax.set_ylim(-0.1, 4)
+    ax.set_xlabel("score (log-odds) of a row with label 0")
+    ax.set_ylabel("its part in the false positive rate")
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False)
+    return figure
