@@ -14,8 +14,9 @@ if find_spec("optuna") is None:
 from fairboost.study.config import StudyConfig
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions
-from fairboost.study.methods import METHODS, Method, Task
+from fairboost.study.methods import METHODS
 from fairboost.study.study import StudyRun, read_study, run_study
+from fairboost.study.task import Method, Task
 
 __all__ = [
     "METHODS",

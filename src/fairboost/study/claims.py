@@ -53,7 +53,7 @@ class Claim:
 
 
 class Worker:
-    """This process: who it is, and its signs of life while it is entered.
+    """A process at work: who it is, and its signs of life while it is entered.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Worker:
             with suppress(Exception):  # a storage that is away for a moment; the next one counts
                 self._sign()
 
-    def alive(self, key: str | None) -> bool:
+    def alive(self, key: str) -> bool:
         """Whether a worker is at work still."""
         if key == self.key:
             return True
@@ -98,7 +98,7 @@ class Worker:
         if sign is None:
             return False
         if sign["place"] == place():
-            return start_time(sign["pid"]) == sign["start"]
+            return bool(start_time(sign["pid"]) == sign["start"])
         return bool(time.time() - sign["time"] < DEAD_AFTER_SECONDS)
 
 
@@ -113,7 +113,7 @@ def place() -> str:
     parts = [socket.gethostname()]
     with suppress(OSError):  # elsewhere than on Linux, the name of the machine has to do
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(os.readlink("/proc/self/ns/pid"))
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
     return " ".join(parts)
 
 
@@ -177,9 +177,7 @@ def claim(
         index = free[0]
         token = uuid.uuid4().hex
         attributes = {"index": index, "worker": worker.key, "token": token}
-        study.add_trial(
-            optuna.trial.create_trial(state=TrialState.RUNNING, user_attrs=attributes)
-        )
+        study.add_trial(optuna.trial.create_trial(state=TrialState.RUNNING, user_attrs=attributes))
         mine = next(t for t in study.get_trials() if t.user_attrs.get("token") == token)
         if _taken(study, worker, again)[index] == mine.number:
             return Claim(index, optuna.Trial(study, mine._trial_id))
@@ -195,7 +193,7 @@ def _taken(study: optuna.Study, worker: Worker, again: frozenset[int]) -> dict[i
     for trial in trials:
         if trial.state != TrialState.RUNNING:
             continue
-        if not worker.alive(trial.user_attrs.get("worker")):
+        if not worker.alive(trial.user_attrs.get("worker", "")):
             give_up(study, trial.number)
         elif "index" in trial.user_attrs:
             found.setdefault(trial.user_attrs["index"], trial.number)

@@ -117,11 +117,11 @@ def read_toml(path: Path) -> Section:
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """Line of every table and key, by dotted name.
+    r"""Line of every table and key, by dotted name.
 
     Examples
     --------
-    >>> key_lines("name = 'a'\\n[data]\\nrows = 5\\n")
+    >>> key_lines("name = 'a'\n[data]\nrows = 5\n")
     {'name': 1, 'data': 2, 'data.rows': 3}
     """
     lines: dict[str, int] = {}

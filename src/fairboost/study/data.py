@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,10 @@ from fairboost.study.config import StudyConfig
 
 __all__ = ["Parts", "Rows", "Source", "divide", "read_source"]
 
-READERS = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+READERS: dict[str, Callable[..., pd.DataFrame]] = {
+    ".csv": pd.read_csv,
+    ".parquet": pd.read_parquet,
+}
 
 
 @dataclass(frozen=True)
@@ -164,15 +166,14 @@ def _check_part(config: StudyConfig, name: str, part: Rows) -> None:
 
 def _make(config: StudyConfig) -> Source:
     data = config.data
-    rows = {"n": data.rows} if data.rows else {}
     if data.generator == "loans":
         loans = make_loans(data.rows or 20_000)
-        column = _sensitive(config, list(loans.sensitive), "sex")
+        column = _sensitive(config, [str(c) for c in loans.sensitive], "sex")
         X = loans.X.assign(**{column: loans.sensitive[column]})
         found, time = Rows(X, loans.y, loans.sensitive[column]), None
         hidden: tuple[str, ...] = (column,)
     else:
-        made = make_account_opening(**rows)
+        made = make_account_opening(data.rows or 500_000)
         _sensitive(config, ["age_group"], "age_group")
         found, time = Rows(made.X, made.y, made.age_group), pd.Series(made.month, name="month")
         hidden = ("age",)
@@ -194,7 +195,7 @@ def _read_table(config: StudyConfig) -> Source:
     except InvalidInputError as error:
         raise config.error("data.table", str(error)) from error
     spec = SPECS[data.table]
-    column = _sensitive(config, list(table.sensitive), spec.sensitive[0])
+    column = _sensitive(config, [str(c) for c in table.sensitive], spec.sensitive[0])
     time = _time_of(config, table.X)
     dropped = [*_present(config, "drop", table.X), *([] if time is None else [time.name])]
     rows = Rows(table.X.drop(columns=dropped), table.y, table.sensitive[column])
@@ -220,9 +221,7 @@ def _read_file(config: StudyConfig) -> Source:
     time = _time_of(config, frame)
     left_out = {data.label, *data.drop, *([] if time is None else [time.name])}
     X = frame[[c for c in frame if c not in left_out]]
-    text = [
-        c for c in X if not pd.api.types.is_numeric_dtype(X[c]) and not _is_category(X[c])
-    ]
+    text = [c for c in X if not pd.api.types.is_numeric_dtype(X[c]) and not _is_category(X[c])]
     X = X.astype(dict.fromkeys([*text, *(c for c in data.categorical if c in X)], "category"))
     rows = Rows(X, _labels(config, frame[data.label]), frame[data.sensitive])
     return _of_file(path, rows, (data.sensitive, *data.restates), time, {})
@@ -237,7 +236,7 @@ def _of_file(
 ) -> Source:
     with path.open("rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    description = {**more, "file": path.name, "bytes": os.path.getsize(path), "rows": len(rows)}
+    description = {**more, "file": path.name, "bytes": path.stat().st_size, "rows": len(rows)}
     return Source(rows, tuple(dict.fromkeys(hidden)), time, checksum, description)
 
 
@@ -261,7 +260,8 @@ def _labels(config: StudyConfig, column: pd.Series[Any]) -> NDArray[Any]:
             f"the label {column.name!r} is never {positive!r}; its values are "
             f"{', '.join(map(repr, values))}",
         )
-    return (column == positive).to_numpy().astype(np.int8)
+    labels: NDArray[Any] = (column == positive).to_numpy().astype(np.int8)
+    return labels
 
 
 def _sensitive(config: StudyConfig, columns: list[str], default: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairboost.plots import COLOURS, GREY, MARKERS, pyplot
+from fairboost.plots import COLOURS, GREY, pyplot
 from fairboost.proxies import PROXIES
 from fairboost.study.results import Results
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["draw_all"]
 
 LINES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "p", ">", "h")
 WIDTH, HEIGHT = 5.2, 4.0
-PERCENTILES = (2.0, 100.0)
+PERCENTILES = (5.0, 100.0)
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
@@ -45,9 +46,7 @@ def _panels(results: Results, width: float = WIDTH) -> tuple[Figure, list[tuple[
 
 def _style(results: Results, algorithm: str) -> dict[str, Any]:
     """Colour, marker and line of an algorithm, the same in all pictures."""
-    everyone = list(
-        dict.fromkeys(a for f in results.features for a in results.algorithms(f))
-    )
+    everyone = list(dict.fromkeys(a for f in results.features for a in results.algorithms(f)))
     k = everyone.index(algorithm)
     return {
         "color": COLOURS[k % len(COLOURS)],
@@ -82,17 +81,20 @@ def scatter(results: Results) -> Figure:
     performance, fairness = _words(results)
     for features, ax in panels:
         every = []
-        for algorithm in results.algorithms(features)[::-1]:  # ours on top
+        algorithms = results.algorithms(features)
+        for depth, algorithm in enumerate(algorithms):  # ours on top
             points = np.concatenate([p.validation for p in results.pools(features, algorithm)])
             style = _style(results, algorithm)
             ax.scatter(
-                points[:, 1], points[:, 0], s=14, alpha=0.65, color=style["color"],
+                points[:, 1], points[:, 0], s=16, alpha=0.65, color=style["color"],
                 marker=style["marker"], linewidths=0, label=results.title(algorithm),
+                zorder=2 + (len(algorithms) - depth) / 100,
             )  # fmt: skip
             every.append(points)
         values = np.concatenate(every)
-        low, high = np.percentile(values[:, 0], PERCENTILES)
-        ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        for k, limit in ((1, ax.set_xlim), (0, ax.set_ylim)):
+            low, high = np.percentile(values[:, k], PERCENTILES)
+            limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
         ax.set_xlabel(f"{fairness}, validation rows")
         ax.set_title(features)
         ax.grid(alpha=0.3)
@@ -130,6 +132,7 @@ def times(results: Results) -> Figure | None:
     if "plain" not in results.methods:
         return None
     n = len(results.features)
+    figure: Figure
     figure, axes = pyplot().subplots(
         1, n, figsize=(WIDTH * n, 3.2), layout="constrained", squeeze=False, sharey=True
     )
@@ -179,6 +182,7 @@ def randomized(results: Results) -> Figure | None:
 
 def proxies() -> Figure:
     """The smooth steps that stand in for a false positive, over the score of a negative row."""
+    figure: Figure
     figure, ax = pyplot().subplots(figsize=(WIDTH, HEIGHT), layout="constrained")
     score = np.linspace(-3, 3, 241)
     ax.step(score, (score >= 0).astype(float), color=GREY, where="post", label="step: the FPR")

@@ -92,8 +92,8 @@ def measure(
     -------
     figures : dict
         ``performance`` and ``fairness``, both the better the larger; ``accuracy``, ``gap``,
-        ``ratio``, ``threshold``, ``fpr`` and ``tpr`` of everyone; ``rates``: for every rate a
-        list of group, value and rows that count.
+        ``ratio``, ``threshold``, ``fpr`` and ``tpr`` of everyone; ``rows`` and ``positives``,
+        how many there are; ``rates``: for every rate a list of group, value and rows that count.
     """
     if threshold is None:
         positive, threshold = decide(metrics, rows, found)
@@ -112,6 +112,8 @@ def measure(
         "ratio": ratio,
         "fpr": _mean(positive, rows.y == 0),
         "tpr": _mean(positive, rows.y == 1),
+        "rows": len(rows),
+        "positives": int((rows.y == 1).sum()),
         "threshold": threshold if np.isfinite(threshold) else None,
         "rates": rates,
     }

@@ -10,16 +10,21 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from fairboost.study.config import StudyConfig
 from fairboost.study.figures import draw_all
-from fairboost.study.results import DRAWS, SEES_GROUP, Results, collect
+from fairboost.study.points import collect
+from fairboost.study.results import DRAWS, SEES_GROUP, Results
 from fairboost.study.runner import Plan
+from fairboost.study.spaces import describe
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["manifest", "write_results"]
 
@@ -30,7 +35,9 @@ EXPLAINED = {
     "draws. *weighted* is alpha x performance + (1 - alpha) x fairness on test rows, with the "
     "interval that holds 95% of draws.",
     "leads": "Difference of the weighted test metric, ours less the peer's, in draws of the same "
-    "trials. Ahead or behind: 95% of draws are on one side.",
+    "trials. Ahead or behind: 95% of draws are on one side. *test error*: what the test rows, "
+    "being a sample, add to that; the standard error of two samples, so less for two models that "
+    "decide most people alike.",
     "reach": "The same over all alpha.",
     "within": "Share of configurations whose gap on test rows is at most {tolerance:g}; *within "
     "noise*: not more than that by two standard errors of the test rows.",
@@ -67,7 +74,7 @@ def write_results(plan: Plan, out: Path) -> list[Path]:
     if points.empty or points["error"].notna().all():
         return written
     results = Results(points, plan.config, methods)
-    tables = dict(_tables(results))
+    tables: dict[str, pd.DataFrame] = dict(_tables(results))
     for name, table in tables.items():
         written.append(_write_text(out / f"{name}.csv", table.to_csv(index=False)))
     pictures = _write_pictures(results, out)
@@ -101,10 +108,8 @@ def manifest(plan: Plan, points: pd.DataFrame) -> dict[str, Any]:
         "threads": config.search.n_jobs,
         "metrics": {k: _plain(v) for k, v in vars(config.metrics).items()},
         "protocol": vars(config.protocol),
-        "engine": {k: str(v) for k, v in config.engine.items()},
-        "methods": {
-            s.method.name: {k: str(v) for k, v in s.method.space.items()} for s in plan.searches
-        },
+        "engine": describe(config.engine),
+        "methods": {s.method.name: describe(s.method.space) for s in plan.searches},
         "left out": plan.left_out,
         "trials": counts,
         "versions": versions,
@@ -138,7 +143,9 @@ def _tables(results: Results) -> Iterator[tuple[str, pd.DataFrame]]:
         ("curves", lambda features: _curves(results, features)),
     ):
         parts = [(features, make(features)) for features in results.features]
-        found = [part.assign(features=f) for f, part in parts if part is not None and len(part)]
+        found = [
+            table.assign(features=f) for f, table in parts if table is not None and len(table)
+        ]
         if found:
             table = pd.concat(found, ignore_index=True)
             yield name, table[["features", *(c for c in table if c != "features")]]
@@ -167,17 +174,15 @@ def _write_pictures(results: Results, out: Path) -> list[Path]:
     with matplotlib.rc_context({"svg.hashsalt": "fairboost", "svg.fonttype": "path"}):
         for name, figure in draw_all(results).items():
             for kind in ("png", "svg"):
-                metadata = {"Date": None} if kind == "svg" else {}
-                written.append(
-                    _write(
-                        out / f"{name}.{kind}",
-                        lambda path, f=figure, k=kind, m=metadata: f.savefig(
-                            path, format=k, dpi=130, metadata=m
-                        ),
-                    )
-                )
+                save = partial(_save, figure, kind)
+                written.append(_write(out / f"{name}.{kind}", save))
             matplotlib.pyplot.close(figure)
     return written
+
+
+def _save(figure: Figure, kind: str, path: Path) -> None:
+    metadata = {"Date": None} if kind == "svg" else {}
+    figure.savefig(path, format=kind, dpi=130, metadata=metadata)
 
 
 def _page(
@@ -233,7 +238,8 @@ def to_markdown(table: pd.DataFrame) -> str:
     for record in table.to_dict("records"):
         cells = []
         for column in columns:
-            text = _cell(record[column])
+            value: Any = record[column]
+            text = f"{value:g}" if column == "alpha" else _cell(value)
             if f"{column} sd" in merged and text:
                 text += f" ± {_cell(record[f'{column} sd'])}"
             cells.append(text.replace("|", "\\|").replace("\n", " "))
@@ -245,7 +251,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, float | np.floating):
         if not np.isfinite(value):
             return ""
-        return f"{value:.{PLACES}f}" if abs(value) < 10 else f"{value:,.1f}"
+        return f"{value:.{PLACES}f}" if abs(float(value)) < 10 else f"{value:,.1f}"
     return str(value)
 
 

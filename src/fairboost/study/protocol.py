@@ -6,10 +6,10 @@ model that is best on the *validation* rows by
     alpha * performance + (1 - alpha) * fairness.
 
 What is reported is that model's performance and fairness on the *test* rows: mean and deviation
-over 1000 replicates, at some alpha or at all. Methods of equally many trials share their draws, and
-trials of the same number share their options, so differences between methods are paired. Replicates
-say how far results depend on the luck of the search; that the test rows are a sample too is
-another matter, which the intervals of rates are about.
+over 1000 replicates, at some alpha or at all. Methods of equally many trials share their draws,
+and trials of the same number share their options, so differences between methods are paired.
+Replicates say how far results depend on the luck of the search; that the test rows are a sample
+too is another matter.
 """
 
 from __future__ import annotations
@@ -190,7 +190,9 @@ def hypervolumes(pool: Pool, draws: Indices, reference: Sequence[float]) -> Floa
     return found
 
 
-def chosen_within(trial: Indices, performance: FloatArray, gap: FloatArray, most: float) -> Indices:
+def chosen_within(
+    trial: Indices, performance: FloatArray, gap: FloatArray, most: float
+) -> Indices:
     """One model per trial: the best within a tolerance, or the one of least gap if none is.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The authors' own package ``fairgbm``, run by another interpreter; arrays travel through files."""
+"""The authors' package ``fairgbm``, run by another interpreter; arrays travel through files."""
 
 from __future__ import annotations
 

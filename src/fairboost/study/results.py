@@ -1,13 +1,9 @@
-"""From stored trials to tables: nothing here trains, and the same trials give the same tables.
-
-The table of *points* has a line per model: search, trial, options, figures on validation and test
-rows, times. Everything else follows from it.
-"""
+"""From points to tables: nothing here trains, and the same points give the same tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +12,12 @@ import pandas as pd
 
 from fairboost._typing import FloatArray
 from fairboost.study import protocol
-from fairboost.study.claims import counted
 from fairboost.study.config import ProtocolConfig, StudyConfig
-from fairboost.study.methods import Method
+from fairboost.study.points import gap_error, weighted_error
 from fairboost.study.protocol import Pool, Summary
-from fairboost.study.runner import Plan, Search
+from fairboost.study.task import Method
 
-__all__ = ["ALPHAS", "Results", "collect"]
+__all__ = ["ALPHAS", "Results"]
 
 ALPHAS = np.linspace(0.0, 1.0, 101)
 OURS = ("fairboost", "fair_stage")
@@ -30,52 +25,6 @@ RANDOMIZED = ("EG", "paper, randomized")
 """Algorithms that draw a model for each row: two people alike may be decided differently."""
 
 SEES_GROUP, DRAWS = " †", " ‡"
-PARTS = ("validation", "test")
-FIGURES = ("performance", "fairness", "accuracy", "gap", "ratio", "fpr", "tpr", "threshold")
-
-
-def collect(plan: Plan) -> pd.DataFrame:
-    """The table of points of all trials that count.
-
-    Parameters
-    ----------
-    plan : Plan
-        The study.
-    """
-    lines = [line for search in plan.searches for line in _lines(search)]
-    return pd.DataFrame(lines, columns=None if lines else ["seed", "features", "method", "trial"])
-
-
-def _lines(search: Search) -> Iterator[dict[str, Any]]:
-    method = search.method
-    for index, trial in sorted(counted(search.study.get_trials(deepcopy=False)).items()):
-        stored = trial.user_attrs
-        common = {
-            "seed": search.seed,
-            "features": search.features,
-            "method": method.name,
-            "models": method.models,
-            "trials": search.trials,
-            "trial": index,
-            "options": json.dumps(trial.params, sort_keys=True),
-            "cpu": stored["cpu"],
-            "wall": stored["wall"],
-            "error": stored.get("error"),
-            "commit": stored["commit"],
-            "versions": json.dumps(stored["versions"], sort_keys=True),
-        }
-        if "error" in stored:
-            yield {**common, "algorithm": method.name, "variant": ""}
-        for point in stored.get("points", []):
-            variant = point["variant"]
-            own = f"{method.name}, {variant}" if method.separate and variant else method.name
-            figures = {
-                f"{part}_{name}": point[part][name]
-                for part in PARTS
-                for name in FIGURES
-            }
-            rates = {f"{part}_rates": json.dumps(point[part]["rates"]) for part in PARTS}
-            yield {**common, "algorithm": own, "variant": variant, **figures, **rates}
 
 
 @dataclass(frozen=True)
@@ -119,8 +68,19 @@ class Results:
         name, _, variant = algorithm.partition(", ")
         method = self.methods[name]
         words = f"{method.title}, {variant}" if variant else method.title
-        marks = (SEES_GROUP if method.sees_group else "") + (DRAWS if algorithm in RANDOMIZED else "")
+        marks = (SEES_GROUP if method.sees_group else "") + (
+            DRAWS if algorithm in RANDOMIZED else ""
+        )
         return words + marks
+
+    def _models(self, features: str, algorithm: str) -> pd.DataFrame:
+        """The lines of an algorithm that did not fail."""
+        points = self.points
+        return points[
+            (points["features"] == features)
+            & (points["algorithm"] == algorithm)
+            & points["error"].isna()
+        ]
 
     def pools(self, features: str, algorithm: str) -> list[Pool]:
         """The models of an algorithm, a pool for every seed."""
@@ -130,20 +90,16 @@ class Results:
         return self._known[key]  # type: ignore[no-any-return]
 
     def _pools(self, features: str, algorithm: str) -> list[Pool]:
-        table = self.points[
-            (self.points["features"] == features)
-            & (self.points["algorithm"] == algorithm)
-            & self.points["error"].isna()
-        ]
+        table = self._models(features, algorithm)
         method = self.methods[_method(algorithm)]
         found = []
         for _, part in table.groupby("seed"):
-            figures = [
+            validation, test = (
                 part[[f"{rows}_performance", f"{rows}_fairness"]].to_numpy(np.float64)
                 for rows in ("validation", "test")
-            ]
-            trial = part["trial"].to_numpy(np.intp)
-            found.append(Pool(trial, *figures, int(part["trials"].iloc[0]), method.models))
+            )
+            trial, n = part["trial"].to_numpy(np.intp), int(part["trials"].iloc[0])
+            found.append(Pool(trial, validation, test, n, method.models))
         return found
 
     def chosen(self, features: str, algorithm: str, alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -208,11 +164,12 @@ class Results:
             for peer in (a for a in algorithms if a not in OURS):
                 for alpha in self.settings.alphas:
                     lead = self._lead(features, ours, peer, alpha)
+                    errors = [self._test_error(features, a, alpha) for a in (ours, peer)]
                     lines.append(
                         {
                             "algorithm": self.title(ours), "peer": self.title(peer),
                             "alpha": alpha, "lead": lead.mean, "low": lead.low, "high": lead.high,
-                            "verdict": _verdict(lead),
+                            "verdict": _verdict(lead), "test error": float(np.linalg.norm(errors)),
                         }
                     )  # fmt: skip
         return pd.DataFrame(lines)
@@ -239,6 +196,24 @@ class Results:
         n = min(len(mine), len(theirs))
         return protocol.summarize(mine[:n] - theirs[:n])
 
+    def _test_error(self, features: str, algorithm: str, alpha: float) -> float:
+        """Standard error, from the test rows, of the weighted metric of the models kept.
+
+        It is that of independent samples: less is known of what two models share. Known for
+        accuracy and rates; NaN for other scorers.
+        """
+        if self.config.metrics.performance not in ("accuracy", "tpr"):
+            return float("nan")
+        table = self._models(features, algorithm)
+        worst = []
+        for (_, part), (seed, pool) in zip(
+            table.groupby("seed"), enumerate(self.pools(features, algorithm)), strict=True
+        ):
+            kept = protocol.select(pool, self._draws(pool, seed), alpha)
+            for model in np.unique(kept[kept >= 0]):
+                worst.append(weighted_error(part.iloc[model], self.config.metrics, alpha))
+        return float(np.mean(worst)) if worst else float("nan")
+
     def within(self, features: str) -> pd.DataFrame:
         """Share of configurations whose gap on the test rows is within the tolerance.
 
@@ -248,14 +223,10 @@ class Results:
         tolerance = self.config.metrics.tolerance
         lines = []
         for algorithm in self.algorithms(features):
-            table = self.points[
-                (self.points["features"] == features)
-                & (self.points["algorithm"] == algorithm)
-                & self.points["error"].isna()
-            ]
+            table = self._models(features, algorithm)
             parts = [part.iloc[_within(part, tolerance)] for _, part in table.groupby("seed")]
             kept = pd.concat(parts)
-            errors = np.array([_gap_error(json.loads(r)) for r in kept["test_rates"]])
+            errors = np.array([gap_error(json.loads(r)) for r in kept["test_rates"]])
             gap = kept["test_gap"].to_numpy()
             lines.append(
                 {
@@ -357,7 +328,7 @@ class Results:
         ours = self.selected(features).set_index(["alpha", "algorithm"])
         for alpha in self.settings.alphas:
             for algorithm in self.algorithms(features):
-                found = ours.loc[(alpha, self.title(algorithm))]
+                found: Any = ours.loc[(alpha, self.title(algorithm)), :]
                 there = table[
                     (table["alpha"] == alpha)
                     & (table["algorithm"].map(names) == algorithm)
@@ -416,11 +387,3 @@ def _within(part: pd.DataFrame, tolerance: float) -> protocol.Indices:
         part["validation_gap"].to_numpy(np.float64),
         tolerance,
     )
-
-
-def _gap_error(rates: dict[str, list[list[Any]]]) -> float:
-    """Standard error of the widest gap: of its two rates, by the binomial law."""
-    worst = max(rates.values(), key=lambda groups: np.ptp([v for _, v, n in groups if n]))
-    groups = sorted(((v, n) for _, v, n in worst if n), key=lambda pair: pair[0])
-    ends = (groups[0], groups[-1])
-    return float(np.sqrt(sum(v * (1 - v) / n for v, n in ends)))

@@ -32,8 +32,9 @@ from fairboost.study import claims, spaces
 from fairboost.study.config import StudyConfig
 from fairboost.study.data import Parts, Source, divide, read_source
 from fairboost.study.measures import Predictions, decide, measure
-from fairboost.study.methods import Method, Predictor, Task, as_predictors, find, why_not
+from fairboost.study.methods import find, why_not
 from fairboost.study.search import make_sampler, open_search, open_storage, quiet
+from fairboost.study.task import Method, Predictor, Task, as_predictors
 
 __all__ = ["Plan", "Search", "plan_study", "run_trials", "storage_url"]
 
@@ -127,9 +128,7 @@ def plan_study(config: StudyConfig, storage: str | None) -> Plan:
             for seed in config.search.seeds:
                 for features in config.search.features:
                     for named, method in methods:
-                        if method.title in left_out or (
-                            method.aware_only and features == "blind"
-                        ):
+                        if method.title in left_out or (method.aware_only and features == "blind"):
                             continue
                         study = open_search(
                             store, f"{config.name}/{seed}/{features}/{named.name}",
@@ -281,11 +280,11 @@ def _cpu_seconds() -> float:
 def _warm_up() -> None:
     """Compile before any clock runs: it is done once per machine, not once per fit."""
     few = make_loans(1_000)
-    engine = {"n_estimators": 2, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
+    engine = LGBMClassifier(n_estimators=2, num_leaves=4, verbose=-1, n_jobs=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairnessWarning)
         for make in (FairGBMClassifier, FairGBMClassifier.paper):
-            model = make(LGBMClassifier(**engine), constraint="equal_opportunity")
+            model = make(engine, constraint="equal_opportunity")
             model.fit(few.X, few.y, sensitive_features=few.sensitive["sex"])
 
 
@@ -384,5 +383,3 @@ def _in_words(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -131,7 +131,6 @@ def open_search(
     name: str,
     owner: str,
     sampler: optuna.samplers.BaseSampler,
-    directions: Sequence[str] = ("maximize", "maximize"),
 ) -> optuna.Study:
     """Open a search, or begin it.
 
@@ -145,8 +144,6 @@ def open_search(
         Of all that the trials follow from; that of a search already there must be the same.
     sampler : optuna.samplers.BaseSampler
         What draws options.
-    directions : sequence of str
-        Of the objectives.
 
     Raises
     ------
@@ -154,8 +151,8 @@ def open_search(
         If trials of something else are kept under that name.
     """
     study = optuna.create_study(
-        storage=storage, study_name=name, sampler=sampler, directions=list(directions),
-        load_if_exists=True,
+        storage=storage, study_name=name, sampler=sampler,
+        directions=["maximize", "maximize"], load_if_exists=True,
     )  # fmt: skip
     found = study.user_attrs.get("owner")
     if found is None and not study.get_trials(deepcopy=False):

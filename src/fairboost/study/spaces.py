@@ -18,7 +18,7 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.operating_points import is_number
 from fairboost.study.config_file import Section
 
-__all__ = ["SPACES", "Choice", "Range", "Space", "as_parameter", "draw", "read_space"]
+__all__ = ["SPACES", "Choice", "Range", "Space", "as_parameter", "describe", "draw", "read_space"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def draw(space: Space, trial: Drawing, prefix: str = "") -> dict[str, Any]:
     prefix : str
         Put before the names under which values are stored.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for name, what in space.items():
         stored = prefix + name
         if isinstance(what, Range) and what.whole:
@@ -136,6 +136,11 @@ def draw(space: Space, trial: Drawing, prefix: str = "") -> dict[str, Any]:
         else:
             found[name] = what
     return found
+
+
+def describe(space: Space) -> dict[str, Any]:
+    """A space as plain values, for a manifest or a mark."""
+    return {k: vars(v) if isinstance(v, Range | Choice) else v for k, v in space.items()}
 
 
 def as_parameter(value: Any) -> Any:

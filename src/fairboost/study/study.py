@@ -8,10 +8,11 @@ from pathlib import Path
 import pandas as pd
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.study.config import StudyConfig, read_config
+from fairboost.study.config import StudyConfig
+from fairboost.study.config_reader import read_config
 from fairboost.study.methods import METHODS
 from fairboost.study.output import write_results
-from fairboost.study.results import collect
+from fairboost.study.points import collect
 from fairboost.study.runner import plan_study, run_trials, storage_url
 
 __all__ = ["StudyRun", "read_study", "run_study"]
