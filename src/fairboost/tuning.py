@@ -402,36 +402,39 @@ class _Search:
                 if claimed is None:
                     break
                 try:
-                    attributes = self._trial(claimed)
+                    result, values = self._trial(claimed)
                 except BaseException:
                     self.claims.give_up(self.study, claimed.trial.number)
                     raise
-                self.claims.finish(self.study, claimed, attributes)
+                self.claims.finish(self.study, claimed, result, values)
 
-    def _trial(self, claimed: Any) -> dict[str, Any]:
+    def _trial(self, claimed: Any) -> tuple[dict[str, Any], list[float]]:
         options = self.spaces.draw(self.space, claimed.trial)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FairnessWarning)  # most models are not the one kept
             points = self.job.judge(self.job.curve(options, claimed.index))
         best = min(points, key=lambda p: (max(p["gap"] - self.job.tolerance, 0.0), -p["score"]))
-        return {"points": points, "options": options, "values": [best["score"], -best["gap"]]}
+        return {"points": points, "options": options}, [best["score"], -best["gap"]]
 
     def _counted(self) -> dict[int, Any]:
         return dict(sorted(self.claims.counted(self.study.get_trials(deepcopy=False)).items()))
 
     def options(self) -> dict[int, dict[str, Any]]:
         """Options of every trial."""
-        return {index: trial.user_attrs["options"] for index, trial in self._counted().items()}
+        return {
+            index: trial.user_attrs["result"]["options"]
+            for index, trial in self._counted().items()
+        }
 
     def table(self, n_trials: int) -> pd.DataFrame:
         """All models, with what was searched."""
         from fairboost.study.protocol import non_dominated
 
         lines = [
-            {"trial": index, "model": k, **point, **trial.user_attrs["options"]}
+            {"trial": index, "model": k, **point, **trial.user_attrs["result"]["options"]}
             for index, trial in self._counted().items()
             if index < n_trials
-            for k, point in enumerate(trial.user_attrs["points"])
+            for k, point in enumerate(trial.user_attrs["result"]["points"])
         ]
         if not lines:
             raise InvalidInputError("the time was over before a trial was done; raise timeout")

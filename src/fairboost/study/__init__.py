@@ -6,10 +6,10 @@ own is a function from a :class:`Task` to a fitted classifier. ``docs/study.md``
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-if find_spec("optuna") is None:
-    raise ImportError('studies need optuna: pip install "fairboost[study]"')
+try:
+    import optuna as _optuna  # noqa: F401
+except ImportError as error:
+    raise ImportError('studies need optuna: pip install "fairboost[study]"') from error
 
 from fairboost.study.config import StudyConfig
 from fairboost.study.data import Rows

@@ -3,14 +3,14 @@
 A search has trials 0 to n - 1. Any number of processes, on any number of machines, work on it
 through one Optuna storage. The rules:
 
-1. A trial *counts* once it is COMPLETE, or FAILed with the message of what went wrong. That change
-   of state is one transaction and comes last, so a process that is killed leaves nothing that
-   counts.
+1. A trial *counts* once it is COMPLETE, or FAILed with a result that says what went wrong. That
+   change of state is one transaction and comes last, so a process that is killed leaves nothing
+   that counts.
 2. To *claim* a trial, a process adds a RUNNING one that carries the index, in one transaction, and
    only then looks who else has it. Of several that hold an index the one of the lowest number
    goes on; the others give it up. Everyone has written before anyone looks, so two cannot both
    believe to be first.
-3. A RUNNING trial whose process is dead is *free*: it is closed without a message, and its index
+3. A RUNNING trial whose process is dead is *free*: it is closed without a result, and its index
    can be claimed. On the same machine the operating system knows who is dead; of processes
    elsewhere the signs of life tell, which each of them writes every few seconds.
 4. A process that was thought dead and was not (a laptop that slept) finds its trial closed when it
@@ -24,7 +24,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,14 +140,14 @@ def start_time(pid: int | None = None) -> str | None:
 
 
 def counted(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:
-    """The trials that count, by index: complete, or failed with a message.
+    """The trials that count, by index: complete, or failed with a result.
 
     A success goes before a failure, and of two alike the first counts.
     """
     found: dict[int, FrozenTrial] = {}
     for trial in sorted(trials, key=lambda t: (t.state != TrialState.COMPLETE, t.number)):
         index = trial.user_attrs.get("index")
-        failed = trial.state == TrialState.FAIL and "error" in trial.user_attrs
+        failed = trial.state == TrialState.FAIL and "result" in trial.user_attrs
         if index is not None and (trial.state == TrialState.COMPLETE or failed):
             found.setdefault(index, trial)
     return found
@@ -200,7 +200,9 @@ def _taken(study: optuna.Study, worker: Worker, again: frozenset[int]) -> dict[i
     return found
 
 
-def finish(study: optuna.Study, done: Claim, attributes: dict[str, Any]) -> bool:
+def finish(
+    study: optuna.Study, done: Claim, result: dict[str, Any], values: Sequence[float] | None
+) -> bool:
     """Let a trial count; False if it was given to someone else meanwhile.
 
     Parameters
@@ -209,15 +211,14 @@ def finish(study: optuna.Study, done: Claim, attributes: dict[str, Any]) -> bool
         The search.
     done : Claim
         The trial.
-    attributes : dict
-        What to store. ``values`` are those of the objectives; without them the trial has failed,
-        and ``error`` says why.
+    result : dict
+        What to store, as plain values.
+    values : sequence of float, optional
+        Of the objectives; without them the trial has failed, and the result says why.
     """
-    values = attributes.pop("values", None)
     state = TrialState.FAIL if values is None else TrialState.COMPLETE
     try:
-        for name, value in attributes.items():
-            done.trial.set_user_attr(name, value)
+        done.trial.set_user_attr("result", result)
         study.tell(done.trial.number, values, state=state)
     except CLOSED:
         return False

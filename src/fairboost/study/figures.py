@@ -69,10 +69,15 @@ def _legend(figure: Figure, panels: list[tuple[str, Axes]]) -> None:
     for _, ax in panels:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(
+    from matplotlib.collections import PathCollection
+
+    box = figure.legend(
         handles=list(found.values()), labels=list(found), loc="outside right upper",
         frameon=False, fontsize="small",
     )  # fmt: skip
+    for shown in box.legend_handles:
+        if isinstance(shown, PathCollection):
+            shown.set_sizes([20])
 
 
 def scatter(results: Results) -> Figure:
@@ -85,16 +90,20 @@ def scatter(results: Results) -> Figure:
         for depth, algorithm in enumerate(algorithms):  # ours on top
             points = np.concatenate([p.validation for p in results.pools(features, algorithm)])
             style = _style(results, algorithm)
+            trials = sum(pool.n_trials for pool in results.pools(features, algorithm))
+            several = len(points) > trials  # then a trial is a curve: small, beneath the others
             ax.scatter(
-                points[:, 1], points[:, 0], s=16, alpha=0.65, color=style["color"],
+                points[:, 1], points[:, 0], s=5 if several else 20, color=style["color"],
                 marker=style["marker"], linewidths=0, label=results.title(algorithm),
-                zorder=2 + (len(algorithms) - depth) / 100,
+                alpha=0.5 if several else 0.75,
+                zorder=(2 if several else 3) + (len(algorithms) - depth) / 100,
             )  # fmt: skip
             every.append(points)
         values = np.concatenate(every)
         for k, limit in ((1, ax.set_xlim), (0, ax.set_ylim)):
             low, high = np.percentile(values[:, k], PERCENTILES)
-            limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
+            if high > low:
+                limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
         ax.set_xlabel(f"{fairness}, validation rows")
         ax.set_title(features)
         ax.grid(alpha=0.3)

@@ -178,8 +178,7 @@ def _import_function(config: StudyConfig, named: MethodConfig) -> Callable[[Task
     if not name:
         raise config.error(key, f'function must be "module:function", found {text!r}')
     here = str(Path(config.source.file).parent.resolve()) if config.source else ""
-    if here and here not in sys.path:
-        sys.path.insert(0, here)  # a method lies beside its configuration
+    sys.path.insert(0, here)  # a method lies beside its configuration
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -187,6 +186,8 @@ def _import_function(config: StudyConfig, named: MethodConfig) -> Callable[[Task
             key, f"cannot import {name!r} from {module!r} ({error}); correct the name, or put "
             "the module beside the configuration",
         ) from error  # fmt: skip
+    finally:
+        sys.path.remove(here)
     if not callable(found):
         raise config.error(key, f"{text!r} is not a function; it is {type(found).__name__}")
     return found  # type: ignore[no-any-return]

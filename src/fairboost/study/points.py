@@ -40,7 +40,7 @@ def collect(plan: Plan) -> pd.DataFrame:
 def _lines(search: Search) -> Iterator[dict[str, Any]]:
     method = search.method
     for index, trial in sorted(counted(search.study.get_trials(deepcopy=False)).items()):
-        stored = trial.user_attrs
+        stored = trial.user_attrs["result"]
         common = {
             "seed": search.seed,
             "features": search.features,

@@ -185,18 +185,20 @@ def run_trials(
 
 def _failed(search: Search) -> frozenset[int]:
     counted = claims.counted(search.study.get_trials(deepcopy=False))
-    return frozenset(t.number for t in counted.values() if "error" in t.user_attrs)
+    return frozenset(t.number for t in counted.values() if "error" in t.user_attrs["result"])
 
 
 def _run_one(plan: Plan, search: Search, claimed: claims.Claim) -> None:
     """Train and measure; what the method raises is stored, and the study goes on."""
     start = time.perf_counter(), _cpu_seconds()
-    attributes: dict[str, Any] = {"versions": versions(), "commit": commit()}
+    result: dict[str, Any] = {"versions": versions(), "commit": commit()}
+    values = None
     try:
-        attributes |= _trained_and_measured(plan, search, claimed)
+        found, values = _trained_and_measured(plan, search, claimed)
+        result |= found
     except Exception as error:
         where = "".join(traceback.format_exception(error)[-3:])
-        attributes |= {
+        result |= {
             "error": f"{type(error).__name__}: {error}"[:MESSAGE_LENGTH],
             "traceback": where[-MESSAGE_LENGTH:],
             "wall": time.perf_counter() - start[0],
@@ -205,10 +207,13 @@ def _run_one(plan: Plan, search: Search, claimed: claims.Claim) -> None:
     except BaseException:  # the user has had enough: someone else may have the trial
         claims.give_up(search.study, claimed.trial.number)
         raise
-    claims.finish(search.study, claimed, attributes)
+    claims.finish(search.study, claimed, result, values)
 
 
-def _trained_and_measured(plan: Plan, search: Search, claimed: claims.Claim) -> dict[str, Any]:
+def _trained_and_measured(
+    plan: Plan, search: Search, claimed: claims.Claim
+) -> tuple[dict[str, Any], list[float]]:
+    """What to store of a trial, and the values of its objectives."""
     config, method, parts = plan.config, search.method, plan.split(search.seed)
     hidden = plan.source.hidden
     if search.features == "blind":
@@ -239,12 +244,8 @@ def _trained_and_measured(plan: Plan, search: Search, claimed: claims.Claim) -> 
     values = [best["validation"]["performance"], best["validation"]["fairness"]]
     if not np.isfinite(values).all():
         raise RuntimeError(f"performance and fairness must be numbers, found {values}")
-    return {
-        "points": points,
-        "wall": getattr(found, "seconds", wall),
-        "cpu": getattr(found, "cpu_seconds", cpu),
-        "values": values,
-    }
+    times = {"wall": getattr(found, "seconds", wall), "cpu": getattr(found, "cpu_seconds", cpu)}
+    return {"points": points, **times}, values
 
 
 def _measured(config: StudyConfig, parts: Parts, predictor: Predictor) -> dict[str, Any]:
@@ -351,7 +352,7 @@ class _Progress:
     def _spent(self) -> dict[Search, list[float]]:
         return {
             search: [
-                float(trial.user_attrs["wall"])
+                float(trial.user_attrs["result"]["wall"])
                 for trial in claims.counted(search.study.get_trials(deepcopy=False)).values()
             ]
             for search in self.plan.searches

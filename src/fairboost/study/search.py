@@ -17,12 +17,15 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.trial import FrozenTrial
+from sqlalchemy.exc import DBAPIError
 
 from fairboost.exceptions import InvalidInputError
 
 __all__ = ["PairedSampler", "make_sampler", "open_search", "open_storage", "quiet"]
 
 ATTEMPTS = 5
+PASSING = (DBAPIError, optuna.exceptions.StorageInternalError)
+"""What a database raises, and may not raise a moment later."""
 
 
 class PairedSampler(optuna.samplers.BaseSampler):
@@ -108,22 +111,23 @@ def open_storage(url: str | None) -> optuna.storages.BaseStorage:
     """The storage behind a URL; one in memory without."""
     if url is None:
         return optuna.storages.InMemoryStorage()
-    for attempt in range(1, ATTEMPTS + 1):
+    attempt = 0
+    while True:
+        attempt += 1
         try:
             if url.startswith("sqlite"):  # several processes write: wait for each other
                 waiting = {"connect_args": {"timeout": 60}}
                 return optuna.storages.RDBStorage(url, engine_kwargs=waiting)
             return optuna.storages.get_storage(url)
         except Exception as error:
-            # Two processes that make the same tables at once: the second finds them there.
-            if attempt < ATTEMPTS and "already exists" in str(error):
+            # Processes that make the same tables at once: the second finds them there next time.
+            if isinstance(error, PASSING) and attempt < ATTEMPTS:
                 time.sleep(0.2 * attempt)
                 continue
             raise InvalidInputError(
                 f"cannot open the storage {url!r} ({type(error).__name__}: {error}); give a URL "
                 "that Optuna knows, such as sqlite:///trials.db"
             ) from error
-    raise AssertionError("unreachable")
 
 
 def open_search(

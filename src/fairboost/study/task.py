@@ -1,8 +1,8 @@
 """What a method is asked for, and what it gives back.
 
 A method is a function from a :class:`Task` to a fitted classifier, or several by name. A
-classifier has ``predict_proba``, or ``predict`` alone; what needs more to predict (the group, a seed) is a
-function from :class:`~fairboost.study.data.Rows` to
+classifier has ``predict_proba``, or ``predict`` alone; what needs more to predict (the group, a
+seed) is a function from :class:`~fairboost.study.data.Rows` to
 :class:`~fairboost.study.measures.Predictions`.
 """
 
