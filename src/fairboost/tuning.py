@@ -217,15 +217,15 @@ def tune(
     --------
     >>> from fairboost import tune
     >>> from fairboost.datasets import make_loans
-    >>> loans = make_loans(3_000, seed=0)
-    >>> engine = LGBMClassifier(n_estimators=20, verbose=-1)
+    >>> loans = make_loans(2_000, seed=0)
+    >>> engine = LGBMClassifier(n_estimators=20, n_jobs=1, verbose=-1)
     >>> tuned = tune(
     ...     engine, loans.X, loans.y, sensitive_features=loans.sensitive["sex"],
     ...     constraint="equal_opportunity", tolerance=0.05, n_trials=2, models=4,
     ...     space={"num_leaves": {"low": 4, "high": 16}},
     ... )
     >>> len(tuned.table), tuned.best(alpha=0.5).predict(loans.X).shape
-    (8, (3000,))
+    (8, (2000,))
     """
     check_tolerance(tolerance)
     for what, value, least in (("n_trials", n_trials, 1), ("models", models, 2)):
