@@ -152,7 +152,7 @@ def test_figures_are_those_of_models_trained_by_hand(full):
     ].iloc[0]  # fmt: skip
     from lightgbm import LGBMClassifier
 
-    parts = plan.split(7).without(plan.source.hidden)
+    parts = plan.splits[7].without(plan.source.hidden)
     model = LGBMClassifier(verbose=-1, n_jobs=1, **json.loads(line["options"]))
     decided = model.fit(parts.train.X, parts.train.y).predict(parts.test.X)
     assert line["test_performance"] == pytest.approx((decided == parts.test.y).mean())

@@ -237,20 +237,23 @@ class StudyConfig:
         """The same study with another search."""
         return replace(self, search=replace(self.search, **changes))
 
-    def fingerprint(self, method: MethodConfig, checksum: str) -> str:
-        """Of all that the trials of a method follow from, but for their number.
+    def mark(self, method: MethodConfig, space: Space, checksum: str) -> str:
+        """A mark of all that the trials of a method follow from, but for their number.
 
         Parameters
         ----------
         method : MethodConfig
             The method.
+        space : mapping
+            All of its options, those that the configuration leaves out included.
         checksum : str
             Of the data.
         """
+        own = {k: v for k, v in space.items() if k != "python"}  # machines may differ in that
         data = {k: v for k, v in vars(self.data).items() if k != "file"}
         parts = [
             checksum, data, vars(self.split), vars(self.metrics), self.search.sampler,
-            self.search.n_jobs, describe(self.engine), method.function, describe(method.space),
+            self.search.n_jobs, describe(self.engine), method.function, describe(own),
         ]  # fmt: skip
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

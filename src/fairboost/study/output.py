@@ -100,7 +100,7 @@ def manifest(plan: Plan, points: pd.DataFrame) -> dict[str, Any]:
             "rows used": config.data.rows or len(plan.source.rows),
         },
         "rows": {
-            f"seed {seed}": {name: len(part) for name, part in vars(plan.split(seed)).items()}
+            f"seed {seed}": {name: len(part) for name, part in vars(plan.splits[seed]).items()}
             for seed in config.search.seeds
         },
         "seeds": list(config.search.seeds),
@@ -195,7 +195,7 @@ def _page(
         "tolerance": config.metrics.tolerance,
         "reference": tuple(protocol.reference),
     }  # fmt: skip
-    rows = {name: len(part) for name, part in vars(plan.split(config.search.seeds[0])).items()}
+    rows = {name: len(part) for name, part in vars(plan.splits[config.search.seeds[0]]).items()}
     lines = [
         f"# {config.name}",
         "",

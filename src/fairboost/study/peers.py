@@ -7,7 +7,6 @@ on the validation rows, not only the one that it would keep by its training rows
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from fairboost.operating_points import OperatingPoint
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions
 from fairboost.study.reference import reference_python, run_reference
-from fairboost.study.task import Found, Predictor, Task, as_predictor
+from fairboost.study.task import Found, Task, Timed, as_predictor
 
 __all__ = [
     "REDUCTION_MODELS",
@@ -142,16 +141,3 @@ def reference(task: Task) -> Found:
     scores = dict(zip(map(id, parts), np.split(found["proba"], cuts), strict=True))
     return Timed(lambda rows: Predictions(scores[id(rows.X)]), found["seconds"],
                  found["cpu_seconds"], found["version"])  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A predictor that was trained elsewhere, and brings its own times along."""
-
-    predict_rows: Predictor
-    seconds: float
-    cpu_seconds: float
-    version: str
-
-    def __call__(self, rows: Rows) -> Predictions:
-        return self.predict_rows(rows)

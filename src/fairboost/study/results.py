@@ -256,8 +256,8 @@ class Results:
     def times(self, features: str) -> pd.DataFrame:
         """Training time of every method: all of its trials, and relative to plain LightGBM.
 
-        ``relative`` compares with what the plain engine needs for as many trials, on the same
-        options where trials are paired; ``curve`` is what 20 models of a trade-off cost.
+        ``per trial, relative`` is about trials of the same options; ``search, relative`` about
+        the whole search, in which a method that trains ten models a trial has a tenth of them.
         """
         trials = self.points[self.points["features"] == features].drop_duplicates(
             ["seed", "method", "trial"]

@@ -34,7 +34,7 @@ from fairboost.study.data import Parts, Source, divide, read_source
 from fairboost.study.measures import Predictions, decide, measure
 from fairboost.study.methods import find, why_not
 from fairboost.study.search import make_sampler, open_search, open_storage, quiet
-from fairboost.study.task import Method, Predictor, Task, as_predictors
+from fairboost.study.task import Method, Predictor, Task, Timed, as_predictors
 
 __all__ = ["Plan", "Search", "plan_study", "run_trials", "storage_url"]
 
@@ -83,6 +83,8 @@ class Plan:
         Methods that cannot take part here, with the reason.
     registry : optuna.Study
         What belongs to the study as a whole.
+    splits : dict of int to Parts
+        Training, validation and test rows of every seed.
     """
 
     config: StudyConfig
@@ -90,13 +92,7 @@ class Plan:
     searches: tuple[Search, ...]
     left_out: dict[str, str]
     registry: optuna.Study
-    _parts: dict[int, Parts] = field(default_factory=dict, repr=False)
-
-    def split(self, seed: int) -> Parts:
-        """Training, validation and test rows."""
-        if seed not in self._parts:
-            self._parts[seed] = divide(self.config, self.source, seed)
-        return self._parts[seed]
+    splits: dict[int, Parts] = field(repr=False)
 
 
 def storage_url(config: StudyConfig, out: Path) -> str:
@@ -118,8 +114,8 @@ def plan_study(config: StudyConfig, storage: str | None) -> Plan:
     methods = [(named, find(config, named)) for named in config.methods]
     refused = {method.title: why_not(config, method) for _, method in methods}
     left_out = {title: why for title, why in refused.items() if why is not None}
-    for seed in config.search.seeds:
-        divide(config, source, seed)  # what is wrong with a split is told before anything runs
+    # What is wrong with a split is told before anything runs.
+    parts = {seed: divide(config, source, seed) for seed in config.search.seeds}
     searches = []
     with quiet():
         try:
@@ -132,7 +128,7 @@ def plan_study(config: StudyConfig, storage: str | None) -> Plan:
                             continue
                         study = open_search(
                             store, f"{config.name}/{seed}/{features}/{named.name}",
-                            config.fingerprint(named, source.checksum),
+                            config.mark(named, method.space, source.checksum),
                             make_sampler(config.search.sampler, seed),
                         )  # fmt: skip
                         trials = max(config.search.trials // method.models, 1)
@@ -140,7 +136,7 @@ def plan_study(config: StudyConfig, storage: str | None) -> Plan:
         except InvalidInputError as error:
             key = "search.storage" if config.search.storage else "name"
             raise config.error(key, str(error)) from error
-    return Plan(config, source, tuple(searches), left_out, registry)
+    return Plan(config, source, tuple(searches), left_out, registry, parts)
 
 
 def run_trials(
@@ -214,7 +210,7 @@ def _trained_and_measured(
     plan: Plan, search: Search, claimed: claims.Claim
 ) -> tuple[dict[str, Any], list[float]]:
     """What to store of a trial, and the values of its objectives."""
-    config, method, parts = plan.config, search.method, plan.split(search.seed)
+    config, method, parts = plan.config, search.method, plan.splits[search.seed]
     hidden = plan.source.hidden
     if search.features == "blind":
         parts = parts.without(hidden)
@@ -244,7 +240,9 @@ def _trained_and_measured(
     values = [best["validation"]["performance"], best["validation"]["fairness"]]
     if not np.isfinite(values).all():
         raise RuntimeError(f"performance and fairness must be numbers, found {values}")
-    times = {"wall": getattr(found, "seconds", wall), "cpu": getattr(found, "cpu_seconds", cpu)}
+    if isinstance(found, Timed):
+        wall, cpu = found.seconds, found.cpu_seconds
+    times = {"wall": wall, "cpu": cpu}
     return {"points": points, **times}, values
 
 

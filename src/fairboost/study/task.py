@@ -20,7 +20,7 @@ from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions
 from fairboost.study.spaces import Space
 
-__all__ = ["Found", "Method", "Predictor", "Task", "as_predictor", "as_predictors"]
+__all__ = ["Found", "Method", "Predictor", "Task", "Timed", "as_predictor", "as_predictors"]
 
 Predictor: TypeAlias = Callable[[Rows], Predictions]
 Found: TypeAlias = Any
@@ -132,3 +132,17 @@ def as_predictor(found: Found) -> Predictor:
         "a method returns a fitted classifier, a function from rows to predictions, or a dict of "
         f"these; found {type(found).__name__}"
     )
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A predictor that was trained elsewhere, and brings its own times along."""
+
+    predict_rows: Predictor
+    seconds: float
+    cpu_seconds: float
+    version: str
+
+    def __call__(self, rows: Rows) -> Predictions:
+        """What it says about rows."""
+        return self.predict_rows(rows)
