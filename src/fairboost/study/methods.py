@@ -79,17 +79,16 @@ def fair_stage(task: Task) -> Found:
 
 
 def curve_predictors(curve: TradeoffCurve) -> dict[str, Predictor]:
-    """The models of a curve; the trees that all of them share are walked once for given rows."""
+    """The models of a curve; the trees that all of them share are walked once."""
     base = curve.models[0].booster_
     shared = base.num_trees()
-    last: dict[int, tuple[pd.DataFrame, np.ndarray]] = {}
+    # Frames are kept along with their scores, so that an id is not that of another frame later.
+    known: dict[int, tuple[pd.DataFrame, np.ndarray]] = {}
 
     def base_scores(rows: Rows) -> np.ndarray:
-        if id(rows.X) not in last:
-            last.clear()
-            # The frame is kept along, so that its id is not another's before this is cleared.
-            last[id(rows.X)] = rows.X, np.asarray(base.predict(rows.X, raw_score=True))
-        return last[id(rows.X)][1]
+        if id(rows.X) not in known:
+            known[id(rows.X)] = rows.X, np.asarray(base.predict(rows.X, raw_score=True))
+        return known[id(rows.X)][1]
 
     def predict(model: FairGBMClassifier, rows: Rows) -> Predictions:
         scores = base_scores(rows)
