@@ -24,7 +24,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import train_test_split
 from tqdm.auto import tqdm
 
-from fairboost._typing import ArrayLike, Matrix
+from fairboost._typing import ArrayLike, Classifier, Matrix
 from fairboost._validation import as_column, by_row, read_weights, take_rows
 from fairboost.constraints import ConstraintLike, ConstraintName, check_tolerance
 from fairboost.estimator import FairGBMClassifier
@@ -39,14 +39,24 @@ if TYPE_CHECKING:
 __all__ = ["Tuned", "tune"]
 
 VALIDATION_SHARE = 0.2
-SPACE: dict[str, Any] = {
+_COMMON: dict[str, Any] = {
     "n_estimators": {"low": 50, "high": 500, "log": True},
-    "num_leaves": {"low": 7, "high": 127, "log": True},
-    "min_child_samples": {"low": 5, "high": 200, "log": True},
     "learning_rate": {"low": 0.02, "high": 0.3, "log": True},
     "reg_lambda": {"low": 1e-3, "high": 10.0, "log": True},
 }
-"""What is searched by default."""
+SPACES: dict[str, dict[str, Any]] = {
+    "LGBMClassifier": {
+        **_COMMON,
+        "num_leaves": {"low": 7, "high": 127, "log": True},
+        "min_child_samples": {"low": 5, "high": 200, "log": True},
+    },
+    "XGBClassifier": {
+        **_COMMON,
+        "max_depth": {"low": 3, "high": 10},
+        "min_child_weight": {"low": 1.0, "high": 50.0, "log": True},
+    },
+}
+"""What is searched by default, by engine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +152,7 @@ class Tuned:
 
 
 def tune(
-    estimator: LGBMClassifier | None,
+    estimator: Classifier | None,
     X: Matrix,
     y: ArrayLike,
     *,
@@ -167,7 +177,7 @@ def tune(
 
     Parameters
     ----------
-    estimator : LGBMClassifier or None
+    estimator : LGBMClassifier, XGBClassifier or None
         The engine with the options that stay; ``LGBMClassifier()`` if None.
     X, y, sensitive_features, sample_weight
         As in :meth:`FairGBMClassifier.fit`.
@@ -177,7 +187,7 @@ def tune(
         The gap that :attr:`Tuned.model` has to keep within, and that the search aims at.
     space : mapping, optional
         Options of the engine to search: ``{"low": 10, "high": 100, "log": True}`` is a range, a
-        list is a choice. Trees, leaves, rows per leaf, learning rate and L2 if left out.
+        list is a choice. Trees, their size, rows per leaf, learning rate and L2 if left out.
     scoring : str or callable, default="accuracy"
         A scorer of scikit-learn; larger is better. ``"recall"`` where the operating point is a
         false positive rate or a budget.
@@ -309,7 +319,7 @@ def _take_groups(groups: ArrayLike, rows: np.ndarray) -> ArrayLike:
 class _Job:
     """What a trial trains and is judged by."""
 
-    engine: LGBMClassifier
+    engine: Classifier
     rows: tuple[_Rows, _Rows]
     constraint: Any
     tolerance: float
@@ -374,7 +384,7 @@ class _Search:
                 f"unknown sampler {sampler!r}; expected 'tpe', 'random' or 'nsga2'"
             )
         self.job, self.claims, self.spaces, self.quiet = job, claims, spaces, search.quiet
-        given = SPACE if space is None else space
+        given = _default_space(job.engine) if space is None else space
         self.space = {key: spaces.as_parameter(value) for key, value in given.items()}
         _check_options(job.engine, self.space)
         mark = f"{mark} {json.dumps(spaces.describe(self.space), sort_keys=True, default=str)}"
@@ -445,7 +455,16 @@ class _Search:
         return table
 
 
-def _check_options(engine: LGBMClassifier, space: Mapping[str, Any]) -> None:
+def _default_space(engine: Classifier) -> dict[str, Any]:
+    for kind in type(engine).__mro__:
+        if kind.__name__ in SPACES:
+            return SPACES[kind.__name__]
+    raise InvalidInputError(
+        f"tune knows no options to search for {type(engine).__name__}; pass space="
+    )
+
+
+def _check_options(engine: Classifier, space: Mapping[str, Any]) -> None:
     known = engine.get_params()
     for option in space:
         if option not in known:

@@ -9,12 +9,15 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
+from xgboost import XGBClassifier
 
 from fairboost import FairGBMClassifier, Tuned, at_fpr, parity, tune
 from fairboost.datasets import make_loans
 from fairboost.exceptions import ConstraintError, InvalidInputError, NotMetWarning
 from fairboost.metrics import gap
+from fairboost.tuning import _default_space
 
 SPACE = {"num_leaves": {"low": 4, "high": 12}, "learning_rate": {"low": 0.1, "high": 0.3}}
 
@@ -174,6 +177,27 @@ def test_a_score_at_an_operating_point(loans, held):
     assert line_of(found, model)["score"] == pytest.approx(
         recall_score(held.y, model.predict(held.X))
     )
+
+
+def test_xgboost(loans):
+    numbers = loans.X.select_dtypes("number")
+    found = tune(
+        XGBClassifier(n_estimators=5, n_jobs=1), numbers, loans.y,
+        sensitive_features=loans.sensitive["sex"], n_trials=1, models=2, tolerance=0.5,
+        space={"max_depth": [2, 3]},
+    )  # fmt: skip
+    assert found.table["max_depth"].isin([2, 3]).all()
+    assert len(found.model.predict(numbers)) == 3_000
+
+
+@pytest.mark.parametrize("kind", [LGBMClassifier, XGBClassifier])
+def test_what_is_searched_by_default_are_options_of_the_engine(kind):
+    assert set(_default_space(kind())) <= set(kind().get_params())
+
+
+def test_an_engine_without_a_space_of_its_own():
+    with pytest.raises(InvalidInputError, match="no options to search for LogisticRegression"):
+        _default_space(LogisticRegression())
 
 
 @pytest.mark.parametrize(
