@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["draw_all"]
 
 LINES = ("-", "--", "-.", ":")
+PALETTE = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#606060", "#56B4E9", "#E69F00", "#8C564B"),
+    *("#9467BD", "#A6A100", "#17A2A2", "#E377C2"),
+)
+"""Okabe and Ito's and more of the kind: there are more methods than they have colours."""
+
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "p", ">", "h")
 WIDTH, HEIGHT = 5.2, 4.0
 PERCENTILES = (5.0, 100.0)
+SMALLEST_VIEW = 0.04
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
@@ -49,9 +56,9 @@ def _style(results: Results, algorithm: str) -> dict[str, Any]:
     everyone = list(dict.fromkeys(a for f in results.features for a in results.algorithms(f)))
     k = everyone.index(algorithm)
     return {
-        "color": COLOURS[k % len(COLOURS)],
+        "color": PALETTE[k % len(PALETTE)],
         "marker": MARKERS[k % len(MARKERS)],
-        "linestyle": LINES[k // len(COLOURS) % len(LINES)],
+        "linestyle": LINES[k % 2],
     }
 
 
@@ -113,25 +120,44 @@ def scatter(results: Results) -> Figure:
 
 
 def tradeoff(results: Results) -> Figure:
-    """The weighted test metric that each algorithm reaches, over alpha, with 95% bands."""
-    figure, panels = _panels(results)
-    for features, ax in panels:
-        for algorithm in results.algorithms(features):
-            curve = results.curve(features, algorithm)
+    """The weighted test metric over alpha: its mean with 95% bands, and less our first method's.
+
+    The lower panels show what the upper ones cannot: methods that differ by little.
+    """
+    n = len(results.features)
+    figure: Figure
+    figure, axes = pyplot().subplots(
+        2, n, figsize=(WIDTH * n, 1.7 * HEIGHT), layout="constrained", squeeze=False,
+        sharex=True, sharey="row",
+    )  # fmt: skip
+    panels = list(zip(results.features, axes[0], strict=True))
+    lowest, spread = np.inf, 0.0
+    for (features, ax), below in zip(panels, axes[1], strict=True):
+        algorithms = results.algorithms(features)
+        curves = {algorithm: results.curve(features, algorithm) for algorithm in algorithms}
+        base = curves[algorithms[0]]["mean"].to_numpy()
+        for algorithm, curve in curves.items():
             style = _style(results, algorithm)
-            alpha = curve["alpha"].to_numpy()
+            alpha, mean = curve["alpha"].to_numpy(), curve["mean"].to_numpy()
+            look = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.5}
             ax.fill_between(
                 alpha, curve["low"].to_numpy(), curve["high"].to_numpy(), alpha=0.15,
                 color=style["color"], linewidth=0,
             )  # fmt: skip
-            ax.plot(
-                alpha, curve["mean"].to_numpy(), color=style["color"],
-                linestyle=style["linestyle"], linewidth=1.6, label=results.title(algorithm),
-            )  # fmt: skip
-        ax.set_xlabel("alpha (1: performance alone)")
+            ax.plot(alpha, mean, label=results.title(algorithm), **look)
+            below.plot(alpha, mean - base, **look)
+            lowest = min(lowest, float(np.nanmin(mean)))
+            spread = max(spread, float(np.nanmax(mean - base)))
+        below.set_xlabel("alpha (1: performance alone)")
         ax.set_title(features)
         ax.grid(alpha=0.3)
-    panels[0][1].set_ylabel("alpha · performance + (1 - alpha) · fairness,\ntest rows")
+        below.grid(alpha=0.3)
+    top = axes[0][0].get_ylim()[1]
+    axes[0][0].set_ylim(lowest - 0.05 * (top - lowest), top)  # a wide band may go further down
+    axes[1][0].set_ylim(-max(2 * spread, SMALLEST_VIEW), max(1.2 * spread, SMALLEST_VIEW / 2))
+    axes[0][0].set_ylabel("alpha · performance\n+ (1 - alpha) · fairness, test rows")
+    first = results.title(results.algorithms(results.features[0])[0])
+    axes[1][0].set_ylabel(f"less that of {first}")
     _legend(figure, panels)
     return figure
 
