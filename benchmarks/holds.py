@@ -208,7 +208,9 @@ def parse() -> argparse.Namespace:
     runs.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     runs.add_argument("--seeds", type=int, help="at most so many")
     runs.add_argument("--again", nargs="+", default=[], choices=list(METHODS), metavar="METHOD")
-    runs.add_argument("--reference-python", metavar="PATH", help="see reference_fairgbm.py")
+    runs.add_argument(
+        "--reference-python", metavar="PATH", help="see fairboost.study.reference_fairgbm"
+    )
     runs.add_argument("--quick", action="store_true", help="small, one seed, keeps nothing")
     times = commands.add_parser("time", parents=[shared], help="time fits against plain fits")
     times.add_argument("--repeats", type=int, default=REPEATS)

@@ -19,9 +19,6 @@ equal in truth has an excess of 1 at most, which is noise of the test rows.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -42,6 +39,8 @@ from lightgbm import LGBMClassifier
 
 from benchmarks.holds_cases import CROSS, LOOSE
 from fairboost import FairGBMClassifier
+from fairboost.study.data import Rows
+from fairboost.study.reference import run_reference
 
 TOLERANCE = 0.01
 EG_ITERATIONS = 10
@@ -64,22 +63,6 @@ REFERENCE_TYPES = {
     "predictive_equality": "FPR",
     "equalized_odds": "FPR,FNR",
 }
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Some rows: features, labels, groups."""
-
-    X: pd.DataFrame
-    y: np.ndarray
-    s: pd.Series
-
-    def take(self, which: np.ndarray | slice) -> Rows:
-        """Those at the given positions."""
-        return Rows(self.X.iloc[which], self.y[which], self.s.iloc[which])
-
-    def __len__(self) -> int:
-        return len(self.y)
 
 
 @dataclass(frozen=True)
@@ -238,55 +221,6 @@ def thresholds(task: Task) -> Outcome:
     return Outcome(np.asarray(decision).astype(int), None, seconds, len(task.both))
 
 
-def as_matrix(X: pd.DataFrame) -> tuple[np.ndarray, list[int]]:
-    """Numbers only, categories as their codes, and which columns are categorical."""
-    columns, categorical = [], []
-    for k, name in enumerate(X):
-        column = X[name]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            categorical.append(k)
-            codes = column.cat.codes.to_numpy(np.float64)
-            columns.append(np.where(codes < 0, np.nan, codes))
-        else:
-            columns.append(column.to_numpy(np.float64))
-    return np.column_stack(columns), categorical
-
-
-def run_reference(
-    python: str | None, rows: Rows, judged: Iterable[pd.DataFrame], options: dict
-) -> dict:
-    """Fit the authors' package in its own environment; arrays travel through files.
-
-    Returns decisions and probabilities for the rows judged, laid end to end, the seconds of the
-    fit and the version.
-    """
-    X, categorical = as_matrix(rows.X)
-    script = Path(__file__).with_name("reference_fairgbm.py")
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(
-            source,
-            X=X,
-            y=rows.y.astype(int),
-            groups=pd.factorize(rows.s, sort=True)[0],
-            X_test=np.concatenate([as_matrix(part)[0] for part in judged]),
-            categorical=np.array(categorical, int),
-            options=json.dumps(options),
-        )
-        done = subprocess.run(
-            [str(python), script, source, target], capture_output=True, text=True
-        )
-        if done.returncode:
-            raise RuntimeError(f"the reference package failed:\n{done.stderr}")
-        with np.load(target) as found:
-            return {
-                "decision": found["decision"].astype(int),
-                "proba": found["proba"],
-                "seconds": float(found["seconds"]),
-                "version": f"fairgbm {found['version']}",
-            }
-
-
 def reference(task: Task) -> Outcome:
     options = {
         "constraint_type": REFERENCE_TYPES[task.constraint],
@@ -323,7 +257,7 @@ def why_not(method: str, reference_python: str | None) -> str | None:
     ):
         return (
             "needs --reference-python PATH, the interpreter of an environment that has fairgbm "
-            "(see reference_fairgbm.py)"
+            "(see src/fairboost/study/reference_fairgbm.py)"
         )
     return None
 

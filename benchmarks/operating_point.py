@@ -33,7 +33,7 @@ from tqdm import tqdm
 
 from benchmarks.holds import append, read_results
 from benchmarks.holds_cases import log_uniform
-from benchmarks.holds_methods import Rows, why_not
+from benchmarks.holds_methods import why_not
 from benchmarks.holds_table import Results
 from benchmarks.operating_point_cases import (
     CASES,
@@ -48,6 +48,7 @@ from benchmarks.operating_point_cases import (
 from benchmarks.operating_point_methods import ENGINE, METHODS, Task, measured
 from benchmarks.operating_point_table import report
 from fairboost.datasets import available, make_account_opening
+from fairboost.study.data import Rows
 
 HERE = Path(__file__).resolve().parent
 ROWS = 500_000
@@ -181,7 +182,9 @@ def parse() -> argparse.Namespace:
     runs.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     runs.add_argument("--seeds", nargs="+", type=int, default=list(range(SEEDS)))
     runs.add_argument("--again", nargs="+", default=[], choices=list(METHODS), metavar="METHOD")
-    runs.add_argument("--reference-python", metavar="PATH", help="see reference_fairgbm.py")
+    runs.add_argument(
+        "--reference-python", metavar="PATH", help="see fairboost.study.reference_fairgbm"
+    )
     runs.add_argument("--quick", action="store_true", help="small, one seed, keeps nothing")
     random = commands.add_parser(
         "configurations", parents=[shared], help="random options of the engine"

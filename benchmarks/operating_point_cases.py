@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from benchmarks.holds_methods import Rows
 from fairboost.datasets import load, make_account_opening
+from fairboost.study.data import Rows
 
 PLAIN, PLAIN_OWN, PREVALENCE = "plain", "plain, own threshold", "equal prevalence"
 GS, RS = "fairlearn GS", "RS"

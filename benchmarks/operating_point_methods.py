@@ -25,7 +25,7 @@ from lightgbm import LGBMClassifier
 from sklearn.frozen import FrozenEstimator
 
 import fairboost as package
-from benchmarks.holds_methods import Rows, group_rates, ratio, run_reference
+from benchmarks.holds_methods import group_rates, ratio
 from benchmarks.operating_point_cases import (
     GS,
     OURS,
@@ -41,6 +41,8 @@ from benchmarks.operating_point_cases import (
 )
 from fairboost import FairGBMClassifier, at_fpr, bound, parity
 from fairboost.metrics import threshold_at
+from fairboost.study.data import Rows
+from fairboost.study.reference import run_reference
 
 TOLERANCE = 0.0025  # of 0.05: a ratio of 0.95
 TARGET = 0.05

@@ -11,10 +11,12 @@ from fairboost.constraints import bound, parity
 from fairboost.estimator import FairGBMClassifier, load
 from fairboost.operating_points import at_fpr, at_positive_rate, at_tpr
 from fairboost.tradeoff import TradeoffCurve, tradeoff_curve
+from fairboost.tuning import Tuned, tune
 
 __all__ = [
     "FairGBMClassifier",
     "TradeoffCurve",
+    "Tuned",
     "__version__",
     "at_fpr",
     "at_positive_rate",
@@ -23,4 +25,5 @@ __all__ = [
     "load",
     "parity",
     "tradeoff_curve",
+    "tune",
 ]

@@ -47,6 +47,20 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--force", action="store_true", help="write though the folder has files")
     demo.add_argument("--quiet", action="store_true", help="no progress bar")
     demo.set_defaults(run=_demo)
+    study = commands.add_parser(
+        "study",
+        help="compare methods on your data by the paper's protocol",
+        description="Run the study that a TOML file describes, or go on with it, and write tables "
+        "and pictures. It may be killed and started again at any time; started several times, the "
+        "processes share the work. See docs/study.md.",
+    )
+    study.add_argument("config", type=Path, help="the study, such as studies/acs_income.toml")
+    study.add_argument("--out", type=Path, help="folder to write to (default: the study's name)")
+    study.add_argument("--trials", type=int, help="stop after so many trials of this process")
+    study.add_argument("--no-training", action="store_true", help="tables of what is there")
+    study.add_argument("--retry-failed", action="store_true", help="run failed trials again")
+    study.add_argument("--quiet", action="store_true", help="no progress bar")
+    study.set_defaults(run=_study)
     return parser
 
 
@@ -67,6 +81,31 @@ def _demo(options: argparse.Namespace) -> int:
     if not any(path.suffix == ".png" for path in result.files):
         print('No picture: matplotlib is missing; pip install "fairboost[plots]".')
     print("\nWritten: " + ", ".join(str(path) for path in result.files))
+    return 0
+
+
+def _study(options: argparse.Namespace) -> int:
+    try:
+        from fairboost.study import run_study  # an extra: the other commands do without
+    except ImportError as error:
+        print(f"fairboost: {error}", file=sys.stderr)
+        return 2
+    run = run_study(
+        options.config,
+        options.out,
+        train=not options.no_training,
+        retry_failed=options.retry_failed,
+        most=options.trials,
+        progress=not options.quiet,
+    )
+    for title, why in run.left_out.items():
+        print(f"Left out: {title}: {why}.")
+    print(f"{run.ran} trials run, {run.missing} missing, {run.failed} failed.")
+    if run.failed:
+        print("What went wrong is in failures.csv; --retry-failed runs these trials again.")
+    if run.missing:
+        print("Run the same command again to go on.")
+    print(f"Written: {', '.join(str(path) for path in run.files)}")
     return 0
 
 

@@ -136,7 +136,7 @@ class GroupRatesDisplay:
         places = _places(table)
         if ax is None:
             height = 1.2 + max(places.values()) * (0.2 + 0.12 * len(models))
-            _, ax = _pyplot().subplots(figsize=(6.4, height), layout="constrained")
+            _, ax = pyplot().subplots(figsize=(6.4, height), layout="constrained")
         for k, model in enumerate(models):
             dodge = 0.6 * ((k + 0.5) / len(models) - 0.5)
             _draw_model(ax, table[table["model"] == model], k, places, dodge)
@@ -302,7 +302,7 @@ class MultipliersDisplay:
         labels = _rank_labels(self.trace)
         own = ax is None
         if ax is None:
-            _, ax = _pyplot().subplots(2, 1, sharex=True, figsize=(7.2, 4.8), layout="constrained")
+            _, ax = pyplot().subplots(2, 1, sharex=True, figsize=(7.2, 4.8), layout="constrained")
         top, bottom = _check_pair(ax)
         _draw_lines(top, self.trace, "multiplier", labels)
         _draw_lines(bottom, self.trace, "violation", labels)
@@ -356,7 +356,7 @@ class TradeoffDisplay:
             Where to draw; a new figure if left out.
         """
         if ax is None:
-            _, ax = _pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
+            _, ax = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
         free = self.table["tolerance"].isna().to_numpy()
         for k, (rows, label) in enumerate(((~free, "with a tolerance"), (free, "no constraint"))):
             part = self.table[rows]
@@ -423,7 +423,7 @@ def _draw_lines(ax: Axes, trace: pd.DataFrame, what: str, labels: Sequence[str])
     ax.grid(alpha=0.3)
 
 
-def _pyplot() -> ModuleType:
+def pyplot() -> ModuleType:
     """Import matplotlib only when something is drawn: it is an extra."""
     try:
         import matplotlib.pyplot as plt

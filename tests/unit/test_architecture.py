@@ -22,7 +22,12 @@ TOP_TO_BOTTOM = [
     "dask_report", "dask_training", "persistence", "model_file", "estimator", "comparisons",
     "decisions", "thresholds", "metrics", "plots", "tradeoff", "datasets.loans",
     "datasets.account_openings",
-    "datasets.files", "datasets.on_disk", "datasets", "demo", "cli",
+    "datasets.files", "datasets.on_disk", "datasets", "demo",
+    "study.config_file", "study.spaces", "study.config", "study.config_reader",
+    "study.data", "study.measures", "study.task", "study.reference_fairgbm", "study.reference",
+    "study.peers", "study.methods", "study.claims", "study.search", "study.runner",
+    "study.points", "study.protocol", "study.results", "study.figures", "study.output",
+    "study.study", "study", "tuning", "cli",
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,35 @@ def test_page_on_clusters_runs_when_pasted(tmp_path, monkeypatch, capsys):
     assert sum(namespace["model"].cluster_.rows.values()) == 8_000
     assert "bytes_per_round=48" in capsys.readouterr().out
     assert Path("loans.json").exists()
+
+
+def test_page_on_studies_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    from fairboost.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fairboost.study.output.draw_all", lambda results: {})  # seen elsewhere
+    page = (ROOT / "docs" / "study.md").read_text()
+    data, method, search = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    study, own = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    namespace = {}
+    exec(compile(data, "study.md", "exec"), namespace)
+    Path("mine.py").write_text(method)
+    small = study.replace("trials = 20 ", "trials = 2 ").replace(
+        "replicates = 1000", "replicates = 9"
+    )
+    few = re.sub(r"n_estimators = .*", "n_estimators = 5", small).replace("[methods.GS]", own)
+    Path("loans.toml").write_text(few)
+    try:
+        assert main(["study", "loans.toml", "--quiet"]) == 0
+    finally:
+        sys.modules.pop("mine", None)
+    assert "0 missing, 0 failed" in capsys.readouterr().out
+    assert "calibrated" in Path("loans", "results.md").read_text()
+    quick = "n_trials=1, models=3, space={'num_leaves': [4, 8]}"
+    search = search.replace("n_trials=3", quick).replace("verbose=-1", "n_jobs=1, verbose=-1")
+    exec(compile(search, "study.md", "exec"), namespace)
+    assert "gap" in capsys.readouterr().out
+    assert len(namespace["model"].predict(namespace["loans"].X)) == 4_000
 
 
 def test_custom_constraint_example(capsys):

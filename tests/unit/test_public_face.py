@@ -8,7 +8,17 @@ import pytest
 
 import fairboost
 
-PUBLIC = ["", "constraints", "datasets", "exceptions", "metrics", "plots", "proxies", "rates"]
+PUBLIC = [
+    "",
+    "constraints",
+    "datasets",
+    "exceptions",
+    "metrics",
+    "plots",
+    "proxies",
+    "rates",
+    "study",
+]
 
 
 def module(name):
@@ -32,7 +42,7 @@ def test_every_public_thing_has_a_docstring(name):
 
 
 def test_top_level_functions_and_classes_show_an_example():
-    for item in ("FairGBMClassifier", "parity", "bound"):
+    for item in ("FairGBMClassifier", "parity", "bound", "tradeoff_curve", "tune"):
         assert ">>>" in getattr(fairboost, item).__doc__
 
 

@@ -208,7 +208,7 @@ def load(
     ...     assert table.X.shape == (1_000, 11)
     ...     assert list(table.sensitive) == ["sex", "race"]
     """
-    frame = _read(_find_file(name, folder), SPECS[name])
+    frame = _read(find_file(name, folder), SPECS[name])
     table = _as_table(frame, name, aware)
     return table if n_samples is None else _subsample(table, n_samples, seed)
 
@@ -237,7 +237,7 @@ def _path(place: Path, name: str) -> Path:
     return place / f"{name}.parquet"
 
 
-def _find_file(name: str, folder: str | Path | None) -> Path:
+def find_file(name: str, folder: str | Path | None) -> Path:
     if name not in SPECS:
         raise InvalidInputError(f"unknown table {name!r}; expected one of {', '.join(SPECS)}")
     place = _find_folder(folder)

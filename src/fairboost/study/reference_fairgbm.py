@@ -1,7 +1,7 @@
-"""One fit of the authors' own ``fairgbm`` package, for the benchmarks that compare with it.
+"""One fit of the authors' own ``fairgbm`` package, in an environment of its own.
 
-It needs NumPy 1 and an old scikit-learn, so it runs in an environment of its own, which is handed
-to the benchmark by ``--reference-python``:
+It needs NumPy 1 and an old scikit-learn, so this file is run as a script by another interpreter,
+and imports nothing of fairboost:
 
     python3.11 -m venv DIR
     DIR/bin/pip install fairgbm "numpy<2" "scipy<1.12" "scikit-learn<1.3" "pandas<2.2" pyarrow
@@ -10,7 +10,8 @@ to the benchmark by ``--reference-python``:
 
 INPUT holds ``X``, ``y``, ``groups`` of the training rows, ``X_test``, the numbers ``categorical``
 of the categorical columns, and ``options``, the engine's as JSON. OUTPUT holds ``decision`` and
-``proba`` on the test rows, ``seconds`` of the fit, and the package's ``version``.
+``proba`` on the test rows, ``seconds`` and ``cpu_seconds`` of the fit, and the package's
+``version``.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import warnings
 from importlib.metadata import version
 
 import numpy as np
-from fairgbm import FairGBMClassifier
 
 
 def main(source: str, target: str) -> None:
+    """Fit on what one file holds and write the other."""
+    from fairgbm import FairGBMClassifier
+
     with np.load(source) as data:
         X, y, groups, X_test = data["X"], data["y"], data["groups"], data["X_test"]
         categorical = data["categorical"].tolist()
@@ -39,16 +42,17 @@ def main(source: str, target: str) -> None:
     if options.get("global_constraint_type", "") not in ("", "FNR", "FPR", "FPR,FNR"):
         raise SystemExit(f"unknown global_constraint_type {options['global_constraint_type']!r}")
     model = FairGBMClassifier(**options)
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that categorical features are named
         model.fit(X, y, constraint_group=groups, categorical_feature=categorical)
-    seconds = time.perf_counter() - start
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     np.savez(
         target,
         decision=model.predict(X_test),
         proba=model.predict_proba(X_test)[:, 1],
         seconds=seconds,
+        cpu_seconds=cpu_seconds,
         version=version("fairgbm"),
     )
 

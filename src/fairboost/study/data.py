@@ -1,0 +1,303 @@
+"""The rows of a study: read, divided into training, validation and test rows, and checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairboost.datasets import load, make_account_opening, make_loans
+from fairboost.datasets.files import SPECS, find_file
+from fairboost.exceptions import InvalidInputError
+from fairboost.rates import RATES
+from fairboost.study.config import StudyConfig
+
+__all__ = ["Parts", "Rows", "Source", "divide", "read_source"]
+
+READERS: dict[str, Callable[..., pd.DataFrame]] = {
+    ".csv": pd.read_csv,
+    ".parquet": pd.read_parquet,
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows: features, labels (0 and 1), groups."""
+
+    X: pd.DataFrame
+    y: NDArray[Any]
+    s: pd.Series[Any]
+
+    def take(self, which: NDArray[Any] | slice) -> Rows:
+        """Those at the given positions."""
+        return Rows(self.X.iloc[which], self.y[which], self.s.iloc[which])
+
+    def without(self, columns: Sequence[str]) -> Rows:
+        """The same rows without some features, as far as they are there."""
+        return Rows(self.X.drop(columns=[c for c in columns if c in self.X]), self.y, self.s)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Source:
+    """All rows, before they are divided.
+
+    Parameters
+    ----------
+    rows : Rows
+        The sensitive column is among the features, unless the data never has it there.
+    hidden : tuple of str
+        Features that blind methods do not see.
+    time : Series, optional
+        The time of every row, for a temporal split.
+    checksum : str
+        SHA-256 of the file, or of the rows made.
+    description : dict
+        For the manifest.
+    """
+
+    rows: Rows
+    hidden: tuple[str, ...]
+    time: pd.Series[Any] | None
+    checksum: str
+    description: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows of one split."""
+
+    train: Rows
+    validation: Rows
+    test: Rows
+
+    def without(self, columns: Sequence[str]) -> Parts:
+        """The same rows without some features."""
+        parts = (self.train, self.validation, self.test)
+        return Parts(*(part.without(columns) for part in parts))
+
+
+def read_source(config: StudyConfig) -> Source:
+    """Read all rows of a study.
+
+    Parameters
+    ----------
+    config : StudyConfig
+        Columns that are not there raise an error that names the line.
+    """
+    if config.data.generator is not None:
+        return _make(config)
+    return _read_table(config) if config.data.table is not None else _read_file(config)
+
+
+def divide(config: StudyConfig, source: Source, seed: int) -> Parts:
+    """Divide rows into training, validation and test rows.
+
+    Parameters
+    ----------
+    config : StudyConfig
+        How.
+    source : Source
+        All rows; as many as asked for are drawn first.
+    seed : int
+        Of the draw and of a random split.
+    """
+    rng = np.random.default_rng([seed, 1])
+    order = rng.permutation(len(source.rows))
+    wanted = None if config.data.generator else config.data.rows
+    if wanted is not None:
+        order = order[:wanted]
+    if config.split.kind == "random":
+        cuts = np.rint(np.cumsum(config.split.shares[:2]) * len(order)).astype(int)
+        places = np.split(order, cuts)
+    else:
+        places = _by_time(config, source, np.sort(order))
+    parts = Parts(*(source.rows.take(place) for place in places))
+    for name, part in vars(parts).items():
+        _check_part(config, name, part)
+    return parts
+
+
+def _by_time(config: StudyConfig, source: Source, order: NDArray[Any]) -> list[NDArray[Any]]:
+    assert source.time is not None
+    time, first, second = source.time, config.split.validation_from, config.split.test_from
+    if not pd.api.types.is_numeric_dtype(time):
+        time = pd.to_datetime(time)
+        first, second = pd.Timestamp(first), pd.Timestamp(second)
+    try:
+        after = (time >= first).to_numpy().astype(int) + (time >= second).to_numpy()
+    except TypeError as error:
+        raise config.error(
+            "split.validation_from",
+            f"validation_from and test_from cannot be compared with the times in "
+            f"{config.split.column!r} ({error}); write them as they are there",
+        ) from error
+    return [order[after[order] == k] for k in range(3)]
+
+
+def _check_part(config: StudyConfig, name: str, part: Rows) -> None:
+    key = "split.shares" if config.split.kind == "random" else "split.validation_from"
+    if not len(part):
+        raise config.error(key, f"there are no {name} rows; move the split")
+    for rate in config.metrics.rates:
+        counts = RATES[rate].counts(part.y)
+        for group in part.s.dropna().unique():
+            if not (counts & (part.s == group).to_numpy()).any():
+                raise config.error(
+                    key,
+                    f"no {name} row of group {group!r} counts towards the {RATES[rate].title}; "
+                    "take more rows, move the split, or merge groups",
+                )
+    if part.s.nunique() < 2:
+        raise config.error(
+            "data.sensitive",
+            f"the {name} rows have {part.s.nunique()} group, and there is nothing to compare; "
+            "name another column, or move the split",
+        )
+
+
+def _make(config: StudyConfig) -> Source:
+    data = config.data
+    if data.generator == "loans":
+        loans = make_loans(data.rows or 20_000)
+        column = _sensitive(config, [str(c) for c in loans.sensitive], "sex")
+        X = loans.X.assign(**{column: loans.sensitive[column]})
+        found, time = Rows(X, loans.y, loans.sensitive[column]), None
+        hidden: tuple[str, ...] = (column,)
+    else:
+        made = make_account_opening(data.rows or 500_000)
+        _sensitive(config, ["age_group"], "age_group")
+        found, time = Rows(made.X, made.y, made.age_group), pd.Series(made.month, name="month")
+        hidden = ("age",)
+    X = found.X.drop(columns=_present(config, "drop", found.X))
+    _check_time(config, [] if time is None else ["month"])
+    hashes = pd.util.hash_pandas_object(found.X, index=False).to_numpy()
+    checksum = hashlib.sha256(hashes.tobytes() + found.y.tobytes()).hexdigest()
+    description = {"generator": data.generator, "rows": len(found)}
+    return Source(
+        Rows(X, found.y, found.s), (*hidden, *data.restates), time, checksum, description
+    )
+
+
+def _read_table(config: StudyConfig) -> Source:
+    data = config.data
+    assert data.table is not None
+    try:
+        path, table = find_file(data.table, None), load(data.table)
+    except InvalidInputError as error:
+        raise config.error("data.table", str(error)) from error
+    spec = SPECS[data.table]
+    column = _sensitive(config, [str(c) for c in table.sensitive], spec.sensitive[0])
+    time = _time_of(config, table.X)
+    dropped = [*_present(config, "drop", table.X), *([] if time is None else [time.name])]
+    rows = Rows(table.X.drop(columns=dropped), table.y, table.sensitive[column])
+    hidden = (column, *spec.restated, *_present(config, "restates", table.X))
+    return _of_file(path, rows, hidden, time, {"table": data.table})
+
+
+def _read_file(config: StudyConfig) -> Source:
+    data = config.data
+    path = data.file
+    assert path is not None and data.label is not None
+    if path.suffix not in READERS:
+        raise config.error(
+            "data.file", f"cannot tell what {path.name!r} is; expected a name in .csv or .parquet"
+        )
+    try:
+        frame = READERS[path.suffix](path)
+    except (OSError, ValueError) as error:
+        raise config.error("data.file", f"cannot read {str(path)!r} ({error})") from error
+    for key in ("label", "sensitive", "drop", "restates", "categorical"):
+        _present(config, key, frame)
+    assert data.sensitive is not None
+    time = _time_of(config, frame)
+    left_out = {data.label, *data.drop, *([] if time is None else [time.name])}
+    X = frame[[c for c in frame if c not in left_out]]
+    text = [c for c in X if not pd.api.types.is_numeric_dtype(X[c]) and not _is_category(X[c])]
+    X = X.astype(dict.fromkeys([*text, *(c for c in data.categorical if c in X)], "category"))
+    rows = Rows(X, _labels(config, frame[data.label]), frame[data.sensitive])
+    return _of_file(path, rows, (data.sensitive, *data.restates), time, {})
+
+
+def _of_file(
+    path: Path,
+    rows: Rows,
+    hidden: tuple[str, ...],
+    time: pd.Series[Any] | None,
+    more: dict[str, Any],
+) -> Source:
+    with path.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    description = {**more, "file": path.name, "bytes": path.stat().st_size, "rows": len(rows)}
+    return Source(rows, tuple(dict.fromkeys(hidden)), time, checksum, description)
+
+
+def _is_category(column: pd.Series[Any]) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def _labels(config: StudyConfig, column: pd.Series[Any]) -> NDArray[Any]:
+    values = column.dropna().unique().tolist()
+    if len(values) != 2 or column.isna().any():
+        missing = ", some missing" if column.isna().any() else ""
+        raise config.error(
+            "data.label",
+            f"the label {column.name!r} must have two values, found {len(values)} "
+            f"({', '.join(map(repr, values[:5]))}){missing}; merge them or drop rows",
+        )
+    positive = max(values) if config.data.positive is None else config.data.positive
+    if positive not in values:
+        raise config.error(
+            "data.positive",
+            f"the label {column.name!r} is never {positive!r}; its values are "
+            f"{', '.join(map(repr, values))}",
+        )
+    labels: NDArray[Any] = (column == positive).to_numpy().astype(np.int8)
+    return labels
+
+
+def _sensitive(config: StudyConfig, columns: list[str], default: str) -> str:
+    column = config.data.sensitive or default
+    if column not in columns:
+        raise config.error(
+            "data.sensitive",
+            f"{column!r} is no sensitive column of this data; expected {', '.join(columns)}",
+        )
+    return column
+
+
+def _present(config: StudyConfig, key: str, frame: pd.DataFrame) -> list[str]:
+    """The columns that a key names, which have to be there."""
+    value = getattr(config.data, key)
+    names = [value] if isinstance(value, str) else list(value)
+    for name in names:
+        if name not in frame:
+            raise config.error(
+                f"data.{key}",
+                f"there is no column {name!r}; the columns are "
+                f"{', '.join(map(str, frame.columns[:30]))}",
+            )
+    return names
+
+
+def _check_time(config: StudyConfig, columns: Sequence[str]) -> None:
+    column = config.split.column
+    if config.split.kind == "temporal" and column not in columns:
+        raise config.error(
+            "split.column",
+            f"there is no column {column!r} to split by; "
+            f"expected {', '.join(map(str, columns[:30])) or 'a random split'}",
+        )
+
+
+def _time_of(config: StudyConfig, frame: pd.DataFrame) -> pd.Series[Any] | None:
+    _check_time(config, [str(c) for c in frame.columns])
+    return frame[config.split.column] if config.split.kind == "temporal" else None

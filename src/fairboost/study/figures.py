@@ -1,0 +1,234 @@
+"""The pictures of a study: scatter, trade-off over alpha, times, randomized iterates, proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairboost.plots import COLOURS, GREY, pyplot
+from fairboost.proxies import PROXIES
+from fairboost.study.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_all"]
+
+LINES = ("-", "--", "-.", ":")
+PALETTE = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#606060", "#56B4E9", "#E69F00", "#8C564B"),
+    *("#9467BD", "#A6A100", "#17A2A2", "#E377C2"),
+)
+"""Okabe and Ito's and more of the kind: there are more methods than they have colours."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "p", ">", "h")
+WIDTH, HEIGHT = 5.2, 4.0
+PERCENTILES = (5.0, 100.0)
+SMALLEST_VIEW = 0.04
+
+
+def draw_all(results: Results) -> dict[str, Figure]:
+    """Every picture that the results allow, by name."""
+    pictures: dict[str, Callable[[Results], Figure | None]] = {
+        "scatter": scatter,
+        "tradeoff": tradeoff,
+        "times": times,
+        "randomized": randomized,
+        "proxies": lambda results: proxies(),
+    }
+    drawn = {name: draw(results) for name, draw in pictures.items()}
+    return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def _panels(results: Results, width: float = WIDTH) -> tuple[Figure, list[tuple[str, Axes]]]:
+    n = len(results.features)
+    figure, axes = pyplot().subplots(
+        1, n, figsize=(width * n, HEIGHT), layout="constrained", squeeze=False, sharey=True
+    )
+    return figure, list(zip(results.features, axes[0], strict=True))
+
+
+def _style(results: Results, algorithm: str) -> dict[str, Any]:
+    """Colour, marker and line of an algorithm, the same in all pictures."""
+    everyone = list(dict.fromkeys(a for f in results.features for a in results.algorithms(f)))
+    k = everyone.index(algorithm)
+    return {
+        "color": PALETTE[k % len(PALETTE)],
+        "marker": MARKERS[k % len(MARKERS)],
+        "linestyle": LINES[k % 2],
+    }
+
+
+def _words(results: Results) -> tuple[str, str]:
+    metrics = results.config.metrics
+    rates = " and ".join(rate.upper() for rate in metrics.rates)
+    kind = f"{rates} ratio" if metrics.fairness == "ratio" else f"1 - {rates} gap"
+    name = metrics.performance.upper() if metrics.performance == "tpr" else metrics.performance
+    where = "" if isinstance(metrics.threshold, float) else f" {metrics.threshold}"
+    return f"{name}{where}".replace("_", " ").replace("at ", "at_"), kind
+
+
+def _legend(figure: Figure, panels: list[tuple[str, Axes]]) -> None:
+    found: dict[str, Any] = {}
+    for _, ax in panels:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    from matplotlib.collections import PathCollection
+
+    box = figure.legend(
+        handles=list(found.values()), labels=list(found), loc="outside right upper",
+        frameon=False, fontsize="small",
+    )  # fmt: skip
+    for shown in box.legend_handles:
+        if isinstance(shown, PathCollection):
+            shown.set_sizes([20])
+
+
+def scatter(results: Results) -> Figure:
+    """Every model on the validation rows; the worst few are out of the picture."""
+    figure, panels = _panels(results)
+    performance, fairness = _words(results)
+    for features, ax in panels:
+        every = []
+        algorithms = results.algorithms(features)
+        for depth, algorithm in enumerate(algorithms):  # ours on top
+            points = np.concatenate([p.validation for p in results.pools(features, algorithm)])
+            style = _style(results, algorithm)
+            trials = sum(pool.n_trials for pool in results.pools(features, algorithm))
+            several = len(points) > trials  # then a trial is a curve: small, beneath the others
+            ax.scatter(
+                points[:, 1], points[:, 0], s=5 if several else 20, color=style["color"],
+                marker=style["marker"], linewidths=0, label=results.title(algorithm),
+                alpha=0.5 if several else 0.75,
+                zorder=(2 if several else 3) + (len(algorithms) - depth) / 100,
+            )  # fmt: skip
+            every.append(points)
+        values = np.concatenate(every)
+        for k, limit in ((1, ax.set_xlim), (0, ax.set_ylim)):
+            low, high = np.percentile(values[:, k], PERCENTILES)
+            if high > low:
+                limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        ax.set_xlabel(f"{fairness}, validation rows")
+        ax.set_title(features)
+        ax.grid(alpha=0.3)
+    panels[0][1].set_ylabel(f"{performance}, validation rows")
+    _legend(figure, panels)
+    return figure
+
+
+def tradeoff(results: Results) -> Figure:
+    """The weighted test metric over alpha: its mean with 95% bands, and less our first method's.
+
+    The lower panels show what the upper ones cannot: methods that differ by little.
+    """
+    n = len(results.features)
+    figure: Figure
+    figure, axes = pyplot().subplots(
+        2, n, figsize=(WIDTH * n, 1.7 * HEIGHT), layout="constrained", squeeze=False,
+        sharex=True, sharey="row",
+    )  # fmt: skip
+    panels = list(zip(results.features, axes[0], strict=True))
+    lowest, spread = np.inf, 0.0
+    for (features, ax), below in zip(panels, axes[1], strict=True):
+        algorithms = results.algorithms(features)
+        curves = {algorithm: results.curve(features, algorithm) for algorithm in algorithms}
+        base = curves[algorithms[0]]["mean"].to_numpy()
+        for algorithm, curve in curves.items():
+            style = _style(results, algorithm)
+            alpha, mean = curve["alpha"].to_numpy(), curve["mean"].to_numpy()
+            look = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.5}
+            ax.fill_between(
+                alpha, curve["low"].to_numpy(), curve["high"].to_numpy(), alpha=0.15,
+                color=style["color"], linewidth=0,
+            )  # fmt: skip
+            ax.plot(alpha, mean, label=results.title(algorithm), **look)
+            below.plot(alpha, mean - base, **look)
+            lowest = min(lowest, float(np.nanmin(mean)))
+            spread = max(spread, float(np.nanmax(mean - base)))
+        below.set_xlabel("alpha (1: performance alone)")
+        ax.set_title(features)
+        ax.grid(alpha=0.3)
+        below.grid(alpha=0.3)
+    top = axes[0][0].get_ylim()[1]
+    axes[0][0].set_ylim(lowest - 0.05 * (top - lowest), top)  # a wide band may go further down
+    axes[1][0].set_ylim(-max(2 * spread, SMALLEST_VIEW), max(1.2 * spread, SMALLEST_VIEW / 2))
+    axes[0][0].set_ylabel("alpha · performance\n+ (1 - alpha) · fairness, test rows")
+    first = results.title(results.algorithms(results.features[0])[0])
+    axes[1][0].set_ylabel(f"less that of {first}")
+    _legend(figure, panels)
+    return figure
+
+
+def times(results: Results) -> Figure | None:
+    """CPU time of a whole search, relative to plain LightGBM."""
+    if "plain" not in results.methods:
+        return None
+    n = len(results.features)
+    figure: Figure
+    figure, axes = pyplot().subplots(
+        1, n, figsize=(WIDTH * n, 3.2), layout="constrained", squeeze=False, sharey=True
+    )
+    names = [results.title(m) for m in results.methods]
+    for features, ax in zip(results.features, axes[0], strict=True):
+        table = results.times(features).set_index("method")
+        table = table.loc[[name for name in names if name in table.index]]
+        values = table["search, relative"].to_numpy(np.float64)
+        places = [names.index(name) for name in table.index]
+        ax.barh(places, values, color=COLOURS[0], alpha=0.8)
+        for place, value in zip(places, values, strict=True):
+            ax.text(value, place, f" {value:.1f}", va="center", fontsize="small")
+        ax.set_xlim(0, np.nanmax(values) * 1.15)
+        ax.set_xlabel("CPU time of the search / LightGBM's")
+        ax.set_title(features)
+        ax.grid(alpha=0.3, axis="x")
+    axes[0][0].set_yticks(range(len(names)), names)
+    axes[0][0].set_ylim(len(names) - 0.4, -0.6)
+    return figure
+
+
+def randomized(results: Results) -> Figure | None:
+    """The paper's last iterate and its randomized classifier, joined trial by trial."""
+    if any("paper, randomized" not in results.algorithms(f) for f in results.features):
+        return None
+    figure, panels = _panels(results)
+    performance, fairness = _words(results)
+    for features, ax in panels:
+        last, drawn = (
+            np.concatenate([p.test for p in results.pools(features, name)])
+            for name in ("paper", "paper, randomized")
+        )
+        for a, b in zip(last, drawn, strict=True):
+            ax.plot([a[1], b[1]], [a[0], b[0]], color=GREY, linewidth=0.6, alpha=0.5, zorder=1)
+        for k, (points, label) in enumerate(((last, "last iterate"), (drawn, "randomized"))):
+            ax.scatter(
+                points[:, 1], points[:, 0], s=18, color=COLOURS[k], marker=MARKERS[k],
+                label=label, linewidths=0, zorder=2,
+            )  # fmt: skip
+        ax.set_xlabel(f"{fairness}, test rows")
+        ax.set_title(features)
+        ax.grid(alpha=0.3)
+    panels[0][1].set_ylabel(f"{performance}, test rows")
+    _legend(figure, panels)
+    return figure
+
+
+def proxies() -> Figure:
+    """The smooth steps that stand in for a false positive, over the score of a negative row."""
+    figure: Figure
+    figure, ax = pyplot().subplots(figsize=(WIDTH, HEIGHT), layout="constrained")
+    score = np.linspace(-3, 3, 241)
+    ax.step(score, (score >= 0).astype(float), color=GREY, where="post", label="step: the FPR")
+    for k, (name, proxy) in enumerate(PROXIES.items()):
+        ax.plot(
+            score, proxy.value(score), color=COLOURS[k], linestyle=LINES[k % len(LINES)],
+            label=name.replace("_", "-"),
+        )  # fmt: skip
+    ax.set_ylim(-0.1, 4)
+    ax.set_xlabel("score (log-odds) of a row with label 0")
+    ax.set_ylabel("its part in the false positive rate")
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False)
+    return figure
