@@ -264,7 +264,7 @@ class TestMultipliers:
     def test_largest_are_labelled_and_the_rest_is_grey(self):
         display = MultipliersDisplay(make_trace(20)).plot()
         top = display.ax_[0]
-        (legend,) = display.figure_.legends
+        legend = top.get_legend()
         largest = [f"fnr[g={k}]" for k in range(19, 7, -1)]
         assert labels_of(legend) == [*largest, "8 more"]
         grey = [line for line in top.lines if line.get_color() == GREY]
