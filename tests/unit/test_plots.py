@@ -16,13 +16,8 @@ from sklearn.exceptions import NotFittedError  # noqa: E402
 from fairboost import plots  # noqa: E402
 from fairboost.exceptions import ConstraintError, InvalidInputError  # noqa: E402
 from fairboost.metrics import group_rates  # noqa: E402
-from fairboost.plots import (  # noqa: E402
-    COLOURS,
-    GREY,
-    MOST_LABELLED,
-    GroupRatesDisplay,
-    MultipliersDisplay,
-)
+from fairboost.plots import GroupRatesDisplay, MultipliersDisplay  # noqa: E402
+from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

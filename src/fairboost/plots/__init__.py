@@ -11,14 +11,9 @@ from fairboost.plots.group_rates import GroupRatesDisplay
 from fairboost.plots.multipliers import MultipliersDisplay
 from fairboost.plots.roc import GroupRocDisplay
 from fairboost.plots.scores import GroupScoresDisplay
-from fairboost.plots.style import COLOURS, GREY, MARKERS, MOST_LABELLED
 from fairboost.plots.tradeoff import TradeoffDisplay
 
 __all__ = [
-    "COLOURS",
-    "GREY",
-    "MARKERS",
-    "MOST_LABELLED",
     "GroupCalibrationDisplay",
     "GroupRatesDisplay",
     "GroupRocDisplay",

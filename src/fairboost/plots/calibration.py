@@ -10,7 +10,7 @@ import pandas as pd
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.exceptions import InvalidInputError
 from fairboost.plots.rows import bin_rows, scores_of
-from fairboost.plots.style import GREY, MOST_LABELLED, legend_above, look, pyplot
+from fairboost.plots.style import GREY, MOST_LABELLED, figure_for, legend_above, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,10 +120,10 @@ class GroupCalibrationDisplay:
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(5.6, 5.6), layout="constrained")
-        ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
         groups = list(dict.fromkeys(self.table["group"]))
+        if ax is None:
+            _, ax = figure_for(groups[:MOST_LABELLED], 5.2, 5.2)
+        ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
         for k, group in enumerate(groups):
             part = self.table[self.table["group"] == group]
             x, y = part["predicted"].to_numpy(), part["found"].to_numpy()

@@ -143,7 +143,7 @@ class GroupRatesDisplay:
         models = list(dict.fromkeys(table["model"]))
         places = _places(table)
         if ax is None:
-            height = 1.2 + max(places.values()) * (0.2 + 0.12 * len(models))
+            height = 1.2 + max(places.values()) * max(0.2 + 0.12 * len(models), 0.36)
             _, ax = pyplot().subplots(figsize=(6.4, height), layout="constrained")
         for k, model in enumerate(models):
             dodge = 0.6 * ((k + 0.5) / len(models) - 0.5)
@@ -223,7 +223,9 @@ def _label_groups(ax: Axes, table: pd.DataFrame, places: Mapping[tuple[str, str]
     for (attribute, _), place in places.items():
         first.setdefault(attribute, place)
     headings = {place - 0.8: attribute for attribute, place in first.items() if attribute}
-    labels = {place: fold(f"{pair[1]}  (n = {rows[pair]:,})") for pair, place in places.items()}
+    labels = {
+        place: fold(pair[1], 32, after=f"  (n = {rows[pair]:,})") for pair, place in places.items()
+    }
     ax.set_yticks([*headings, *labels], [*headings.values(), *labels.values()])
     for text in ax.get_yticklabels()[: len(headings)]:
         text.set_fontweight("bold")

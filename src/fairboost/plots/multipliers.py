@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.plots.style import COLOURS, GREY, LINES, MOST_LABELLED, legend_above, pyplot
+from fairboost.plots.style import COLOURS, GREY, LINES, MOST_LABELLED, figure_for, legend_above
 from fairboost.rounds import violations_by_round
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ class MultipliersDisplay:
         """
         labels = _rank_labels(self.trace)
         if ax is None:
-            _, ax = pyplot().subplots(2, 1, sharex=True, figsize=(7.2, 5.4), layout="constrained")
+            figure, whole = figure_for(labels[:MOST_LABELLED], 7.2, 5.0)
+            whole.remove()
+            ax = figure.subplots(2, 1, sharex=True)
         top, bottom = _check_pair(ax)
         _draw_lines(top, self.trace, "multiplier", labels)
         _draw_lines(bottom, self.trace, "violation", labels)

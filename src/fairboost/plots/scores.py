@@ -147,7 +147,7 @@ class GroupScoresDisplay:
             ax.axvline(
                 self.threshold, color=GREY, linewidth=1.2, linestyle="-.", label="threshold"
             )
-        ax.set_yticks(range(len(groups)), [fold(group) for group in groups])
+        ax.set_yticks(np.arange(len(groups)) - 0.4, [fold(group) for group in groups])
         ax.set_ylim(len(groups) - 0.9, -1.0)  # the first on top
         ax.tick_params(axis="y", length=0)
         ax.set_xlim(self.table["low"].min(), self.table["high"].max())

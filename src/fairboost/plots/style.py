@@ -7,7 +7,9 @@ keeps its say.
 
 from __future__ import annotations
 
+import math
 import textwrap
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ __all__ = [
     "LINES",
     "MARKERS",
     "MOST_LABELLED",
+    "figure_for",
     "fold",
     "legend_above",
     "look",
@@ -35,6 +38,12 @@ DASHES = ("--", ":", "-.")
 GREY = "#808080"
 MOST_LABELLED = len(COLOURS) * len(LINES)
 """Lines that can be told apart, and so are labelled; the rest is drawn in grey."""
+
+LEGEND_WIDTH = 28
+"""Characters in a line of a legend."""
+
+CHARACTERS = 15
+"""Small ones in an inch."""
 
 
 def look(k: int) -> dict[str, Any]:
@@ -54,41 +63,70 @@ def look(k: int) -> dict[str, Any]:
     }
 
 
-def fold(text: str, width: int = 30, lines: int = 2) -> str:
+def fold(text: str, width: int = 30, lines: int = 2, after: str = "") -> str:
     r"""Break a long name into lines, and leave out what does not fit.
+
+    Parameters
+    ----------
+    text : str
+        The name.
+    width, lines : int
+        Characters in a line, and how many lines.
+    after : str
+        What comes after the name, and always fits.
 
     Examples
     --------
     >>> fold("Native Hawaiian and other Pacific Islander", 24)
     'Native Hawaiian and\nother Pacific Islander'
     """
-    # A name without spaces is broken as well; single spaces between words are kept as they are.
-    if len(text) <= width:
-        return text
-    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …"))
+    if len(text) + len(after) <= width:
+        return text + after
+    parts = textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""]
+    if len(parts[-1]) + len(after) <= width:
+        return "\n".join(parts) + after
+    if len(parts) < lines:
+        return "\n".join([*parts, after.strip()])
+    parts[-1] = f"{parts[-1].removesuffix(' …')[: width - len(after) - 2].rstrip()} …{after}"
+    return "\n".join(parts)
 
 
-def legend_above(ax: Axes, width: int = 24) -> None:
+def figure_for(labels: Sequence[str], width: float, height: float) -> tuple[Any, Any]:
+    """A new figure with one pair of axes, higher by what a legend of these labels takes."""
+    _, rows = _legend_grid(labels, width)
+    size = (width, height + 0.17 * rows)
+    figure, ax = pyplot().subplots(figsize=size, layout="constrained")
+    return figure, ax
+
+
+def legend_above(ax: Axes) -> None:
     """Put a legend above the axes, where nothing is drawn; fewer columns for longer names."""
     handles, labels = ax.get_legend_handles_labels()
     if not labels:
         return
-    shown = [fold(label, width) for label in labels]
-    longest = max(len(line) for text in shown for line in text.split("\n"))
-    figure_width = ax.get_figure(root=True).get_figwidth()  # type: ignore[union-attr]
-    share = ax.get_position().width
-    columns = max(1, int(figure_width * min(share + 0.1, 1.0) * 10.5) // (6 + longest))
+    around = ax.figure
+    width = float(around.bbox.width / around.dpi) * (ax.get_position().width + 0.15)
+    columns, _ = _legend_grid(labels, width)
     ax.legend(
         handles,
-        shown,
+        [fold(label, LEGEND_WIDTH) for label in labels],
         loc="lower left",
         bbox_to_anchor=(0, 1.01),
         borderaxespad=0.2,
-        ncols=min(columns, len(shown)),
+        ncols=columns,
         frameon=False,
         fontsize="small",
         columnspacing=1.2,
     )
+
+
+def _legend_grid(labels: Sequence[str], width: float) -> tuple[int, int]:
+    """Columns of a legend so many inches wide, and how many lines it has then."""
+    shown = [fold(label, LEGEND_WIDTH).split("\n") for label in labels]
+    longest = max((len(line) for lines in shown for line in lines), default=0)
+    columns = min(max(1, int(width * CHARACTERS) // (7 + longest)), max(len(labels), 1))
+    deep = 2 if any(len(lines) > 1 for lines in shown) else 1
+    return columns, deep * math.ceil(len(labels) / columns)
 
 
 def pyplot() -> ModuleType:
