@@ -36,7 +36,7 @@ __all__ = ["to_html"]
 SIGNS = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
 """Before good and bad news, so that they are not told by colour alone."""
 
-LONG = 44
+LONG = 32
 """Characters from which on an entry of a table may be broken."""
 
 
@@ -137,7 +137,7 @@ def _table(table: Table, name: str) -> str:
 
 def _cell(cell: Cell, heads: bool) -> str:
     kinds: list[str] = [cell.tone] if cell.tone else []
-    if len(cell.text) > LONG and not heads:
+    if len(cell.text) > LONG:
         kinds.append("long")
     kind = f' class="{" ".join(kinds)}"' if kinds else ""
     key = "" if cell.key is None else f' data-key="{cell.key!r}"'

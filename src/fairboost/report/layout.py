@@ -93,8 +93,8 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
     yield Picture(
         "tradeoff",
         "",
-        f"Accuracy against the largest gap between groups on the {where}. The ring follows the "
-        "slider below.",
+        f"Accuracy against the largest gap between groups on the {where}. The square "
+        "follows the slider below.",
         f"{len(t.points)} models with gaps from {number(min(gaps, default=None))} to "
         f"{number(max(gaps, default=None))} and accuracies from "
         f"{number(min(accuracy, default=None))} to {number(max(accuracy, default=None))}.",
