@@ -314,6 +314,7 @@ def _asked(
         confidence=figure(model._method().asked_confidence),
         level=level,
         operating_point=where,
+        threshold=float(model.threshold_),
         favourable=favourable,
     )
 
