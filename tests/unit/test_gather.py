@@ -261,6 +261,17 @@ def test_weights_and_missing_groups(model, new):
     assert line.value == pytest.approx(expected)
 
 
+def test_crossings_of_many_cells_are_left_out_and_named(model, new):
+    k = np.arange(2_000)
+    sensitive = new.sensitive.assign(a=k % 40, b=k // 40 % 5)
+    found = gather(model, new.X, new.y, sensitive_features=sensitive[["sex", "a", "b"]])
+    crossed = {r.attribute for r in found.rates if r.crossed}
+    assert crossed == {"sex, a", "sex, b"}
+    (said,) = (limit for limit in found.limits if "not crossed" in limit)
+    assert "a x b (200 cells)" in said
+    assert "sex x a x b (" in said
+
+
 def test_no_groups(model, new):
     with pytest.raises(InvalidInputError, match="no groups to report on"):
         gather(model, new.X, new.y, sensitive_features=None)

@@ -330,6 +330,20 @@ class TestMultipliers:
         for ax in (top, bottom):
             assert [20, 20] in [list(line.get_xdata()) for line in ax.lines]
 
+    @pytest.mark.parametrize("name", ["g={}", "age_band={}-59] above", "a long name of group {}"])
+    def test_legend_stays_in_the_figure(self, name):
+        trace = make_trace(12)
+        labels = {f"fnr[g={k}]": f"fnr[{name.format(k)}]" for k in range(12)}
+        trace.columns = [
+            ": ".join([head, labels.get(rest, rest)]) if rest else head
+            for head, _, rest in (column.partition(": ") for column in trace.columns)
+        ]
+        display = MultipliersDisplay(trace).plot()
+        display.figure_.canvas.draw()
+        box, whole = display.ax_[0].get_legend().get_window_extent(), display.figure_.bbox
+        assert box.x1 <= whole.x1
+        assert box.y1 <= whole.y1 + 1
+
     def test_training_rows_of_an_estimator(self, toy, engine):
         model = FairGBMClassifier(engine(), holdout=0.3).fit(
             toy.X, toy.y, sensitive_features=toy.group

@@ -121,6 +121,34 @@ def test_small_groups_are_named(markdown):
     assert "female\n" not in part
 
 
+def test_many_cells_do_not_swell_the_page(evidence):
+    """Three columns of 20 groups, and a curve of 20 models."""
+    one = rates()[0]
+    many = tuple(
+        replace(one, attribute=f"column {c}", group=f"a group with a name {k}", rate=rate)
+        for c in range(3)
+        for k in range(20)
+        for rate in ("fnr", "fpr", "ppr", "precision")
+    )
+    cells = tuple(
+        replace(one, attribute="a, b", group=f"cell {k}", rate="fnr", crossed=True, small=k < 99)
+        for k in range(5_000)
+    )
+    point = replace(evidence.tradeoff.points[0], rates=many)
+    large = replace(
+        evidence,
+        rates=(*many, *(replace(r, model="plain") for r in many), *cells),
+        tradeoff=replace(evidence.tradeoff, points=(point,) * 20),
+        roc=(),
+        scores=(),
+        calibration=(),
+    )
+    text = to_markdown(large)
+    assert "The first 1,500 of 5,000 lines are shown" in text
+    assert "and 69 more" in text
+    assert len(to_html(large).encode()) < 2_000_000
+
+
 def test_least_evidence():
     """An audit with rates alone."""
     data = Data("y", "1", (SensitiveColumnUse("sex", 2),), {"test": 500})

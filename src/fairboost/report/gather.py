@@ -166,7 +166,7 @@ def gather(
         warnings=_warnings(judged, caught),
         notes=dict(notes or {}),
     )
-    return words.with_limits(evidence, placed_on_test=placed)
+    return words.with_limits(evidence, placed_on_test=placed, uncrossed=rows.left_uncrossed)
 
 
 # What models say
@@ -193,7 +193,7 @@ def _audit(predictions: Predictions, rows: SeenRows, rates: list[str], min_rows:
         predictions.positive.astype(np.float64),  # the decisions themselves, not rounded scores
         sensitive_features=rows.sensitive_features,
         rates=rates,
-        by=rows.crossings,
+        by=[*rows.names, *rows.crossings],
         sample_weight=rows.weight,
         min_rows=min_rows,
     )

@@ -15,6 +15,9 @@ from fairboost.exceptions import InvalidInputError
 
 __all__ = ["SeenRows"]
 
+MOST_CELLS = 150
+"""Cells of a crossing that a reader can be asked to look at."""
+
 
 @dataclass(frozen=True)
 class SeenRows:
@@ -56,9 +59,27 @@ class SeenRows:
         return [c.name for c in self.columns]
 
     @property
-    def crossings(self) -> list[str | tuple[str, ...]]:
-        """Every column, every pair of columns, and all of them if they are three."""
-        names = self.names
-        crossed = list(combinations(names, 2))
-        whole = [tuple(names)] if len(names) == 3 else []
-        return [*names, *crossed, *whole]
+    def crossings(self) -> list[tuple[str, ...]]:
+        """Every pair of columns, and all of them if they are three, as far as they fit in."""
+        return [c for c, cells in self._crossed().items() if cells <= MOST_CELLS]
+
+    @property
+    def left_uncrossed(self) -> list[str]:
+        """Crossings that have too many cells to show, in words."""
+        return [
+            f"{' x '.join(c)} ({cells:,} cells)"
+            for c, cells in self._crossed().items()
+            if cells > MOST_CELLS
+        ]
+
+    def _crossed(self) -> dict[tuple[str, ...], int]:
+        """Crossings, and how many cells of each have rows."""
+        wanted = list(combinations(self.names, 2))
+        wanted += [tuple(self.names)] if len(self.names) == 3 else []  # type: ignore[list-item]
+        codes = {c.name: np.asarray(c.codes) for c in self.columns}
+        found: dict[tuple[str, ...], int] = {}
+        for crossing in wanted:
+            rows = np.stack([codes[name] for name in crossing], axis=1)
+            known = rows[(rows >= 0).all(axis=1)]
+            found[tuple(crossing)] = len(np.unique(known, axis=0))
+        return found
