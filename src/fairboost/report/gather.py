@@ -201,7 +201,7 @@ def _audit(predictions: Predictions, rows: SeenRows, rates: list[str], min_rows:
 
 def _rates_to_show(model: FairGBMClassifier, rows: SeenRows, favourable: str) -> list[str]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
-    constraints = model._method().constraints(rows.names)
+    constraints = model._method().constraints(list(rows.constrained(model)))
     asked = [as_rate(rate).name for c in constraints for rate in c.rates]
     decisions = "ppr" if favourable == "positive" else "pnr"
     return list(dict.fromkeys([*asked, "fpr", "fnr", decisions, "precision"]))
@@ -209,13 +209,13 @@ def _rates_to_show(model: FairGBMClassifier, rows: SeenRows, favourable: str) ->
 
 def _judge(model: FairGBMClassifier, rows: SeenRows) -> FairnessReport | None:
     """Verdicts held out and on the test rows; None where nothing was asked for."""
-    constraints = model._method().constraints(rows.names)
+    constraints = model._method().constraints(list(rows.constrained(model)))
     if not constraints and not isinstance(model.operating_point, OperatingPoint):
         return None
     return model.report_on(
         rows.X,
         rows.y,
-        sensitive_features=rows.sensitive_features,
+        sensitive_features=rows.constrained(model),
         sample_weight=rows.sample_weight,
     )
 

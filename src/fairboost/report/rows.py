@@ -58,6 +58,25 @@ class SeenRows:
         """Names of the sensitive columns."""
         return [c.name for c in self.columns]
 
+    def constrained(self, model: FairGBMClassifier) -> dict[str, np.ndarray]:
+        """The sensitive columns that a model was trained on, out of those to report on."""
+        report = model.fairness_report_
+        by = [] if report is None else report.rates["by"].unique().tolist()
+        used = {name for columns in by for name in _split(columns, self.names)}
+        used.discard("everyone")
+        if absent := sorted(used - set(self.names)):
+            raise InvalidInputError(
+                f"the model is held to groups by {', '.join(absent)}, which is not among the "
+                f"sensitive_features ({', '.join(self.names)}); pass the columns that it was "
+                "trained with, and others besides if you like"
+            )
+        shown = [c for c in self.columns if c.name in used] if used else self.columns
+        out = {}
+        for c in shown:
+            values = np.array([*c.values, None], object)  # code -1, a missing group, is the last
+            out[c.name] = values[np.asarray(c.codes)]
+        return out
+
     @property
     def crossings(self) -> list[tuple[str, ...]]:
         """Every pair of columns, and all of them if they are three, as far as they fit in."""
@@ -83,3 +102,8 @@ class SeenRows:
             known = rows[(rows >= 0).all(axis=1)]
             found[tuple(crossing)] = len(np.unique(known, axis=0))
         return found
+
+
+def _split(columns: str, known: list[str]) -> list[str]:
+    """Names out of ``"sex, race"``; a known one may have a comma of its own."""
+    return [columns] if columns in known else columns.split(", ")
