@@ -10,20 +10,25 @@ import fairboost
 PACKAGE = Path(fairboost.__file__).parent
 
 TOP_TO_BOTTOM = [
-    "_typing", "exceptions", "rates", "operating_points", "cells", "_validation", "proxies",
-    "constraints", "realised", "two_sided", "multipliers", "memberships", "holdout", "_loops",
-    "_kernel", "terms", "sampling", "trace", "lagrangian", "intervals", "verdicts",
-    "fairness_report", "diagnostics",
-    "engines.base", "engines.lightgbm_text", "engines.lightgbm_options", "engines.lightgbm_data",
-    "engines.lightgbm_lockstep", "engines.lightgbm", "iterates", "training", "persistence",
-    "model_file", "estimator", "comparisons", "decisions", "thresholds", "metrics",
+    "_typing", "exceptions", "rates", "operating_points", "cells", "_validation",
+    "dask_collections", "proxies", "constraints", "realised", "two_sided", "multipliers",
+    "memberships", "holdout", "_loops", "_kernel", "machines", "terms", "sampling", "trace",
+    "lagrangian", "intervals", "verdicts", "fairness_report", "diagnostics",
+    "engines.base", "engines.parts", "engines.lightgbm_text", "engines.lightgbm_options",
+    "engines.lightgbm_data", "engines.lightgbm_lockstep", "engines.lightgbm",
+    "engines.xgboost_json", "engines.xgboost_options", "engines.xgboost_data",
+    "engines.xgboost_lockstep", "engines.xgboost", "engines.registry",
+    "engines.xgboost_collective", "engines.dask_workers", "iterates", "training", "dask_rows",
+    "dask_report", "dask_training", "persistence", "model_file", "estimator", "comparisons",
+    "decisions", "thresholds", "metrics",
     "score_bins", "performance", "rounds",
     "plots.style", "plots.rows", "plots.group_rates", "plots.multipliers", "plots.tradeoff",
     "plots.roc", "plots.scores", "plots.calibration", "plots", "tradeoff",
     "report.codec", "report.evidence", "report.limits", "report.lines", "report.rows",
     "report.blocks", "report.words", "report.alternatives", "report.gather", "report.findings",
     "report.layout", "report.markdown", "report.pictures", "report.html", "report.write", "report",
-    "datasets.loans", "datasets.account_openings", "datasets.files", "datasets", "demo", "cli",
+    "datasets.loans", "datasets.account_openings", "datasets.files", "datasets.on_disk",
+    "datasets", "demo", "cli",
 ]  # fmt: skip
 
 
