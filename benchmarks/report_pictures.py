@@ -112,7 +112,7 @@ def sheet(images: list[Image.Image]) -> Image.Image:
 
 def save(image: Image.Image, name: str) -> None:
     small = image.resize((WIDTH, image.height * WIDTH // image.width), Image.LANCZOS)
-    small.quantize(128, method=Image.Quantize.MAXCOVERAGE).save(DOCS / name, optimize=True)
+    small.quantize(256, dither=Image.Dither.NONE).save(DOCS / name, optimize=True)
 
 
 if __name__ == "__main__":

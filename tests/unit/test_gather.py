@@ -230,6 +230,23 @@ def test_operating_point_and_a_plain_engine(engine, loans, new):
         assert (roc.at_fpr, 1 - roc.at_tpr) == pytest.approx((mine["fpr"], mine["fnr"]))
 
 
+def test_another_engine(loans, new):
+    xgboost = pytest.importorskip("xgboost", reason="an engine of its own")
+    stock = xgboost.XGBClassifier(n_estimators=8, max_depth=3, n_jobs=1)
+    known, unknown = (table.X.select_dtypes("number") for table in (loans, new))
+    groups = loans.sensitive["sex"]
+    fair = FairGBMClassifier(stock, constraint="equal_opportunity", holdout=0.3)
+    fair.fit(known, loans.y, sensitive_features=groups)
+    train = (known, loans.y, groups)
+    found = gather(
+        fair, unknown, new.y, sensitive_features=new.sensitive["sex"], train=train,
+        plain=stock.fit(known, loans.y),
+    )  # fmt: skip
+    assert (found.model.engine, found.model.engine_version) == ("xgboost", xgboost.__version__)
+    assert found.rounds.train_rounds
+    assert Evidence.from_json(found.to_json()) == found
+
+
 def test_a_loaded_model_has_its_test_rows(model, new, tmp_path):
     model.save(tmp_path / "model.json")
     again = fairboost.load(tmp_path / "model.json")
