@@ -9,7 +9,8 @@
         ├── EngineOptionError      an engine option that contradicts the method
         ├── ClusterError           a cluster that lost a worker, or has none
         ├── ExportError            a model that has no stock form
-        └── ModelFileError         a file that is not a sound fairboost model
+        ├── ModelFileError         a file that is not a sound fairboost model
+        └── EvidenceError          a document that is not sound evidence for a report
     UserWarning
     └── FairnessWarning
         ├── NotMetWarning          a constraint that training did not reach
@@ -24,6 +25,7 @@ __all__ = [
     "ClusterError",
     "ConstraintError",
     "EngineOptionError",
+    "EvidenceError",
     "ExportError",
     "FairboostError",
     "FairnessWarning",
@@ -60,6 +62,10 @@ class ExportError(FairboostError):
 
 class ModelFileError(FairboostError):
     """A file that is not a sound fairboost model."""
+
+
+class EvidenceError(FairboostError):
+    """A document that is not sound evidence for a report."""
 
 
 class FairnessWarning(UserWarning):

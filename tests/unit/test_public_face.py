@@ -9,16 +9,9 @@ import pytest
 import fairboost
 
 PUBLIC = [
-    "",
-    "constraints",
-    "datasets",
-    "exceptions",
-    "metrics",
-    "plots",
-    "proxies",
-    "rates",
+    "", "constraints", "datasets", "exceptions", "metrics", "plots", "proxies", "rates", "report",
     "study",
-]
+]  # fmt: skip
 
 
 def module(name):

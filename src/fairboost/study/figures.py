@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairboost.plots import COLOURS, GREY, pyplot
+from fairboost.plots.style import COLOURS, GREY, pyplot
 from fairboost.proxies import PROXIES
 from fairboost.study.results import Results
 
