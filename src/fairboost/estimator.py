@@ -17,7 +17,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost import diagnostics, fairness_report, model_file, persistence
 from fairboost._typing import ArrayLike, Booster, Classifier, FloatArray, Matrix
-from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
+from fairboost._validation import (
+    DEFAULT_COLUMN,
+    check_fit_data,
+    check_holdout_set,
+    check_two_dimensional,
+)
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, columns_of
 from fairboost.dask_collections import column_names, header, is_dask, map_rows
@@ -530,7 +535,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         else:
             data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
             names = [c.name for c in data.columns]
-        constraints = self._method().constraints(names)
+        constraints = self._method().constraints(self._constrained(names))
         point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
         if not constraints and point is None:
             raise InvalidInputError(
@@ -553,6 +558,21 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             test = fairness_report.see(constraints, cells, positive, data.sample_weight, **told)
         seen = (test, None) if self._seen is None else (self._seen, test)
         return fairness_report.build(*seen, confidence=self._method().asked_confidence)
+
+    def _constrained(self, names: list[str]) -> list[str]:
+        """Those of the given sensitive columns that the constraints were trained on."""
+        terms = () if self._seen is None else self._seen.terms
+        known = list(dict.fromkeys(name for t in terms for name in t.groups.columns))
+        one_each = len(known) == len(names) == 1
+        if not known or (one_each and DEFAULT_COLUMN in (*known, *names)):
+            return names  # loaded from a file, or a column without a name
+        missing = [name for name in known if name not in names]
+        if missing:
+            raise InvalidInputError(
+                f"the constraints are on the sensitive columns {known}, found in "
+                f"sensitive_features: {names}; pass {missing} as well"
+            )
+        return known
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file, as JSON with the booster in its engine's format.

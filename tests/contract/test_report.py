@@ -407,3 +407,15 @@ def test_what_is_met_is_no_warning(engine, toy):
     with warnings.catch_warnings(action="error"):
         model = fitted(engine(), toy, tolerance=0.9)
     assert model.fairness_report_.met
+
+
+def test_a_report_is_on_the_columns_that_were_constrained(engine, toy, other):
+    """Further ones are not judged, and one that was constrained has to be there."""
+    frame = pd.DataFrame({"extra": np.arange(len(other.y)) % 2, "group": other.group})
+    model = FairGBMClassifier(engine(), holdout=0.3)
+    model.fit(toy.X, toy.y, sensitive_features=pd.Series(toy.group, name="group"))
+    both = model.report_on(other.X, other.y, sensitive_features=frame)
+    alone = model.report_on(other.X, other.y, sensitive_features=other.group)
+    assert both.test_verdicts[0].value == alone.test_verdicts[0].value
+    with pytest.raises(InvalidInputError, match=r"on the sensitive columns \['group'\].*'extra'"):
+        model.report_on(other.X, other.y, sensitive_features=frame[["extra"]])
