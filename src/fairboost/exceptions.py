@@ -8,7 +8,8 @@
         ├── ConstraintError        a constraint that is malformed or does not fit the data
         ├── EngineOptionError      an engine option that contradicts the method
         ├── ExportError            a model that has no stock form
-        └── ModelFileError         a file that is not a sound fairboost model
+        ├── ModelFileError         a file that is not a sound fairboost model
+        └── EvidenceError          a document that is not sound evidence for a report
     UserWarning
     └── FairnessWarning
         ├── NotMetWarning          a constraint that training did not reach
@@ -22,6 +23,7 @@ from __future__ import annotations
 __all__ = [
     "ConstraintError",
     "EngineOptionError",
+    "EvidenceError",
     "ExportError",
     "FairboostError",
     "FairnessWarning",
@@ -54,6 +56,10 @@ class ExportError(FairboostError):
 
 class ModelFileError(FairboostError):
     """A file that is not a sound fairboost model."""
+
+
+class EvidenceError(FairboostError):
+    """A document that is not sound evidence for a report."""
 
 
 class FairnessWarning(UserWarning):

@@ -17,8 +17,8 @@ TOP_TO_BOTTOM = [
     "engines.base", "engines.lightgbm_text", "engines.lightgbm_options", "engines.lightgbm_data",
     "engines.lightgbm_lockstep", "engines.lightgbm", "iterates", "training", "persistence",
     "model_file", "estimator", "comparisons", "decisions", "thresholds", "metrics", "plots",
-    "tradeoff", "datasets.loans", "datasets.account_openings", "datasets.files", "datasets",
-    "demo", "cli",
+    "tradeoff", "report.codec", "report.evidence", "report",
+    "datasets.loans", "datasets.account_openings", "datasets.files", "datasets", "demo", "cli",
 ]  # fmt: skip
 
 

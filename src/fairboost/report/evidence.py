@@ -1,0 +1,546 @@
+"""What a report rests on, as plain data: figures, words and nothing that can run.
+
+Evidence is gathered once and drawn as often as one likes: it goes to JSON and back, so that a
+report can be made again without the model or the data. Parts that a case does not have are None or
+empty. A figure that could not be had, such as the rate of a group without rows, is None.
+
+::
+
+    Evidence
+    ├── asked          Asked           constraints in words, tolerance, confidence
+    ├── data           Data            files, splits, label, sensitive columns
+    ├── model          Model           engine, options, trees, threshold
+    ├── verdicts       Finding...      whether each constraint is met, held out and on test rows
+    ├── rates          GroupRate...    by group and by crossed groups, small ones flagged
+    ├── gaps           Gap...          gaps, ratios, the four-fifths rule
+    ├── performance    Performance...  of the plain engine and of the model
+    ├── tradeoff       Tradeoff        the alternatives, and which one was chosen
+    ├── rounds         Rounds          multipliers and violations over training
+    ├── roc  scores  calibration       by group
+    └── warnings, limits               in words
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from fairboost.persistence import write_atomically
+from fairboost.report import codec
+
+__all__ = [
+    "Asked",
+    "Calibration",
+    "Data",
+    "DataFile",
+    "Evidence",
+    "Finding",
+    "Gap",
+    "GroupRate",
+    "Model",
+    "Performance",
+    "Roc",
+    "Rounds",
+    "ScoreCounts",
+    "SensitiveColumnUse",
+    "Tradeoff",
+    "TradeoffPoint",
+]
+
+Figure: TypeAlias = float | None
+"""None where a figure cannot be had."""
+
+Option: TypeAlias = bool | int | float | str | None
+"""A setting as text and numbers."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for.
+
+    Parameters
+    ----------
+    constraints : tuple of str
+        In words, e.g. "false negative rate alike by sex, tolerance 0.02"; empty for an audit.
+    tolerance : float or None
+        How far apart the rates of two groups may be, if one figure says it.
+    confidence : float or None
+        What "met" has to be sure of; None if the figure itself counts.
+    level : float
+        Nominal coverage of all intervals.
+    operating_point : str
+        Where decisions are made, in words.
+    favourable : {"positive", "negative"}
+        The decision that people hope for; the four-fifths rule is about it.
+    """
+
+    constraints: tuple[str, ...] = ()
+    tolerance: Figure = None
+    confidence: Figure = None
+    level: float = 0.95
+    operating_point: str = ""
+    favourable: Literal["positive", "negative"] = "positive"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that rows came from.
+
+    Parameters
+    ----------
+    role : str
+        What it was used for, e.g. "training and test".
+    name : str
+        Its name.
+    sha256 : str or None
+        Checksum of its bytes.
+    rows : int or None
+        How many it has.
+    """
+
+    role: str
+    name: str
+    sha256: str | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class SensitiveColumnUse:
+    """A sensitive column.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    groups : int
+        How many groups it has among the test rows.
+    missing : int
+        Test rows of unknown group.
+    feature : bool or None
+        Whether the model sees it; None if that is not known.
+    """
+
+    name: str
+    groups: int
+    missing: int = 0
+    feature: bool | None = None
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data.
+
+    Parameters
+    ----------
+    label : str
+        Name of the label.
+    positive : str
+        The positive class.
+    sensitive : tuple of SensitiveColumnUse
+        The sensitive columns.
+    splits : dict of str to int
+        Rows by use, e.g. "training", "held out", "test".
+    files : tuple of DataFile
+        Where they came from.
+    features : int or None
+        How many columns the model sees.
+    left_out : dict of str to str
+        Columns that it does not see, and why.
+    weight : str or None
+        Name of the column of weights.
+    """
+
+    label: str
+    positive: str
+    sensitive: tuple[SensitiveColumnUse, ...]
+    splits: dict[str, int]
+    files: tuple[DataFile, ...] = ()
+    features: int | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    weight: str | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model that was chosen.
+
+    Parameters
+    ----------
+    engine, engine_version : str
+        E.g. "lightgbm" and "4.7.0".
+    fairboost_version : str
+        Of the package.
+    options : dict
+        The engine's options.
+    method : dict
+        fairboost's own options.
+    trees : int
+        Trees in it.
+    threshold : float
+        The probability from which a decision is positive.
+    export_file, export_sha256 : str or None
+        The stock model file and its checksum.
+    """
+
+    engine: str
+    engine_version: str
+    fairboost_version: str
+    options: dict[str, Option]
+    method: dict[str, Option]
+    trees: int
+    threshold: float
+    export_file: str | None = None
+    export_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict on a constraint, see :class:`fairboost.fairness_report.Verdict`.
+
+    Parameters
+    ----------
+    where : str
+        The rows: "held out" (or "training"), "test".
+    constraint, measure, value, low, high, limit, status, smallest_group, smallest_rows
+        As in the verdict.
+    """
+
+    where: str
+    constraint: str
+    measure: str
+    value: Figure
+    low: Figure
+    high: Figure
+    limit: float
+    status: str
+    smallest_group: str
+    smallest_rows: int
+
+
+@dataclass(frozen=True)
+class GroupRate:
+    """A rate of a group.
+
+    Parameters
+    ----------
+    where : str
+        The rows: "held out", "test".
+    model : str
+        "chosen" or "plain".
+    attribute : str
+        The sensitive column, or columns crossed ("sex, race"); empty for everyone.
+    group : str
+        The group.
+    rate : str
+        Name of the rate, see :mod:`fairboost.rates`.
+    value, low, high : float or None
+        The rate and its interval.
+    rows : float
+        Rows that count.
+    small : bool
+        Too few rows count to judge by.
+    crossed : bool
+        Whether the group is one of several columns crossed.
+    """
+
+    where: str
+    model: str
+    attribute: str
+    group: str
+    rate: str
+    value: Figure
+    low: Figure
+    high: Figure
+    rows: float
+    small: bool = False
+    crossed: bool = False
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far apart the groups of an attribute are.
+
+    Parameters
+    ----------
+    where, model, attribute, rate : str
+        As in :class:`GroupRate`.
+    gap, gap_low, gap_high, ratio, ratio_low, ratio_high : float or None
+        Largest minus smallest rate, smallest over largest, with intervals.
+    lowest_group, highest_group : str
+        The groups of the smallest and the largest rate.
+    four_fifths : {"passes", "fails", "too few rows to tell"} or None
+        The four-fifths rule, for the rate of favourable decisions.
+    """
+
+    where: str
+    model: str
+    attribute: str
+    rate: str
+    gap: Figure
+    gap_low: Figure
+    gap_high: Figure
+    ratio: Figure
+    ratio_low: Figure
+    ratio_high: Figure
+    lowest_group: str
+    highest_group: str
+    four_fifths: Literal["passes", "fails", "too few rows to tell"] | None = None
+
+
+@dataclass(frozen=True)
+class Performance:
+    """How well a model predicts, on test rows.
+
+    Parameters
+    ----------
+    model : str
+        "chosen", "plain", or "difference" (chosen minus plain, paired row by row).
+    measure : str
+        E.g. "accuracy", "AUC", "log loss", "Brier score".
+    value, low, high : float or None
+        The figure and its interval.
+    """
+
+    model: str
+    measure: str
+    value: Figure
+    low: Figure = None
+    high: Figure = None
+
+
+@dataclass(frozen=True)
+class TradeoffPoint:
+    """A model that could have been chosen.
+
+    Parameters
+    ----------
+    name : str
+        In words, e.g. "no constraint", "tolerance 0.02".
+    tolerance : float or None
+        None without constraint.
+    accuracy, accuracy_low, accuracy_high, gap, gap_low, gap_high : float or None
+        Figures and intervals; the gap is the largest among the parities asked for.
+    trees : int or None
+        Trees in it.
+    rates : tuple of GroupRate
+        Its rates by group.
+    """
+
+    name: str
+    tolerance: Figure
+    accuracy: Figure
+    accuracy_low: Figure
+    accuracy_high: Figure
+    gap: Figure
+    gap_low: Figure
+    gap_high: Figure
+    trees: int | None = None
+    rates: tuple[GroupRate, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """The alternatives that were considered, from no constraint to the tightest tolerance.
+
+    Parameters
+    ----------
+    where : str
+        The rows on which they were measured.
+    points : tuple of TradeoffPoint
+        The models.
+    chosen : int or None
+        Which of them is the model of this report.
+    """
+
+    where: str
+    points: tuple[TradeoffPoint, ...]
+    chosen: int | None = None
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How training came to its model; at most 200 rounds are kept.
+
+    Parameters
+    ----------
+    where : str
+        The rows on which violations were read: "held out", "training".
+    rounds : tuple of int
+        The rounds, from 1.
+    multipliers, violations : dict of str to tuple of float
+        By inequality.
+    train_rounds : tuple of int
+        Rounds at which training rows were looked at.
+    train_violations : dict of str to tuple of float
+        Violations on training rows, by inequality; empty if not known.
+    kept : int or None
+        The round whose model was kept.
+    """
+
+    where: str
+    rounds: tuple[int, ...]
+    multipliers: dict[str, tuple[Figure, ...]]
+    violations: dict[str, tuple[Figure, ...]]
+    train_rounds: tuple[int, ...] = ()
+    train_violations: dict[str, tuple[Figure, ...]] = field(default_factory=dict)
+    kept: int | None = None
+
+
+@dataclass(frozen=True)
+class Roc:
+    """The ROC curve of a group; at most 200 points.
+
+    Parameters
+    ----------
+    attribute, group : str
+        As in :class:`GroupRate`; both name everyone too.
+    fpr, tpr : tuple of float
+        The curve, from (0, 0) to (1, 1).
+    at_fpr, at_tpr : float or None
+        Where decisions are made.
+    auc : float or None
+        Area under the curve.
+    """
+
+    attribute: str
+    group: str
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    at_fpr: Figure
+    at_tpr: Figure
+    auc: Figure = None
+
+
+@dataclass(frozen=True)
+class ScoreCounts:
+    """How scores are distributed in a group, among the rows of one label.
+
+    Parameters
+    ----------
+    attribute, group : str
+        As in :class:`GroupRate`.
+    label : str
+        The label of the rows.
+    positive : bool
+        Whether it is the positive one.
+    edges : tuple of float
+        Ends of the bins.
+    shares : tuple of float
+        Share of the weight in each bin.
+    rows : int
+        How many rows.
+    """
+
+    attribute: str
+    group: str
+    label: str
+    positive: bool
+    edges: tuple[float, ...]
+    shares: tuple[float, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Predicted against found shares of positive labels in a group, bin by bin.
+
+    Parameters
+    ----------
+    attribute, group : str
+        As in :class:`GroupRate`.
+    predicted : tuple of float
+        Mean probability in each bin; bins without rows are left out.
+    found, low, high : tuple of float
+        Share of positive labels, with its interval.
+    rows : tuple of int
+        Rows in each bin.
+    """
+
+    attribute: str
+    group: str
+    predicted: tuple[float, ...]
+    found: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a report needs, and nothing else. Made by :func:`fairboost.report.gather`.
+
+    Parameters
+    ----------
+    title : str
+        Of the report.
+    asked : Asked
+        What was asked for.
+    data : Data
+        The data.
+    model : Model or None
+        The model; None if only scores are known, as in an audit of another model.
+    verdicts, rates, gaps, performance : tuple
+        What was found, see the classes.
+    min_rows : int
+        Rows that must count for a group not to be flagged as small.
+    tradeoff, rounds : Tradeoff, Rounds or None
+        The alternatives, and how training went.
+    roc, scores, calibration : tuple
+        Curves by group, on the test rows.
+    warnings : tuple of str
+        What a reader has to know, e.g. constraints that are not met.
+    limits : tuple of str
+        What the figures do not say, in plain words.
+    notes : dict of str to str
+        Anything else worth a line, e.g. "date", "command", "seed".
+    """
+
+    title: str
+    asked: Asked
+    data: Data
+    model: Model | None = None
+    verdicts: tuple[Finding, ...] = ()
+    rates: tuple[GroupRate, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    performance: tuple[Performance, ...] = ()
+    min_rows: int = 30
+    tradeoff: Tradeoff | None = None
+    rounds: Rounds | None = None
+    roc: tuple[Roc, ...] = ()
+    scores: tuple[ScoreCounts, ...] = ()
+    calibration: tuple[Calibration, ...] = ()
+    warnings: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The evidence as a JSON document, versioned; the same evidence gives the same text."""
+        return codec.encode(self)
+
+    @classmethod
+    def from_json(cls, text: str, source: str = "the evidence") -> Evidence:
+        """Undo :meth:`to_json`.
+
+        Parameters
+        ----------
+        text : str
+            The document. It is checked: what is missing, unknown or of the wrong type is named.
+        source : str
+            What to call it in messages, e.g. the name of its file.
+
+        Raises
+        ------
+        EvidenceError
+            If it is not sound evidence.
+        """
+        return codec.decode(cls, text, source)
+
+    def save(self, path: str | Path) -> None:
+        """Write the JSON document, whole or not at all."""
+        write_atomically(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Evidence:
+        """Read what :meth:`save` wrote."""
+        return cls.from_json(codec.read_text(path), str(path))
