@@ -22,13 +22,23 @@ from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.cells import Cells
 from fairboost.exceptions import InvalidInputError
 from fairboost.operating_points import OperatingPoint
+from fairboost.score_bins import ScoreBins
 
-__all__ = ["BINS", "Batch", "Bracket", "Counted", "ScoreCounter", "ScoreHistogram"]
+__all__ = ["EDGES", "Batch", "Bracket", "Counted", "ScoreCounter", "ScoreHistogram"]
 
-BINS = 500
-"""Bins of equal width between 0 and 1 in which rows of each cell are counted."""
+EDGES = np.unique(
+    np.concatenate(
+        [
+            np.linspace(0, 1, 501),
+            np.geomspace(1e-6, 1e-2, 101),
+            1 - np.geomspace(1e-6, 1e-2, 101),
+            [np.nextafter(1, 2)],
+        ]
+    )
+)
+"""Ends of the bins in which scores of each cell are counted, closer together near 0 and 1."""
 
-MOST_CELLS = 20_000
+MOST_CELLS = 5_000
 KEPT_BITS, ALL_BITS = 20, 64
 SIGN = np.uint64(1 << 63)
 
@@ -129,8 +139,9 @@ class Counted:
     sums : (3, 2, n_cells) float64
         Rows, weight and squared weight, by decision (negative, positive) and cell, as from
         :func:`fairboost.comparisons.tally`.
-    bins : (3, n_cells, BINS) float64
-        Rows, weight and weighted scores, by cell and bin of the score.
+    bins : (4, n_cells, n_bins) float64
+        Rows, weight, squared weight and weight times score, by cell and bin of the score; the bins
+        are those between :data:`EDGES`.
     threshold : float
         Scores at or above it are positive decisions.
     lowest, highest : float
@@ -149,13 +160,23 @@ class Counted:
         """Whether all scores lie between 0 and 1."""
         return self.lowest >= 0 and self.highest <= 1
 
+    def by_group(self, columns: Sequence[str]) -> ScoreBins:
+        """Scores by the groups of some columns crossed; of everyone without columns."""
+        groups = self.cells.groups_by(columns)
+        sums = np.zeros((4, 2, len(groups), self.bins.shape[2]))
+        for cell, (label, g) in enumerate(zip(self.cells.labels, groups.of_cell, strict=True)):
+            if g >= 0:
+                sums[:, label, g] += self.bins[:, cell]
+        names = tuple(", ".join(map(str, values)) for values in groups.names)
+        return ScoreBins(", ".join(columns), names if columns else ("everyone",), EDGES, sums)
+
 
 @dataclass
 class _Sums:
     """Sums that grow by cells."""
 
     decided: FloatArray = field(default_factory=lambda: np.zeros((0, 3, 2)))
-    bins: FloatArray = field(default_factory=lambda: np.zeros((0, 3, BINS)))
+    bins: FloatArray = field(default_factory=lambda: np.zeros((0, 4, len(EDGES) - 1)))
 
     def reach(self, n_cells: int) -> None:
         for name in ("decided", "bins"):
@@ -287,27 +308,16 @@ class ScoreCounter:
 
     def _decide(self, codes: IntArray, positive: BoolArray, powers: Sequence[FloatArray]) -> None:
         n = len(self._sums.decided)
-        category = codes + n * positive
-        found: dict[int, FloatArray] = {}  # without weights all three powers are one array
-        for k, power in enumerate(powers):
-            if id(power) not in found:
-                total = np.bincount(category, power, 2 * n).astype(np.float64)
-                found[id(power)] = total.reshape(2, n).T
-            self._sums.decided[:, k] += found[id(power)]
+        for k, total in enumerate(_totals(codes + n * positive, powers, 2 * n)):
+            self._sums.decided[:, k] += total.reshape(2, n).T
 
     def _count_bins(self, codes: IntArray, batch: Batch, powers: Sequence[FloatArray]) -> None:
-        n = len(self._sums.bins)
-        bins = np.clip(batch.scores * BINS, 0, BINS - 1).astype(np.int64)
-        where = codes * BINS + bins
-        rows = np.bincount(where, powers[0], n * BINS).reshape(n, BINS)
-        weighted = batch.scores if batch.weight is None else batch.scores * batch.weight
-        self._sums.bins[:, 0] += rows
-        self._sums.bins[:, 1] += (
-            rows
-            if batch.weight is None
-            else np.bincount(where, batch.weight, n * BINS).reshape(n, BINS)
-        )
-        self._sums.bins[:, 2] += np.bincount(where, weighted, n * BINS).reshape(n, BINS)
+        n, width = len(self._sums.bins), len(EDGES) - 1
+        bins = np.clip(np.searchsorted(EDGES, batch.scores, side="right") - 1, 0, width - 1)
+        where = codes * width + bins
+        parts = [*powers, powers[1] * batch.scores]
+        for k, total in enumerate(_totals(where, parts, n * width)):
+            self._sums.bins[:, k] += total.reshape(n, width)
 
     def _settle(self, point: OperatingPoint, bracket: Bracket, positive: int) -> float:
         """Find the threshold among the rows kept, and decide about them."""
@@ -336,6 +346,15 @@ def _powers(weight: FloatArray | None, n: int) -> list[FloatArray]:
         ones = np.ones(n)
         return [ones, ones, ones]
     return [(weight > 0).astype(np.float64), weight, weight**2]
+
+
+def _totals(where: IntArray, powers: Sequence[FloatArray], n: int) -> list[FloatArray]:
+    """Sums of each power at each place."""
+    found: dict[int, FloatArray] = {}  # without weights the powers are one array
+    for power in powers:
+        if id(power) not in found:
+            found[id(power)] = np.bincount(where, power, n).astype(np.float64)
+    return [found[id(power)] for power in powers]
 
 
 def _unique(codes: IntArray, n: int) -> tuple[IntArray, IntArray]:

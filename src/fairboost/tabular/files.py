@@ -181,7 +181,13 @@ class TableFile:
         elif self.format.name == "parquet":
             from pyarrow import parquet
 
-            with parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file:
+            import pyarrow as pa
+
+            # Text that is going to be encoded is often stored that way already.
+            coded = [n for n, t in types.items() if t is not None and pa.types.is_dictionary(t)]
+            with parquet.ParquetFile(
+                self.path, read_dictionary=coded, pre_buffer=False
+            ) as file:
                 rows, total = 0, max(file.metadata.num_rows, 1)
                 for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                     rows += batch.num_rows

@@ -25,7 +25,15 @@ from fairboost.tabular.columns import FeatureColumn, as_numbers, as_text, judge
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Roles", "TableSchema", "infer_schema", "read_groups", "read_labels", "read_weight"]
+__all__ = [
+    "Roles",
+    "TableSchema",
+    "infer_schema",
+    "positive_of",
+    "read_groups",
+    "read_labels",
+    "read_weight",
+]
 
 FORMAT = "fairboost-schema"
 FORMAT_VERSION = 1
@@ -318,18 +326,25 @@ def _classes(column: Any, roles: Roles) -> tuple[str, str]:
             f"the label {roles.label!r} must have two values, found {len(values)}: "
             f"{shown or 'none'}; {remedy}"
         )
-    positive = _positive(values, roles)
+    positive = positive_of(values, roles.label, roles.positive)
     return next(v for v in values if v != positive), positive
 
 
-def _positive(values: list[str], roles: Roles) -> str:
-    if roles.positive is not None:
-        same = [v for v in values if v == roles.positive] or [
-            v for v in values if v.lower() == roles.positive.lower()
+def positive_of(values: list[str], label: str, asked: str | None) -> str:
+    """Which of two labels is the positive one: that asked for, or the one that says yes.
+
+    Examples
+    --------
+    >>> positive_of(["no", "yes"], "approved", None)
+    'yes'
+    """
+    if asked is not None:
+        same = [v for v in values if v == asked] or [
+            v for v in values if v.lower() == asked.lower()
         ]
         if len(same) != 1:
             raise InvalidInputError(
-                f"--positive {roles.positive!r} is not among the values of {roles.label!r}, which "
+                f"--positive {asked!r} is not among the values of {label!r}, which "
                 f"are {values[0]!r} and {values[1]!r}; name one of them"
             )
         return same[0]
@@ -337,7 +352,7 @@ def _positive(values: list[str], roles: Roles) -> str:
         if positive.lower() in POSITIVES and negative.lower() in NEGATIVES:
             return positive
     raise InvalidInputError(
-        f"the label {roles.label!r} is {values[0]!r} or {values[1]!r}, and it is not plain which "
+        f"the label {label!r} is {values[0]!r} or {values[1]!r}, and it is not plain which "
         f"of them decisions are after; say so, for example --positive {values[1]!r}"
     )
 
