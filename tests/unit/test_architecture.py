@@ -16,8 +16,10 @@ TOP_TO_BOTTOM = [
     "fairness_report", "diagnostics",
     "engines.base", "engines.lightgbm_text", "engines.lightgbm_options", "engines.lightgbm_data",
     "engines.lightgbm_lockstep", "engines.lightgbm", "iterates", "training", "persistence",
-    "model_file", "estimator", "comparisons", "decisions", "thresholds", "metrics", "plots",
-    "tradeoff", "report.codec", "report.evidence", "report",
+    "model_file", "estimator", "comparisons", "decisions", "thresholds", "metrics",
+    "score_bins", "performance", "rounds", "plots", "tradeoff",
+    "report.codec", "report.evidence", "report.limits", "report.lines", "report.rows",
+    "report.alternatives", "report.gather", "report",
     "datasets.loans", "datasets.account_openings", "datasets.files", "datasets", "demo", "cli",
 ]  # fmt: skip
 

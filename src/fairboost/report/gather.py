@@ -1,0 +1,384 @@
+"""From a fitted model and test rows to the evidence of a report.
+
+Every figure comes from the part of the package that defines it: rates, gaps and ratios from
+:mod:`fairboost.metrics`, verdicts from :mod:`fairboost.fairness_report`, the alternatives from
+:mod:`fairboost.tradeoff`. Here they are only put in order.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+
+from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost.estimator import FairGBMClassifier
+from fairboost.fairness_report import FairnessReport
+from fairboost.metrics import Audit, audit, threshold_at
+from fairboost.operating_points import OperatingPoint
+from fairboost.performance import Predictions, performance_table
+from fairboost.rates import as_rate
+from fairboost.report import limits as words
+from fairboost.report.alternatives import compare_tradeoff, thin_rounds
+from fairboost.report.evidence import (
+    Asked,
+    Data,
+    DataFile,
+    Evidence,
+    Finding,
+    GroupRate,
+    Model,
+    Option,
+    Performance,
+    SensitiveColumnUse,
+)
+from fairboost.report.lines import (
+    CHOSEN,
+    PLAIN,
+    calibration_lines,
+    figure,
+    gap_lines,
+    plain_value,
+    rate_lines,
+    roc_lines,
+    score_lines,
+)
+from fairboost.report.rows import SeenRows
+from fairboost.score_bins import ScoreBins, bin_scores, make_edges
+from fairboost.tradeoff import TradeoffCurve
+
+__all__ = ["gather"]
+
+
+def gather(
+    model: FairGBMClassifier,
+    X: Matrix,
+    y: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    plain: Any = None,
+    curve: TradeoffCurve | None = None,
+    train: tuple[Any, ...] | None = None,
+    title: str = "Fairness report",
+    label: str = "label",
+    splits: Mapping[str, int] | None = None,
+    files: Sequence[DataFile] = (),
+    left_out: Mapping[str, str] | None = None,
+    weight_name: str | None = None,
+    export_file: str | None = None,
+    export_sha256: str | None = None,
+    favourable: Literal["positive", "negative"] = "positive",
+    min_rows: int = 30,
+    notes: Mapping[str, str] | None = None,
+) -> Evidence:
+    """Gather the evidence of a report from a fitted model and test rows.
+
+    Parameters
+    ----------
+    model : FairGBMClassifier
+        The model that was chosen, fitted.
+    X, y, sensitive_features, sample_weight
+        Test rows, which no one has looked at before; as in :meth:`FairGBMClassifier.fit`.
+    plain : classifier, optional
+        The engine without constraints, fitted, to compare with; that of the curve if left out.
+    curve : TradeoffCurve, optional
+        The alternatives that were considered, with the chosen model among them or beside them.
+    train : tuple (X, y, sensitive_features[, sample_weight]), optional
+        Training rows; with them, violations over the rounds are shown on these rows, too.
+    title, label : str
+        Of the report; name of the label.
+    splits : dict of str to int, optional
+        Rows by use, e.g. ``{"training": 800, "held out": 200, "test": 500}``.
+    files : sequence of DataFile
+        Where rows came from.
+    left_out : dict of str to str, optional
+        Columns that the model does not see, and why.
+    weight_name : str, optional
+        Name of the column of weights.
+    export_file, export_sha256 : str, optional
+        The stock model file and its checksum.
+    favourable : {"positive", "negative"}
+        The decision that people hope for; the four-fifths rule is about it.
+    min_rows : int
+        Rows that must count for a group not to be flagged as small.
+    notes : dict of str to str, optional
+        Further lines, e.g. a date or a seed.
+
+    Returns
+    -------
+    evidence : Evidence
+
+    Examples
+    --------
+    >>> from fairboost import FairGBMClassifier
+    >>> from fairboost.datasets import make_loans
+    >>> from lightgbm import LGBMClassifier
+    >>> loans, new = make_loans(2_000, seed=0), make_loans(1_000, seed=1)
+    >>> engine = LGBMClassifier(n_estimators=20, verbose=-1)
+    >>> model = FairGBMClassifier(engine, constraint="equal_opportunity", tolerance=0.05)
+    >>> model = model.fit(loans.X, loans.y, sensitive_features=loans.sensitive["sex"])
+    >>> evidence = gather(model, new.X, new.y, sensitive_features=new.sensitive["sex"])
+    >>> evidence.asked.constraints
+    ('false negative rate alike by sex, tolerance 0.05',)
+    """
+    if plain is None and curve is not None:
+        plain = curve.models[0]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows = SeenRows.read(model, X, y, sensitive_features, sample_weight)
+        predictions = {CHOSEN: _predict(model, rows)}
+        if plain is not None and plain is not model:
+            predictions[PLAIN] = _predict(plain, rows, model.operating_point)
+        audits = {
+            name: _audit(p, rows, _rates_to_show(model, rows, favourable), min_rows)
+            for name, p in predictions.items()
+        }
+        judged = _judge(model, rows)
+        bins = _bins(predictions[CHOSEN].proba, rows, model.threshold_)
+        tradeoff = None if curve is None else compare_tradeoff(curve, model, rows)
+        trace = thin_rounds(model, train)
+    placed = PLAIN in predictions and _placed_on_test(plain, model.operating_point)
+    level = judged.level if judged is not None else 0.95
+    evidence = Evidence(
+        title=title,
+        asked=_asked(model, judged, level, favourable),
+        data=_data(model, rows, label, splits, files, left_out, weight_name),
+        model=_model(model, export_file, export_sha256),
+        verdicts=_findings(judged),
+        rates=(
+            *_held_out_rates(judged, min_rows),
+            *(line for name, a in audits.items() for line in rate_lines(a, rows.names, name)),
+        ),
+        gaps=tuple(line for name, a in audits.items() for line in gap_lines(a, name, favourable)),
+        performance=_performance(predictions, rows, level),
+        min_rows=min_rows,
+        tradeoff=tradeoff,
+        rounds=trace,
+        roc=roc_lines(bins, model.threshold_),
+        scores=score_lines(bins, tuple(map(str, model.classes_))),
+        calibration=calibration_lines(bins, level),
+        warnings=_warnings(judged, caught),
+        notes=dict(notes or {}),
+    )
+    return words.with_limits(evidence, placed_on_test=placed)
+
+
+# What models say
+# -----------------------------------------------------------------------
+
+
+def _predict(model: Any, rows: SeenRows, point: float | OperatingPoint = 0.5) -> Predictions:
+    """Probabilities and decisions; of another engine at the operating point of ours."""
+    proba = np.asarray(model.predict_proba(rows.X), np.float64)[:, 1]
+    if isinstance(model, FairGBMClassifier):
+        return Predictions(proba, model.decision_function(rows.X) >= 0)
+    if isinstance(point, OperatingPoint):
+        point = threshold_at(rows.labels, proba, point, sample_weight=rows.weight)
+    return Predictions(proba, proba >= point)
+
+
+def _placed_on_test(plain: Any, point: float | OperatingPoint) -> bool:
+    return isinstance(point, OperatingPoint) and not isinstance(plain, FairGBMClassifier)
+
+
+def _audit(predictions: Predictions, rows: SeenRows, rates: list[str], min_rows: int) -> Audit:
+    return audit(
+        rows.labels,
+        predictions.positive.astype(np.float64),  # the decisions themselves, not rounded scores
+        sensitive_features=rows.sensitive_features,
+        rates=rates,
+        by=rows.crossings,
+        sample_weight=rows.weight,
+        min_rows=min_rows,
+    )
+
+
+def _rates_to_show(model: FairGBMClassifier, rows: SeenRows, favourable: str) -> list[str]:
+    """Errors both ways and decisions, whatever is constrained, and precision."""
+    constraints = model._method().constraints(rows.names)
+    asked = [as_rate(rate).name for c in constraints for rate in c.rates]
+    decisions = "ppr" if favourable == "positive" else "pnr"
+    return list(dict.fromkeys([*asked, "fpr", "fnr", decisions, "precision"]))
+
+
+def _judge(model: FairGBMClassifier, rows: SeenRows) -> FairnessReport | None:
+    """Verdicts held out and on the test rows; None where nothing was asked for."""
+    constraints = model._method().constraints(rows.names)
+    if not constraints and not isinstance(model.operating_point, OperatingPoint):
+        return None
+    return model.report_on(
+        rows.X,
+        rows.y,
+        sensitive_features=rows.sensitive_features,
+        sample_weight=rows.sample_weight,
+    )
+
+
+def _bins(proba: FloatArray, rows: SeenRows, threshold: float) -> list[ScoreBins]:
+    """Scores of everyone, then by each sensitive column."""
+    edges = make_edges(proba, threshold)
+    everyone = np.zeros(len(proba), np.int64)
+    weight = rows.weight
+    return [
+        bin_scores(proba, rows.labels, everyone, ("everyone",), edges, sample_weight=weight),
+        *(
+            bin_scores(
+                proba,
+                rows.labels,
+                np.asarray(c.codes, np.int64),
+                tuple(map(str, c.values)),
+                edges,
+                attribute=c.name,
+                sample_weight=weight,
+            )
+            for c in rows.columns
+        ),
+    ]
+
+
+def _findings(judged: FairnessReport | None) -> tuple[Finding, ...]:
+    if judged is None:
+        return ()
+    pairs = [(judged.where, judged.verdicts), ("test", judged.test_verdicts)]
+    return tuple(
+        Finding(where=where, **{k: plain_value(v) for k, v in asdict(verdict).items()})
+        for where, verdicts in pairs
+        for verdict in verdicts
+    )
+
+
+def _held_out_rates(judged: FairnessReport | None, min_rows: int) -> tuple[GroupRate, ...]:
+    """Rates on the rows held out; a loaded model has those of test rows alone."""
+    if judged is None or judged.where == "test":
+        return ()
+    return tuple(
+        GroupRate(
+            where=judged.where,
+            model=CHOSEN,
+            attribute="" if line["by"] == "everyone" else line["by"],
+            group=_without_columns(line["group"], line["by"]),
+            rate=line["rate"],
+            value=figure(line[judged.where]),
+            low=figure(line["low"]),
+            high=figure(line["high"]),
+            rows=float(line["rows"]),
+            small=line["rows"] < min_rows,
+            crossed=", " in line["by"],
+        )
+        for line in judged.rates.to_dict("records")
+    )
+
+
+def _without_columns(group: str, by: str) -> str:
+    """``'F, B'`` of ``'sex=F, race=B'``, as metrics name groups."""
+    for column in by.split(", "):
+        group = group.replace(f"{column}=", "", 1)
+    return group
+
+
+def _performance(
+    predictions: dict[str, Predictions], rows: SeenRows, level: float
+) -> tuple[Performance, ...]:
+    table = performance_table(rows.labels, predictions, rows.weight, level)
+    return tuple(
+        Performance(**{str(k): plain_value(v) for k, v in line.items()})
+        for line in table.to_dict("records")
+    )
+
+
+# What was asked, on which data, by which model
+# -----------------------------------------------------------------------
+
+
+def _asked(
+    model: FairGBMClassifier,
+    judged: FairnessReport | None,
+    level: float,
+    favourable: Literal["positive", "negative"],
+) -> Asked:
+    point = model.operating_point
+    where = f"a decision is positive from a probability of {model.threshold_:.4g} on"
+    if isinstance(point, OperatingPoint):
+        where = f"{point}: {where}, placed so that the {words.target(point)}"
+    verdicts = () if judged is None else judged.verdicts
+    gaps = {v.limit for v in verdicts if v.measure == "gap"}
+    return Asked(
+        constraints=tuple(v.constraint for v in verdicts),
+        tolerance=gaps.pop() if len(gaps) == 1 else None,
+        confidence=figure(model._method().asked_confidence),
+        level=level,
+        operating_point=where,
+        favourable=favourable,
+    )
+
+
+def _data(
+    model: FairGBMClassifier,
+    rows: SeenRows,
+    label: str,
+    splits: Mapping[str, int] | None,
+    files: Sequence[DataFile],
+    left_out: Mapping[str, str] | None,
+    weight_name: str | None,
+) -> Data:
+    features = getattr(model, "feature_names_in_", None)
+    known = None if features is None else set(map(str, features))
+    return Data(
+        label=label,
+        positive=str(model.classes_[1]),
+        sensitive=tuple(
+            SensitiveColumnUse(
+                name=c.name,
+                groups=len(c.values),
+                missing=int((np.asarray(c.codes) < 0).sum()),
+                feature=None if known is None else c.name in known,
+            )
+            for c in rows.columns
+        ),
+        splits={**(splits or {}), "test": len(rows.labels)},
+        files=tuple(files),
+        features=int(model.n_features_in_),
+        left_out=dict(left_out or {}),
+        weight=weight_name or (None if rows.weight is None else "weights of rows"),
+    )
+
+
+def _model(model: FairGBMClassifier, export_file: str | None, export_sha256: str | None) -> Model:
+    estimator = model.estimator_
+    engine = type(estimator).__module__.split(".")[0]
+    own = model.get_params(deep=False)
+    own.pop("estimator")
+    return Model(
+        engine=engine,
+        engine_version=version(engine),
+        fairboost_version=version("fairboost"),
+        options=_options(estimator.get_params()),
+        method=_options(own),
+        trees=int(model.best_iteration_),
+        threshold=float(model.threshold_),
+        export_file=export_file,
+        export_sha256=export_sha256,
+    )
+
+
+def _options(parameters: Mapping[str, Any]) -> dict[str, Option]:
+    """Settings that are not left to the engine, as plain values."""
+    plain = {name: plain_value(value) for name, value in sorted(parameters.items())}
+    return {
+        name: value if isinstance(value, bool | int | float | str) else str(value)
+        for name, value in plain.items()
+        if value is not None
+    }
+
+
+def _warnings(
+    judged: FairnessReport | None, caught: Sequence[warnings.WarningMessage]
+) -> tuple[str, ...]:
+    """What a reader has to know, each once."""
+    advice = () if judged is None else judged.advice
+    return tuple(dict.fromkeys([*advice, *(str(w.message) for w in caught)]))

@@ -1,0 +1,103 @@
+"""What the figures of a report do not say, in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairboost.operating_points import OperatingPoint
+from fairboost.report.evidence import Evidence
+
+__all__ = ["target", "with_limits"]
+
+SAMPLING = (
+    "Intervals allow for chance alone: how much the figures would differ on other people drawn in "
+    "the same way. They do not allow for a population that changes, or that differs from the one "
+    "that the rows were drawn from."
+)
+LABELS = (
+    "Error rates take the recorded label for the truth. Where labels themselves are biased, such "
+    "as past decisions of people, equal error rates do not make up for it."
+)
+GROUPS = (
+    "Only the groups named here were compared. Fairness between them says nothing about other "
+    "groups, nor about two similar people being treated alike."
+)
+HELD_OUT = (
+    "The rows held out steered training and chose the model, so their figures look a little "
+    "better than new people would. The test rows did not; believe those."
+)
+ON_TRAINING = (
+    "Violations in training were read on the training rows, which trees fit. Only the test rows "
+    "say what new people will see."
+)
+CHOICE = (
+    "If the model was chosen among the alternatives by its figures on the test rows, these "
+    "figures look better than they would on new people."
+)
+SMALL = (
+    "Groups of fewer than {rows} counting rows are flagged: their rates are mostly chance, and "
+    "that no gap was found there does not mean that there is none."
+)
+SEVERAL = (
+    "Many figures are compared at once. Among twenty groups that are alike, one is expected to "
+    "lie outside of a 95% interval."
+)
+MISSING = (
+    "Rows of unknown group count among everyone, and in no group: {columns}. If people without an "
+    "entry are treated differently, this report does not show it."
+)
+PLACED = (
+    "The plain engine's threshold was placed on the test rows themselves, which flatters it a "
+    "little at the operating point."
+)
+FOUR_FIFTHS = (
+    "The four-fifths rule is a rule of thumb of employment law in the United States. To pass it "
+    "is no proof of fairness, and other law may ask for something else."
+)
+SCORES = (
+    "Under a constraint, scores serve fair decisions at the operating point. Within a group they "
+    "need not be calibrated, and at another threshold rates may differ again."
+)
+
+
+def with_limits(evidence: Evidence, placed_on_test: bool = False) -> Evidence:
+    """The evidence, with what has to be said of its figures.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The evidence.
+    placed_on_test : bool
+        Whether the threshold of the plain engine was placed on the test rows.
+    """
+    trained = evidence.model is not None
+    seen = {f.where for f in evidence.verdicts}
+    unknown = [f"{c.name} ({c.missing:,} rows)" for c in evidence.data.sensitive if c.missing]
+    said = [
+        SAMPLING,
+        LABELS,
+        GROUPS,
+        HELD_OUT if "held out" in seen else "",
+        ON_TRAINING if "training" in seen else "",
+        CHOICE if evidence.tradeoff is not None else "",
+        SMALL.format(rows=evidence.min_rows) if any(r.small for r in evidence.rates) else "",
+        SEVERAL if len(evidence.rates) > 20 else "",
+        MISSING.format(columns=", ".join(unknown)) if unknown else "",
+        PLACED if placed_on_test else "",
+        SCORES if trained and evidence.asked.constraints else "",
+        FOUR_FIFTHS if any(g.four_fifths for g in evidence.gaps) else "",
+    ]
+    return replace(evidence, limits=(*evidence.limits, *filter(None, said)))
+
+
+def target(point: OperatingPoint) -> str:
+    """What an operating point asks for, in words.
+
+    Examples
+    --------
+    >>> from fairboost import at_fpr
+    >>> target(at_fpr(0.05))
+    'false positive rate of everyone is at most 0.05'
+    """
+    limit = "at least" if point.at_least else "at most"
+    return f"{point.rate.title} of everyone is {limit} {point.target:g}"
