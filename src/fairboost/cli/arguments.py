@@ -52,7 +52,7 @@ def add_command(
         formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run, json=False, quiet=False)
+    parser.set_defaults(run=run, json=False, quiet=False, debug=False)
     return parser
 
 
@@ -100,7 +100,9 @@ def add_point_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where decisions are made")
     one = group.add_mutually_exclusive_group()
     one.add_argument(
-        "--threshold", type=float, help="the score from which a decision is positive (default: 0.5)"
+        "--threshold",
+        type=float,
+        help="the score from which a decision is positive (default: 0.5)",
     )
     points: list[tuple[str, Callable[[float], OperatingPoint], str]] = [
         ("--at-fpr", at_fpr, "where the false positive rate of everyone is at most this"),
@@ -171,10 +173,14 @@ def _add_column_options(group: Any) -> None:
         "--blind",
         dest="aware",
         action="store_false",
+        default=False,
         help="the model does not see the sensitive columns (the default)",
     )
     seen.add_argument(
-        "--aware", action="store_true", help="the model sees them, in use as in training"
+        "--aware",
+        action="store_true",
+        default=False,
+        help="the model sees them, in use as in training",
     )
     group.add_argument("--weight", metavar="COLUMN", help="a column of weights of rows")
     group.add_argument(
@@ -254,7 +260,9 @@ def _add_engine_options(group: Any) -> None:
 def _setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, such as num_leaves=31, not {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"expected NAME=VALUE, such as num_leaves=31, not {text!r}"
+        )
     try:
         return name, json.loads(value)
     except json.JSONDecodeError:

@@ -51,7 +51,11 @@ def _run(options: argparse.Namespace) -> int:
     )
     with console.collecting_warnings():
         result = run_demo(
-            options.rows, options.seed, options.out, force=options.force, progress=not options.quiet
+            options.rows,
+            options.seed,
+            options.out,
+            force=options.force,
+            progress=not options.quiet,
         )
     console.result("\nOn test rows, with 95% intervals (FNR: creditworthy applicants refused):\n")
     console.result(result.table.to_string())

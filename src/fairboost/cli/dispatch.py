@@ -54,5 +54,3 @@ def build_parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         command.add(commands)
     return parser
-
-

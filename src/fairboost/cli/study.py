@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from fairboost.study import run_study  # an extra: the other commands do without
+    run_study = import_module("fairboost.study").run_study  # an extra: others do without
 
     console = console_of(options)
     run = run_study(

@@ -283,4 +283,3 @@ class _Rows:
                 f"the column {name!r} is {what} at row {before + row + 1}; drop such rows"
             )
         return numbers
-

@@ -179,15 +179,12 @@ class TableFile:
         if self.format.name == "csv":
             yield from self._csv_batches(types)
         elif self.format.name == "parquet":
-            from pyarrow import parquet
-
             import pyarrow as pa
+            from pyarrow import parquet
 
             # Text that is going to be encoded is often stored that way already.
             coded = [n for n, t in types.items() if t is not None and pa.types.is_dictionary(t)]
-            with parquet.ParquetFile(
-                self.path, read_dictionary=coded, pre_buffer=False
-            ) as file:
+            with parquet.ParquetFile(self.path, read_dictionary=coded, pre_buffer=False) as file:
                 rows, total = 0, max(file.metadata.num_rows, 1)
                 for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                     rows += batch.num_rows
