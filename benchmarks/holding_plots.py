@@ -35,7 +35,7 @@ from tqdm import tqdm
 from fairboost import FairGBMClassifier
 from fairboost.datasets import Loans, make_loans
 from fairboost.exceptions import FairnessWarning
-from fairboost.plots import COLOURS, GREY, MARKERS
+from fairboost.plots.style import COLOURS, GREY, MARKERS
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

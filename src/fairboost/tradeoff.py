@@ -128,19 +128,29 @@ class TradeoffCurve:
             lines.append(_line(model, right, float(rows), report.test_verdicts))
         return pd.DataFrame(lines)
 
-    def plot(self, ax: Axes | None = None) -> TradeoffDisplay:
+    def plot(
+        self, ax: Axes | None = None, chosen: FairGBMClassifier | None = None
+    ) -> TradeoffDisplay:
         """Accuracy against gap, with intervals.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
+        chosen : FairGBMClassifier, optional
+            One of the models, to be marked.
 
         Returns
         -------
         display : fairboost.plots.TradeoffDisplay
         """
-        return TradeoffDisplay(self.table).plot(ax)
+        own = next((k for k, model in enumerate(self.models) if model is chosen), None)
+        if chosen is not None and own is None:
+            raise InvalidInputError(
+                "the chosen model is not one of the curve's; pass one that best, within or "
+                "models gave"
+            )
+        return TradeoffDisplay(self.table, own).plot(ax)
 
 
 def tradeoff_curve(

@@ -16,13 +16,8 @@ from sklearn.exceptions import NotFittedError  # noqa: E402
 from fairboost import plots  # noqa: E402
 from fairboost.exceptions import ConstraintError, InvalidInputError  # noqa: E402
 from fairboost.metrics import group_rates  # noqa: E402
-from fairboost.plots import (  # noqa: E402
-    COLOURS,
-    GREY,
-    MOST_LABELLED,
-    GroupRatesDisplay,
-    MultipliersDisplay,
-)
+from fairboost.plots import GroupRatesDisplay, MultipliersDisplay  # noqa: E402
+from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -264,7 +259,7 @@ class TestMultipliers:
     def test_largest_are_labelled_and_the_rest_is_grey(self):
         display = MultipliersDisplay(make_trace(20)).plot()
         top = display.ax_[0]
-        (legend,) = display.figure_.legends
+        legend = top.get_legend()
         largest = [f"fnr[g={k}]" for k in range(19, 7, -1)]
         assert labels_of(legend) == [*largest, "8 more"]
         grey = [line for line in top.lines if line.get_color() == GREY]

@@ -1,0 +1,138 @@
+"""How displays look: colours, marks, legends and long names.
+
+The colours are those of Okabe and Ito that show on white and on dark grounds alike; lines differ
+by style or marker as well, for print in grey. No text or ground is coloured by hand, so a theme
+keeps its say.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "GREY",
+    "LINES",
+    "MARKERS",
+    "MOST_LABELLED",
+    "figure_for",
+    "fold",
+    "legend_above",
+    "look",
+    "pyplot",
+]
+
+# Okabe and Ito's palette without black and yellow, each of which is lost on one of the grounds.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+LINES = ("-", "--")
+DASHES = ("--", ":", "-.")
+GREY = "#808080"
+MOST_LABELLED = len(COLOURS) * len(LINES)
+"""Lines that can be told apart, and so are labelled; the rest is drawn in grey."""
+
+LEGEND_WIDTH = 28
+"""Characters in a line of a legend."""
+
+CHARACTERS = 15
+"""Small ones in an inch."""
+
+
+def look(k: int) -> dict[str, Any]:
+    """Colour, line and marker of the k-th of several lines; grey after the last that has its own.
+
+    Examples
+    --------
+    >>> look(1)
+    {'color': '#D55E00', 'linestyle': '-', 'marker': 's'}
+    """
+    if k >= MOST_LABELLED:
+        return {"color": GREY, "linestyle": "-", "marker": "."}
+    return {
+        "color": COLOURS[k % len(COLOURS)],
+        "linestyle": LINES[k // len(COLOURS)],
+        "marker": MARKERS[k % len(MARKERS)],
+    }
+
+
+def fold(text: str, width: int = 30, lines: int = 2, after: str = "") -> str:
+    r"""Break a long name into lines, and leave out what does not fit.
+
+    Parameters
+    ----------
+    text : str
+        The name.
+    width, lines : int
+        Characters in a line, and how many lines.
+    after : str
+        What comes after the name, and always fits.
+
+    Examples
+    --------
+    >>> fold("Native Hawaiian and other Pacific Islander", 24)
+    'Native Hawaiian and\nother Pacific Islander'
+    """
+    if len(text) + len(after) <= width:
+        return text + after
+    parts = textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""]
+    if len(parts[-1]) + len(after) <= width:
+        return "\n".join(parts) + after
+    if len(parts) < lines:
+        return "\n".join([*parts, after.strip()])
+    parts[-1] = f"{parts[-1].removesuffix(' …')[: width - len(after) - 2].rstrip()} …{after}"
+    return "\n".join(parts)
+
+
+def figure_for(labels: Sequence[str], width: float, height: float) -> tuple[Any, Any]:
+    """A new figure with one pair of axes, higher by what a legend of these labels takes."""
+    _, rows = _legend_grid(labels, width)
+    size = (width, height + 0.17 * rows)
+    figure, ax = pyplot().subplots(figsize=size, layout="constrained")
+    return figure, ax
+
+
+def legend_above(ax: Axes) -> None:
+    """Put a legend above the axes, where nothing is drawn; fewer columns for longer names."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not labels:
+        return
+    around = ax.figure
+    width = float(around.bbox.width / around.dpi) * (ax.get_position().width + 0.15)
+    columns, _ = _legend_grid(labels, width)
+    ax.legend(
+        handles,
+        [fold(label, LEGEND_WIDTH) for label in labels],
+        loc="lower left",
+        bbox_to_anchor=(0, 1.01),
+        borderaxespad=0.2,
+        ncols=columns,
+        frameon=False,
+        fontsize="small",
+        columnspacing=1.2,
+    )
+
+
+def _legend_grid(labels: Sequence[str], width: float) -> tuple[int, int]:
+    """Columns of a legend so many inches wide, and how many lines it has then."""
+    shown = [fold(label, LEGEND_WIDTH).split("\n") for label in labels]
+    longest = max((len(line) for lines in shown for line in lines), default=0)
+    columns = min(max(1, int(width * CHARACTERS) // (7 + longest)), max(len(labels), 1))
+    deep = 2 if any(len(lines) > 1 for lines in shown) else 1
+    return columns, deep * math.ceil(len(labels) / columns)
+
+
+def pyplot() -> ModuleType:
+    """Import matplotlib only when something is drawn: it is an extra."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError('plots need matplotlib: pip install "fairboost[plots]"') from error
+    return plt

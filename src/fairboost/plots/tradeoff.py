@@ -1,0 +1,84 @@
+"""Accuracy against the gap between groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from fairboost.plots.style import COLOURS, GREY, MARKERS, legend_above, pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+__all__ = ["TradeoffDisplay"]
+
+
+class TradeoffDisplay:
+    """Accuracy against the gap between groups, one point per model of a trade-off curve.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As ``TradeoffCurve.table``: columns ``accuracy`` and ``gap``, each with ``low`` and
+        ``high``, and ``tolerance``, missing for the model without constraints.
+    chosen : int, optional
+        The line of the model that was chosen; it is marked.
+    where : str
+        The rows on which the figures were measured, in words.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Where it was drawn.
+    figure_ : matplotlib.figure.Figure
+        The figure of ``ax_``.
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def __init__(
+        self, table: pd.DataFrame, chosen: int | None = None, where: str = "rows held out"
+    ) -> None:
+        self.table = table
+        self.chosen = chosen
+        self.where = where
+
+    def plot(self, ax: Axes | None = None) -> TradeoffDisplay:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+        """
+        if ax is None:
+            _, ax = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
+        free = self.table["tolerance"].isna().to_numpy()
+        for k, (rows, label) in enumerate(((~free, "with a tolerance"), (free, "no constraint"))):
+            part = self.table[rows]
+            x, y = part["gap"].to_numpy(), part["accuracy"].to_numpy()
+            # A grey cross behind each point: intervals of neighbours overlap, points must not.
+            ax.errorbar(
+                x, y,
+                xerr=np.stack([x - part["gap low"], part["gap high"] - x]).clip(0.0),
+                yerr=np.stack([y - part["accuracy low"], part["accuracy high"] - y]).clip(0.0),
+                linestyle="none", color=GREY, linewidth=0.7, alpha=0.6, zorder=1,
+            )  # fmt: skip
+            ax.plot(x, y, MARKERS[k], color=COLOURS[k], label=label, zorder=2)
+        if self.chosen is not None:
+            own = self.table.iloc[self.chosen]
+            ax.plot(
+                own["gap"], own["accuracy"], "o", markersize=13, markerfacecolor="none",
+                markeredgecolor=COLOURS[2], markeredgewidth=2, label="chosen", zorder=3,
+            )  # fmt: skip
+        ax.set_xlabel(f"gap between groups, {self.where}")
+        ax.set_ylabel(f"accuracy, {self.where}")
+        ax.set_xlim(left=0.0)
+        ax.grid(alpha=0.3)
+        legend_above(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
