@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,14 @@ __all__ = [
 ]
 
 
+WIDTH = 99
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Examples keep their lines; options are as wide as they need."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28, width=99)
+        super().__init__(prog, max_help_position=28, width=WIDTH)
 
 
 def add_command(
@@ -39,15 +43,17 @@ def add_command(
     name: str,
     run: Callable[[argparse.Namespace], int],
     *,
+    usage: str,
     summary: str,
     description: str,
     example: str,
 ) -> argparse.ArgumentParser:
-    """Add a command with the options that all have."""
+    """Add a command; ``usage`` is what it cannot do without."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
+        usage=f"fairboost {name} {usage}",
         help=summary,
-        description=description,
+        description=textwrap.fill(description, WIDTH),
         epilog=f"example:\n\n{example.rstrip()}\n",
         formatter_class=HelpFormatter,
         allow_abbrev=False,
@@ -102,6 +108,7 @@ def add_point_options(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--threshold",
         type=float,
+        metavar="SCORE",
         help="the score from which a decision is positive (default: 0.5)",
     )
     points: list[tuple[str, Callable[[float], OperatingPoint], str]] = [
@@ -212,11 +219,13 @@ def _add_fairness_options(group: Any) -> None:
         "--tolerance",
         type=_share("--tolerance", least=0.0),
         default=0.01,
+        metavar="GAP",
         help="how far apart the rates of two groups may be (default: 0.01)",
     )
     group.add_argument(
         "--confidence",
         type=_share("--confidence"),
+        metavar="SHARE",
         help="be sure of it to this degree, such as 0.9 (default: the figure itself counts)",
     )
 
@@ -227,6 +236,7 @@ def _add_row_options(group: Any) -> None:
         "--test-share",
         type=_share("--test-share"),
         default=0.2,
+        metavar="SHARE",
         help="share of the rows to test on, drawn by chance (default: 0.2)",
     )
     rows.add_argument("--test", type=Path, metavar="FILE", help="rows to test on, in a file")

@@ -36,6 +36,7 @@ def add(commands: Any) -> None:
         commands,
         "audit",
         _run,
+        usage="DATA --label COLUMN --score COLUMN --sensitive COLUMN [options]",
         summary="rates by group of any model's scores",
         description="Compare error rates across groups, for the scores of any model: a table with "
         "a column of labels, a column of scores and sensitive columns. It is read in pieces, so "

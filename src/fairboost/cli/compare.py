@@ -32,6 +32,7 @@ def add(commands: Any) -> None:
         commands,
         "compare",
         _run,
+        usage="DATA --label COLUMN --sensitive COLUMN [options]",
         summary="what fairness costs, and which fairer models there are",
         description="Train the engine alone, models from no constraint to zero tolerance, and the "
         "model that `fairboost train` would write, and compare them on test rows: the trade-off, "

@@ -29,6 +29,7 @@ def add(commands: Any) -> None:
         commands,
         "completion",
         _run,
+        usage="{bash,fish,zsh}",
         summary="a script that lets your shell complete commands and options",
         description="Print a script that lets a shell complete commands, options and values.",
         example=EXAMPLE,

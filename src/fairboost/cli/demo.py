@@ -22,6 +22,7 @@ def add(commands: Any) -> None:
         commands,
         "demo",
         _run,
+        usage="[options]",
         summary="plain LightGBM against fairboost on generated loan applications",
         description="Generate loan applications with known unfairness, train plain LightGBM and "
         "fairboost on 60%% of them and compare the two on the rest. Writes a table, a picture "

@@ -7,12 +7,15 @@ command needs is imported when it runs: help and completion should not wait for 
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
+import threading
 from collections.abc import Sequence
 
 from fairboost import __version__
 from fairboost.cli import audit, compare, completion, demo, predict, report, study, train
 from fairboost.cli.arguments import HelpFormatter
-from fairboost.cli.exits import EXIT_CODES, run_guarded
+from fairboost.cli.exits import EXIT_CODES, TERMINATED, run_guarded
 
 __all__ = ["build_parser", "main"]
 
@@ -32,6 +35,9 @@ A first model, from a file to an audited model:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    if arguments is None and threading.current_thread() is threading.main_thread():
+        # As Ctrl-C, so that what is being written is taken away again.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     parser = build_parser()
     options = parser.parse_args(arguments)
     options.root = parser  # completion describes all of it
@@ -43,8 +49,8 @@ def build_parser() -> argparse.ArgumentParser:
     codes = "\n".join(f"  {code:3}  {meaning}" for code, meaning in EXIT_CODES.items())
     parser = argparse.ArgumentParser(
         prog="fairboost",
-        description="Gradient boosted trees under fairness constraints: train a model on a table, "
-        "use it, and audit it or any other.",
+        description="Gradient boosted trees under fairness constraints: train a model on a "
+        "table, use it, and audit it or any other.",
         epilog=EPILOG.format(codes=codes),
         formatter_class=HelpFormatter,
         allow_abbrev=False,

@@ -10,9 +10,18 @@ from collections.abc import Callable
 
 from fairboost.exceptions import FairboostError
 
-__all__ = ["DONE", "EXIT_CODES", "FAILED", "INTERRUPTED", "NOT_MET", "USAGE", "run_guarded"]
+__all__ = [
+    "DONE",
+    "EXIT_CODES",
+    "FAILED",
+    "INTERRUPTED",
+    "NOT_MET",
+    "TERMINATED",
+    "USAGE",
+    "run_guarded",
+]
 
-DONE, FAILED, USAGE, NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, USAGE, NOT_MET, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 EXIT_CODES = {
     DONE: "done",
@@ -20,6 +29,7 @@ EXIT_CODES = {
     USAGE: "not begun: the command line is wrong",
     NOT_MET: "done, but a constraint is not met, or a gap is larger than --max-gap allows",
     INTERRUPTED: "interrupted by Ctrl-C; nothing half-written is left",
+    TERMINATED: "ended by the system or a scheduler (SIGTERM); likewise",
 }
 """What the exit codes of all commands mean."""
 

@@ -35,18 +35,18 @@ def _what(evidence: Evidence, schema: TableSchema) -> str:
     assert model is not None
     sees = "sees" if schema.aware else "does not see"
     files = [
-        f"- {_text(f.role)}: `{f.name}`, {f.rows or 0:,} rows, SHA-256 `{f.sha256}`"
+        f"- {_text(f.role)}: {_code(f.name)}, {f.rows or 0:,} rows, SHA-256 `{f.sha256}`"
         for f in evidence.data.files
     ]
     return "\n".join(
         [
             "## What it is",
             "",
-            f"- Predicts `{schema.label}`; positive is `{schema.classes[1]}`.",
+            f"- Predicts {_code(schema.label)}; positive is {_code(schema.classes[1])}.",
             f"- {model.trees} rounds of {model.engine} {model.engine_version}, trained by "
             f"fairboost {model.fairboost_version}.",
             f"- Asked for: {_text('; '.join(evidence.asked.constraints)) or 'nothing'}.",
-            f"- It {sees} {', '.join(f'`{name}`' for name in schema.sensitive)}.",
+            f"- It {sees} {', '.join(map(_code, schema.sensitive))}.",
             *files,
         ]
     )
@@ -70,12 +70,12 @@ def _use(evidence: Evidence, schema: TableSchema) -> str:
 
 def _found(evidence: Evidence) -> str:
     verdicts = [
-        f"| {_cell(f.constraint)} | {_cell(f.where)} | {f.measure} "
+        f"| {_text(f.constraint)} | {_text(f.where)} | {f.measure} "
         f"{interval(f.value, f.low, f.high)} | {f.status} |"
         for f in evidence.verdicts
     ]
     measures = [
-        f"| {_cell(p.model)} | {_cell(p.measure)} | {interval(p.value, p.low, p.high)} |"
+        f"| {_text(p.model)} | {_text(p.measure)} | {interval(p.value, p.low, p.high)} |"
         for p in evidence.performance
     ]
     level = f"{100 * evidence.asked.level:g}%"
@@ -98,11 +98,11 @@ def _found(evidence: Evidence) -> str:
 
 def _columns(schema: TableSchema) -> str:
     lines = [
-        f"| {_cell(c.name)} | {c.kind}"
+        f"| {_text(c.name)} | {c.kind}"
         f"{f' of {len(c.categories)} values' if c.kind == 'category' else ''} |"
         for c in schema.columns
     ]
-    out = [f"- `{name}`: {_text(why)}" for name, why in schema.dropped.items()]
+    out = [f"- {_code(name)}: {_text(why)}" for name, why in schema.dropped.items()]
     return "\n".join(
         [
             "## What it looks at",
@@ -122,5 +122,7 @@ def _text(value: str) -> str:
     return " ".join(value.split())
 
 
-def _cell(value: str) -> str:
-    return _text(value)
+def _code(value: str) -> str:
+    """A value of the data as code in Markdown."""
+    plain = " ".join(value.replace("`", "'").split())
+    return f"`{plain}`"

@@ -37,6 +37,7 @@ def add(commands: Any) -> None:
         commands,
         "predict",
         _run,
+        usage="MODEL DATA --out FILE [options]",
         summary="scores and decisions of a model for new rows",
         description="Score the rows of a table with a model that `fairboost train` wrote. The "
         "table is read and written in pieces, so it may be larger than memory.",

@@ -28,6 +28,7 @@ def add(commands: Any) -> None:
         commands,
         "report",
         _run,
+        usage="FOLDER --out FILE [options]",
         summary="draw a report again, under another title or in another format",
         description="Draw the report of a model, an audit or a comparison again, from the "
         "evidence that `train`, `audit` or `compare` left in its folder.",

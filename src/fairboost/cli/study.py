@@ -23,6 +23,7 @@ def add(commands: Any) -> None:
         commands,
         "study",
         _run,
+        usage="CONFIG [options]",
         summary="compare methods on your data by the paper's protocol",
         description="Run the study that a TOML file describes, or go on with it, and write tables "
         "and pictures. It may be killed and started again at any time; started several times, the "

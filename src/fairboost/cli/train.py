@@ -38,6 +38,7 @@ def add(commands: Any) -> None:
         commands,
         "train",
         _run,
+        usage="DATA --label COLUMN --sensitive COLUMN --out FOLDER [options]",
         summary="train a fair model on a table, and report on it",
         description="Train gradient boosted trees on a table (CSV, parquet or Arrow) so that "
         "error rates are alike across groups, test them on rows left aside, and write the model, "
