@@ -1,27 +1,9 @@
 """One table of loan applications, and one model trained on it by the command."""
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from fairboost.cli import main
-from fairboost.datasets import make_loans
-
-QUICK = ("--jobs", "1", "--option", "n_estimators=15", "--option", "num_leaves=7", "--quiet")
-ASKED = (
-    *("--label", "approved", "--positive", "yes", "--sensitive", "sex", "--sensitive", "age_band"),
-    *("--constraint", "equal_opportunity", "--tolerance", "0.1"),
-)
-
-
-def loans(rows, seed):
-    """Applications as a bank would have them in a file."""
-    made = make_loans(rows, seed=seed)
-    frame = pd.concat([made.X, made.sensitive], axis=1)
-    frame.insert(0, "id", [f"A{k:06d}" for k in range(rows)])
-    frame["opened"] = np.where(np.arange(rows) % 3, "2024-01-05", "2023-11-30")
-    frame["approved"] = np.where(made.y == 1, "yes", "no")
-    return frame
+from tests.loan_files import ASKED, QUICK, loans
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,9 @@ def test_an_arrow_stream_is_read_like_a_file(tmp_path, table):
     assert TableFile(path).read().to_pylist() == table.to_pylist()
 
 
-@pytest.mark.parametrize(("text", "columns"), [("a;b\n1;2\n", 2), ("a\tb\n1\t2\n", 2), ("a\n1\n", 1)])
+@pytest.mark.parametrize(
+    ("text", "columns"), [("a;b\n1;2\n", 2), ("a\tb\n1\t2\n", 2), ("a\n1\n", 1)]
+)
 def test_the_delimiter_is_told_by_the_header(tmp_path, text, columns):
     path = tmp_path / "t.csv"
     path.write_text(text)
