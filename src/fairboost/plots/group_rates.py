@@ -217,6 +217,8 @@ def _draw_model(
 
 def _label_groups(ax: Axes, table: pd.DataFrame, places: Mapping[tuple[str, str], float]) -> None:
     """Write the groups and how many of their rows count, under the names of their attributes."""
+    # Of the first model: who counts towards precision depends on the decisions.
+    table = table.drop_duplicates(["attribute", "group"])
     pairs = zip(table["attribute"], table["group"], strict=True)
     rows = dict(zip(pairs, table["rows"].astype(int), strict=True))
     first: dict[str, float] = {}

@@ -48,6 +48,7 @@ from fairboost.report.lines import (
     score_lines,
 )
 from fairboost.report.rows import SeenRows
+from fairboost.report.words import where_title
 from fairboost.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.tradeoff import TradeoffCurve
 
@@ -380,5 +381,8 @@ def _warnings(
     judged: FairnessReport | None, caught: Sequence[warnings.WarningMessage]
 ) -> tuple[str, ...]:
     """What a reader has to know, each once."""
-    advice = () if judged is None else judged.advice
+    advice = []
+    if judged is not None:  # a report says which rows "these" are by where it stands
+        where = where_title(judged.where)
+        advice = [line.replace("on these rows", f"on the {where}") for line in judged.advice]
     return tuple(dict.fromkeys([*advice, *(str(w.message) for w in caught)]))

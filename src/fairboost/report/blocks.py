@@ -1,0 +1,132 @@
+"""What a report is made of: paragraphs, tables and pictures, as data.
+
+A report is laid out once, in these, and written twice, as HTML and as Markdown; so both say the
+same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = ["Block", "Bullets", "Cell", "Facts", "Picture", "Section", "Slider", "Table", "Text"]
+
+Tone: TypeAlias = Literal["", "good", "bad", "unsure"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An entry of a table.
+
+    Parameters
+    ----------
+    text : str
+        As shown.
+    key : float or None
+        What to sort by, if not by the text.
+    tone : {"", "good", "bad", "unsure"}
+        Good or bad news; shown by a sign and a colour.
+    """
+
+    text: str
+    key: float | None = None
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; one with a tone stands out."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """Points, one below the other."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and what they stand for."""
+
+    items: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Parameters
+    ----------
+    title : str
+        What it shows.
+    header : tuple of str
+        Titles of the columns.
+    rows : tuple of tuple of Cell
+        The entries.
+    row_headers : int
+        How many columns, from the left, say what a row is about.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    row_headers: int = 1
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture.
+
+    Parameters
+    ----------
+    name : str
+        Which, see :mod:`fairboost.report.pictures`.
+    about : str
+        What of the evidence it shows, e.g. the name of a rate or of a column.
+    caption : str
+        What it shows, in a sentence.
+    alt : str
+        What is to be seen in it, for those who do not see it.
+    """
+
+    name: str
+    about: str
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Slider:
+    """Models to slide along, and a table that follows.
+
+    Parameters
+    ----------
+    title : str
+        What the slider is for.
+    names : tuple of str
+        A line on each model, for the one that it stands on.
+    start : int
+        Where it stands at first.
+    tables : tuple of Table
+        One for each model, all with the same rows and columns.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    start: int
+    tables: tuple[Table, ...]
+
+
+Block: TypeAlias = Text | Bullets | Facts | Table | Picture | Slider
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report under a heading of its own."""
+
+    title: str
+    blocks: tuple[Block, ...]

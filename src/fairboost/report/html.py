@@ -1,0 +1,179 @@
+"""The report as one HTML page that needs nothing else: no network, no other file.
+
+Every value from the data passes through :func:`html.escape`, and inside of JSON through
+:func:`_json`. A content security policy forbids the page to load anything, and to run any script
+but its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from base64 import b64encode
+from functools import cache
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+
+from fairboost.report.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Facts,
+    Picture,
+    Section,
+    Slider,
+    Table,
+    Text,
+)
+from fairboost.report.evidence import Evidence
+from fairboost.report.layout import lay_out
+from fairboost.report.pictures import draw
+
+__all__ = ["to_html"]
+
+SIGNS = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
+"""Before good and bad news, so that they are not told by colour alone."""
+
+LONG = 32
+"""Characters from which on an entry of a table may be broken."""
+
+
+def to_html(evidence: Evidence) -> str:
+    """Write the report as an HTML page.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What it rests on. The same evidence gives the same page.
+
+    Returns
+    -------
+    str
+        The page. Plots need matplotlib, the extra ``plots``.
+    """
+    sections = lay_out(evidence)
+    names = [_name(section.title) for section in sections]
+    contents = "".join(
+        f'<li><a href="#{name}">{escape(section.title)}</a></li>'
+        for name, section in zip(names, sections, strict=True)
+    )
+    body = "".join(
+        _section(section, name, evidence) for section, name in zip(sections, names, strict=True)
+    )
+    script, style = _asset("page.js"), _asset("page.css")
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    title = escape(evidence.title)
+    version = "" if evidence.model is None else f" {escape(evidence.model.fairboost_version)}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        '<a class="skip" href="#main">Skip to the report</a>\n'
+        f"<header><h1>{title}</h1></header>\n"
+        f'<nav aria-label="Contents"><ol>{contents}</ol></nav>\n'
+        f'<main id="main">\n{body}</main>\n'
+        f"<footer><p>Made by fairboost{version}. This page loads nothing from a network.</p>"
+        f"</footer>\n<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("fairboost.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _section(section: Section, name: str, evidence: Evidence) -> str:
+    parts: list[str] = []
+    for pictures, group in groupby(section.blocks, lambda block: isinstance(block, Picture)):
+        drawn = [
+            _block(block, evidence, f"{name}-{len(parts)}-{k}") for k, block in enumerate(group)
+        ]
+        inside = "".join(drawn)
+        parts.append(f'<div class="pictures">{inside}</div>\n' if pictures else inside)
+    heading = f'<h2 id="{name}">{escape(section.title)}</h2>\n'
+    return f'<section aria-labelledby="{name}">\n{heading}{"".join(parts)}</section>\n'
+
+
+def _block(block: Block, evidence: Evidence, name: str) -> str:
+    if isinstance(block, Text):
+        kind = f' class="callout {block.tone}"' if block.tone else ""
+        return f"<p{kind}>{SIGNS[block.tone]}{escape(block.text)}</p>\n"
+    if isinstance(block, Bullets):
+        return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in block.items)}</ul>\n"
+    if isinstance(block, Facts):
+        pairs = (f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in block.items)
+        return f"<dl>{''.join(pairs)}</dl>\n"
+    if isinstance(block, Picture):
+        svg = draw(block, evidence, name)
+        return f"<figure>{svg}<figcaption>{escape(block.caption)}</figcaption></figure>\n"
+    if isinstance(block, Slider):
+        return _slider(block, name)
+    return _table(block, name)
+
+
+def _table(table: Table, name: str) -> str:
+    head = "".join(
+        f'<th scope="col"><button type="button">{escape(title)}</button></th>'
+        for title in table.header
+    )
+    lines = "".join(
+        f"<tr>{''.join(_cell(cell, k < table.row_headers) for k, cell in enumerate(row))}</tr>\n"
+        for row in table.rows
+    )
+    return (
+        f'<div class="table"><h3 id="{name}">{escape(table.title)}</h3>'
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}">'
+        f'<table aria-labelledby="{name}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>\n{lines}</tbody></table></div></div>\n"
+    )
+
+
+def _cell(cell: Cell, heads: bool) -> str:
+    kinds: list[str] = [cell.tone] if cell.tone else []
+    if len(cell.text) > LONG:
+        kinds.append("long")
+    kind = f' class="{" ".join(kinds)}"' if kinds else ""
+    key = "" if cell.key is None else f' data-key="{cell.key!r}"'
+    text = f"{SIGNS[cell.tone]}{escape(cell.text)}"
+    return f'<th scope="row"{kind}{key}>{text}</th>' if heads else f"<td{kind}{key}>{text}</td>"
+
+
+def _slider(slider: Slider, name: str) -> str:
+    """A slider that is idle until the script wakes it: the table is then that of the start."""
+    first = slider.tables[0].row_headers
+    found = {
+        "names": slider.names,
+        "first": first,
+        "tables": [
+            [[[cell.text, cell.key] for cell in row[first:]] for row in table.rows]
+            for table in slider.tables
+        ],
+    }
+    last, start = len(slider.names) - 1, slider.start
+    return (
+        f'<div class="slider"><label for="{name}-slider">{escape(slider.title)}</label>'
+        f'<input id="{name}-slider" type="range" min="0" max="{last}" step="1" value="{start}" '
+        f'autocomplete="off" disabled>'
+        f'<output for="{name}-slider">{escape(slider.names[start])}</output>'
+        f"{_table(slider.tables[start], f'{name}-table')}"
+        f'<script type="application/json">{_json(found)}</script></div>\n'
+    )
+
+
+def _json(value: object) -> str:
+    """JSON that cannot end the element that it is in, whatever its texts are."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _name(title: str) -> str:
+    return re.sub(r"[^a-z]+", "-", title.lower()).strip("-")

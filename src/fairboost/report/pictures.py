@@ -1,0 +1,214 @@
+"""The pictures of a report: displays of :mod:`fairboost.plots`, as SVG that fits into a page.
+
+Text and colours of the SVG are left to the page, so that it follows a dark theme; its names are
+made the page's own; nothing in it depends on the time or on chance.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairboost.plots import (
+    GroupCalibrationDisplay,
+    GroupRatesDisplay,
+    GroupRocDisplay,
+    GroupScoresDisplay,
+    MultipliersDisplay,
+    TradeoffDisplay,
+)
+from fairboost.plots.style import COLOURS, GREY, figure_for, pyplot
+from fairboost.report.blocks import Picture
+from fairboost.report.evidence import Evidence
+from fairboost.report.words import MODELS, where_title
+from fairboost.rounds import PREFIX
+
+__all__ = ["draw"]
+
+WIDTH = 5.0
+"""Inches. Narrow, so that text can be read on a phone; a wide screen has two beside each other."""
+
+INK = "#010203"
+"""Stands for the page's own text colour."""
+
+SETTINGS = {
+    "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and copied
+    "svg.hashsalt": "fairboost",
+    "font.size": 9.5,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    **dict.fromkeys(
+        ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], INK
+    ),
+}
+
+
+def draw(picture: Picture, evidence: Evidence, name: str) -> str:
+    """Draw a picture as an SVG element.
+
+    Parameters
+    ----------
+    picture : Picture
+        Which, of what, and its alternative text.
+    evidence : Evidence
+        What there is to draw.
+    name : str
+        Unique in the page; the names inside of the SVG begin with it.
+    """
+    plt = pyplot()
+    with plt.style.context("default"), plt.rc_context(SETTINGS):
+        figure = DRAWN[picture.name](evidence, picture.about)
+        text = io.StringIO()
+        metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        figure.savefig(text, format="svg", metadata=metadata)
+        plt.close(figure)
+    return _fit(text.getvalue(), name, picture.alt)
+
+
+def _fit(svg: str, name: str, alt: str) -> str:
+    """Make a file into a part of the page."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<style[^>]*>.*?</style>", "", svg, flags=re.DOTALL)  # it would be the page's
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = svg.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'href="#{name}-')
+    svg = svg.replace(INK, "currentColor").replace(GREY, "var(--grey)")
+    for k, colour in enumerate(COLOURS):
+        svg = svg.replace(colour.lower(), f"var(--c{k})")
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
+    box = re.search(r'viewBox="[^"]*"', svg)
+    assert box is not None
+    label = f'role="img" aria-label="{escape(alt)}"'
+    svg = re.sub(r"<svg[^>]*>", lambda _: f"<svg {box.group(0)} {label}>", svg, count=1)
+    return re.sub(r"\s*\n\s*", "\n", svg).strip()
+
+
+def _rates(evidence: Evidence, rate: str) -> Any:
+    table = pd.DataFrame(
+        [
+            {
+                "attribute": r.attribute,
+                "group": r.group,
+                "rate": r.rate,
+                "value": r.value,
+                "low": r.low,
+                "high": r.high,
+                "rows": r.rows,
+                "model": MODELS.get(r.model, r.model),
+            }
+            for r in evidence.rates
+            if r.rate == rate and r.where == "test" and not r.crossed
+        ]
+    ).astype({"value": float, "low": float, "high": float})
+    groups = len(table[["attribute", "group"]].drop_duplicates()) + table["attribute"].nunique()
+    figure, ax = figure_for(["", ""], WIDTH, 0.7 + 0.36 * groups)
+    GroupRatesDisplay(table).plot(ax)
+    return figure
+
+
+def _tradeoff(evidence: Evidence, _: str) -> Any:
+    tradeoff = evidence.tradeoff
+    assert tradeoff is not None
+    names = ("tolerance", "accuracy", "gap")
+    ends = ("accuracy_low", "accuracy_high", "gap_low", "gap_high")
+    table = pd.DataFrame(
+        [
+            {name.replace("_", " "): getattr(p, name) for name in (*names, *ends)}
+            for p in tradeoff.points
+        ]
+    ).astype(float)
+    figure, ax = figure_for(["a", "b", "c"], WIDTH, 3.6)
+    TradeoffDisplay(table, tradeoff.chosen, where_title(tradeoff.where)).plot(ax)
+    for k, (gap, accuracy) in enumerate(zip(table["gap"], table["accuracy"], strict=True)):
+        ax.plot(
+            gap, accuracy, "s", markersize=17, markerfacecolor="none", markeredgecolor=INK,
+            markeredgewidth=1.6, gid=f"ring-{k}",
+        )  # fmt: skip
+    return figure
+
+
+def _rounds(evidence: Evidence, _: str) -> Any:
+    rounds = evidence.rounds
+    assert rounds is not None
+    columns: dict[str, Any] = {"round": np.array(rounds.rounds)}
+    for prefix, found in ((PREFIX, rounds.violations), ("multiplier: ", rounds.multipliers)):
+        columns |= {f"{prefix}{name}": np.array(v, float) for name, v in found.items()}
+    train = None
+    if rounds.train_violations:
+        looked = {f"{PREFIX}{k}": np.array(v, float) for k, v in rounds.train_violations.items()}
+        train = pd.DataFrame({"round": np.array(rounds.train_rounds), **looked})
+    figure, whole = figure_for(list(rounds.multipliers)[:12], WIDTH, 4.4)
+    whole.remove()
+    axes = figure.subplots(2, 1, sharex=True)
+    MultipliersDisplay(pd.DataFrame(columns), train, rounds.kept).plot(axes)
+    return figure
+
+
+def _roc(evidence: Evidence, column: str) -> Any:
+    curves = [c for c in evidence.roc if c.attribute == column]
+    table = pd.concat(
+        [pd.DataFrame({"group": c.group, "fpr": c.fpr, "tpr": c.tpr}) for c in curves],
+        ignore_index=True,
+    )
+    points = pd.DataFrame(
+        [{"group": c.group, "fpr": c.at_fpr, "tpr": c.at_tpr} for c in curves]
+    ).astype({"fpr": float, "tpr": float})
+    figure, ax = figure_for([c.group for c in curves][:12], WIDTH, 4.6)
+    GroupRocDisplay(table, points).plot(ax)
+    return figure
+
+
+def _scores(evidence: Evidence, column: str) -> Any:
+    found = [s for s in evidence.scores if s.attribute == column]
+    table = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "group": s.group,
+                    "label": int(s.positive),
+                    "low": s.edges[:-1],
+                    "high": s.edges[1:],
+                    "share": s.shares,
+                }
+            )
+            for s in found
+        ],
+        ignore_index=True,
+    )
+    names = {s.positive: s.label for s in found}
+    labels = (names.get(False, "others"), names.get(True, evidence.data.positive))
+    threshold = None if evidence.model is None else evidence.model.threshold
+    groups = len(dict.fromkeys(s.group for s in found))
+    figure, ax = figure_for(["", "", ""], WIDTH, 0.9 + 0.55 * groups)
+    GroupScoresDisplay(table, threshold, labels).plot(ax)
+    return figure
+
+
+def _calibration(evidence: Evidence, column: str) -> Any:
+    found = [c for c in evidence.calibration if c.attribute == column]
+    names = ("predicted", "found", "low", "high")
+    table = pd.concat(
+        [pd.DataFrame({"group": c.group, **{n: getattr(c, n) for n in names}}) for c in found],
+        ignore_index=True,
+    )
+    figure, ax = figure_for([c.group for c in found][:12], WIDTH, 4.6)
+    GroupCalibrationDisplay(table).plot(ax)
+    return figure
+
+
+DRAWN: dict[str, Callable[[Evidence, str], Any]] = {
+    "rates": _rates,
+    "tradeoff": _tradeoff,
+    "rounds": _rounds,
+    "roc": _roc,
+    "scores": _scores,
+    "calibration": _calibration,
+}
+"""Pictures by name."""

@@ -1,0 +1,122 @@
+"""Figures and names as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairboost.rates import RATES
+from fairboost.report.blocks import Cell, Tone
+from fairboost.report.evidence import Evidence, Figure
+
+__all__ = [
+    "MODELS",
+    "STATUS",
+    "count",
+    "explain_rate",
+    "interval",
+    "interval_cell",
+    "join",
+    "number",
+    "rate_title",
+    "status_cell",
+    "where_title",
+]
+
+STATUS: dict[str, Tone] = {
+    "met": "good",
+    "passes": "good",
+    "not met": "bad",
+    "fails": "bad",
+    "too few rows to tell": "unsure",
+}
+"""What verdicts mean to a reader."""
+
+MODELS = {"chosen": "this model", "plain": "plain engine", "difference": "difference"}
+"""Models by what a reader calls them."""
+
+ABSENT = "–"
+
+
+def number(value: Figure, digits: int = 3) -> str:
+    """A figure, or a dash.
+
+    Examples
+    --------
+    >>> number(0.12345), number(None), number(-0.0001)
+    ('0.123', '–', '0.000')
+    """
+    if value is None:
+        return ABSENT
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before 0.000
+
+
+def interval(value: Figure, low: Figure, high: Figure, digits: int = 3) -> str:
+    """A figure with its interval.
+
+    Examples
+    --------
+    >>> interval(0.1, 0.05, 0.2)
+    '0.100 [0.050, 0.200]'
+    """
+    if value is None or low is None or high is None:
+        return number(value, digits)
+    return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
+
+
+def interval_cell(value: Figure, low: Figure, high: Figure) -> Cell:
+    """The same in a table, where it sorts by the figure."""
+    return Cell(interval(value, low, high), value)
+
+
+def count(rows: float) -> Cell:
+    """A number of rows."""
+    return Cell(f"{rows:,.0f}", rows)
+
+
+def status_cell(status: str) -> Cell:
+    """A verdict."""
+    return Cell(status, None, STATUS.get(status, ""))
+
+
+def rate_title(name: str) -> str:
+    """A rate in words."""
+    return RATES[name].title if name in RATES else name
+
+
+def explain_rate(name: str, evidence: Evidence) -> str:
+    """What a rate is, in a sentence without other rates.
+
+    Parameters
+    ----------
+    name : str
+        The rate.
+    evidence : Evidence
+        Tells what label and decision are called.
+    """
+    label, positive = evidence.data.label, evidence.data.positive
+    rate = RATES.get(name)
+    if rate is None:
+        return f"of those decided positively, the share for whom “{label}” is {positive}"
+    if rate.label is None:
+        who = "everyone"
+    else:
+        who = f"those for whom “{label}” is {'' if rate.label else 'not '}{positive}"
+    return f"of {who}, the share decided {'positively' if rate.direction > 0 else 'negatively'}"
+
+
+def where_title(where: str) -> str:
+    """Rows by name, e.g. ``"test rows"``."""
+    return f"{where} rows" if where in ("test", "training") else f"rows {where}"
+
+
+def join(items: Sequence[str]) -> str:
+    """``"a, b and c"``.
+
+    Examples
+    --------
+    >>> join(["a", "b", "c"]), join(["a"])
+    ('a, b and c', 'a')
+    """
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,0 +1,254 @@
+"""The report in a real browser: it runs, it loads nothing, and it can be read and worked."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import struct
+from itertools import pairwise
+
+import pytest
+
+from tests.evidence import GROUPS, SCRIPT, make_evidence
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="browser tests need selenium")
+
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+from fairboost.report import write_report  # noqa: E402
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None,
+    reason="chromium and chromedriver are missing; as root on Debian: make browser",
+)
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+CONTRAST = """
+const bend = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+const channel = (v) => bend(v / 255);
+const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+const ground = (element) => {
+  for (let e = element; e; e = e.parentElement) {
+    const found = parse(getComputedStyle(e).backgroundColor);
+    if (found.length < 4 || found[3] > 0) return found;
+  }
+  return [255, 255, 255];
+};
+const poor = [];
+for (const element of document.body.querySelectorAll("*")) {
+  const own = Array.from(element.childNodes).some((n) => n.nodeType === 3 && n.data.trim());
+  if (!own || ["SCRIPT", "STYLE"].includes(element.tagName)) continue;
+  const style = getComputedStyle(element);
+  const ink = parse(element.namespaceURI.endsWith("svg") ? style.fill : style.color);
+  const [a, b] = [light(ink), light(ground(element))].sort((x, y) => y - x);
+  const ratio = (a + 0.05) / (b + 0.05);
+  if (ratio < 4.5) poor.push([element.tagName, element.textContent.slice(0, 40), ratio]);
+}
+return poor;
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return write_report(make_evidence(), tmp_path_factory.mktemp("report"))[0].as_uri()
+
+
+@pytest.fixture
+def opened(browser, page):
+    """The page, freshly loaded, on a wide screen."""
+    resize(browser, 1280)
+    browser.get_log("performance"), browser.get_log("browser")
+    browser.get(page)
+    return browser
+
+
+def resize(browser, width, height=900):
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def prefer(browser, scheme):
+    wish = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wish)
+
+
+def cells(table):
+    """Texts of a table's body, row by row."""
+    return [
+        [c.text for c in row.find_elements(By.CSS_SELECTOR, "th, td")]
+        for row in table.find_elements(By.CSS_SELECTOR, "tbody tr")
+    ]
+
+
+def test_no_errors_and_no_network(opened, page):
+    assert opened.get_log("browser") == []
+    events = [json.loads(e["message"])["message"] for e in opened.get_log("performance")]
+    asked = [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
+    assert asked == [page]
+
+
+def test_the_policy_stops_what_slips_in(opened):
+    """Were a value not escaped, it still could neither run nor load."""
+    opened.execute_script(
+        "const s = document.createElement('script'); s.textContent = \"document.title='hit'\";"
+        "document.body.append(s);"
+        "const i = new Image(); i.src = 'https://example.org/x.png'; document.body.append(i);"
+    )
+    assert "hit" not in opened.title.replace(SCRIPT, "")
+    refused = [line["message"] for line in opened.get_log("browser")]
+    assert len(refused) == 2
+    assert all("Content Security Policy" in line for line in refused)
+
+
+def test_names_are_text(opened):
+    assert opened.title == f"Loans {SCRIPT}"
+    assert opened.find_element(By.TAG_NAME, "h1").text == f"Loans {SCRIPT}"
+    assert opened.find_elements(By.TAG_NAME, "img") == []
+    scripts = opened.find_elements(By.TAG_NAME, "script")
+    assert [s.get_attribute("type") for s in scripts] == ["application/json", ""]
+    table = opened.find_element(By.CSS_SELECTOR, ".slider table")
+    assert {group for _, group, *_ in cells(table)} == {
+        "everyone",
+        *(group for groups in GROUPS.values() for group in groups),
+    }
+
+
+def test_slider_moves_the_table_and_the_mark(opened):
+    part = opened.find_element(By.CLASS_NAME, "slider")
+    slider, table = (part.find_element(By.TAG_NAME, tag) for tag in ("input", "table"))
+    evidence = make_evidence()
+    start = evidence.tradeoff.chosen
+    assert int(slider.get_attribute("value")) == start
+
+    def check(k):
+        point = evidence.tradeoff.points[k]
+        said = part.find_element(By.TAG_NAME, "output").text
+        assert said.startswith(point.name)
+        assert slider.get_attribute("aria-valuetext") == said
+        shown = [row[2].split(" ")[0] for row in cells(table)]
+        assert shown == [f"{r.value:.3f}" for r in point.rates if r.rate == "fnr"]
+        (ring,) = opened.find_elements(By.CSS_SELECTOR, ".current")
+        assert ring.get_attribute("id").endswith(f"-ring-{k}")
+        assert ring.is_displayed()
+
+    check(start)
+    slider.send_keys(Keys.ARROW_RIGHT)
+    check(start + 1)
+    slider.send_keys(Keys.HOME)
+    check(0)
+    slider.send_keys(Keys.END)
+    check(len(evidence.tradeoff.points) - 1)
+
+
+def test_slider_finds_its_rows_after_sorting(opened):
+    part = opened.find_element(By.CLASS_NAME, "slider")
+    head = part.find_elements(By.CSS_SELECTOR, "thead button")[2]
+    head.send_keys(Keys.ENTER)
+    head.send_keys(Keys.ENTER)
+    part.find_element(By.TAG_NAME, "input").send_keys(Keys.HOME)
+    rows = cells(part.find_element(By.TAG_NAME, "table"))
+    first = {r.group: r.value for r in make_evidence().tradeoff.points[0].rates if r.rate == "fnr"}
+    assert {row[1]: row[2].split(" ")[0] for row in rows} == {
+        group: f"{value:.3f}" for group, value in first.items()
+    }
+    assert rows[-1][1] == "everyone"
+
+
+def test_tables_sort_by_figure_and_by_text(opened):
+    part = opened.find_element(By.CLASS_NAME, "slider")
+    heads = part.find_elements(By.CSS_SELECTOR, "thead th")
+    table = part.find_element(By.TAG_NAME, "table")
+    figures = [row[2] for row in cells(table)]
+    heads[2].find_element(By.TAG_NAME, "button").click()
+    assert [row[2] for row in cells(table)] == sorted(figures)
+    assert heads[2].get_attribute("aria-sort") == "ascending"
+    heads[2].find_element(By.TAG_NAME, "button").send_keys(Keys.SPACE)
+    assert [row[2] for row in cells(table)] == sorted(figures, reverse=True)
+    assert heads[2].get_attribute("aria-sort") == "descending"
+    heads[1].find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
+    assert heads[2].get_attribute("aria-sort") is None
+    groups = [row[1] for row in cells(table)]
+    assert groups.index("everyone") < groups.index("female") < groups.index("male")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_the_screen(opened, width, tmp_path):
+    resize(opened, width)
+    wide = opened.execute_script("return document.documentElement.scrollWidth")
+    high = opened.execute_script("return document.documentElement.scrollHeight")
+    assert wide <= width
+    for figure in opened.find_elements(By.CSS_SELECTOR, "figure svg"):
+        assert 200 < figure.size["width"] <= width
+    whole = {"format": "png", "captureBeyondViewport": True}
+    shot = base64.b64decode(opened.execute_cdp_cmd("Page.captureScreenshot", whole)["data"])
+    (tmp_path / f"report_{width}.png").write_bytes(shot)
+    assert struct.unpack(">II", shot[16:24])[0] == width
+    assert high > 3000
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read(opened, scheme):
+    prefer(opened, scheme)
+    ground = opened.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+    assert opened.execute_script(CONTRAST) == []
+    prefer(opened, "light")
+
+
+def test_structure_for_those_who_do_not_see_it(opened):
+    assert opened.find_element(By.TAG_NAME, "html").get_attribute("lang") == "en"
+    levels = [int(h.tag_name[1]) for h in opened.find_elements(By.CSS_SELECTOR, "h1,h2,h3,h4")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+    pictures = opened.find_elements(By.CSS_SELECTOR, "figure svg")
+    assert len(pictures) >= 8
+    for picture in pictures:
+        assert picture.get_attribute("role") == "img"
+        assert len(picture.get_attribute("aria-label")) > 20
+    for table in opened.find_elements(By.TAG_NAME, "table"):
+        assert table.find_elements(By.CSS_SELECTOR, "tbody th[scope=row]")
+        heads = table.find_elements(By.CSS_SELECTOR, "thead th")
+        assert {head.get_attribute("scope") for head in heads} == {"col"}
+    names = opened.execute_script("return [...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(set(names)) == len(names)
+    slider = opened.find_element(By.CSS_SELECTOR, "input[type=range]")
+    assert slider.accessible_name == "Model along the trade-off"
+
+
+def test_it_prints(opened):
+    printed = base64.b64decode(opened.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert printed.startswith(b"%PDF")
+    assert printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") >= 4

@@ -1,0 +1,165 @@
+"""Evidence made by hand: two sensitive columns, hostile names, and all parts of a report."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairboost.report import DataFile, Evidence
+from fairboost.report.evidence import (
+    Asked,
+    Calibration,
+    Data,
+    Finding,
+    Gap,
+    GroupRate,
+    Model,
+    Performance,
+    Roc,
+    Rounds,
+    ScoreCounts,
+    SensitiveColumnUse,
+    Tradeoff,
+    TradeoffPoint,
+)
+
+SCRIPT = "<script>document.title='hit'</script>"
+IMAGE = "</script><img src=x onerror=\"document.title='hit'\">"
+GROUPS = {"sex": ["female", "male"], SCRIPT: ["a|b", IMAGE, "long name of a group, in many words"]}
+RATES = {"fnr": 0.2, "fpr": 0.1, "ppr": 0.4}
+
+
+def rates(shift=0.0, model="chosen", where="test", crossed=False):
+    """Of everyone and every group; the k-th group is k hundredths higher."""
+    lines = [("", "everyone")]
+    lines += [(column, group) for column, groups in GROUPS.items() for group in groups]
+    if crossed:
+        lines = [(f"sex, {SCRIPT}", f"{s}, {g}") for s in GROUPS["sex"] for g in GROUPS[SCRIPT]]
+    return tuple(
+        GroupRate(
+            where=where,
+            model=model,
+            attribute=attribute,
+            group=group,
+            rate=rate,
+            value=value + shift + k / 100,
+            low=value + shift + k / 100 - 0.03,
+            high=value + shift + k / 100 + 0.03,
+            rows=500.0 - 90 * k,
+            small=500 - 90 * k < 100,
+            crossed=crossed,
+        )
+        for k, (attribute, group) in enumerate(lines)
+        for rate, value in RATES.items()
+    )
+
+
+def point(k):
+    tolerance = None if k == 0 else 0.1 - 0.02 * k
+    accuracy, gap = 0.82 - 0.005 * k, 0.2 - 0.03 * k
+    return TradeoffPoint(
+        name="no constraint" if tolerance is None else f"tolerance {tolerance:.2f}",
+        tolerance=tolerance,
+        accuracy=accuracy,
+        accuracy_low=accuracy - 0.01,
+        accuracy_high=accuracy + 0.01,
+        gap=gap,
+        gap_low=gap - 0.02,
+        gap_high=gap + 0.02,
+        trees=100 + k,
+        rates=rates(shift=0.05 * k),
+    )
+
+
+def finding(where, column, status):
+    text = f"false negative rate alike by {column}, tolerance 0.02"
+    return Finding(where, text, "gap", 0.01, 0.0, 0.03, 0.02, status, f"{column}=x", 120)
+
+
+def curves():
+    grid = np.linspace(0, 1, 21)
+    edges = tuple(map(float, np.linspace(0, 1, 11)))
+    names = [(column, group) for column, groups in GROUPS.items() for group in groups]
+    roc = tuple(
+        Roc(c, g, tuple(grid), tuple(map(float, np.sqrt(grid))), 0.1, 0.3, 0.7) for c, g in names
+    )
+    scores = tuple(
+        ScoreCounts(c, g, label, label == "yes", edges, (0.1,) * 10, 200)
+        for c, g in names
+        for label in ("no", "yes")
+    )
+    calibration = tuple(
+        Calibration(c, g, (0.1, 0.5), (0.2, 0.5), (0.1, 0.4), (0.3, 0.6), (90, 110))
+        for c, g in names
+    )
+    return {"roc": roc, "scores": scores, "calibration": calibration}
+
+
+def make_evidence() -> Evidence:
+    columns = list(GROUPS)
+    gaps = tuple(
+        Gap(
+            "test", model, column, rate, 0.1, 0.05, 0.15, ratio, ratio - 0.1, ratio + 0.1,
+            groups[0], groups[-1], four_fifths,
+        )
+        for model in ("chosen", "plain")
+        for column, groups in GROUPS.items()
+        for rate, ratio, four_fifths in (("fnr", 0.8, None), ("ppr", 0.5, "fails"))
+    )  # fmt: skip
+    performance = tuple(
+        Performance(model, measure, value, value - 0.01, value + 0.01)
+        for model, value in (("chosen", 0.8), ("plain", 0.81), ("difference", -0.01))
+        for measure in ("accuracy", "AUC", "log loss", "Brier score")
+    )
+    rounds = tuple(range(1, 31))
+    names = [f"fnr[sex={group}] above" for group in GROUPS["sex"]]
+    return Evidence(
+        title=f"Loans {SCRIPT}",
+        asked=Asked(
+            tuple(f"false negative rate alike by {c}, tolerance 0.02" for c in columns),
+            0.02, None, 0.95, "a decision is positive from a probability of 0.5 on",
+        ),
+        data=Data(
+            label="approved",
+            positive="yes",
+            sensitive=(
+                SensitiveColumnUse("sex", 2, 0, False),
+                SensitiveColumnUse(SCRIPT, 3, 7, True),
+            ),
+            splits={"training": 800, "held out": 200, "test": 500},
+            files=(DataFile("training", "loans.csv", "ab" * 32, 1000),),
+            features=12,
+            left_out={"id": "an identifier"},
+        ),
+        model=Model(
+            "lightgbm", "4.7.0", "0.1.0", {"num_leaves": 31, "x": SCRIPT}, {"tolerance": 0.02},
+            120, 0.5, "model.txt", "cd" * 32,
+        ),
+        verdicts=(
+            finding("held out", "sex", "met"),
+            finding("held out", SCRIPT, "met"),
+            finding("test", "sex", "met"),
+            finding("test", SCRIPT, "too few rows to tell"),
+        ),
+        rates=(
+            *(r for r in rates(where="held out") if r.rate == "fnr" and r.attribute),
+            *rates(),
+            *rates(0.1, "plain"),
+            *rates(crossed=True),
+        ),
+        gaps=gaps,
+        performance=performance,
+        tradeoff=Tradeoff("test", tuple(map(point, range(6))), 3),
+        rounds=Rounds(
+            "held out",
+            rounds,
+            {name: tuple(0.01 * t for t in rounds) for name in names},
+            {name: tuple(0.1 - 0.01 * t for t in rounds) for name in names},
+            (2, 16, 30),
+            dict.fromkeys(names, (0.05, 0.0, -0.05)),
+            25,
+        ),
+        warnings=(f"{SCRIPT}: fewer rows than one would like",),
+        limits=("Intervals allow for chance alone.", IMAGE),
+        notes={"seed": "0"},
+        **curves(),
+    )  # fmt: skip
