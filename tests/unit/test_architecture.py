@@ -23,7 +23,14 @@ TOP_TO_BOTTOM = [
     "report.codec", "report.evidence", "report.limits", "report.lines", "report.rows",
     "report.blocks", "report.words", "report.alternatives", "report.gather", "report.findings",
     "report.layout", "report.markdown", "report.pictures", "report.html", "report.write", "report",
-    "datasets.loans", "datasets.account_openings", "datasets.files", "datasets", "demo", "cli",
+    "datasets.loans", "datasets.account_openings", "datasets.files", "datasets", "demo",
+    "score_counts", "tabular.formats", "tabular.csv_problems", "tabular.files", "tabular.writing",
+    "tabular.columns", "tabular.schema", "tabular.audit", "tabular",
+    "cli.exits", "cli.console", "cli.arguments", "cli.outputs", "cli.rows", "cli.models",
+    "cli.verdicts", "cli.model_card", "cli.model_folder", "cli.alternatives",
+    "cli.audit_evidence", "cli.audit_tables", "cli.train", "cli.predict", "cli.audit",
+    "cli.compare", "cli.report", "cli.demo", "cli.study", "cli.completion", "cli.dispatch",
+    "cli", "cli.__main__",
 ]  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def _run(options: argparse.Namespace) -> int:
     from fairboost.cli.audit_evidence import audit_evidence
     from fairboost.cli.audit_tables import audit_text
     from fairboost.cli.outputs import check_folder, new_folder
-    from fairboost.cli.report_files import write_report
+    from fairboost.report import write_report
     from fairboost.tabular.audit import AuditRequest, audit_file
     from fairboost.tabular.files import TableFile
 

@@ -57,8 +57,8 @@ def _run(options: argparse.Namespace) -> int:
     from fairboost.cli.alternatives import compare_models, show_alternatives
     from fairboost.cli.model_folder import gather_evidence
     from fairboost.cli.outputs import check_folder, new_folder
-    from fairboost.cli.report_files import write_report
     from fairboost.cli.rows import read_training_rows
+    from fairboost.report import write_report
 
     console = console_of(options)
     if options.out is not None:

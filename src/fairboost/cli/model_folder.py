@@ -19,11 +19,10 @@ from typing import Any
 
 import fairboost
 from fairboost.cli.model_card import model_card
-from fairboost.cli.report_files import write_report
 from fairboost.cli.rows import TrainingRows
 from fairboost.estimator import FairGBMClassifier
 from fairboost.exceptions import ModelFileError
-from fairboost.report import Evidence, gather
+from fairboost.report import Evidence, gather, write_report
 from fairboost.tabular.schema import TableSchema
 from fairboost.tradeoff import TradeoffCurve
 

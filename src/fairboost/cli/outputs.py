@@ -13,11 +13,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["OUR_FILES", "check_file", "check_folder", "new_file", "new_folder"]
+__all__ = ["OUR_FILES", "check_file", "check_folder", "need_plots", "new_file", "new_folder"]
 
 OUR_FILES = {
     "card.md",
@@ -33,8 +34,15 @@ OUR_FILES = {
 """What commands write into their folders."""
 
 
+def need_plots() -> None:
+    """Raise if matplotlib, an extra that reports need, is not installed."""
+    if find_spec("matplotlib") is None:
+        raise InvalidInputError('a report needs matplotlib: pip install "fairboost[plots]"')
+
+
 def check_folder(path: Path, *, force: bool) -> None:
-    """Raise if a folder cannot be written: to be called before long work."""
+    """Raise if a folder with a report cannot be written: to be called before long work."""
+    need_plots()
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"--out {str(path)!r} is a file; name a folder")
     if path.is_dir() and (held := sorted(p.name for p in path.iterdir())):

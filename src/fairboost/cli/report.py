@@ -45,8 +45,8 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from fairboost.cli.outputs import check_file, new_file
-    from fairboost.report import Evidence
+    from fairboost.cli.outputs import check_file, need_plots, new_file
+    from fairboost.report import Evidence, to_html, to_markdown
 
     console = console_of(options)
     check_file(options.out, force=options.force)
@@ -59,11 +59,11 @@ def _run(options: argparse.Namespace) -> int:
     evidence = Evidence.load(path)
     if options.title is not None:
         evidence = replace(evidence, title=options.title)
+    if options.format == "html":
+        need_plots()
+    text = (to_html if options.format == "html" else to_markdown)(evidence)
     with new_file(options.out, force=options.force) as partial:
-        if options.format == "html":
-            evidence.to_html(partial)
-        else:
-            evidence.to_markdown(partial)
+        partial.write_text(text, "utf-8")
     console.result(f"Written: {options.out}")
     console.finish(out=options.out, title=evidence.title)
     return DONE
