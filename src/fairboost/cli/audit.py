@@ -81,7 +81,7 @@ def add(commands: Any) -> None:
         type=_limit,
         metavar="RATE=GAP",
         help="end with exit code 3 if a gap between groups is surely larger, such as fnr=0.05; "
-        "rates: fpr, fnr, ppr, pnr, precision; repeatable",
+        "rates: fpr, fnr, ppr, precision; repeatable",
     )
     add_reading_options(parser)
     written = parser.add_argument_group("what is written")
@@ -95,7 +95,7 @@ def add(commands: Any) -> None:
 
 def _limit(text: str) -> tuple[str, float]:
     rate, _, gap = text.partition("=")
-    known = ("fpr", "fnr", "ppr", "pnr", "precision")
+    known = ("fpr", "fnr", "ppr", "precision")
     try:
         limit = float(gap)
     except ValueError:
@@ -128,12 +128,13 @@ def _run(options: argparse.Namespace) -> int:
         threshold=point_of(options),
         confidence=options.level,
         min_rows=options.min_rows,
+        favourable=favourable_of(options),
     )
     file = TableFile(options.data, read_options_of(options))
     with console.collecting_warnings(), console.reading(file, "reading") as advance:
         found = audit_file(file, request, advance)
     title = options.title or f"Audit of {file.path.name}"
-    evidence = audit_evidence(found, file, title=title, favourable=favourable_of(options))
+    evidence = audit_evidence(found, file, title=title)
     for warning in evidence.warnings:
         console.remark(f"Note: {warning}")
     console.result(audit_text(evidence))
@@ -144,6 +145,7 @@ def _run(options: argparse.Namespace) -> int:
             files = sorted(path.name for path in folder.iterdir())
         console.result(f"\nWritten to {options.out}: {', '.join(files)}")
     limits = dict(options.max_gap)
+    limits["pnr"] = limits.get("ppr", 1.0)  # the gap is the same
     over = [
         g
         for g in evidence.gaps

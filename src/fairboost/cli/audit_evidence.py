@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -38,13 +37,7 @@ NOT_PROBABILITIES = (
 )
 
 
-def audit_evidence(
-    found: FileAudit,
-    file: TableFile,
-    *,
-    title: str,
-    favourable: Literal["positive", "negative"],
-) -> Evidence:
+def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence:
     """Put an audit in order.
 
     Parameters
@@ -55,11 +48,9 @@ def audit_evidence(
         Where the rows came from.
     title : str
         Of the report.
-    favourable : {"positive", "negative"}
-        The decision that people hope for.
     """
     request, counted, audit = found.request, found.counted, found.audit
-    level = request.confidence
+    level, favourable = request.confidence, request.favourable
     bins = []
     if counted.are_probabilities:
         bins = [counted.by_group(())] + [counted.by_group((c,)) for c in request.sensitive]

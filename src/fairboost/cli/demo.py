@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
     console.result(result.table.to_string())
     console.result(f"\n{result.report}")
     if not any(path.suffix == ".png" for path in result.files):
-        console.result('No picture: matplotlib is missing; pip install "fairboost[plots]".')
+        console.remark('No picture: matplotlib is missing; pip install "fairboost[plots]".')
     console.result("\nWritten: " + ", ".join(str(path) for path in result.files))
     console.finish(
         figures=result.table.to_dict(), report=result.report.to_dict(), files=result.files

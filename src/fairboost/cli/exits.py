@@ -73,7 +73,8 @@ def run_guarded(work: Callable[[], int], *, debug: bool) -> int:
         return _end(message, FAILED, debug)
     except Exception as error:  # a fault of ours, or of an engine: no traceback unless asked for
         kind = type(error).__name__
-        message = f"{kind}: {error} (unexpected; --debug shows where)"
+        said = " ".join(str(error).split())
+        message = f"{kind}: {said} (unexpected; --debug shows where)"
         return _end(message, FAILED, debug)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -69,7 +71,7 @@ def build_model(options: argparse.Namespace, console: Console) -> FairGBMClassif
 
 def fit(model: FairGBMClassifier, rows: TrainingRows, console: Console) -> FairGBMClassifier:
     """Train it; what the library warns of is said once."""
-    with console.collecting_warnings():
+    with console.collecting_warnings(), _refusals():
         return model.fit(
             rows.train.X,
             rows.train.y,
@@ -83,7 +85,7 @@ def trace_tradeoff(
     options: argparse.Namespace, rows: TrainingRows, console: Console, models: int
 ) -> TradeoffCurve:
     """Models from no constraint to zero tolerance."""
-    with console.collecting_warnings():
+    with console.collecting_warnings(), _refusals():
         return tradeoff_curve(
             build_engine(options),
             rows.train.X,
@@ -97,6 +99,19 @@ def trace_tradeoff(
             random_state=options.seed,
             verbose=int(not console.quiet),
         )
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Say what an engine refuses as we say what we refuse."""
+    try:
+        yield
+    except Exception as error:
+        engine = type(error).__module__.partition(".")[0]
+        if engine not in ENGINES:
+            raise
+        said = " ".join(str(error).split())
+        raise InvalidInputError(f"{engine} refuses: {said}; look at --option") from error
 
 
 def _constraint(options: argparse.Namespace) -> Any:
@@ -119,5 +134,6 @@ def _known_options(name: str, engine: Any) -> set[str]:
 def _nearest(option: str, known: set[str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(option, sorted(known), 1)
+    # The longest of those near: aliases are shortened names.
+    near = sorted(difflib.get_close_matches(option, sorted(known), 3), key=len, reverse=True)
     return f" (there is {near[0]!r})" if near else ""

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class AuditRequest:
         Nominal coverage of intervals.
     min_rows : int
         Rows that must count for a group not to be flagged as small.
+    favourable : {"positive", "negative"}
+        The decision that people hope for, whose rate is shown.
     """
 
     label: str
@@ -59,6 +61,7 @@ class AuditRequest:
     threshold: float | OperatingPoint = 0.5
     confidence: float = 0.95
     min_rows: int = 30
+    favourable: Literal["positive", "negative"] = "positive"
 
     def __post_init__(self) -> None:
         named = [self.label, self.score, *self.sensitive, *filter(None, [self.weight])]
@@ -68,6 +71,11 @@ class AuditRequest:
                 f"the column {twice[0]!r} is named twice among --label, --score, --sensitive and "
                 "--weight; each column has one part to play"
             )
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """Errors both ways, favourable decisions, and precision."""
+        return ("fpr", "fnr", "ppr" if self.favourable == "positive" else "pnr", "precision")
 
     @property
     def crossings(self) -> list[tuple[str, ...]]:
@@ -150,8 +158,7 @@ def audit_file(
         audit = audit_sums(
             counted.cells, counted.sums, threshold=counted.threshold, chosen=chosen,
             by=[those[0] if len(those) == 1 else those for those in request.crossings],
-            rates=("fpr", "fnr", "ppr", "pnr", "precision"), confidence=request.confidence,
-            min_rows=request.min_rows,
+            rates=request.rates, confidence=request.confidence, min_rows=request.min_rows,
         )  # fmt: skip
     return FileAudit(request, audit, counted, rows.classes(), rows.count, rows.unlabelled)
 
