@@ -1,11 +1,12 @@
-"""What a constraint costs over plain LightGBM: time, kernel time, memory, first compilation.
+"""What a constraint costs over the plain engine: time, kernel time, memory, first compilation.
 
 Plain and constrained fits alternate in one process, on the same data and with the same options,
 and the ratio of their medians is reported: absolute seconds mean little on shared machines. Memory
 is the peak of a process that does one fit, so that the compiler and all buffers count.
 
-    python -m benchmarks.overhead            # about ten minutes; writes overhead.md beside this
-    file python -m benchmarks.overhead --quick    # a minute, smaller sizes, writes nothing
+    python -m benchmarks.overhead                   # ten minutes; writes overhead.md beside this
+    python -m benchmarks.overhead --engine xgboost  # as long; writes overhead_xgboost.md
+    python -m benchmarks.overhead --quick           # a minute, smaller sizes, writes nothing
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-import lightgbm
 import numpy as np
-from lightgbm import LGBMClassifier
 from tqdm import tqdm
 
 import fairboost
@@ -42,27 +45,52 @@ GAME = {"holdout": 0.2, "memberships": "observed"}
 """The game itself; at a million rows these are the defaults."""
 
 
-def engine(n_jobs: int) -> LGBMClassifier:
-    return LGBMClassifier(n_estimators=ROUNDS, verbose=-1, n_jobs=n_jobs)
+@dataclass(frozen=True)
+class Engine:
+    """An engine by name, and how to make it."""
+
+    title: str
+    package: str
+    name: str
+    options: dict[str, Any]
+    trees: str
+
+    @property
+    def file(self) -> str:
+        """Where the table goes."""
+        return "overhead.md" if self.package == "lightgbm" else f"overhead_{self.package}.md"
+
+    def make(self, n_jobs: int) -> Any:
+        """An estimator of the engine."""
+        maker = getattr(import_module(self.package), self.name)
+        return maker(n_estimators=ROUNDS, n_jobs=n_jobs, **self.options)
 
 
-def fit(kind: str, X, y, g, n_jobs: int) -> None:
+ENGINES = {
+    "lightgbm": Engine(
+        "LightGBM", "lightgbm", "LGBMClassifier", {"verbose": -1}, "trees of 31 leaves"
+    ),
+    "xgboost": Engine("XGBoost", "xgboost", "XGBClassifier", {}, "trees of depth 6"),
+}
+
+
+def fit(engine: Engine, kind: str, X, y, g, n_jobs: int) -> None:
     if kind == "plain":
-        engine(n_jobs).fit(X, y)
+        engine.make(n_jobs).fit(X, y)
     else:
-        model = FairGBMClassifier(engine(n_jobs), constraint="equal_opportunity", **GAME)
+        model = FairGBMClassifier(engine.make(n_jobs), constraint="equal_opportunity", **GAME)
         model.fit(X, y, sensitive_features=g)
 
 
-def time_ratio(n: int, groups: int, repeats: int, n_jobs: int) -> dict[str, float]:
+def time_ratio(engine: Engine, n: int, groups: int, repeats: int, n_jobs: int) -> dict[str, float]:
     X, y, g = make(n, groups)
     for kind in ("plain", "fair"):  # warm up: caches, compilation
-        fit(kind, X[:20_000], y[:20_000], g[:20_000], n_jobs)
+        fit(engine, kind, X[:20_000], y[:20_000], g[:20_000], n_jobs)
     seconds: dict[str, list[float]] = {"plain": [], "fair": []}
     for k in tqdm(range(repeats), desc=f"{n:,} rows, {groups} groups", leave=False):
         for kind in ("plain", "fair") if k % 2 == 0 else ("fair", "plain"):
             start = time.perf_counter()
-            fit(kind, X, y, g, n_jobs)
+            fit(engine, kind, X, y, g, n_jobs)
             seconds[kind].append(time.perf_counter() - start)
     plain, fair = np.array(seconds["plain"]), np.array(seconds["fair"])
     rng = np.random.default_rng(0)
@@ -105,10 +133,10 @@ def kernel_time(n: int, groups: int, constraint, n_jobs: int, repeats: int = 40)
 
 CHILD = """
 from pathlib import Path
-from lightgbm import LGBMClassifier
+from {package} import {name}
 from benchmarks.synthetic import make
 X, y, g = make({n}, {groups})
-model = LGBMClassifier(n_estimators={rounds}, verbose=-1, n_jobs={n_jobs})
+model = {name}(n_estimators={rounds}, n_jobs={n_jobs}, **{options!r})
 if {kind!r} != "bare":
     from fairboost import FairGBMClassifier
 if {kind!r} == "fair":
@@ -122,13 +150,16 @@ print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
 """
 
 
-def peak_memory(kind: str, n: int, groups: int, n_jobs: int) -> float:
+def peak_memory(engine: Engine, kind: str, n: int, groups: int, n_jobs: int) -> float:
     """Peak resident megabytes of a process that makes the data and does one fit.
 
     Of a plain fit that never imports fairboost (bare), of a plain fit with fairboost imported
     (plain), and of a constrained one (fair). Reads /proc, so Linux only.
     """
-    code = CHILD.format(n=n, groups=groups, game=GAME, rounds=ROUNDS, n_jobs=n_jobs, kind=kind)
+    code = CHILD.format(
+        n=n, groups=groups, game=GAME, rounds=ROUNDS, n_jobs=n_jobs, kind=kind,
+        package=engine.package, name=engine.name, options=engine.options,
+    )  # fmt: skip
     return float(_run(code))
 
 
@@ -162,23 +193,23 @@ def first_call(cache: Path) -> float:
     return float(_run(code, NUMBA_CACHE_DIR=str(cache)))
 
 
-def report(sizes: dict[int, int], n_jobs: int) -> str:
+def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
     lines = [
-        "# Overhead over plain LightGBM",
+        f"# Overhead over plain {engine.title}",
         "",
-        f"Made by `python -m benchmarks.overhead`: {FEATURES} features, {ROUNDS} trees of 31 "
-        f"leaves, {n_jobs} threads, equal opportunity, `FairGBMClassifier` at its defaults, but "
-        "that a share is held out at every size: below 200,000 rows the defaults may cross-fit, "
-        "which costs six fits, and learn memberships. "
-        f"Python {platform.python_version()}, LightGBM {lightgbm.__version__}, NumPy "
+        f"Made by `python -m benchmarks.overhead{_flag(engine)}`: {FEATURES} features, {ROUNDS} "
+        f"{engine.trees}, {n_jobs} threads, equal opportunity, `FairGBMClassifier` at its "
+        "defaults, but that a share is held out at every size: below 200,000 rows the defaults "
+        "may cross-fit, which costs six fits, and learn memberships. "
+        f"Python {platform.python_version()}, {engine.title} {version(engine.package)}, NumPy "
         f"{np.__version__}, fairboost {fairboost.__version__}.",
         "",
         "Ratios of the medians of alternating fits (interval: bootstrap over the fits), and of "
         "the fastest ones, which other work on the machine disturbs least. Memory is "
-        "the peak of a process that makes the data and does one fit, in MB: of LightGBM without "
-        "fairboost (bare), of LightGBM with fairboost imported (plain), and constrained; the "
-        "ratio is of the last two (to reach: 1.15). Importing fairboost costs a fixed amount, "
-        "most of it numba's compiler, whatever the data.",
+        f"the peak of a process that makes the data and does one fit, in MB: of {engine.title} "
+        f"without fairboost (bare), of {engine.title} with fairboost imported (plain), and "
+        "constrained; the ratio is of the last two (to reach: 1.15). Importing fairboost costs a "
+        "fixed amount, most of it numba's compiler, whatever the data.",
         "",
         "| rows | groups | fits | plain, s | fairboost, s | time ratio [95%] | of the fastest "
         "| to reach "
@@ -187,9 +218,9 @@ def report(sizes: dict[int, int], n_jobs: int) -> str:
     ]
     for n, repeats in sizes.items():
         for groups in (2, 20):
-            t = time_ratio(n, groups, repeats, n_jobs)
+            t = time_ratio(engine, n, groups, repeats, n_jobs)
             bare, plain, fair = (
-                peak_memory(kind, n, groups, n_jobs) for kind in ("bare", "plain", "fair")
+                peak_memory(engine, kind, n, groups, n_jobs) for kind in ("bare", "plain", "fair")
             )
             lines.append(
                 f"| {n:,} | {groups} | {repeats} | {t['plain']:.3f} | {t['fair']:.3f} | "
@@ -198,13 +229,23 @@ def report(sizes: dict[int, int], n_jobs: int) -> str:
                 f"{bare:.0f} | {plain:.0f} | {fair:.0f} | {fair / plain:.3f} |"
             )
             print(lines[-1], flush=True)
-    lines += [
+    if engine.package == "lightgbm":  # the same for all
+        lines += own_part(sizes, n_jobs)
+    return "\n".join([*lines, ""])
+
+
+def _flag(engine: Engine) -> str:
+    return "" if engine.package == "lightgbm" else f" --engine {engine.package}"
+
+
+def own_part(sizes: dict[int, int], n_jobs: int) -> list[str]:
+    lines = [
         "",
         "## The method's own part of a round",
         "",
-        f"Everything a round does outside LightGBM, in milliseconds per million rows on {n_jobs} "
-        "threads (to reach: 6), by number of groups and constraints. Sensitive columns g (groups "
-        "as given) and h (5).",
+        "Everything a round does outside the engine, in milliseconds per million rows on "
+        f"{n_jobs} threads (to reach: 6), by number of groups and constraints. Sensitive columns "
+        "g (groups as given) and h (5).",
         "",
         "| constraint | inequalities | 2 groups | 20 groups |",
         "|---|---|---|---|",
@@ -228,9 +269,8 @@ def report(sizes: dict[int, int], n_jobs: int) -> str:
         f"First round of a fresh process: {compiled:.2f} s to compile (to reach: 2), "
         f"{loaded:.2f} s from the "
         "cache on disk after that.",
-        "",
     ]
-    return "\n".join(lines)
+    return lines
 
 
 def _inequalities(constraint, groups: int) -> int:
@@ -251,14 +291,16 @@ def _inequalities(constraint, groups: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--engine", choices=ENGINES, default="lightgbm")
     parser.add_argument("--n-jobs", type=int, default=2)
     options = parser.parse_args()
     sizes = {20_000: 7} if options.quick else {20_000: 31, 200_000: 21, 1_000_000: 9}
-    text = report(sizes, options.n_jobs)
+    engine = ENGINES[options.engine]
+    text = report(engine, sizes, options.n_jobs)
     if options.quick:
         print(text)
     else:
-        (HERE / "overhead.md").write_text(text)
+        (HERE / engine.file).write_text(text)
 
 
 if __name__ == "__main__":

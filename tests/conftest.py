@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 
+from tests.kinds import KINDS, LightGBM, XGBoost
+
 
 @dataclass(frozen=True)
 class Toy:
@@ -78,3 +80,9 @@ def engine() -> Callable[..., LGBMClassifier]:
         return LGBMClassifier(**{**defaults, **options})
 
     return make
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def kind(request) -> LightGBM | XGBoost:
+    """Every engine, one after the other."""
+    return KINDS[request.param]

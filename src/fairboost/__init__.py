@@ -1,4 +1,4 @@
-"""Gradient boosted trees under fairness constraints, on stock LightGBM.
+"""Gradient boosted trees under fairness constraints, on stock LightGBM or XGBoost.
 
 The parts, in the order of the paper: :mod:`~fairboost.rates`, :mod:`~fairboost.proxies`,
 :mod:`~fairboost.constraints`, :mod:`~fairboost.multipliers`, :mod:`~fairboost.lagrangian`; and

@@ -23,3 +23,9 @@ Matrix: TypeAlias = Any
 
 ArrayLike: TypeAlias = Any
 """One column in whatever form users keep it: array, series, list, Arrow, polars."""
+
+Classifier: TypeAlias = Any
+"""An estimator of one of the engines: ``LGBMClassifier`` or ``XGBClassifier``."""
+
+Booster: TypeAlias = Any
+"""What such an estimator trains: ``lightgbm.Booster`` or ``xgboost.Booster``."""

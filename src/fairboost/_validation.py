@@ -29,6 +29,7 @@ __all__ = [
     "check_fit_data",
     "check_holdout_set",
     "check_two_dimensional",
+    "encode_known",
     "encode_labels",
     "read_sensitive_features",
     "read_weights",
@@ -77,7 +78,7 @@ def check_fit_data(
     if classes is None:
         classes, labels = encode_labels(y)
     else:
-        labels = _encode_known(y, classes, "y")
+        labels = encode_known(y, classes, "y")
     _check_length("y", len(labels), n, "X")
     columns = read_sensitive_features(sensitive_features, n)
     weight = read_weights(sample_weight, n)
@@ -125,7 +126,7 @@ def check_holdout_set(holdout_set: object, X: Matrix, classes: np.ndarray) -> He
     check_two_dimensional(held_X)
     n = _num_samples(held_X)
     _check_same_features(X, held_X)
-    labels = _encode_known(y, classes, "y of holdout_set")
+    labels = encode_known(y, classes, "y of holdout_set")
     _check_length("y of holdout_set", len(labels), n, "its X")
     try:
         columns = read_sensitive_features(sensitive_features, n)
@@ -134,7 +135,7 @@ def check_holdout_set(holdout_set: object, X: Matrix, classes: np.ndarray) -> He
         raise InvalidInputError(f"holdout_set: {error}") from error
 
 
-def _encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
+def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
     """Labels as 0 and 1 by the classes of training."""
     column = column_or_1d(as_column(y))
     unknown = ~np.isin(column, classes)

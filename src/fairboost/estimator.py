@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import lightgbm
 import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
@@ -17,11 +16,12 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost import diagnostics, fairness_report, model_file, persistence
-from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost._typing import ArrayLike, Booster, Classifier, FloatArray, Matrix
 from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, columns_of
-from fairboost.engines.lightgbm import LightGBMEngine, check_estimator, stage_on
+from fairboost.engines.base import Engine, is_on_disk
+from fairboost.engines.registry import engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness_report import FairnessReport
 from fairboost.holdout import HoldoutLike
@@ -42,19 +42,20 @@ __all__ = ["FairGBMClassifier", "load"]
 
 
 class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Gradient boosted trees under fairness constraints, on stock LightGBM.
+    """Gradient boosted trees under fairness constraints, on stock LightGBM or XGBoost.
 
-    Trains the given ``LGBMClassifier`` by FairGBM (Cruz et al., ICLR 2023): every round the trees
-    descend on the log loss plus smooth stand-ins of the constraints, and the multipliers that
-    weigh the constraints answer to the exact rates, read on rows that are held out of training so
-    that the constraints hold for other people too. The result is a stock booster; groups are
-    needed in training only.
+    Trains the given ``LGBMClassifier`` or ``XGBClassifier`` by FairGBM (Cruz et al., ICLR 2023):
+    every round the trees descend on the log loss plus smooth stand-ins of the constraints, and the
+    multipliers that weigh the constraints answer to the exact rates, read on rows that are held
+    out of training so that the constraints hold for other people too. The result is a stock
+    booster; groups are needed in training only.
 
     Parameters
     ----------
-    estimator : LGBMClassifier or FrozenEstimator, optional
+    estimator : LGBMClassifier, XGBClassifier or FrozenEstimator, optional
         The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed,
-        and its options are reached as ``estimator__num_leaves`` and so on. A fitted one in
+        and its options are reached as ``estimator__num_leaves`` and so on. XGBoost is an extra,
+        ``pip install fairboost[xgboost]``; docs/engines.md has what differs. A fitted one in
         ``sklearn.frozen.FrozenEstimator`` keeps its trees, and a short stage of small ones is
         added. Pass rows that it was not trained on, at least as ``holdout_set``: on its own
         training rows its rates are better than they will be.
@@ -62,7 +63,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
         ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions);
         a :func:`~fairboost.parity` or :func:`~fairboost.bound`; an object of your own that follows
-        :class:`~fairboost.constraints.Constraint`; a list of these; or None for plain LightGBM.
+        :class:`~fairboost.constraints.Constraint`; a list of these; or None for the plain engine.
     tolerance : float in [0, 1), default=0.01
         How far apart the rates of two groups may be, for constraints given by name.
     confidence : float in (0, 1), optional
@@ -104,9 +105,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : (2,) array
         The labels; the second is the positive one.
-    estimator_ : LGBMClassifier
-        The fitted engine, a stock one.
-    booster_ : lightgbm.Booster
+    estimator_ : LGBMClassifier or XGBClassifier
+        The fitted engine, a stock one. An ``XGBClassifier`` calls the labels 0 and 1.
+    booster_ : lightgbm.Booster or xgboost.Booster
         Its booster.
     threshold_ : float
         The probability from which ``predict`` says positive. It does not move probabilities; but
@@ -156,7 +157,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: LGBMClassifier | None = None,
+        estimator: Classifier | None = None,
         *,
         constraint: ConstraintName | ConstraintLike = "equalized_odds",
         tolerance: float = 0.01,
@@ -188,7 +189,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @classmethod
     def paper(
         cls,
-        estimator: LGBMClassifier | None = None,
+        estimator: Classifier | None = None,
         constraint: ConstraintName | ConstraintLike = "equalized_odds",
         *,
         tolerance: float = 0.0,
@@ -252,7 +253,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ----------
         X : table of shape (n, n_features)
             NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. Missing
-            values and categorical columns are the engine's matter.
+            values and categorical columns are the engine's matter. Or, with XGBoost,
+            :class:`~fairboost.datasets.ParquetRows`, which stay on disk.
         y : array-like of shape (n,)
             Two labels of any type; the larger one is positive.
         sensitive_features : column or table of columns, optional
@@ -265,6 +267,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             held out of the others.
         eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
             As in ``LGBMClassifier.fit``. Metrics see probabilities, as with a binary objective.
+            XGBoost takes the last three with its options, and refuses them here.
 
         Returns
         -------
@@ -296,9 +299,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fit_options: dict[str, Any],
     ) -> Job:
         """Check everything; what is wrong raises here."""
-        validate_data(self, X, skip_check_array=True, reset=True)
+        validate_data(self, _columns_of(X), skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight)
         engine = self._engine(X, data.classes)
+        engine.check_arguments(X, fit_options)
         best_of_one = self.iterate == "best" and self.constraint is None
         check_iterate("last" if best_of_one else self.iterate, engine.rescales_trees)
         if engine.base is not None and self.iterate in ("average", "randomized"):
@@ -324,15 +328,16 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         seed = 0 if self.random_state is None else self._draw()
         return Job(method, engine, X, y, data, held_out, fit_options, seed)
 
-    def _engine(self, X: Matrix, classes: np.ndarray) -> LightGBMEngine:
+    def _engine(self, X: Matrix, classes: np.ndarray) -> Engine:
         if isinstance(self.estimator, FrozenEstimator):
-            return stage_on(self.estimator, X, classes)
-        chosen = LGBMClassifier() if self.estimator is None else self.estimator
-        check_estimator(chosen)
-        engine: LGBMClassifier = clone(chosen)
+            return engine_of(self.estimator.estimator).stage_on(self.estimator, X, classes)
+        chosen: Any = LGBMClassifier() if self.estimator is None else self.estimator
+        kind = engine_of(chosen)
+        kind.check_estimator(chosen)
+        engine = clone(chosen)
         if self.random_state is not None and engine.random_state is None:
             engine.set_params(random_state=self._draw())
-        return LightGBMEngine(engine, classes)
+        return kind.make(engine, classes)
 
     def _method(self) -> Method:
         return Method(
@@ -377,7 +382,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             unseen = self.iterate in ("average", "randomized") or result.rescaled
             if unseen:  # a model that no round has looked at
                 self._seen, self._score_threshold = result.seen_by(self._scores, X)
-        self.threshold_ = float(expit(self._score_threshold))
+        self.threshold_ = model.probability(self._score_threshold)
         if not isinstance(self.operating_point, OperatingPoint):
             self.threshold_ = float(self.operating_point)  # which expit would round
         if self._seen is not None:
@@ -386,16 +391,18 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
 
     @property
-    def estimator_(self) -> LGBMClassifier:
-        """The fitted engine, a stock ``LGBMClassifier``."""
+    def estimator_(self) -> Classifier:
+        """The fitted engine, a stock ``LGBMClassifier`` or ``XGBClassifier``."""
         check_is_fitted(self, "_model")
-        fitted: LGBMClassifier = self._model.estimator
+        fitted: Classifier = self._model.estimator
         return fitted
 
     @property
-    def booster_(self) -> lightgbm.Booster:
-        """The stock booster."""
-        return self.estimator_.booster_
+    def booster_(self) -> Booster:
+        """The stock booster, of LightGBM or XGBoost."""
+        check_is_fitted(self, "_model")
+        found: Booster = self._model.booster
+        return found
 
     def decision_function(self, X: Matrix) -> FloatArray:
         """Log-odds of the positive label, less those of the operating point.
@@ -443,7 +450,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _scores(self, X: Matrix) -> FloatArray:
         check_is_fitted(self, "_model")
         check_two_dimensional(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
+        validate_data(self, _columns_of(X), skip_check_array=True, reset=False)
         if self._draw_seed is not None:
             return randomized_scores(self._model, X, self._draw_seed)
         return self._model.scores(X)
@@ -492,7 +499,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return fairness_report.build(*seen, confidence=self._method().asked_confidence)
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a file, as JSON with the booster in LightGBM's text format.
+        """Write the fitted model to a file, as JSON with the booster in its engine's format.
 
         Parameters
         ----------
@@ -503,21 +510,28 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         persistence.write_document(path, model_file.to_document(self))
 
     def export(self, path: str | Path) -> None:
-        """Write a stock LightGBM model file that returns the same probabilities without fairboost.
+        """Write a stock model file that returns the same probabilities without fairboost.
 
         Parameters
         ----------
         path : str or Path
             For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text
-            format. Decisions are positive from the probability on that its line
-            ``fairboost_threshold`` gives, which LightGBM passes over.
+            format; or, ending in ``.json``, for ``xgboost.Booster(model_file=path)``. Decisions
+            are positive from the probability on that ``fairboost_threshold`` gives, a line that
+            LightGBM passes over, or an attribute of XGBoost's booster.
         """
         check_is_fitted(self, "_model")
         if self._draw_seed is not None:
             raise ExportError(
                 "iterate='randomized' scores each row by another prefix of the ensemble, which "
-                "no single LightGBM model does; train with iterate='average' or 'last', or use "
+                "no single booster does; train with iterate='average' or 'last', or use "
                 "save()"
+            )
+        endings = self._model.file_endings
+        if endings and Path(path).suffix not in endings:
+            raise ExportError(
+                f"the engine tells the format of a model by the ending of its file, expected "
+                f"{' or '.join(endings)}, found {str(path)!r}; rename it"
             )
         notes = {"threshold": self.threshold_, "operating_point": self.operating_point}
         persistence.write_atomically(path, self._model.export(**notes))
@@ -531,6 +545,11 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _columns_of(X: Matrix) -> Matrix:
+    """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
+    return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
 
 
 def load(path: str | Path) -> FairGBMClassifier:

@@ -6,15 +6,13 @@ import math
 from importlib.metadata import version
 from typing import Any
 
-import lightgbm
 import numpy as np
 import pandas as pd
-from lightgbm import LGBMClassifier
-from scipy.special import expit
 from sklearn.frozen import FrozenEstimator
 
 from fairboost import persistence
-from fairboost.engines.lightgbm import LightGBMModel, restore
+from fairboost.engines.base import TrainedModel
+from fairboost.engines.registry import load_engine, name_of
 from fairboost.fairness_report import FairnessReport
 from fairboost.operating_points import OperatingPoint
 from fairboost.persistence import ModelDocument
@@ -34,12 +32,13 @@ def to_document(model: Any) -> ModelDocument:
     frozen = isinstance(engine, FrozenEstimator)
     if frozen:  # its trees are the first of the booster
         engine = engine.estimator
+    name = name_of(model.estimator_)
     trace = model.trace_.astype(object).where(model.trace_.notna(), None)
     names = getattr(model, "feature_names_in_", None)
     return ModelDocument(
         fairboost_version=version("fairboost"),
-        engine="lightgbm",
-        engine_version=lightgbm.__version__,
+        engine=name,
+        engine_version=load_engine(name).version(),
         parameters=persistence.encode_parameters(own),
         engine_parameters=None
         if engine is None
@@ -69,7 +68,7 @@ def parameters(document: ModelDocument) -> dict[str, Any]:
     own["operating_point"] = _operating_point(document)
     if document.engine_parameters is not None:
         engine = persistence.decode_parameters(document.engine_parameters)
-        own["estimator"] = LGBMClassifier(**engine)
+        own["estimator"] = load_engine(document.engine).make_estimator(**engine)
     if document.frozen:
         whole = _restored(document, own["estimator"])
         own["estimator"] = FrozenEstimator(whole.first(0).estimator)
@@ -80,8 +79,8 @@ def _operating_point(document: ModelDocument) -> Any:
     return persistence.decode_operating_point(document.parameters["operating_point"])
 
 
-def _restored(document: ModelDocument, estimator: LGBMClassifier) -> LightGBMModel:
-    return restore(
+def _restored(document: ModelDocument, estimator: Any) -> TrainedModel:
+    return load_engine(document.engine).restore(
         estimator,
         "\n".join(document.booster),
         document.intercept,
@@ -94,7 +93,8 @@ def _restored(document: ModelDocument, estimator: LGBMClassifier) -> LightGBMMod
 def fitted_attributes(document: ModelDocument) -> dict[str, Any]:
     """What fitting had set on it."""
     classes = persistence.decode_classes(document.classes)
-    fitted = LGBMClassifier(**persistence.decode_parameters(document.fitted_engine_parameters))
+    options = persistence.decode_parameters(document.fitted_engine_parameters)
+    fitted = load_engine(document.engine).make_estimator(**options)
     model = _restored(document, fitted)
     trace = pd.DataFrame(document.trace)
     floats = trace.columns.difference(["round", "trees"])
@@ -114,7 +114,7 @@ def fitted_attributes(document: ModelDocument) -> dict[str, Any]:
         "classes_": classes,
         "n_features_in_": document.n_features,
         **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
-        "threshold_": float(expit(score_threshold))
+        "threshold_": model.probability(score_threshold)
         if isinstance(point, OperatingPoint)
         else float(point),
         "multipliers_": pd.Series(

@@ -1,4 +1,4 @@
-"""The model file: one JSON document, versioned and sealed, the booster as LightGBM's own text.
+"""The model file: one JSON document, versioned and sealed, the booster as its engine's own text.
 
 Text only, so that a model can be read, compared and archived, and so that loading one never runs
 code. A checksum over the content tells an edited or damaged file from a sound one; files are
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 import warnings
@@ -76,7 +77,8 @@ def read_document(path: str | Path) -> ModelDocument:
         raise ModelFileError(
             f"{path} is not a fairboost model, or was cut short: it does not parse as JSON "
             f"({error}). Save "
-            "the model again; a stock LightGBM file is read by lightgbm.Booster(model_file=...)"
+            "the model again; a stock file is read by lightgbm.Booster(model_file=...) or "
+            "xgboost.Booster(model_file=...)"
         ) from error
     if not isinstance(sealed, dict) or sealed.get("format") != FORMAT:
         raise ModelFileError(
@@ -222,6 +224,8 @@ def encode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
             plain = plain.tolist()
         if isinstance(plain, dict) and not all(isinstance(k, str) for k in plain):
             out[name] = {"items": [[_item(k), _item(v)] for k, v in plain.items()]}
+        elif isinstance(plain, float) and not math.isfinite(plain):
+            out[name] = {"float": str(plain)}  # which JSON has no number for
         elif _is_plain(plain):
             out[name] = plain
         else:
@@ -232,12 +236,15 @@ def encode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def decode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """Undo :func:`encode_parameters`."""
-    return {
-        name: dict(map(tuple, value["items"]))
-        if isinstance(value, dict) and set(value) == {"items"}
-        else value
-        for name, value in parameters.items()
-    }
+    return {name: _decoded(value) for name, value in parameters.items()}
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"items"}:
+        return dict(map(tuple, value["items"]))
+    if isinstance(value, dict) and set(value) == {"float"}:
+        return float(value["float"])
+    return value
 
 
 def encode_classes(classes: np.ndarray) -> dict[str, Any]:

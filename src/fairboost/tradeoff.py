@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from lightgbm import LGBMClassifier
 from sklearn.base import clone
 from tqdm.auto import tqdm
 
 from fairboost import diagnostics
-from fairboost._typing import ArrayLike, Matrix
+from fairboost._typing import ArrayLike, Classifier, Matrix
 from fairboost._validation import as_column, read_weights
 from fairboost.constraints import (
     Constraint,
@@ -154,7 +153,7 @@ class TradeoffCurve:
 
 
 def tradeoff_curve(
-    estimator: LGBMClassifier | None,
+    estimator: Classifier | None,
     X: Matrix,
     y: ArrayLike,
     *,
@@ -172,7 +171,7 @@ def tradeoff_curve(
 
     Parameters
     ----------
-    estimator : LGBMClassifier or None
+    estimator : LGBMClassifier, XGBClassifier or None
         The engine with its options, for the base model; ``LGBMClassifier()`` if None.
     X, y, sensitive_features, sample_weight, holdout_set
         As in :meth:`FairGBMClassifier.fit`.
@@ -199,6 +198,7 @@ def tradeoff_curve(
     >>> from fairboost import tradeoff_curve
     >>> from fairboost.datasets import make_loans
     >>> loans = make_loans(2_000, seed=0)
+    >>> from lightgbm import LGBMClassifier
     >>> engine = LGBMClassifier(n_estimators=20, verbose=-1)
     >>> sex = loans.sensitive["sex"]
     >>> curve = tradeoff_curve(
@@ -233,7 +233,7 @@ class _Curve:
         engine = job.engine
         if engine.base is not None:
             raise InvalidInputError(
-                "tradeoff_curve trains its own base model; pass an unfitted LGBMClassifier"
+                "tradeoff_curve trains its own base model; pass an unfitted estimator"
             )
         self.wanted = resolve(job.method.constraint, 0.0, job.columns)
         if not any(isinstance(c, Parity) for c in self.wanted):
@@ -284,8 +284,8 @@ class _Curve:
         booster = self.lockstep.stage(
             self.rows.problem(lagrangian, trees.append),
             ROUNDS,
-            num_leaves=min(LEAVES, self.job.engine.estimator.num_leaves),
-            learning_rate=LEARNING_RATE,
+            LEAVES,
+            LEARNING_RATE,
         )
         lagrangian.close()
         self.multipliers = lagrangian.dual.multipliers

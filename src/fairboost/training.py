@@ -21,7 +21,7 @@ from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, Ma
 from fairboost._validation import FitData, HeldOutSet
 from fairboost.cells import Cells, SensitiveColumn, build_cells
 from fairboost.constraints import Constraint, ConstraintLike, columns_of, resolve
-from fairboost.engines.base import EngineData, LossTerms, Problem, TrainedModel
+from fairboost.engines.base import Engine, EngineData, LossTerms, Problem, TrainedModel
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness_report import RatesSeen, see
 from fairboost.holdout import Holdout, HoldoutLike
@@ -331,7 +331,7 @@ class Job:
     """
 
     method: Method
-    engine: Any  # an Engine, or one that offers more
+    engine: Engine
     X: Matrix
     y: ArrayLike
     data: FitData

@@ -78,7 +78,9 @@ def test_dart_has_no_iterates_without_constraints_either(refuses, iterate):
     "estimator", ["lightgbm", lightgbm.LGBMClassifier, lightgbm.LGBMRegressor()]
 )
 def test_estimators_of_another_kind(toy, no_training, estimator):
-    with pytest.raises(EngineOptionError, match=r"estimator must be an LGBMClassifier, found"):
+    with pytest.raises(
+        EngineOptionError, match=r"estimator must be an LGBMClassifier or XGBClassifier, found"
+    ):
         FairGBMClassifier(estimator).fit(toy.X, toy.y, sensitive_features=toy.group)
 
 

@@ -160,7 +160,7 @@ def test_training_goes_on_from_an_exported_model(fair, toy, tmp_path):
 
 def test_randomized_has_no_stock_form(fair, toy, tmp_path):
     model = fair(toy.X, iterate="randomized")
-    with pytest.raises(ExportError, match="no single LightGBM model does; train with iterate="):
+    with pytest.raises(ExportError, match="no single booster does; train with iterate="):
         model.export(tmp_path / "model.txt")
     assert list(tmp_path.iterdir()) == []
     np.testing.assert_array_equal(  # which does not stop it from predicting

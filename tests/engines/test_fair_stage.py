@@ -469,7 +469,9 @@ def test_a_base_that_is_not_fitted(engine, toy, no_training):
 
 def test_a_model_of_another_kind(toy, no_training):
     other_kind = LogisticRegression().fit(toy.X, toy.y)
-    with pytest.raises(EngineOptionError, match=r"must be an LGBMClassifier, found LogisticRegr"):
+    with pytest.raises(
+        EngineOptionError, match=r"must be an LGBMClassifier or XGBClassifier, found LogisticRegr"
+    ):
         fitted(other_kind, toy)
 
 

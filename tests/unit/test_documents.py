@@ -34,6 +34,21 @@ def test_page_on_operating_points_runs_when_pasted(tmp_path, monkeypatch, capsys
     assert set(notes) == set(re.findall(r"^(fairboost_\w+)=", page, re.MULTILINE))
 
 
+def test_page_on_engines_runs_when_pasted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "engines.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        small = block.replace("20_000", "2_000").replace("n_estimators=100", "n_estimators=5")
+        exec(compile(small, "engines.md", "exec"), namespace)
+        if "booster" in namespace and "rows" not in namespace:
+            model, new = namespace["model"], namespace["new"]
+            proba = model.predict_proba(new.X)[:, 1]
+            assert abs(namespace["score"] - proba).max() < 1e-6
+            assert namespace["threshold"] == model.threshold_
+    assert namespace["rows"].shape[0] == 2_000
+
+
 def test_custom_constraint_example(capsys):
     example = runpy.run_path(str(ROOT / "examples" / "custom_constraint.py"))
     before, after = example["main"](rows=6_000)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from fairboost.datasets.account_openings import AccountOpenings, make_account_opening
 from fairboost.datasets.files import Table, available, load
 from fairboost.datasets.loans import Loans, make_loans
+from fairboost.datasets.on_disk import ParquetRows
 
 __all__ = [
     "AccountOpenings",
     "Loans",
+    "ParquetRows",
     "Table",
     "available",
     "load",

@@ -13,7 +13,16 @@ from typing import Any, Protocol, Self
 
 from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, IntArray, Matrix
 
-__all__ = ["Engine", "EngineData", "LossTerms", "Objective", "Problem", "TrainedModel"]
+__all__ = [
+    "Continuation",
+    "Engine",
+    "EngineData",
+    "LossTerms",
+    "Objective",
+    "Problem",
+    "TrainedModel",
+    "is_on_disk",
+]
 
 
 class Objective(Protocol):
@@ -100,6 +109,11 @@ class EngineData:
     held_out: tuple[Matrix, IntArray] | None = None
 
 
+def is_on_disk(X: Matrix) -> bool:
+    """Tell whether a table hands out its rows in batches, and is not in memory as a whole."""
+    return hasattr(X, "batches") and hasattr(X, "cache")
+
+
 class TrainedModel(Protocol):
     """A trained ensemble: every prefix of it is an iterate of Algorithm 1."""
 
@@ -123,8 +137,22 @@ class TrainedModel(Protocol):
         """The engine's own estimator, fitted."""
         ...
 
+    @property
+    def booster(self) -> Any:
+        """The engine's own booster."""
+        ...
+
+    @property
+    def file_endings(self) -> tuple[str, ...]:
+        """Endings that a file of the model may have; none for any."""
+        ...
+
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
+        ...
+
+    def probability(self, score: float) -> float:
+        """Probability from which on the engine's own are those of at least this score."""
         ...
 
     def text(self) -> str:
@@ -139,13 +167,30 @@ class TrainedModel(Protocol):
         """The model of the first ``rounds`` trees, on top of those it started from."""
         ...
 
+    def with_stage(self, stage: Any) -> Self:
+        """The same trees, and those of a stage trained from its scores."""
+        ...
+
     def with_tree_weights(self, weights: FloatArray) -> Self:
         """The same trees, each times a factor. The starting score keeps its weight."""
         ...
 
 
+class Continuation(Protocol):
+    """Boosters after their last round, and the binned data, to go on from again and again."""
+
+    def stage(self, problem: Problem, rounds: int, leaves: int, learning_rate: float) -> Any:
+        """Boost on, by rounds of small trees; what comes is for ``TrainedModel.with_stage``."""
+        ...
+
+
 class Engine(Protocol):
     """A boosting engine with the user's options in it."""
+
+    @property
+    def base(self) -> Any:
+        """The fitted estimator to go on from, if there is one."""
+        ...
 
     @property
     def n_jobs(self) -> int | None:
@@ -166,6 +211,16 @@ class Engine(Protocol):
         """What the engine's options say about the loss."""
         ...
 
+    def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
+        """Refuse tables and other arguments of ``fit`` that the engine does not take."""
+        ...
+
     def train(self, data: EngineData, problem: Problem, intercept: float) -> TrainedModel:
         """Boost."""
+        ...
+
+    def train_and_keep_data(
+        self, data: EngineData, problem: Problem, intercept: float
+    ) -> tuple[TrainedModel, Continuation]:
+        """Boost; stages can be trained on top."""
         ...

@@ -18,16 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import lightgbm
 import numpy as np
 from lightgbm import LGBMClassifier
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.engines.base import EngineData, LossTerms, Problem
+from fairboost.engines.base import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.lightgbm_data import Prepared, as_feval, conclude, prepare
 from fairboost.engines.lightgbm_lockstep import Lockstep
 from fairboost.engines.lightgbm_options import (
@@ -65,6 +66,7 @@ class LightGBMModel:
     estimator: LGBMClassifier
     intercept: float
     n_base: int = 0
+    file_endings: ClassVar[tuple[str, ...]] = ()
 
     @property
     def booster(self) -> lightgbm.Booster:
@@ -79,6 +81,10 @@ class LightGBMModel:
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
         return np.asarray(self.estimator.predict(X, raw_score=True, num_iteration=rounds))
+
+    def probability(self, score: float) -> float:
+        """Probability of a score."""
+        return float(expit(score))
 
     def text(self) -> str:
         """The booster in LightGBM's text format."""
@@ -150,6 +156,14 @@ class LightGBMEngine:
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the options say about the loss: class weights and the starting score."""
         return read_loss_terms(self.options, labels, sample_weight, self.classes)
+
+    def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
+        """Refuse tables on disk. LightGBM checks the rest as it reads it."""
+        if is_on_disk(X):
+            raise InvalidInputError(
+                f"LightGBM trains on features in memory, found {type(X).__name__}; use "
+                "FairGBMClassifier(XGBClassifier(...)), or load the table"
+            )
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> LightGBMModel:
         """Boost, and give back a stock model."""
@@ -251,17 +265,32 @@ class LightGBMEngine:
         return np.asarray(self.base.predict(X, raw_score=True), np.float64)
 
 
+def version() -> str:
+    """Version of LightGBM."""
+    return str(lightgbm.__version__)
+
+
+def make(estimator: LGBMClassifier, classes: Any) -> LightGBMEngine:
+    """An engine that trains from scratch."""
+    return LightGBMEngine(estimator, classes)
+
+
+def make_estimator(**options: Any) -> LGBMClassifier:
+    """An estimator with these options."""
+    return LGBMClassifier(**options)
+
+
 def check_estimator(estimator: Any) -> None:
     """Refuse what is not a single-machine ``LGBMClassifier`` with options that fit."""
     if isinstance(estimator, type) or not isinstance(estimator, LGBMClassifier):
         raise EngineOptionError(
-            f"estimator must be an LGBMClassifier, found {estimator!r}; pass "
+            f"estimator must be an LGBMClassifier or XGBClassifier, found {estimator!r}; pass "
             "lightgbm.LGBMClassifier(...) with the engine's options in it"
         )
     if type(estimator).__module__.startswith("lightgbm.dask"):
         raise EngineOptionError(
             f"{type(estimator).__name__} cannot be constrained: its workers do not share rates; "
-            "use LGBMClassifier on one machine"
+            "use LGBMClassifier on one machine, or XGBoost"
         )
     check_options(estimator.get_params())
 

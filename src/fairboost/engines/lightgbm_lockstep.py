@@ -21,7 +21,7 @@ import lightgbm
 
 from fairboost._typing import FloatArray
 from fairboost.engines.base import Objective, Problem
-from fairboost.engines.lightgbm_options import is_dart
+from fairboost.engines.lightgbm_options import is_dart, option
 
 __all__ = ["Lockstep"]
 
@@ -98,7 +98,9 @@ class Lockstep:
         self._watch()
         self.problem.objective.observe(self.last_scores[-1])
 
-    def stage(self, problem: Problem, rounds: int, **options: Any) -> lightgbm.Booster:
+    def stage(
+        self, problem: Problem, rounds: int, leaves: int, learning_rate: float
+    ) -> lightgbm.Booster:
         """Boost on from the last scores, on the same binned data; this object stays as it is.
 
         Parameters
@@ -107,8 +109,10 @@ class Lockstep:
             As many followers as before.
         rounds : int
             Number of rounds.
-        **options
-            Parameters that differ from those of the first training.
+        leaves : int
+            Leaves of a tree, at most.
+        learning_rate : float
+            What a tree counts.
 
         Returns
         -------
@@ -117,7 +121,8 @@ class Lockstep:
         """
         assert self.rows is not None
         stage = Lockstep(problem, self.held_out)
-        params = {**self.params, **options}
+        leaves = min(leaves, int(option(self.params, "num_leaves", leaves)))
+        params = {**self.params, "num_leaves": leaves, "learning_rate": learning_rate}
         boosters = []
         for scores in self.last_scores:
             self.rows.set_init_score(scores)  # a booster copies them when it is made

@@ -1,0 +1,96 @@
+"""Which engine trains an estimator: the one place that knows them all.
+
+An estimator is told by the package that its class comes from, so that no engine has to be
+imported, or even installed, for the sake of another. A further engine is a line in ``ENGINES`` and
+one in :func:`load_engine`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+from sklearn.frozen import FrozenEstimator
+
+from fairboost._typing import Matrix
+from fairboost.engines.base import Engine, TrainedModel
+from fairboost.exceptions import ModelFileError
+
+__all__ = ["ENGINES", "EngineModule", "engine_of", "load_engine", "name_of"]
+
+ENGINES = ("lightgbm", "xgboost")
+"""Names of the packages; the first is there always."""
+
+
+class EngineModule(Protocol):
+    """What a file of an engine offers."""
+
+    def version(self) -> str:
+        """Version of the package."""
+        ...
+
+    def check_estimator(self, estimator: Any) -> None:
+        """Refuse an estimator that the engine cannot train, or options that do not fit."""
+        ...
+
+    def make(self, estimator: Any, classes: Any) -> Engine:
+        """An engine that trains from scratch."""
+        ...
+
+    def stage_on(self, frozen: FrozenEstimator, X: Matrix, classes: Any) -> Engine:
+        """An engine that goes on from a fitted estimator."""
+        ...
+
+    def make_estimator(self, **options: Any) -> Any:
+        """An estimator with these options."""
+        ...
+
+    def restore(
+        self,
+        estimator: Any,
+        text: str,
+        intercept: float,
+        classes: Any,
+        n_features: int,
+        n_base: int = 0,
+    ) -> TrainedModel:
+        """A fitted model from the text of its booster."""
+        ...
+
+
+def name_of(estimator: object) -> str:
+    """Name of the engine that an estimator, or a class of them, belongs to.
+
+    Examples
+    --------
+    >>> from lightgbm import LGBMClassifier
+    >>> name_of(LGBMClassifier())
+    'lightgbm'
+    """
+    kind = estimator if isinstance(estimator, type) else type(estimator)
+    packages = [c.__module__.partition(".")[0] for c in kind.__mro__]
+    # Of no engine: the first one says what it expects.
+    return next((p for p in packages if p in ENGINES), ENGINES[0])
+
+
+def engine_of(estimator: object) -> EngineModule:
+    """The engine that an estimator belongs to."""
+    return load_engine(name_of(estimator))
+
+
+def load_engine(name: str) -> EngineModule:
+    """The engine of that name, as a model file gives it."""
+    if name not in ENGINES:
+        raise ModelFileError(
+            f"the model was trained by the engine {name!r}, expected {' or '.join(ENGINES)}; "
+            "install a newer fairboost"
+        )
+    try:
+        if name == "xgboost":
+            from fairboost.engines import xgboost as module
+        else:
+            from fairboost.engines import lightgbm as module  # type: ignore[no-redef]
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{name}, the engine of this model, is not installed; pip install 'fairboost[{name}]'"
+        ) from error
+    return cast(EngineModule, module)
