@@ -202,3 +202,30 @@ def test_predict_as_json(model, scored, tmp_path, run):
     assert err == ""
     assert found["rows"] == 2_000
     assert found["share"] == found["positive"] / 2_000
+
+
+# engines
+# -----------------------------------------------------------------------
+
+
+def test_xgboost_by_name(data, tmp_path, run):
+    import xgboost
+
+    out = tmp_path / "m"
+    code, said, err = run(
+        "train", data, *ASKED, "--engine", "xgboost", "--option", "n_estimators=10", "--option",
+        "max_depth=3", "--jobs", "1", "--quiet", "--json", "--out", out,
+    )  # fmt: skip
+    assert code in (0, 3), err
+    assert "stock.json" in json.loads(said)["files"]
+    assert Evidence.load(out / "evidence.json").tradeoff is not None
+    new = loans(500, seed=4)
+    new.loc[3, "sector"] = "never seen"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert run("predict", out, tmp_path / "new.csv", "--out", tmp_path / "s.parquet")[0] == 0
+    schema = TableSchema.load(out / "schema.json")
+    X = schema.features(pa.Table.from_pandas(new))
+    stock = xgboost.Booster(model_file=str(out / "stock.json"))
+    expected = stock.predict(xgboost.DMatrix(X, enable_categorical=True))
+    scores = pd.read_parquet(tmp_path / "s.parquet")["score"]
+    np.testing.assert_allclose(scores, expected, atol=1e-6)

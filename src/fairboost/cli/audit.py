@@ -21,12 +21,12 @@ from fairboost.cli.exits import DONE, NOT_MET
 __all__ = ["add"]
 
 EXAMPLE = """\
-  fairboost audit scores.parquet --label repaid --score p --sensitive sex --sensitive race
+  fairboost audit scores.csv --label approved --score score --sensitive sex
 
-A table of error rates by sex, by race and by both together, each with its interval; how far apart
-they are; the four-fifths rule; and how well scores are calibrated. Groups too small to judge by
-are marked. In a pipeline, `--max-gap fnr=0.05` ends with exit code 3 if false negative rates are
-surely further apart than that.
+A table of error rates by sex, each with its interval; how far apart they are; the four-fifths
+rule; and how well scores are calibrated. Name several sensitive columns to see them crossed as
+well; groups too small to judge by are marked. In a pipeline, `--max-gap fnr=0.05` ends with exit
+code 3 if false negative rates are surely further apart than that.
 """
 
 

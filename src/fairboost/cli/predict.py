@@ -21,9 +21,9 @@ from fairboost.exceptions import InvalidInputError
 __all__ = ["add"]
 
 EXAMPLE = """\
-  fairboost predict model new.csv --keep id --out scores.csv
+  fairboost predict model new.csv --keep id --keep approved --keep sex --out scores.csv
 
-scores.csv has the column id of new.csv, the probability of the positive label as score, and the
+scores.csv has three columns of new.csv, the probability of the positive label as score, and the
 decision in the labels of training. No sensitive column is needed, unless the model was trained
 --aware. Rows keep their order.
 """

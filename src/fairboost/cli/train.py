@@ -18,10 +18,10 @@ from fairboost.cli.exits import DONE, NOT_MET
 __all__ = ["add"]
 
 EXAMPLE = """\
-  fairboost train loans.csv --label approved --positive yes --sensitive sex --sensitive race \\
-      --constraint equal_opportunity --tolerance 0.02 --out model
+  fairboost train loans.csv --label approved --positive yes --sensitive sex \\
+      --sensitive age_band --constraint equal_opportunity --tolerance 0.02 --out model
 
-The model must refuse good applicants equally often, whatever their sex and race: the shares may
+The model must refuse good applicants equally often, whatever their sex and age: the shares may
 differ by 2 points. It is then in model/model.json, for LightGBM alone in model/model.txt, and
 model/report.html says what was reached on rows that it was not trained on.
 """
