@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check format bench clean help
+.PHONY: demo test browser check format bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -18,8 +18,19 @@ $(VENV)/stamp-%: pyproject.toml
 demo: $(VENV)/stamp-all  ## plain LightGBM against fairboost on generated loans, under a minute
 	$(BIN)/fairboost demo --force
 
-test: $(VENV)/stamp-dev  ## all tests, with coverage of src/
+test: $(VENV)/stamp-dev browser  ## all tests, with coverage of src/
 	$(BIN)/python -m pytest --cov --cov-report=term
+
+# Where it cannot be had, those tests are skipped and say so.
+browser:  ## Chromium for the tests of the report, if it is missing (root on Debian)
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
+	elif test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+	  echo "Installing chromium ..."; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get update -qq && \
+	    apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null \
+	  || echo "chromium could not be installed; tests in the browser will be skipped"; \
+	else echo "no chromium here; tests in the browser will be skipped"; fi
 
 check: $(VENV)/stamp-dev  ## format, lint, types
 	$(BIN)/ruff format --check .

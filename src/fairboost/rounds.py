@@ -58,6 +58,7 @@ def violations_by_round(
         )
     data = check_fit_data(X, y, sensitive_features, sample_weight, model.classes_)
     constraints = model._method().constraints([c.name for c in data.columns])
+    names = [f"{PREFIX}{name}" for name in model.multipliers_.index]
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in data.columns if c.name in used]
     cells = build_cells(data.labels, columns, data.sample_weight)
@@ -74,7 +75,13 @@ def violations_by_round(
         seen = fairness_report.see(
             constraints, cells, positive, data.sample_weight, where="", note=""
         )
-        found = [term.constraint.violations(rates) for term, rates in seen.read()]
-        lines.append([start, *np.concatenate([np.atleast_1d(v) for v in found])])
-    names = [f"{PREFIX}{name}" for name in model.multipliers_.index]
+        found = [np.atleast_1d(term.constraint.violations(r)) for term, r in seen.read()]
+        violations = np.concatenate([*found, np.zeros(0)])
+        if len(violations) != len(names):
+            raise InvalidInputError(
+                f"these rows and groups give {len(violations)} inequalities, training had "
+                f"{len(names)}; pass the sensitive columns, with all their groups, that the model "
+                "was trained with, and no others"
+            )
+        lines.append([start, *violations])
     return pd.DataFrame(lines, columns=["round", *names]).astype({"round": int})

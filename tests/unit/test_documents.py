@@ -49,6 +49,23 @@ def test_page_on_engines_runs_when_pasted(tmp_path, monkeypatch):
     assert namespace["rows"].shape[0] == 2_000
 
 
+@pytest.mark.parametrize(("page", "name"), [("report.md", "page"), ("plots.md", "model")])
+def test_pages_with_pictures_run_when_pasted(page, name, tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL):
+        exec(compile(block, page, "exec"), namespace)
+    plt.close("all")
+    assert namespace[name]
+    if page == "report.md":
+        assert Path("report.html").read_text(encoding="utf-8") == namespace["page"]
+        assert Path("report.md").read_text(encoding="utf-8") == namespace["text"]
+
+
 def test_custom_constraint_example(capsys):
     example = runpy.run_path(str(ROOT / "examples" / "custom_constraint.py"))
     before, after = example["main"](rows=6_000)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,22 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 from matplotlib.colors import to_hex  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
+from sklearn.metrics import roc_curve  # noqa: E402
 
-from fairboost import plots  # noqa: E402
+from fairboost import FairGBMClassifier, plots  # noqa: E402
 from fairboost.exceptions import ConstraintError, InvalidInputError  # noqa: E402
 from fairboost.metrics import group_rates  # noqa: E402
-from fairboost.plots import GroupRatesDisplay, MultipliersDisplay  # noqa: E402
-from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED  # noqa: E402
+from fairboost.operating_points import at_fpr  # noqa: E402
+from fairboost.plots import (  # noqa: E402
+    GroupCalibrationDisplay,
+    GroupRatesDisplay,
+    GroupRocDisplay,
+    GroupScoresDisplay,
+    MultipliersDisplay,
+    TradeoffDisplay,
+)
+from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, fold  # noqa: E402
+from fairboost.rounds import violations_by_round  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -307,6 +318,267 @@ class TestMultipliers:
         trace = pd.DataFrame({"round": [1, 2], "loss": [0.6, 0.5]})
         with pytest.raises(InvalidInputError, match="trained under a constraint"):
             MultipliersDisplay(trace).plot()
+
+    def test_training_rows_are_dotted_and_the_kept_round_is_marked(self):
+        trace = make_trace(2)
+        train = trace[["round", "violation: fnr[g=0]", "violation: fnr[g=1]"]].iloc[::10] * 2
+        top, bottom = MultipliersDisplay(trace, train, kept=20).plot().ax_
+        dotted = [line for line in bottom.lines if line.get_linestyle() == ":"]
+        drawn = {tuple(line.get_ydata()) for line in dotted}
+        assert drawn == {tuple(train[f"violation: fnr[g={k}]"]) for k in range(2)}
+        assert "dotted: training rows" in labels_of(top.get_legend())
+        for ax in (top, bottom):
+            assert [20, 20] in [list(line.get_xdata()) for line in ax.lines]
+
+    @pytest.mark.parametrize("name", ["g={}", "age_band={}-59] above", "a long name of group {}"])
+    def test_legend_stays_in_the_figure(self, name):
+        trace = make_trace(12)
+        labels = {f"fnr[g={k}]": f"fnr[{name.format(k)}]" for k in range(12)}
+        trace.columns = [
+            ": ".join([head, labels.get(rest, rest)]) if rest else head
+            for head, _, rest in (column.partition(": ") for column in trace.columns)
+        ]
+        display = MultipliersDisplay(trace).plot()
+        display.figure_.canvas.draw()
+        box, whole = display.ax_[0].get_legend().get_window_extent(), display.figure_.bbox
+        assert box.x1 <= whole.x1
+        assert box.y1 <= whole.y1 + 1
+
+    def test_training_rows_of_an_estimator(self, toy, engine):
+        model = FairGBMClassifier(engine(), holdout=0.3).fit(
+            toy.X, toy.y, sensitive_features=toy.group
+        )
+        train = (toy.X, toy.y, toy.group)
+        display = MultipliersDisplay.from_estimator(model, train=train)
+        expected = violations_by_round(model, toy.X, toy.y, sensitive_features=toy.group)
+        pd.testing.assert_frame_equal(display.train, expected)
+
+
+@pytest.fixture(scope="module")
+def scored():
+    """Three groups of different scores, weights, and labels in words."""
+    rng = np.random.default_rng(0)
+    n = 900
+    group = rng.choice(["x", "y", "z"], n)
+    y = np.where(rng.random(n) < 0.4, "yes", "no")
+    score = 1 / (1 + np.exp(-((y == "yes") - 0.5 + 0.4 * (group == "x") + rng.normal(size=n))))
+    return y, score, group
+
+
+class Scorer:
+    """What displays ask of an estimator: the features are the probabilities."""
+
+    classes_ = np.array(["no", "yes"])
+    threshold_ = 0.4
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    def predict(self, X):
+        return self.classes_[(X[:, 0] >= self.threshold_).astype(int)]
+
+
+SCORE_DISPLAYS = [GroupRocDisplay, GroupScoresDisplay, GroupCalibrationDisplay]
+
+
+class TestRoc:
+    def test_curves_and_marks(self, scored):
+        y, score, group = scored
+        ax = GroupRocDisplay.from_predictions(
+            y, score, sensitive_features=group, threshold=0.4
+        ).ax_
+        rates = group_rates(
+            y, np.where(score >= 0.4, "yes", "no"), sensitive_features=group, rates=["fpr", "tpr"]
+        ).set_index(["group", "rate"])["value"]
+        marks = {line.get_label(): line for line in ax.lines if len(line.get_xdata()) == 1}
+        for name in "xyz":
+            assert marks[name].get_xydata()[0] == pytest.approx(
+                [rates[name, "fpr"], rates[name, "tpr"]]
+            )
+        curves = [line for line in ax.lines if len(line.get_xdata()) > 5]
+        assert len(curves) == 3
+        fpr, tpr, _ = roc_curve(y[group == "x"], score[group == "x"], pos_label="yes")
+        area = np.trapezoid(tpr, fpr)
+        assert -np.trapezoid(*curves[0].get_xydata().T[::-1]) == pytest.approx(area, abs=5e-3)
+
+    def test_operating_point_and_no_mark(self, scored):
+        y, score, group = scored
+        display = GroupRocDisplay.from_predictions(
+            y, score, sensitive_features=group, threshold=at_fpr(0.2)
+        )
+        assert 0.1 < display.points["fpr"].mean() < 0.3
+        bare = GroupRocDisplay.from_predictions(y, score, sensitive_features=group, threshold=None)
+        assert bare.points is None
+        assert not [line for line in bare.ax_.lines if len(line.get_xdata()) == 1]
+
+
+class TestScores:
+    def test_outlines_of_both_labels(self, scored):
+        y, score, group = scored
+        display = GroupScoresDisplay.from_predictions(y, score, sensitive_features=group)
+        assert labels_of(display.ax_.get_legend()) == [
+            "negative label (no)",
+            "positive label (yes)",
+            "threshold",
+        ]
+        outlines = [p for p in display.ax_.patches if not p.get_fill()]
+        assert len(outlines) == 2 * 3
+        values, edges, _ = outlines[1].get_data()
+        counts, _ = np.histogram(score[(group == "x") & (y == "yes")], edges)
+        np.testing.assert_allclose(-values / 0.85, counts / counts.max())
+
+    def test_group_without_a_label(self):
+        display = GroupScoresDisplay.from_predictions(
+            [0, 1, 0, 0], [0.1, 0.6, 0.3, 0.4], sensitive_features=list("aabb")
+        )
+        assert len([p for p in display.ax_.patches if not p.get_fill()]) == 3
+
+
+class TestCalibration:
+    def test_points_and_intervals(self, scored):
+        y, score, group = scored
+        display = GroupCalibrationDisplay.from_predictions(
+            y, score, sensitive_features=group, n_bins=4, confidence=0.8
+        )
+        part = display.table[display.table["group"] == "y"]
+        bars = display.ax_.containers[1]
+        np.testing.assert_allclose(bars.lines[0].get_xydata(), part[["predicted", "found"]])
+        ends = [segment[:, 1] for segment in bars.lines[2][0].get_segments()]
+        np.testing.assert_allclose(ends, part[["low", "high"]])
+
+    def test_many_groups_have_no_intervals(self, scored):
+        y, score, _ = scored
+        many = np.arange(len(y)) % 6
+        ax = GroupCalibrationDisplay.from_predictions(y, score, sensitive_features=many).ax_
+        assert len(ax.containers) == 6
+        assert all(not bars.has_yerr for bars in ax.containers)
+
+    def test_scores_that_are_no_probabilities(self, scored):
+        y, score, group = scored
+        with pytest.raises(InvalidInputError, match=r"probabilities in \[0, 1\], found 0"):
+            GroupCalibrationDisplay.from_predictions(y, 3 * score, sensitive_features=group)
+
+
+@pytest.mark.parametrize("display", SCORE_DISPLAYS)
+class TestDisplaysOfScores:
+    def test_from_estimator(self, display, scored):
+        y, score, group = scored
+        one = display.from_estimator(Scorer(), score[:, np.newaxis], y, sensitive_features=group)
+        options = {} if display is GroupCalibrationDisplay else {"threshold": 0.4}
+        two = display.from_predictions(
+            y, score, sensitive_features=group, pos_label="yes", **options
+        )
+        pd.testing.assert_frame_equal(one.table, two.table)
+
+    def test_given_axes_are_used(self, display, scored):
+        y, score, group = scored
+        figure, ax = plt.subplots()
+        found = display.from_predictions(y, score, sensitive_features=group, ax=ax)
+        assert (found.ax_, found.figure_) == (ax, figure)
+
+    def test_one_of_several_columns(self, display, scored):
+        y, score, group = scored
+        table = {"group": group, "half": np.arange(len(y)) % 2}
+        found = display.from_predictions(y, score, sensitive_features=table, by="half")
+        assert set(found.table["group"]) == {"0", "1"}
+        with pytest.raises(InvalidInputError, match=r"by must name the column.*by='group'"):
+            display.from_predictions(y, score, sensitive_features=table)
+        with pytest.raises(InvalidInputError, match=r"by='age' is not among"):
+            display.from_predictions(y, score, sensitive_features=table, by="age")
+
+    def test_without_matplotlib(self, display, scored, monkeypatch):
+        y, score, group = scored
+        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+        with pytest.raises(ImportError, match=r'pip install "fairboost\[plots\]"'):
+            display.from_predictions(y, score, sensitive_features=group)
+
+
+def overlaps(boxes):
+    """Pairs of boxes that share more than a pixel."""
+    return [
+        (a, b)
+        for a, b in combinations(boxes, 2)
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
+    ]
+
+
+@pytest.mark.parametrize("n_groups", [2, 20])
+@pytest.mark.parametrize("display", [GroupRatesDisplay, *SCORE_DISPLAYS])
+def test_no_text_lies_on_another(display, n_groups):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2_000)
+    score = rng.random(2_000)
+    names = [f"{k}: a group whose name takes more than one line to write" for k in range(n_groups)]
+    said = score >= 0.5 if display is GroupRatesDisplay else score
+    found = display.from_predictions(
+        y, said.astype(float), sensitive_features=rng.choice(names, 2_000)
+    )
+    found.figure_.canvas.draw()
+    ax = found.ax_
+    inside = ax.get_window_extent()
+    ticks = [  # those out of view are there, but not drawn
+        tick.label1
+        for axis, low, high in ((ax.xaxis, inside.x0, inside.x1), (ax.yaxis, inside.y0, inside.y1))
+        for tick in axis.get_major_ticks()
+        if low <= ax.transData.transform([tick.get_loc()] * 2)[int(axis is ax.yaxis)] <= high
+    ]
+    legend = ax.get_legend()
+    texts = [*ticks, ax.xaxis.label, ax.yaxis.label, *(legend.get_texts() if legend else ())]
+    boxes = [t.get_window_extent() for t in texts if t.get_text()]
+    assert len(boxes) > min(n_groups, MOST_LABELLED)
+    assert overlaps(boxes) == []
+    whole = found.figure_.bbox
+    assert all(box.x0 >= -1 and box.x1 <= whole.width + 1 for box in boxes)
+    assert inside.width > 0.35 * whole.width
+    assert inside.height > 0.35 * whole.height
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "expected"),
+    [
+        ("short", "  (n = 5)", "short  (n = 5)"),
+        ("one two three", "  (n = 5)", "one two three\n(n = 5)"),
+        ("one two three four five", "  (n = 5)", "one two three\nfour …  (n = 5)"),
+        ("one two three four", "", "one two three\nfour"),
+        ("abcdefghijklmnopqrstuvwxyz", "", "abcdefghijklmnop\nqrstuvwxyz"),
+    ],
+)
+def test_fold(name, after, expected):
+    assert fold(name, 16, after=after) == expected
+
+
+class TestTradeoff:
+    def test_chosen_is_ringed(self):
+        table = pd.DataFrame(
+            {
+                "tolerance": [np.nan, 0.1, 0.0],
+                "accuracy": [0.8, 0.79, 0.78],
+                "gap": [0.2, 0.1, 0.01],
+            }
+        )
+        for name in ("accuracy", "gap"):
+            table[f"{name} low"], table[f"{name} high"] = table[name] - 0.01, table[name] + 0.01
+        ax = TradeoffDisplay(table, 1, "test rows").plot().ax_
+        assert ax.get_xlabel() == "gap between groups, test rows"
+        (ring,) = (line for line in ax.lines if line.get_label() == "chosen")
+        assert ring.get_xydata().tolist() == [[0.1, 0.79]]
+        assert "chosen" not in labels_of(TradeoffDisplay(table).plot().ax_.get_legend())
+
+
+def test_rates_of_estimators(scored):
+    y, score, group = scored
+    models = {"one": Scorer(), "two": Scorer()}
+    display = GroupRatesDisplay.from_estimator(
+        models, score[:, np.newaxis], y, sensitive_features=group, rate="fpr"
+    )
+    expected = group_rates(
+        y, Scorer().predict(score[:, np.newaxis]), sensitive_features=group, rates="fpr"
+    )
+    np.testing.assert_allclose(points(display.ax_)[1][:, 0], expected["value"])
+    single = GroupRatesDisplay.from_estimator(
+        Scorer(), score[:, np.newaxis], y, sensitive_features=group
+    )
+    assert single.ax_.get_legend() is None
 
 
 class TestBothDisplays:

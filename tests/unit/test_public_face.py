@@ -8,7 +8,9 @@ import pytest
 
 import fairboost
 
-PUBLIC = ["", "constraints", "datasets", "exceptions", "metrics", "plots", "proxies", "rates"]
+PUBLIC = [
+    "", "constraints", "datasets", "exceptions", "metrics", "plots", "proxies", "rates", "report",
+]  # fmt: skip
 
 
 def module(name):

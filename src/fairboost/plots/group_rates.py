@@ -224,7 +224,7 @@ def _label_groups(ax: Axes, table: pd.DataFrame, places: Mapping[tuple[str, str]
     first: dict[str, float] = {}
     for (attribute, _), place in places.items():
         first.setdefault(attribute, place)
-    headings = {place - 0.8: attribute for attribute, place in first.items() if attribute}
+    headings = {place - 0.8: fold(name, 32) for name, place in first.items() if name}
     labels = {
         place: fold(pair[1], 32, after=f"  (n = {rows[pair]:,})") for pair, place in places.items()
     }

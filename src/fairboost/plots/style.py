@@ -93,7 +93,7 @@ def fold(text: str, width: int = 30, lines: int = 2, after: str = "") -> str:
 
 def figure_for(labels: Sequence[str], width: float, height: float) -> tuple[Any, Any]:
     """A new figure with one pair of axes, higher by what a legend of these labels takes."""
-    _, rows = _legend_grid(labels, width)
+    _, rows = _legend_grid(labels, 0.875 * width)
     size = (width, height + 0.17 * rows)
     figure, ax = pyplot().subplots(figsize=size, layout="constrained")
     return figure, ax
@@ -101,13 +101,20 @@ def figure_for(labels: Sequence[str], width: float, height: float) -> tuple[Any,
 
 def legend_above(ax: Axes) -> None:
     """Put a legend above the axes, where nothing is drawn; fewer columns for longer names."""
-    handles, labels = ax.get_legend_handles_labels()
+    _, labels = ax.get_legend_handles_labels()
     if not labels:
         return
     around = ax.figure
-    width = float(around.bbox.width / around.dpi) * (ax.get_position().width + 0.15)
-    columns, _ = _legend_grid(labels, width)
-    ax.legend(
+    room = around.bbox.width * (ax.get_position().width + 0.1)
+    columns, _ = _legend_grid(labels, room / around.dpi)
+    # That was an estimate by the number of letters; what counts is how wide they are.
+    while _put_legend(ax, columns).get_window_extent().width > room and columns > 1:
+        columns -= 1
+
+
+def _put_legend(ax: Axes, columns: int) -> Any:
+    handles, labels = ax.get_legend_handles_labels()
+    return ax.legend(
         handles,
         [fold(label, LEGEND_WIDTH) for label in labels],
         loc="lower left",

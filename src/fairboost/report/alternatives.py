@@ -30,7 +30,7 @@ def compare_tradeoff(curve: TradeoffCurve, model: FairGBMClassifier, rows: SeenR
     table = TradeoffCurve(models, curve.table).on(
         rows.X,
         rows.y,
-        sensitive_features=rows.sensitive_features,
+        sensitive_features=rows.constrained(model),
         sample_weight=rows.sample_weight,
     )
     points = [
@@ -87,7 +87,7 @@ def _point(
 
 
 def _shown_at_points(model: FairGBMClassifier, rows: SeenRows) -> list[str]:
-    constraints = model._method().constraints(rows.names)
+    constraints = model._method().constraints(list(rows.constrained(model)))
     asked = [as_rate(rate).name for c in constraints for rate in c.rates]
     return list(dict.fromkeys([*asked, "fpr", "fnr", "ppr"]))
 

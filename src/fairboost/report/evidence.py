@@ -71,6 +71,8 @@ class Asked:
         Nominal coverage of all intervals.
     operating_point : str
         Where decisions are made, in words.
+    threshold : float or None
+        The score from which on a decision is positive.
     favourable : {"positive", "negative"}
         The decision that people hope for; the four-fifths rule is about it.
     """
@@ -80,6 +82,7 @@ class Asked:
     confidence: Figure = None
     level: float = 0.95
     operating_point: str = ""
+    threshold: Figure = None
     favourable: Literal["positive", "negative"] = "positive"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Table, Text, Tone
 from fairboost.report.evidence import Evidence, Finding, GroupRate
@@ -20,6 +21,12 @@ from fairboost.report.words import (
 )
 
 __all__ = ["crossed", "gaps", "performance", "rates", "summary", "verdicts"]
+
+MOST_NAMED = 30
+"""Small groups that are listed by name; all are flagged in tables."""
+
+MOST_LINES = 1_500
+"""Lines of a table, so that the page stays small."""
 
 
 def summary(e: Evidence) -> Iterable[Block]:
@@ -235,11 +242,18 @@ def crossed(e: Evidence) -> Iterable[Block]:
             "given, but nothing should be concluded from them, neither harm nor its absence:",
             "unsure",
         )
-        yield Bullets(tuple(names))
+        more = [f"and {len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
+        yield Bullets((*names[:MOST_NAMED], *more))
     elif e.rates:
         yield Text(f"At least {e.min_rows} rows count for every rate of every group shown.")
     if crossed:
-        yield _rate_table("Rates where sensitive columns are crossed", crossed)
+        table = _rate_table("Rates where sensitive columns are crossed", crossed)
+        if len(table.rows) > MOST_LINES:
+            yield Text(
+                f"The first {MOST_LINES:,} of {len(table.rows):,} lines are shown; the evidence "
+                "has all of them."
+            )
+        yield replace(table, rows=table.rows[:MOST_LINES])
 
 
 def _unique(rates: Iterable[GroupRate]) -> list[GroupRate]:

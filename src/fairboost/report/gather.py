@@ -166,7 +166,7 @@ def gather(
         warnings=_warnings(judged, caught),
         notes=dict(notes or {}),
     )
-    return words.with_limits(evidence, placed_on_test=placed)
+    return words.with_limits(evidence, placed_on_test=placed, uncrossed=rows.left_uncrossed)
 
 
 # What models say
@@ -193,7 +193,7 @@ def _audit(predictions: Predictions, rows: SeenRows, rates: list[str], min_rows:
         predictions.positive.astype(np.float64),  # the decisions themselves, not rounded scores
         sensitive_features=rows.sensitive_features,
         rates=rates,
-        by=rows.crossings,
+        by=[*rows.names, *rows.crossings],
         sample_weight=rows.weight,
         min_rows=min_rows,
     )
@@ -201,7 +201,7 @@ def _audit(predictions: Predictions, rows: SeenRows, rates: list[str], min_rows:
 
 def _rates_to_show(model: FairGBMClassifier, rows: SeenRows, favourable: str) -> list[str]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
-    constraints = model._method().constraints(rows.names)
+    constraints = model._method().constraints(list(rows.constrained(model)))
     asked = [as_rate(rate).name for c in constraints for rate in c.rates]
     decisions = "ppr" if favourable == "positive" else "pnr"
     return list(dict.fromkeys([*asked, "fpr", "fnr", decisions, "precision"]))
@@ -209,13 +209,13 @@ def _rates_to_show(model: FairGBMClassifier, rows: SeenRows, favourable: str) ->
 
 def _judge(model: FairGBMClassifier, rows: SeenRows) -> FairnessReport | None:
     """Verdicts held out and on the test rows; None where nothing was asked for."""
-    constraints = model._method().constraints(rows.names)
+    constraints = model._method().constraints(list(rows.constrained(model)))
     if not constraints and not isinstance(model.operating_point, OperatingPoint):
         return None
     return model.report_on(
         rows.X,
         rows.y,
-        sensitive_features=rows.sensitive_features,
+        sensitive_features=rows.constrained(model),
         sample_weight=rows.sample_weight,
     )
 
@@ -314,6 +314,7 @@ def _asked(
         confidence=figure(model._method().asked_confidence),
         level=level,
         operating_point=where,
+        threshold=float(model.threshold_),
         favourable=favourable,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fairboost.operating_points import OperatingPoint
@@ -46,6 +47,10 @@ MISSING = (
     "Rows of unknown group count among everyone, and in no group: {columns}. If people without an "
     "entry are treated differently, this report does not show it."
 )
+UNCROSSED = (
+    "Some sensitive columns were not crossed, as too many cells would come of it: {crossings}. "
+    "Merge groups to see them."
+)
 PLACED = (
     "The plain engine's threshold was placed on the test rows themselves, which flatters it a "
     "little at the operating point."
@@ -60,7 +65,9 @@ SCORES = (
 )
 
 
-def with_limits(evidence: Evidence, placed_on_test: bool = False) -> Evidence:
+def with_limits(
+    evidence: Evidence, placed_on_test: bool = False, uncrossed: Sequence[str] = ()
+) -> Evidence:
     """The evidence, with what has to be said of its figures.
 
     Parameters
@@ -69,6 +76,8 @@ def with_limits(evidence: Evidence, placed_on_test: bool = False) -> Evidence:
         The evidence.
     placed_on_test : bool
         Whether the threshold of the plain engine was placed on the test rows.
+    uncrossed : sequence of str
+        Crossings of sensitive columns that were left out for their size, in words.
     """
     trained = evidence.model is not None
     seen = {f.where for f in evidence.verdicts}
@@ -83,6 +92,7 @@ def with_limits(evidence: Evidence, placed_on_test: bool = False) -> Evidence:
         SMALL.format(rows=evidence.min_rows) if any(r.small for r in evidence.rates) else "",
         SEVERAL if len(evidence.rates) > 20 else "",
         MISSING.format(columns=", ".join(unknown)) if unknown else "",
+        UNCROSSED.format(crossings="; ".join(uncrossed)) if uncrossed else "",
         PLACED if placed_on_test else "",
         SCORES if trained and evidence.asked.constraints else "",
         FOUR_FIFTHS if any(g.four_fifths for g in evidence.gaps) else "",

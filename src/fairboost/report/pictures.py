@@ -184,10 +184,9 @@ def _scores(evidence: Evidence, column: str) -> Any:
     )
     names = {s.positive: s.label for s in found}
     labels = (names.get(False, "others"), names.get(True, evidence.data.positive))
-    threshold = None if evidence.model is None else evidence.model.threshold
     groups = len(dict.fromkeys(s.group for s in found))
     figure, ax = figure_for(["", "", ""], WIDTH, 0.9 + 0.55 * groups)
-    GroupScoresDisplay(table, threshold, labels).plot(ax)
+    GroupScoresDisplay(table, evidence.asked.threshold, labels).plot(ax)
     return figure
 
 
