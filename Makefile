@@ -19,7 +19,7 @@ demo: $(VENV)/stamp-all  ## plain LightGBM against fairboost on generated loans,
 	$(BIN)/fairboost demo --force
 
 test: $(VENV)/stamp-dev browser  ## all tests, with coverage of src/
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term
 
 # Where it cannot be had, those tests are skipped and say so.
 browser:  ## Chromium for the tests of the report, if it is missing (root on Debian)

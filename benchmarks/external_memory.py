@@ -7,8 +7,6 @@ goes over it fails.
 
     python -m benchmarks.external_memory           # some minutes; writes external_memory.md
     python -m benchmarks.external_memory --quick   # two minutes, a smaller table, writes nothing
-
-Most of what is left on memory does not grow with the rows: reading a file, and finding bins.
 """
 
 from __future__ import annotations

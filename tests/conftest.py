@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +12,10 @@ import pytest
 from lightgbm import LGBMClassifier
 
 from tests.kinds import KINDS, LightGBM, XGBoost
+
+# Engines that are not told otherwise take all cores. Two of them at once, as when tests run side by
+# side, hold each other up a hundredfold; so they take one, also in the processes that tests start.
+os.environ.update(LOKY_MAX_CPU_COUNT="1", OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1")
 
 
 @dataclass(frozen=True)

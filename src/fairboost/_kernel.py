@@ -162,7 +162,8 @@ class RowPass:
             self.sides = _sides(self._padded(needs_up), self._padded(needs_down))
         self.gradient = np.empty(n, dtype)
         self.hessian = np.empty(n, dtype)
-        self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, n, BLOCK)]
+        # One block at least: a machine may hold none of the rows.
+        self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, max(n, 1), BLOCK)]
         self.helpers = min(n_threads, len(self.blocks)) - 1
         self.pool = ThreadPoolExecutor(self.helpers) if self.helpers > 0 else None
 

@@ -26,13 +26,21 @@ __all__ = [
     "HeldOutSet",
     "as_column",
     "by_row",
+    "check_both_classes_weigh",
     "check_fit_data",
+    "check_groups",
     "check_holdout_set",
+    "check_two_classes",
     "check_two_dimensional",
+    "distinct_groups",
+    "distinct_labels",
     "encode_known",
     "encode_labels",
+    "named_columns",
+    "python_value",
     "read_sensitive_features",
     "read_weights",
+    "sorted_order",
     "take_rows",
 ]
 
@@ -82,7 +90,8 @@ def check_fit_data(
     _check_length("y", len(labels), n, "X")
     columns = read_sensitive_features(sensitive_features, n)
     weight = read_weights(sample_weight, n)
-    _check_both_classes_weigh(classes, labels, weight)
+    if weight is not None:
+        check_both_classes_weigh(classes, np.bincount(labels, weight, 2).tolist())
     return FitData(classes, labels, columns, weight)
 
 
@@ -193,6 +202,13 @@ def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
         raise InvalidInputError(
             "requires y to be passed, but the target y is None; pass the labels as y"
         )
+    classes, labels = distinct_labels(y)
+    check_two_classes(classes)
+    return classes, labels.astype(np.int8)
+
+
+def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
+    """The labels that occur, in order, and the position of each row's among them."""
     column = column_or_1d(as_column(y), warn=True)
     if column.dtype.kind == "f" and not np.isfinite(column).all():
         raise InvalidInputError(
@@ -200,8 +216,14 @@ def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
         )
     if column.dtype == object and pd.isna(column).any():
         raise InvalidInputError("y contains missing labels; drop the rows whose label is unknown")
-    check_classification_targets(column)
+    if len(column):
+        check_classification_targets(column)
     classes, labels = np.unique(column, return_inverse=True)
+    return classes, labels
+
+
+def check_two_classes(classes: np.ndarray) -> None:
+    """Refuse labels that are not two."""
     if len(classes) != 2:
         found = ", ".join(map(repr, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
         advice = (
@@ -213,11 +235,10 @@ def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
         raise InvalidInputError(
             f"y must have two classes, found {len(classes)} {noun}: {found}. {advice}."
         )
-    return classes, labels.astype(np.int8)
 
 
-def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Check sample weights: one per row, finite, not negative, not all zero."""
+def read_weights(sample_weight: ArrayLike | None, n: int, part: bool = False) -> FloatArray | None:
+    """Check sample weights: one per row, finite, not negative, not all zero unless of a part."""
     if sample_weight is None:
         return None
     if np.isscalar(sample_weight):
@@ -246,7 +267,7 @@ def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
             f"sample_weight must not be negative, found {weight[bad]} at row {bad}; "
             "a weight of 0 leaves a row out"
         )
-    if not single.any():
+    if not part and not single.any():
         raise InvalidInputError(
             "Sample weights must contain at least one non-zero number; all are zero, so there is "
             "nothing to train on"
@@ -254,12 +275,9 @@ def read_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     return weight
 
 
-def _check_both_classes_weigh(
-    classes: np.ndarray, labels: IntArray, weight: FloatArray | None
-) -> None:
-    if weight is None:
-        return
-    for label, total in zip(classes.tolist(), np.bincount(labels, weight, 2), strict=True):
+def check_both_classes_weigh(classes: np.ndarray, weights: Sequence[float]) -> None:
+    """Refuse a class whose rows weigh nothing, given the weight of either."""
+    for label, total in zip(classes.tolist(), weights, strict=True):
         if total == 0:
             raise InvalidInputError(
                 f"sample_weight is zero on every row of class {label!r}, which leaves one class "
@@ -280,7 +298,7 @@ def read_sensitive_features(
     """
     if sensitive_features is None:
         return ()
-    raw = _named_columns(sensitive_features)
+    raw = named_columns(sensitive_features)
     for name, column in raw:
         _check_length(f"sensitive_features ({name})", len(column), n, "X")
     names = [name for name, _ in raw]
@@ -291,7 +309,7 @@ def read_sensitive_features(
     return tuple(_encode_groups(name, column) for name, column in raw)
 
 
-def _named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
+def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     """Take a table or a single column apart into named columns."""
     if isinstance(table, Mapping):
         return [(str(name), _factorizable(column)) for name, column in table.items()]
@@ -335,37 +353,56 @@ def _name_or_default(name: object) -> str:
 
 
 def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
+    codes, values = distinct_groups(name, column)
+    check_groups(name, len(values), int((codes >= 0).sum()))
+    order = sorted_order(values)
+    rank = np.empty(len(order) + 1, np.min_scalar_type(-len(order) - 1))  # a byte, as a rule
+    rank[order] = np.arange(len(order))
+    rank[-1] = -1  # code -1, a missing group, stays -1
+    return SensitiveColumn(name, rank[codes], tuple(python_value(values[k]) for k in order))
+
+
+def distinct_groups(name: str, column: ArrayLike) -> tuple[IntArray, np.ndarray]:
+    """The group of each row, -1 where it is missing, as a position among those that occur."""
     try:
         codes, uniques = pd.factorize(column, use_na_sentinel=True)
     except TypeError as error:  # lists, or rows of unequal length
         raise InvalidInputError(
             f"sensitive column {name!r} must hold one plain value per row: {error}"
         ) from error
-    values = np.asarray(uniques, dtype=object)
-    order = _sorted_order(values)
-    rank = np.empty(len(order) + 1, np.min_scalar_type(-len(order) - 1))  # a byte, as a rule
-    rank[order] = np.arange(len(order))
-    rank[-1] = -1  # code -1, a missing group, stays -1
-    known = int((codes >= 0).sum())
+    return codes, np.asarray(uniques, dtype=object)
+
+
+def check_groups(name: str, n_values: int, known: int, few: int = 2) -> None:
+    """Refuse a column that has no groups, or almost as many as rows.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    n_values, known : int
+        Distinct values, and rows that have one.
+    few : int
+        Values that are not too many, however few the rows are.
+    """
     if known == 0:
         raise InvalidInputError(
             f"sensitive column {name!r} is missing in every row; there is no group to compare"
         )
-    if len(values) > max(2, known / 2):
+    if n_values > max(few, known / 2):
         raise InvalidInputError(
-            f"sensitive column {name!r} has {len(values)} distinct values in {known} rows, almost "
+            f"sensitive column {name!r} has {n_values} distinct values in {known} rows, almost "
             "one per row; expected groups of many rows. Is it an identifier or a number that "
             "should be cut into bands?"
         )
-    python_values = tuple(_python_value(values[k]) for k in order)
-    return SensitiveColumn(name, rank[codes], python_values)
 
 
-def _python_value(value: object) -> object:
+def python_value(value: object) -> object:
+    """A value of NumPy as one of Python."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _sorted_order(values: np.ndarray) -> np.ndarray:
+def sorted_order(values: np.ndarray) -> np.ndarray:
     """Sort groups so that codes do not depend on the order of rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # comparing unlike types may warn before it raises

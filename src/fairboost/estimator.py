@@ -20,6 +20,9 @@ from fairboost._typing import ArrayLike, Booster, Classifier, FloatArray, Matrix
 from fairboost._validation import check_fit_data, check_holdout_set, check_two_dimensional
 from fairboost.cells import build_cells
 from fairboost.constraints import ConstraintLike, ConstraintName, columns_of
+from fairboost.dask_collections import column_names, header, is_dask, map_rows
+from fairboost.dask_report import tally
+from fairboost.dask_training import DaskJob, check_for_dask, is_dask_estimator, train_on_dask
 from fairboost.engines.base import Engine, is_on_disk
 from fairboost.engines.registry import engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
@@ -52,12 +55,13 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : LGBMClassifier, XGBClassifier or FrozenEstimator, optional
+    estimator : LGBMClassifier, XGBClassifier, DaskXGBClassifier or FrozenEstimator, optional
         The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed,
         and its options are reached as ``estimator__num_leaves`` and so on. XGBoost is an extra,
-        ``pip install fairboost[xgboost]``; docs/engines.md has what differs. A fitted one in
-        ``sklearn.frozen.FrozenEstimator`` keeps its trees, and a short stage of small ones is
-        added. Pass rows that it was not trained on, at least as ``holdout_set``: on its own
+        ``pip install fairboost[xgboost]``; docs/engines.md has what differs. With
+        ``xgboost.dask.DaskXGBClassifier`` training is on a cluster (docs/cluster.md). A fitted
+        one in ``sklearn.frozen.FrozenEstimator`` keeps its trees, and a short stage of small ones
+        is added. Pass rows that it was not trained on, at least as ``holdout_set``: on its own
         training rows its rates are better than they will be.
     constraint : str, constraint, sequence of them, or None, default="equalized_odds"
         ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
@@ -124,6 +128,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     fairness_report_ : FairnessReport or None
         Rates by group on the rows held out, with intervals, whether each constraint is met, and
         what to do if not; made to be printed. None without constraints and operating point.
+    cluster_ : ClusterRun
+        Where the model was trained, if it was on a Dask cluster: ``rows`` on each worker,
+        ``partitions``, and ``bytes_per_round`` that each gave to sums.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of str
@@ -254,7 +261,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X : table of shape (n, n_features)
             NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. Missing
             values and categorical columns are the engine's matter. Or, with XGBoost,
-            :class:`~fairboost.datasets.ParquetRows`, which stay on disk.
+            :class:`~fairboost.datasets.ParquetRows`, which stay on disk. With a
+            ``DaskXGBClassifier`` this and the following are Dask collections.
         y : array-like of shape (n,)
             Two labels of any type; the larger one is positive.
         sensitive_features : column or table of columns, optional
@@ -281,13 +289,36 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "callbacks": callbacks,
             "categorical_feature": categorical_feature,
         }
-        job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
-        self.classes_ = job.data.classes
-        self._keep(train(job, progress=bool(self.verbose)), X)
+        self.__dict__.pop("cluster_", None)  # of an earlier fit
+        if is_dask_estimator(self.estimator) or is_dask(X):
+            asked = {"holdout_set": holdout_set, **fit_options}
+            on_dask = self._dask_job(X, y, sensitive_features, sample_weight, asked)
+            self.classes_, result, self.cluster_ = train_on_dask(on_dask, bool(self.verbose))
+        else:
+            job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
+            self.classes_ = job.data.classes
+            result = train(job, progress=bool(self.verbose))
+        self._keep(result, X)
         if self.fairness_report_ is not None and self._seen is not None:
             diagnostics.warn_if_not_met(self.fairness_report_)
             diagnostics.warn_if_beside_the_point(self._seen.realised)
         return self
+
+    def _dask_job(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        asked: dict[str, Any],
+    ) -> DaskJob:
+        """Check what can be checked without looking at the rows."""
+        check_for_dask(self.estimator, X, self.iterate, asked)
+        validate_data(self, header(X), skip_check_array=True, reset=True)
+        check_random_state(self.random_state)
+        seeds = (0, None) if self.random_state is None else (self._draw(), self._draw())
+        rows = X, y, sensitive_features, sample_weight
+        return DaskJob(self._method(), self.estimator, *rows, *seeds)
 
     def _job(
         self,
@@ -416,6 +447,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         scores : (n,) float64
             At or above 0 where ``predict`` says positive.
         """
+        if is_dask(X):
+            return self._lazily("decision_function", X, np.empty(0))
         return self._scores(X) - self._score_threshold
 
     def predict_proba(self, X: Matrix) -> FloatArray:
@@ -428,7 +461,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         proba : (n, 2) float64
+            Of a Dask collection a Dask array, which is computed partition by partition.
         """
+        if is_dask(X):
+            return self._lazily("predict_proba", X, np.empty((0, 2)))
         positive = expit(self._scores(X))
         return np.column_stack([1.0 - positive, positive])
 
@@ -444,8 +480,17 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         labels : (n,) array
             Of the type of ``classes_``.
         """
+        if is_dask(X):
+            return self._lazily("predict", X, self.classes_[:0])
         decision = self.decision_function(X) >= 0
         return self.classes_[decision.astype(np.intp)]
+
+    def _lazily(self, name: str, X: Any, like: np.ndarray) -> np.ndarray:
+        """Have a method called on each partition, when the result is computed."""
+        check_is_fitted(self, "_model")
+        validate_data(self, header(X), skip_check_array=True, reset=False)
+        lazy: np.ndarray = map_rows(_call, X, (self, name), like)  # a dask.array.Array
+        return lazy
 
     def _scores(self, X: Matrix) -> FloatArray:
         check_is_fitted(self, "_model")
@@ -468,7 +513,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table of shape (n, n_features)
-            The rows.
+            The rows; a Dask collection is read partition by partition.
         y, sensitive_features, sample_weight
             Their labels, groups and weights, as in :meth:`fit`.
 
@@ -479,8 +524,13 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if the model was loaded from a file.
         """
         check_is_fitted(self, "_model")
-        data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
-        constraints = self._method().constraints([c.name for c in data.columns])
+        lazy = is_dask(X)
+        if lazy:
+            names = column_names(sensitive_features)
+        else:
+            data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
+            names = [c.name for c in data.columns]
+        constraints = self._method().constraints(names)
         point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
         if not constraints and point is None:
             raise InvalidInputError(
@@ -488,13 +538,19 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "fairboost.metrics.audit gives the rates of any model"
             )
         used = {name for constraint in constraints for name in columns_of(constraint)}
-        columns = [c for c in data.columns if c.name in used]
-        cells = build_cells(data.labels, columns, data.sample_weight)
-        positive = self.decision_function(X) >= 0
-        test = fairness_report.see(
-            constraints, cells, positive, data.sample_weight, where="test", note="",
-            point=point, threshold=self._score_threshold,
-        )  # fmt: skip
+        told: dict[str, Any] = {
+            "where": "test", "note": "", "point": point, "threshold": self._score_threshold,
+        }  # fmt: skip
+        if lazy:
+            columns = [name for name in names if name in used]
+            rows = X, y, sensitive_features, sample_weight
+            counted = tally(self.decision_function, *rows, columns, self.classes_)
+            test = fairness_report.see_events(constraints, *counted, **told)
+        else:
+            kept = [c for c in data.columns if c.name in used]
+            cells = build_cells(data.labels, kept, data.sample_weight)
+            positive = self.decision_function(X) >= 0
+            test = fairness_report.see(constraints, cells, positive, data.sample_weight, **told)
         seen = (test, None) if self._seen is None else (self._seen, test)
         return fairness_report.build(*seen, confidence=self._method().asked_confidence)
 
@@ -550,6 +606,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 def _columns_of(X: Matrix) -> Matrix:
     """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
     return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
+
+
+def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.ndarray:
+    model, name = model_and_name
+    found: np.ndarray = getattr(model, name)(part)
+    return found
 
 
 def load(path: str | Path) -> FairGBMClassifier:

@@ -7,6 +7,7 @@
         ├── InvalidInputError      data or parameters that cannot be trained on
         ├── ConstraintError        a constraint that is malformed or does not fit the data
         ├── EngineOptionError      an engine option that contradicts the method
+        ├── ClusterError           a cluster that lost a worker, or has none
         ├── ExportError            a model that has no stock form
         ├── ModelFileError         a file that is not a sound fairboost model
         └── EvidenceError          a document that is not sound evidence for a report
@@ -21,6 +22,7 @@ Every message says what was wrong, what was expected, what was found and what to
 from __future__ import annotations
 
 __all__ = [
+    "ClusterError",
     "ConstraintError",
     "EngineOptionError",
     "EvidenceError",
@@ -48,6 +50,10 @@ class ConstraintError(FairboostError):
 
 class EngineOptionError(FairboostError):
     """An engine option that contradicts the method or that it would silently drop."""
+
+
+class ClusterError(FairboostError):
+    """A cluster on which training could not be brought to its end; there is no model then."""
 
 
 class ExportError(FairboostError):

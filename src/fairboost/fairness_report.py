@@ -26,7 +26,7 @@ from fairboost.realised import Realised, realise
 from fairboost.terms import RateMap, Term, bind, slices
 from fairboost.verdicts import Verdict, judge
 
-__all__ = ["FairnessReport", "RatesSeen", "Verdict", "build", "see"]
+__all__ = ["FairnessReport", "RatesSeen", "Verdict", "build", "see", "see_events"]
 
 KEYS = ("rate", "by", "group")
 FIGURES = ("value", "low", "high", "limit")
@@ -111,9 +111,27 @@ def see(
     threshold : float
         What it led to, in log-odds.
     """
-    terms = tuple(bind(c, cells) for c in constraints)
     weight = positive if sample_weight is None else positive * sample_weight
     events = np.bincount(cells.codes, weight, len(cells)).astype(np.float64)
+    return see_events(
+        constraints, cells, events,
+        where=where, note=note, kind=kind, point=point, threshold=threshold,
+    )  # fmt: skip
+
+
+def see_events(
+    constraints: Sequence[Constraint],
+    cells: Cells,
+    events: FloatArray,
+    *,
+    where: str,
+    note: str,
+    kind: Literal["none", "share", "cross", "set"] = "set",
+    point: OperatingPoint | None = None,
+    threshold: float = 0.0,
+) -> RatesSeen:
+    """As :func:`see`, given the weight of positive decisions in each cell."""
+    terms = tuple(bind(c, cells) for c in constraints)
     rates = RateMap(cells, terms).exact(events)
     parts = slices([t.counted.size for t in terms])
     realised = None

@@ -31,7 +31,16 @@ from fairboost._validation import DEFAULT_COLUMN
 from fairboost.cells import Cells, SensitiveColumn, Weights
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 
-__all__ = ["NOTHING_HELD_OUT", "Holdout", "HoldoutLike", "align_groups", "check_holdout", "choose"]
+__all__ = [
+    "NOTHING_HELD_OUT",
+    "Holdout",
+    "HoldoutLike",
+    "Shares",
+    "align_groups",
+    "check_holdout",
+    "choose",
+    "choose_shares",
+]
 
 HoldoutLike: TypeAlias = Literal["auto", "cross"] | float | None
 
@@ -138,38 +147,106 @@ def choose(
     if holdout is None:
         return NOTHING_HELD_OUT
     n = len(cells.codes)
-    share = SHARE if isinstance(holdout, str) else float(holdout)
-    count = f"{share * smallest:,.0f} held-out rows would count for the smallest group"
-    if holdout == "auto":
-        cross = share * smallest < CROSS_BELOW_CELL and n <= CROSS_BELOW_ROWS
-        why = (
-            f"cross-fitting in {FOLDS} folds, as only {count} with a share of {share:.0%}"
-            if cross
-            else f"a share of {share:.0%}: {count}"
-            + (f", and with {n:,} rows cross-fitting would take long" * (n > CROSS_BELOW_ROWS))
-        )
-    else:
-        cross = holdout == "cross"
-        why = f"cross-fitting in {FOLDS} folds" if cross else f"a share of {share:.0%}"
-    if cross:
+    quick = SHARE * smallest < CROSS_BELOW_CELL and n <= CROSS_BELOW_ROWS
+    if holdout == "cross" or (holdout == "auto" and quick):
+        why = f"cross-fitting in {FOLDS} folds"
+        if holdout == "auto":
+            why += f", as only {_rows_for(SHARE, smallest)} with a share of {SHARE:.0%}"
         folds = _deal(cells, rng, FOLDS)
         return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
+    shares = choose_shares(holdout, cells, smallest, labels)
+    if holdout == "auto" and n > CROSS_BELOW_ROWS:
+        reason = f", and with {n:,} rows cross-fitting would take long"
+        shares = replace(shares, why=shares.why + reason)
+    held = shares.mark(cells.codes, rng)
+    weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
+    trained, seen = (cells.among(rows, sample_weight) for rows in (~held, held))
+    return replace(
+        shares.holdout(cells, trained, seen), folds=held.astype(np.int8), outside_weight=weight
+    )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The share of rows to hold out of each cell.
+
+    Parameters
+    ----------
+    share : float
+        Of cells whose label some rate counts.
+    others : float
+        Of those whose label none does, all of them together.
+    spared : (n_cells,) bool
+        The latter.
+    why : str
+        The choice in words.
+    """
+
+    share: float
+    others: float
+    spared: BoolArray
+    why: str
+
+    def mark(
+        self, codes: IntArray, rng: np.random.Generator, before: IntArray | None = None
+    ) -> BoolArray:
+        """Draw the rows to hold out.
+
+        Parameters
+        ----------
+        codes : (n,) unsigned int
+            Cell of each row.
+        rng : Generator
+            Draws the rows.
+        before : (n_cells,) int, optional
+            Rows of each cell in earlier parts of the data, if these rows are a part of it: the
+            parts together then hold out as many rows of each cell as the whole would.
+        """
+        # The k-th row of a cell is held out where k * share passes a whole number; every cell
+        # starts half a step in, so that one of m rows is taken as soon as m * share is at least
+        # one half.
+        n_cells = len(self.spared)
+        order = _shuffled_by_cell(codes, rng)
+        counts = np.bincount(codes, minlength=n_cells)
+        first = np.zeros(n_cells, np.int64) if before is None else before
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+        shares = np.full(len(order), self.share)
+        if self.others != self.share:  # one row after the other, whatever their cells
+            which = np.repeat(self.spared, counts)
+            rank[which] = first[self.spared].sum() + np.arange(which.sum())
+            shares[which] = self.others
+        taken = np.floor((rank + 1) * shares + 0.5) > np.floor(rank * shares + 0.5)
+        held = np.zeros(len(order), bool)
+        held[order] = taken
+        return held
+
+    def holdout(self, cells: Cells, trained: Cells, seen: Cells) -> Holdout:
+        """What came of it: of all rows, those left to train on, and those held out."""
+        if self.others == self.share:
+            return Holdout("share", self.why, seen=seen)
+        which = "positive" if 1 in cells.labels[self.spared] else "negative"
+        why = f"{self.why}; of the {which} rows, which no rate counts, {100 * self.others:.2g}%"
+        factors = _as_in(cells, trained), _as_in(cells, seen)
+        return Holdout("share", why, None, seen, None, *factors)
+
+
+def choose_shares(
+    holdout: HoldoutLike, cells: Cells, smallest: float, labels: Collection[int] = (0, 1)
+) -> Shares:
+    """Choose what share to hold out of each cell; arguments are those of :func:`choose`."""
+    auto = isinstance(holdout, str)
+    share = SHARE if isinstance(holdout, str) else float(holdout or SHARE)
+    why = f"a share of {share:.0%}" + f": {_rows_for(share, smallest)}" * auto
     spared = ~np.isin(cells.labels, list(labels))
     others = share
     if spared.any():
         found = float(cells.counts[spared].sum())
         others = max(SPARED * share, min(share, SPARED_ROWS / max(found, 1.0)))
-    folds = _stratified(cells, rng, share, spared, others)
-    held = folds == 1
-    weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
-    seen = cells.among(held, sample_weight)
-    if others == share:
-        return Holdout("share", why, folds, seen, weight)
-    which = "positive" if 1 in cells.labels[spared] else "negative"
-    why += f"; of the {which} rows, which no rate counts, {100 * others:.2g}%"
-    trained = cells.among(~held, sample_weight)
-    factors = _as_in(cells, trained), _as_in(cells, seen)
-    return Holdout("share", why, folds, seen, weight, *factors)
+    return Shares(share, others, spared, why)
+
+
+def _rows_for(share: float, smallest: float) -> str:
+    return f"{share * smallest:,.0f} held-out rows would count for the smallest group"
 
 
 def _as_in(cells: Cells, part: Cells) -> tuple[float, float]:
@@ -195,34 +272,15 @@ def check_holdout(holdout: Any) -> None:
 
 def _deal(cells: Cells, rng: np.random.Generator, n_hands: int) -> IntArray:
     """Deal the rows of every cell out evenly."""
-    order = _shuffled_by_cell(cells, rng)
+    order = _shuffled_by_cell(cells.codes, rng)
     hands = np.empty(len(order), np.int8)
     hands[order] = np.arange(len(order)) % n_hands
     return hands
 
 
-def _stratified(
-    cells: Cells, rng: np.random.Generator, share: float, spared: BoolArray, others: float
-) -> IntArray:
-    """Mark a share of the rows of every cell with 1; of all spared cells together, another."""
-    order = _shuffled_by_cell(cells, rng)
-    # The k-th row of a cell is held out where k * share passes a whole number; every cell starts
-    # half a step in, so that one of m rows is taken as soon as m * share is at least one half.
-    counts = cells.counts.astype(np.int64)
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shares = np.full(len(order), share)
-    if others != share:  # one row after the other, whatever their cells
-        which = np.repeat(spared, counts)
-        rank[which], shares[which] = np.arange(which.sum()), others
-    taken = np.floor((rank + 1) * shares + 0.5) > np.floor(rank * shares + 0.5)
-    out = np.zeros(len(order), np.int8)
-    out[order] = taken
-    return out
-
-
-def _shuffled_by_cell(cells: Cells, rng: np.random.Generator) -> IntArray:
-    shuffled = rng.permutation(len(cells.codes))
-    return shuffled[np.argsort(cells.codes[shuffled], kind="stable")]
+def _shuffled_by_cell(codes: IntArray, rng: np.random.Generator) -> IntArray:
+    shuffled = rng.permutation(len(codes))
+    return shuffled[np.argsort(codes[shuffled], kind="stable")]
 
 
 def align_groups(

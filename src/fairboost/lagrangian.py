@@ -35,12 +35,16 @@ out a fold, whose rows have gradient and Hessian 0.
 At an operating point such as "false positive rate 5%" the threshold t is a function of the scores:
 the quantile of those of the rows seen, found anew in every round. Rates are evaluated at it, and
 proxies are centred there.
+
+Rows may lie on several machines (:mod:`fairboost.machines`). Each makes the gradients of its own
+rows; sums by cell are added up over all of them, and so all take the same step.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -53,6 +57,7 @@ from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint
 from fairboost.holdout import NOTHING_HELD_OUT, Holdout
+from fairboost.machines import ALONE, Machines, threshold_over
 from fairboost.multipliers import DualPlayer
 from fairboost.operating_points import OperatingPoint
 from fairboost.proxies import Proxy
@@ -71,7 +76,8 @@ class Lagrangian:
     Parameters
     ----------
     cells : Cells
-        All rows that the engine trains on, by cell.
+        All rows that the engine trains on, by cell. Where rows lie on several machines, codes are
+        those of the rows here; counts, weights and squares are those of all.
     constraints : sequence of Constraint
         The constraints; none makes this the plain logistic loss.
     proxy : Proxy
@@ -97,6 +103,8 @@ class Lagrangian:
         Threads.
     dtype : dtype, default=float32
         Precision of the gradients.
+    machines : Machines, optional
+        Those that hold the rows; this one alone by default.
     """
 
     def __init__(
@@ -115,8 +123,10 @@ class Lagrangian:
         label_weights: tuple[float, float] = (1.0, 1.0),
         n_threads: int = 1,
         dtype: Any = np.float32,
+        machines: Machines = ALONE,
     ) -> None:
         self.cells, self.holdout, self.convex, self.player = cells, holdout, convex, player
+        self.machines = machines
         seen = cells if holdout.seen is None else holdout.seen
         split = holdout.kind == "share"
         self.terms = tuple(bind(c, cells, "trained" if split else "all") for c in constraints)
@@ -200,7 +210,7 @@ class Lagrangian:
         if self.point is None or self._placing is None:
             return self.threshold
         weight = None if self.seen_weights is None else self.seen_weights[self._placing]
-        return self.point.among(scores[self._placing], weight)
+        return threshold_over(self.machines, self.point, scores[self._placing], weight)
 
     def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
         """One round of Algorithm 1 on the engine's scores; records it in the trace.
@@ -232,6 +242,19 @@ class Lagrangian:
         """Let the threads go."""
         for rows in self._passes:
             rows.close()
+
+    def forget_rows(self) -> None:
+        """Let go of all that is as long as the rows: what is left is a record of the training."""
+        nothing = self.cells.codes[:0]
+        self.cells, seen = replace(self.cells, codes=nothing), self.holdout.seen
+        if seen is not None:
+            seen = replace(seen, codes=nothing)
+        self.holdout = replace(self.holdout, folds=None, seen=seen, outside_weight=None)
+        self.sample_weight = self.seen_weights = self._placing = None
+        self.memberships, self._out_of_fold = NO_MEMBERSHIPS, np.empty(0)
+        self.machines, self._passes = ALONE, []
+        for name in ("rows", "outside"):
+            vars(self).pop(name, None)
 
     @property
     def on_rows(self) -> tuple[FloatArray, FloatArray]:
@@ -290,7 +313,7 @@ class Lagrangian:
             loss = self.rows.descend(scores, *self.on_rows, self.soft)
             return loss, self._watched or self.rows.look(scores)
         sums = self.rows.evaluate(scores, *self.on_rows)
-        self.rates = self.map.proxy(sums.up, sums.down)
+        self.rates = self.map.proxy(*self._of_all(sums.up, sums.down))
         now = self._pullbacks(self.rates)
         if not np.array_equal(now, self.coefficients):
             self.coefficients = now
@@ -299,27 +322,35 @@ class Lagrangian:
         loss = float(self.loss_weights @ sums.loss)
         return loss, self._watched or Look(sums.positive, loss)
 
+    def _of_all(self, *sums: FloatArray) -> list[FloatArray]:
+        """The sums over the rows of all machines, in one go."""
+        if self.machines is ALONE:
+            return list(sums)
+        total = self.machines.total(np.concatenate(sums))
+        return np.split(total, np.cumsum([len(s) for s in sums])[:-1])
+
     def _look(self, loss: float, seen: Look, record: Any) -> tuple[FloatArray, FloatArray]:
         """Read the rates, record them, and return violations and the units of multipliers."""
         # The engine has shown the scores of the rows held out, if there are any.
         assert self.holdout.seen is None or self._watched is not None
         self._watched = None
-        exact = self.seen_map.exact(seen.positive)
+        losses, positive = self._of_all(np.array([loss, seen.loss]), seen.positive)
+        exact = self.seen_map.exact(positive)
         violations = self._violations(exact)
         if self.convex:
             self.sampling.look(exact)
         errors = self.sampling.errors(exact)
         record(
-            loss=loss / self.trained_weight,
-            held_out_loss=seen.loss / self.seen_weight,
-            held_out_accuracy=self._accuracy(seen),
+            loss=float(losses[0]) / self.trained_weight,
+            held_out_loss=float(losses[1]) / self.seen_weight,
+            held_out_accuracy=self._accuracy(positive),
             threshold=float(expit(self.threshold)),
             rates=exact[self.shown],
             violations=violations,
             multipliers=self.dual.multipliers,
         )
         self.thresholds.append(self.threshold)
-        self.seen_positive.append(seen.positive)
+        self.seen_positive.append(positive)
         self.errors.append(errors)
         self.seen_rates.append(exact)
         aimed = violations + self.sampling.margin(errors)
@@ -329,9 +360,9 @@ class Lagrangian:
         self.rates = exact
         return aimed, self.sampling.units(exact) * self.stiffness / self.steepness
 
-    def _accuracy(self, seen: Look) -> float:
-        negative = self.seen_map.total - seen.positive
-        right = np.where(self.cells.labels == 1, seen.positive, negative)
+    def _accuracy(self, positive: FloatArray) -> float:
+        negative = self.seen_map.total - positive
+        right = np.where(self.cells.labels == 1, positive, negative)
         return float(self.seen_shares @ right / self.seen_weight)
 
     @property

@@ -19,7 +19,7 @@ from fairboost._typing import FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.rates import RATES, Rate
 
-__all__ = ["OperatingPoint", "at_fpr", "at_positive_rate", "at_tpr", "is_number"]
+__all__ = ["OperatingPoint", "at_fpr", "at_positive_rate", "at_tpr", "half_way", "is_number"]
 
 ROUNDING = 1e-9
 """0.07 of 100 rows are 7.000000000000001: a target is missed only by more than this share."""
@@ -126,7 +126,7 @@ class OperatingPoint:
             return self._by_count(scores)
         values, where = np.unique(scores, return_inverse=True)
         k = self.crossing(np.bincount(where, weight).astype(np.float64)) + (not self.at_least)
-        return _between(values[k - 1] if k else -math.inf, values[k] if k < len(values) else None)
+        return half_way(values[k - 1] if k else -math.inf, values[k] if k < len(values) else None)
 
     def crossing(self, weight: FloatArray) -> int:
         """Among values in rising order, that at which the rate crosses its target.
@@ -157,14 +157,14 @@ class OperatingPoint:
             kth = np.partition(scores, n - positive)
             last, below = kth[n - positive], kth[: n - positive]
             below = below[below < last]  # ties are decided alike
-            return _between(below.max() if len(below) else -math.inf, last)
+            return half_way(below.max() if len(below) else -math.inf, last)
         positive = math.floor(n * (self.target + ROUNDING))
         if positive == n:  # the target is 1 but for rounding
-            return _between(-math.inf, scores.min())
+            return half_way(-math.inf, scores.min())
         kth = np.partition(scores, n - positive - 1)
         first, above = kth[n - positive - 1], kth[n - positive :]
         above = above[above > first]
-        return _between(first, above.min() if len(above) else None)
+        return half_way(first, above.min() if len(above) else None)
 
     def rows_needed(self) -> int:
         """Return how many rows must count so that one of them is no more than the target."""
@@ -210,7 +210,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def _between(below: float, last: float | None) -> float:
+def half_way(below: float, last: float | None) -> float:
     """Half way between the first score that is not positive and the last that is."""
     if last is None:  # no row may be positive
         return float(below + HAIR * max(abs(below), 1.0))

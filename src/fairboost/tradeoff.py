@@ -28,6 +28,8 @@ from fairboost.constraints import (
     check_tolerance,
     resolve,
 )
+from fairboost.dask_collections import is_dask
+from fairboost.dask_training import is_dask_estimator
 from fairboost.estimator import FairGBMClassifier
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.holdout import SHARE
@@ -209,6 +211,11 @@ def tradeoff_curve(
     (5, 0.0)
     """
     _check_tolerances(tolerances)
+    if is_dask_estimator(estimator) or is_dask(X):
+        raise InvalidInputError(
+            "tradeoff_curve trains on one machine, found a Dask collection or estimator; fit "
+            "FairGBMClassifier(DaskXGBClassifier(...), tolerance=...) once for each tolerance"
+        )
     prototype = FairGBMClassifier(
         estimator,
         constraint=constraint,

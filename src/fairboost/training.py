@@ -27,6 +27,7 @@ from fairboost.fairness_report import RatesSeen, see
 from fairboost.holdout import Holdout, HoldoutLike
 from fairboost.iterates import best_iterate
 from fairboost.lagrangian import Lagrangian
+from fairboost.machines import ALONE, Machines
 from fairboost.multipliers import Ascent, Control, DualPlayer
 from fairboost.operating_points import OperatingPoint, is_number
 from fairboost.proxies import Proxy, as_proxy
@@ -43,8 +44,10 @@ __all__ = [
     "MultipliersName",
     "Rows",
     "Training",
+    "check_rows",
     "lay_out",
     "train",
+    "what_counts",
 ]
 
 PAPER_LEARNING_RATE = 0.1
@@ -272,6 +275,8 @@ class Rows:
         Threads for passes over the rows.
     memberships : dict of tuple of str to (n, n_groups) float32
         Probabilities of groups, for the columns that go by them.
+    machines : Machines
+        Those that hold the rows; these are the ones here.
     """
 
     cells: Cells
@@ -281,6 +286,7 @@ class Rows:
     outside: tuple[Matrix, Any] | None
     n_threads: int
     memberships: dict[tuple[str, ...], Float32Array]
+    machines: Machines = ALONE
 
     def lagrangian(
         self, method: Method, constraints: Sequence[Constraint], player: DualPlayer
@@ -300,6 +306,7 @@ class Rows:
             sample_weight=self.sample_weight,
             label_weights=self.label_weights,
             n_threads=self.n_threads,
+            machines=self.machines,
         )
 
     def problem(self, lagrangian: Lagrangian, after_round: Callable[[int], None]) -> Problem:
@@ -423,13 +430,7 @@ def lay_out(job: Job, constraints: Sequence[Constraint], spare: bool = True) -> 
         outside = (held_out.X, held_out.labels)
     trained: Any = slice(None) if chosen.trained is None else chosen.trained
     ours = cells if chosen.trained is None else cells.among(trained, weight)
-    for c in constraints:  # raises before anything is trained, memberships included
-        bind(c, ours, "all" if chosen.trained is None else "trained")
-        if chosen.seen is not None:
-            bind(c, chosen.seen, "held out")
-    if isinstance(point, OperatingPoint):
-        check_against(point, constraints, cells)
-        check_resolution(point, ours if chosen.seen is None else chosen.seen, chosen.kind)
+    check_rows(point, constraints, cells, ours, chosen)  # before memberships are trained
     return Rows(
         ours,
         None if weight is None else weight[trained],
@@ -439,6 +440,23 @@ def lay_out(job: Job, constraints: Sequence[Constraint], spare: bool = True) -> 
         thread_count(job.engine.n_jobs),
         {k: p[trained] for k, p in _memberships(job, cells, constraints).items()},
     )
+
+
+def check_rows(
+    point: float | OperatingPoint,
+    constraints: Sequence[Constraint],
+    cells: Cells,
+    trained: Cells,
+    chosen: Holdout,
+) -> None:
+    """Refuse rows that cannot be held to the constraints, or that resolve no operating point."""
+    for c in constraints:
+        bind(c, trained, "trained" if chosen.kind == "share" else "all")
+        if chosen.seen is not None:
+            bind(c, chosen.seen, "held out")
+    if isinstance(point, OperatingPoint):
+        check_against(point, constraints, cells)
+        check_resolution(point, trained if chosen.seen is None else chosen.seen, chosen.kind)
 
 
 def _memberships(
@@ -477,22 +495,34 @@ def _hold_out(
     spare: bool,
 ) -> Holdout:
     """Choose rows to hold out; none where there is nothing to look at."""
-    point = job.method.operating_point
+    counted = what_counts(job.method.operating_point, constraints, cells)
+    asked = job.method.holdout if counted.labels else None
+    rng = np.random.default_rng(job.seed)
+    labels = counted.labels if spare else {0, 1}
+    return holdout.choose(asked, cells, counted.smallest, sample_weight, rng, labels)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What rates are read on: the rows of the smallest group, and the labels; none if no rate."""
+
+    smallest: float
+    labels: frozenset[int]
+
+
+def what_counts(
+    point: float | OperatingPoint, constraints: Sequence[Constraint], cells: Cells
+) -> Counted:
+    """The rows that count towards some rate."""
     counts = [bind(c, cells).rows.min() for c in constraints]
+    rates = [as_rate(rate) for c in constraints for rate in c.rates]
     if isinstance(point, OperatingPoint):
         # A target of 0.1% is as well known on 50 times the rows as one of 5%.
         rare = min(20 * min(point.target, 1 - point.target), 1.0)
         counts.append(rare * cells.counts[point.rate.counts(cells.labels)].sum())
-    asked = job.method.holdout if counts else None
-    smallest = min(counts, default=0.0)
-    rng = np.random.default_rng(job.seed)
-    rates = [as_rate(rate) for c in constraints for rate in c.rates]
-    if isinstance(point, OperatingPoint):
         rates.append(point.rate)
     labels = {label for r in rates for label in ((0, 1) if r.label is None else (r.label,))}
-    if not spare:
-        labels = {0, 1}
-    return holdout.choose(asked, cells, float(smallest), sample_weight, rng, labels)
+    return Counted(float(min(counts, default=0.0)), frozenset(labels))
 
 
 def _hold_out_set(

@@ -419,6 +419,6 @@ def test_real_file(name):
 def test_public_face():
     assert datasets.__all__ == sorted(datasets.__all__)
     assert set(datasets.__all__) == {
-        "AccountOpenings", "Loans", "Table", "available", "load", "make_account_opening",
-        "make_loans",
+        "AccountOpenings", "Loans", "ParquetRows", "Table", "available", "load",
+        "make_account_opening", "make_loans",
     }  # fmt: skip

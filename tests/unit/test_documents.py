@@ -66,6 +66,18 @@ def test_pages_with_pictures_run_when_pasted(page, name, tmp_path, monkeypatch):
         assert Path("report.md").read_text(encoding="utf-8") == namespace["text"]
 
 
+def test_page_on_clusters_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        small = block.replace("25_000", "1_000").replace("n_estimators=100", "n_estimators=5")
+        exec(compile(small, "cluster.md", "exec"), namespace)
+    assert sum(namespace["model"].cluster_.rows.values()) == 8_000
+    assert "bytes_per_round=48" in capsys.readouterr().out
+    assert Path("loans.json").exists()
+
+
 def test_custom_constraint_example(capsys):
     example = runpy.run_path(str(ROOT / "examples" / "custom_constraint.py"))
     before, after = example["main"](rows=6_000)

@@ -11,7 +11,7 @@ from fairboost import holdout
 from fairboost.cells import SensitiveColumn, build_cells
 from fairboost.constraints import bound, parity
 from fairboost.exceptions import FairnessWarning, InvalidInputError
-from fairboost.holdout import NOTHING_HELD_OUT, align_groups, choose
+from fairboost.holdout import NOTHING_HELD_OUT, align_groups, choose, choose_shares
 from fairboost.lagrangian import Lagrangian
 from fairboost.multipliers import Ascent, Control
 from fairboost.proxies import PROXIES
@@ -75,6 +75,23 @@ def test_less_is_held_out_of_a_label_that_no_rate_counts(sizes, label, seed):
         found = np.bincount(cells.labels[cells.codes], weight, minlength=2)
         np.testing.assert_allclose(found / found.sum(), whole / whole.sum(), rtol=1e-9)
         assert found.sum() == pytest.approx(part.sum())
+
+
+@given(SIZES, st.sampled_from([(0, 1), (0,)]), st.integers(1, 9), st.integers(0, 1000))
+@settings(deadline=None)
+def test_parts_of_the_rows_hold_out_as_many_as_the_whole(sizes, labels, n_parts, seed):
+    """However many rows of a cell a part has, and whatever their order."""
+    cells = cells_of([20 * size for size in sizes], seed)
+    shares = choose_shares(0.2, cells, 0.0, labels)
+    whole = np.bincount(cells.codes, shares.mark(cells.codes, rng(seed)), len(cells))
+    before, taken = np.zeros((2, len(cells)), int)
+    for part in np.array_split(cells.codes, n_parts):
+        held = shares.mark(part, rng(seed), before)
+        taken += np.bincount(part[held], minlength=len(cells))
+        before += np.bincount(part, minlength=len(cells))
+    spared = shares.spared
+    np.testing.assert_array_equal(taken[~spared], whole[~spared])
+    assert taken[spared].sum() == whole[spared].sum()
 
 
 @given(SIZES, st.integers(0, 1000))

@@ -23,6 +23,7 @@ from xgboost import XGBClassifier
 from fairboost._typing import Float32Array, IntArray, Matrix
 from fairboost._validation import by_row, encode_known, take_rows
 from fairboost.engines.base import EngineData, is_on_disk
+from fairboost.engines.parts import Parts
 from fairboost.engines.xgboost_options import thread_option
 from fairboost.exceptions import InvalidInputError
 
@@ -134,6 +135,8 @@ class _Maker:
         """All rows of a table."""
         if is_on_disk(X):
             return self._from_disk(X, np.arange(X.shape[0]), labels, weight)
+        if isinstance(X, Parts):
+            return self.some(X, np.arange(X.shape[0]), labels, weight)
         options = {"label": labels, "weight": weight, **self._columns(X), **self.shared}
         X = X if hasattr(X, "shape") else np.asarray(X)
         if self.binned:
@@ -199,7 +202,9 @@ class _Pieces(xgboost.DataIter):
         super().__init__()
         self.X, self.labels, self.weight, self.columns = X, labels, weight, columns
         self.pieces: Sequence[IntArray] = [
-            which[start : start + PIECE] for start in range(0, len(which), PIECE)
+            # One piece at least: of several machines, one may have no rows to give.
+            which[start : start + PIECE]
+            for start in range(0, max(len(which), 1), PIECE)
         ]
         self.position = 0
 
