@@ -1,9 +1,9 @@
 """What the commands cost: an audit of ten million rows, training beside the library, Adult.
 
-Every figure is that of a process of its own, from its start to its end, imports included. Beside the
-time that passed is the processors' time, which says more on a machine that others use too. Memory
-is the peak of the resident set. Training is compared with a script that does the same work by the
-library: reads the table, splits, fits, judges the test rows, saves; the two alternate. The
+Every figure is that of a process of its own, from its start to its end, imports included. Beside
+the time that passed is the processors' time, which says more on a machine that others use too.
+Memory is the peak of the resident set. Training is compared with a script that does the same work
+by the library: reads the table, splits, fits, judges the test rows, saves; the two alternate. The
 command goes on to draw a report, so its time is given with and without that.
 
     python -m benchmarks.commands            # about ten minutes; writes commands.md beside this
@@ -200,7 +200,8 @@ def adult(folder: Path, jobs: int) -> str:
     size = (out / "report.html").stat().st_size / 2**20
     return (
         f"{len(table):,} rows, two sensitive columns, {size:.2f} MiB of report, alternatives "
-        f"included: {cost.seconds:.1f} s, {cost.cpu:.1f} s of the processors, {cost.peak:,.0f} MiB."
+        f"included: {cost.seconds:.1f} s ({cost.cpu:.1f} s of the processors), "
+        f"{cost.peak:,.0f} MiB."
     )
 
 
@@ -226,7 +227,7 @@ def page(options: argparse.Namespace, lines: list[str], trained: list[str], on_a
             "The same work by a script, without a report, and by the command with "
             "`--no-trade-off`: medians. To reach: 1.1.",
             "",
-            "| rows | library | command | ratio | of processors' time | report left out | memory |",
+            "| rows | library | command | ratio | of processors | report left out | memory |",
             "|---|---|---|---|---|---|---|",
             *trained,
             "",

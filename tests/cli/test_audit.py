@@ -164,3 +164,23 @@ def test_the_report_is_the_same_as_that_of_training(model, run, tmp_path):
 def test_reports_in_words_have_no_figures_that_are_none(model):
     assert not re.search(r"\bnan\b|\bNone\b", (model / "report.md").read_text())
     assert not re.search(r"\bnan\b|\bNone\b", (model / "card.md").read_text())
+
+
+def test_crossings_of_too_many_cells_are_left_out_and_named(run, tmp_path):
+    rng = np.random.default_rng(0)
+    n = 4_000
+    frame = pd.DataFrame(
+        {
+            "y": rng.integers(0, 2, n),
+            "p": rng.random(n),
+            "a": rng.integers(0, 30, n),
+            "b": rng.integers(0, 30, n),
+        }
+    )
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    words = ("--label", "y", "--score", "p", "--sensitive", "a", "--sensitive", "b", "--quiet")
+    code, out, _ = run("audit", tmp_path / "s.csv", *words, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert {g["attribute"] for g in found["gaps"]} == {"a", "b"}
+    assert any("a x b (" in limit for limit in found["limits"])

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from fairboost.exceptions import InvalidInputError
 from fairboost.tabular import files
+from fairboost.tabular.columns import as_text
 from fairboost.tabular.files import ReadOptions, TableFile
 from fairboost.tabular.formats import format_of
 from fairboost.tabular.writing import table_writer
@@ -63,6 +65,18 @@ def test_an_arrow_stream_is_read_like_a_file(tmp_path, table):
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     assert TableFile(path).read().to_pylist() == table.to_pylist()
+
+
+def test_arrow_files_of_polars(tmp_path):
+    """Their text is of another type, and they are laid out in another way."""
+    frame = pl.DataFrame(
+        {"name": ["x", None, "y"], "kind": pl.Series(["a", "b", "a"]).cast(pl.Categorical)}
+    )
+    frame.write_ipc(tmp_path / "t.arrow")
+    file = TableFile(tmp_path / "t.arrow")
+    (batch,) = file.batches({"kind": None, "name": None})
+    assert as_text(batch["name"]).to_pylist() == ["x", None, "y"]
+    assert as_text(batch["kind"]).to_pylist() == ["a", "b", "a"]
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,7 @@ def _run(options: argparse.Namespace) -> int:
         performance=[vars(p) for p in evidence.performance],
         over=[vars(g) for g in over],
         warnings=list(evidence.warnings),
+        limits=list(evidence.limits),
         files=files,
     )
     return NOT_MET if over else DONE

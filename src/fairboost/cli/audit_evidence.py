@@ -69,7 +69,7 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
         calibration=calibration_lines(bins, level),
         warnings=_warnings(found),
     )
-    return with_limits(evidence)
+    return with_limits(evidence, uncrossed=found.uncrossed)
 
 
 def _where(found: FileAudit) -> str:

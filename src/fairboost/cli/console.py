@@ -84,7 +84,7 @@ class Console:
         ) as bar:
 
             def advance() -> None:
-                bar.update(max(file.bytes_read - bar.n, file.bytes_read - bar.total))
+                bar.update(file.bytes_read - bar.n)  # back to the start in a second pass
 
             yield advance
 

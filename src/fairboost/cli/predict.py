@@ -103,6 +103,7 @@ def _score(
     import pyarrow as pa
     from scipy.special import expit
 
+    from fairboost.tabular.columns import decoded
     from fairboost.tabular.writing import table_writer
 
     labels = pa.array(schema.classes)
@@ -115,7 +116,7 @@ def _score(
             decided = scores - model._score_threshold >= 0
             out = pa.RecordBatch.from_arrays(
                 [
-                    *(batch.column(name) for name in options.keep),
+                    *(decoded(batch.column(name)) for name in options.keep),
                     pa.array(expit(scores)),
                     labels.take(pa.array(decided.astype(np.int8))),
                 ],

@@ -28,6 +28,9 @@ from fairboost.thresholds import ChosenThreshold, check_fine_enough
 
 __all__ = ["AuditRequest", "FileAudit", "audit_file"]
 
+MOST_CROSSED = 500
+"""Cells of a crossing that are worth a look; of more, hardly any has rows to judge by."""
+
 
 @dataclass(frozen=True)
 class AuditRequest:
@@ -102,6 +105,8 @@ class FileAudit:
         Rows that were audited.
     unlabelled : int
         Rows left out, since their label is missing.
+    uncrossed : tuple of str
+        Crossings that were left out for their size, in words.
     """
 
     request: AuditRequest
@@ -110,6 +115,7 @@ class FileAudit:
     classes: tuple[str, str]
     rows: int
     unlabelled: int
+    uncrossed: tuple[str, ...] = ()
 
 
 def audit_file(
@@ -152,15 +158,22 @@ def audit_file(
                 f"sensitive column {name!r} is missing in every row; there is no group to compare"
             )
     chosen = None if point is None else _chosen(point, counted)
+    sizes = {those: len(counted.cells.groups_by(those)) for those in request.crossings}
+    shown = [those for those, n in sizes.items() if len(those) == 1 or n <= MOST_CROSSED]
     with warnings.catch_warnings():
         # Groups none of whose rows count are shown as undefined in the table.
         warnings.filterwarnings("ignore", message="gap and ratio leave out groups")
         audit = audit_sums(
             counted.cells, counted.sums, threshold=counted.threshold, chosen=chosen,
-            by=[those[0] if len(those) == 1 else those for those in request.crossings],
+            by=[those[0] if len(those) == 1 else those for those in shown],
             rates=request.rates, confidence=request.confidence, min_rows=request.min_rows,
         )  # fmt: skip
-    return FileAudit(request, audit, counted, rows.classes(), rows.count, rows.unlabelled)
+    uncrossed = tuple(
+        f"{' x '.join(those)} ({n:,} cells)" for those, n in sizes.items() if those not in shown
+    )
+    return FileAudit(
+        request, audit, counted, rows.classes(), rows.count, rows.unlabelled, uncrossed
+    )
 
 
 def _chosen(point: OperatingPoint, counted: Counted) -> ChosenThreshold:

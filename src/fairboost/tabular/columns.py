@@ -20,7 +20,7 @@ from fairboost._typing import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FeatureColumn", "Judged", "as_numbers", "as_text", "judge"]
+__all__ = ["FeatureColumn", "Judged", "as_numbers", "as_text", "decoded", "judge"]
 
 Kind: TypeAlias = Literal["number", "flag", "category"]
 
@@ -143,15 +143,26 @@ def _judge_text(column: Any, asked_for: bool) -> Judged:
     return Judged("category", categories=tuple(values))
 
 
+def decoded(column: Any) -> Any:
+    """A column without dictionary: values as they are, text of one type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column, pa.ChunkedArray):
+        chunks = [decoded(chunk) for chunk in column.chunks]
+        return pa.chunked_array(chunks) if chunks else column
+    if pa.types.is_dictionary(column.type):
+        return decoded(column.dictionary).take(column.indices)
+    return pc.cast(column, pa.string()) if pa.types.is_string_view(column.type) else column
+
+
 def as_text(column: Any) -> Any:
     """A column as text; 1.0 and 1 are the same."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    column = decoded(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = pc.cast(column, kind.value_type)
-        kind = kind.value_type
     if pa.types.is_floating(kind):  # NaN is how many programs write a missing value
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
     return column if kind == pa.string() else pc.cast(column, pa.string())
@@ -162,8 +173,7 @@ def as_numbers(column: Any) -> FloatArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
+    column = decoded(column)
     if pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.uint8())
     numbers = pc.cast(column, pa.float64(), safe=False)

@@ -192,7 +192,7 @@ class TableFile:
                     yield batch.select(columns)
         else:
             with self._arrow_reader() as reader:
-                for batch in reader:
+                for batch in _batches_of(reader):
                     for start in range(0, batch.num_rows, BATCH_ROWS):
                         yield batch.select(columns).slice(start, BATCH_ROWS)
                     self.bytes_read = min(self.bytes_read + batch.nbytes, self.size)
@@ -213,20 +213,15 @@ class TableFile:
 
     @contextlib.contextmanager
     def _arrow_reader(self) -> Iterator[Any]:
-        """A reader of record batches; an IPC file is a stream between two marks."""
+        """A reader of an IPC file, or of a stream; what is packed is unpacked into memory."""
         import pyarrow as pa
 
         with self._stream() as (stream, _):
-            start = stream.read(8)
-            if start[: len(ARROW_MAGIC)] == ARROW_MAGIC:
-                yield pa.ipc.open_stream(stream)
-                return
-            if self.format.packing is None:
-                stream.seek(0)
-                yield pa.ipc.open_stream(stream)
-                return
-        with self._stream() as (stream, _):
-            yield pa.ipc.open_stream(stream)
+            source = stream if self.format.packing is None else pa.BufferReader(stream.read())
+            start = source.read(len(ARROW_MAGIC))
+            source.seek(0)
+            opened = pa.ipc.open_file if start == ARROW_MAGIC else pa.ipc.open_stream
+            yield opened(source)
 
     # CSV
     # -------------------------------------------------------------------
@@ -339,6 +334,14 @@ class TableFile:
                 return csv_problems.explain(message, csv_problems.lines_of(stream))
         except (OSError, ValueError):  # not even unpacked
             return f"cannot be unpacked: {message}; it was cut short or is something else"
+
+
+def _batches_of(reader: Any) -> Iterator[Any]:
+    """Batches of a file, which are numbered, or of a stream."""
+    if hasattr(reader, "get_batch"):
+        yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+    else:
+        yield from reader
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
