@@ -32,6 +32,7 @@ __all__ = [
     "Comparison",
     "compare",
     "compare_all",
+    "compare_sums",
     "gap_table",
     "rate_table",
     "tally",
@@ -159,8 +160,14 @@ def compare_all(
     sample_weight: FloatArray | None,
 ) -> list[Comparison]:
     """Everyone first, then what ``by`` asks for: see :mod:`fairboost.metrics`."""
+    return compare_sums(cells, tally(cells, positive, sample_weight), by)
+
+
+def compare_sums(
+    cells: Cells, sums: FloatArray, by: str | Sequence[str | Sequence[str]] | None
+) -> list[Comparison]:
+    """As :func:`compare_all`, from what :func:`tally` counted; rows are not looked at."""
     crossings = _columns_to_cross(by, list(cells.groups))
-    sums = tally(cells, positive, sample_weight)
     return [compare(cells, sums, columns) for columns in (EVERYONE, *crossings)]
 
 

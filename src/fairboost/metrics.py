@@ -20,10 +20,18 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from fairboost._typing import ArrayLike, BoolArray, IntArray
+from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost._validation import read_sensitive_features, read_weights
-from fairboost.cells import build_cells
-from fairboost.comparisons import PRECISION, Comparison, compare_all, gap_table, rate_table
+from fairboost.cells import Cells, build_cells
+from fairboost.comparisons import (
+    PRECISION,
+    Comparison,
+    compare_all,
+    compare_sums,
+    gap_table,
+    rate_table,
+    tally,
+)
 from fairboost.decisions import read_decisions, read_scored
 from fairboost.exceptions import InvalidInputError
 from fairboost.intervals import Estimate
@@ -36,6 +44,7 @@ __all__ = [
     "ChosenThreshold",
     "Estimate",
     "audit",
+    "audit_sums",
     "fpr_at_tpr",
     "gap",
     "group_rates",
@@ -341,8 +350,47 @@ def audit(
     else:
         _check_threshold(threshold, chosen_on)
     asked = _as_rates(rates)
-    positive = rows.scores >= threshold
-    compared = _compare(rows.labels, positive, sensitive_features, by, rows.weight)
+    columns = read_sensitive_features(sensitive_features, len(rows.labels))
+    cells = build_cells(rows.labels, columns, rows.weight)
+    sums = tally(cells, rows.scores >= threshold, rows.weight)
+    return audit_sums(
+        cells, sums, threshold=threshold, chosen=chosen, rates=asked, by=by,
+        confidence=confidence, n_bootstrap=n_bootstrap, random_state=random_state,
+        min_rows=min_rows,
+    )  # fmt: skip
+
+
+def audit_sums(
+    cells: Cells,
+    sums: FloatArray,
+    *,
+    threshold: float,
+    chosen: ChosenThreshold | None = None,
+    rates: RateNames = ("fpr", "fnr", "ppr"),
+    by: By | None = None,
+    confidence: float = 0.95,
+    n_bootstrap: int = 1000,
+    random_state: int | np.random.Generator | None = 0,
+    min_rows: int = 30,
+) -> Audit:
+    """As :func:`audit`, from counts by cell and decision: rows need not be at hand.
+
+    Parameters
+    ----------
+    cells : Cells
+        Label and groups of each cell.
+    sums : (3, 2, n_cells) float64
+        Rows, weight and squared weight, by decision (negative, positive) and cell, as
+        :func:`fairboost.comparisons.tally` and :mod:`fairboost.score_counts` count them.
+    threshold : float
+        Where decisions were made.
+    chosen : ChosenThreshold, optional
+        How it was chosen.
+    rates, by, confidence, n_bootstrap, random_state, min_rows
+        As in :func:`audit`.
+    """
+    asked = _as_rates(rates)
+    compared = compare_sums(cells, sums, by)
     table = rate_table(compared, asked, confidence, "wilson")
     table["small"] = table["rows"] < min_rows
     gaps = gap_table(compared[1:], asked, confidence, n_bootstrap, random_state)

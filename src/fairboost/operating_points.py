@@ -128,14 +128,29 @@ class OperatingPoint:
         if weight is None:
             return self._by_count(scores)
         values, where = np.unique(scores, return_inverse=True)
-        above = np.cumsum(np.bincount(where, weight)[::-1])[::-1]  # weight at or above each value
+        k = self.crossing(np.bincount(where, weight).astype(np.float64)) + (not self.at_least)
+        return half_way(values[k - 1] if k else -math.inf, values[k] if k < len(values) else None)
+
+    def crossing(self, weight: FloatArray) -> int:
+        """Among values in rising order, that at which the rate crosses its target.
+
+        Parameters
+        ----------
+        weight : (n,) float
+            Weight of the rows of each value, or bin of values.
+
+        Returns
+        -------
+        k : int
+            With a floor, the largest value that must be positive; with a ceiling, the largest that
+            must not, and -1 if all may be.
+        """
+        above = np.cumsum(weight[::-1])[::-1]  # weight at or above each value
         total = above[0]
         slack = ROUNDING * total
         if self.at_least:
-            k = int((above >= self.target * total - slack).sum()) - 1
-        else:
-            k = int((above > self.target * total + slack).sum())
-        return half_way(values[k - 1] if k else -math.inf, values[k] if k < len(values) else None)
+            return int((above >= self.target * total - slack).sum()) - 1
+        return int((above > self.target * total + slack).sum()) - 1
 
     def _by_count(self, scores: FloatArray) -> float:
         """Return the same where all rows weigh the same: no sorting is needed."""

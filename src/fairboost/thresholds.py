@@ -29,7 +29,14 @@ from fairboost.intervals import Estimate, wilson
 from fairboost.operating_points import OperatingPoint, at_fpr, at_tpr
 from fairboost.rates import RATES, Rate
 
-__all__ = ["ChosenThreshold", "choose", "fpr_at_tpr", "threshold_at", "tpr_at_fpr"]
+__all__ = [
+    "ChosenThreshold",
+    "check_fine_enough",
+    "choose",
+    "fpr_at_tpr",
+    "threshold_at",
+    "tpr_at_fpr",
+]
 
 
 @dataclass(frozen=True)
@@ -203,17 +210,26 @@ def choose(
         value = operating_point.threshold(on.scores, on.labels, on.weight)
     except InvalidInputError as error:
         raise InvalidInputError(f"{'chosen_on' if other else 'y_true'}: {error}") from error
-    found, needed = on.rows(operating_point.rate), operating_point.rows_needed()
+    found = on.rows(operating_point.rate)
     realised = on.rate(operating_point.rate, value)
-    if found < needed and realised == float(operating_point.at_least):
+    check_fine_enough(operating_point, found, realised)
+    return ChosenThreshold(value, operating_point, realised, found, other)
+
+
+def check_fine_enough(operating_point: OperatingPoint, rows: int, realised: float) -> None:
+    """Warn if a target is finer than the rows that count can tell.
+
+    Called by what a public function calls, so that the warning names the line of its caller.
+    """
+    needed = operating_point.rows_needed()
+    if rows < needed and realised == float(operating_point.at_least):
         warnings.warn(
-            f"{operating_point} is finer than {found} {operating_point.who_counts} can tell, so "
+            f"{operating_point} is finer than {rows} {operating_point.who_counts} can tell, so "
             f"the threshold is beyond the scores of all of them ({operating_point.rate_name} "
             f"{realised:g}); choose it on {needed} or more, or ask for a coarser target",
             SmallCellWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return ChosenThreshold(value, operating_point, realised, found, other)
 
 
 def _rate_at(rate: Rate, chosen: ChosenThreshold, rows: ScoredRows, confidence: float) -> Estimate:

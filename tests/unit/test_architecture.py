@@ -32,7 +32,14 @@ TOP_TO_BOTTOM = [
     "study.data", "study.measures", "study.task", "study.reference_fairgbm", "study.reference",
     "study.peers", "study.methods", "study.claims", "study.search", "study.runner",
     "study.points", "study.protocol", "study.results", "study.figures", "study.output",
-    "study.study", "study", "tuning", "cli",
+    "study.study", "study", "tuning",
+    "score_counts", "tabular.formats", "tabular.csv_problems", "tabular.files", "tabular.writing",
+    "tabular.columns", "tabular.schema", "tabular.audit", "tabular",
+    "cli.exits", "cli.console", "cli.arguments", "cli.outputs", "cli.rows", "cli.models",
+    "cli.verdicts", "cli.model_card", "cli.model_folder", "cli.alternatives",
+    "cli.audit_evidence", "cli.audit_tables", "cli.train", "cli.predict", "cli.audit",
+    "cli.compare", "cli.report", "cli.demo", "cli.study", "cli.completion", "cli.dispatch",
+    "cli", "cli.__main__",
 ]  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def test_the_table_is_written_as_shown(demo):
 
 def test_demo_does_not_write_over_files(demo, capsys):
     out, _ = demo
-    assert main(["demo", "--rows", "1000", "--out", str(out)]) == 2
+    assert main(["demo", "--rows", "1000", "--out", str(out)]) == 1
     assert "is not empty; name another with --out" in capsys.readouterr().err
 
 
@@ -61,15 +61,17 @@ def test_demo_does_not_write_over_files(demo, capsys):
 )
 def test_bad_options_of_the_demo(arguments, message, capsys, tmp_path):
     base = [] if "--out" in arguments else ["--out", str(tmp_path)]
-    assert main(["demo", *arguments, *base]) == 2
+    assert main(["demo", *arguments, *base]) == 1
     assert message in capsys.readouterr().err
 
 
-def test_demo_without_matplotlib(monkeypatch, tmp_path, capsys):
+def test_demo_as_json_and_without_matplotlib(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    arguments = ["demo", "--rows", "1000", "--quiet", "--force", "--out", str(tmp_path)]
-    assert main(arguments) == 0
-    assert 'pip install "fairboost[plots]"' in capsys.readouterr().out
+    assert main(["demo", "--rows", "1000", "--json", "--force", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert 'pip install "fairboost[plots]"' in shown.err
+    found = json.loads(shown.out)
+    assert set(found["figures"]) == {"plain LightGBM", "fairboost"}
     assert not (tmp_path / "demo.png").exists()
 
 
@@ -77,13 +79,27 @@ def test_interrupt(monkeypatch, capsys):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fairboost.cli.run_demo", stop)
+    monkeypatch.setattr("fairboost.demo.run_demo", stop)
     assert main(["demo"]) == 130
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_version_and_help(capsys):
-    for arguments, text in ((["--version"], "fairboost 0"), (["demo", "--help"], "--rows")):
+COMMANDS = ("train", "predict", "audit", "compare", "report", "demo", "study", "completion")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help_page_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    page = capsys.readouterr().out
+    assert f"example:\n\n  fairboost {command} " in page
+    assert page.startswith(f"usage: fairboost {command} ")
+    assert max(map(len, page.splitlines())) < 100
+
+
+def test_version_and_the_first_page(capsys):
+    for arguments, text in ((["--version"], "fairboost 0"), (["--help"], "130  interrupted")):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 0

@@ -1,0 +1,8 @@
+"""``python -m fairboost.cli``."""
+
+import sys
+
+from fairboost.cli.dispatch import main
+
+if __name__ == "__main__":
+    sys.exit(main())

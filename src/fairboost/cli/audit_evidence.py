@@ -1,0 +1,139 @@
+"""From what an audit of a file counted to the evidence of a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fairboost.intervals import wilson
+from fairboost.operating_points import OperatingPoint
+from fairboost.report.evidence import (
+    Asked,
+    Data,
+    DataFile,
+    Evidence,
+    Performance,
+    Roc,
+    SensitiveColumnUse,
+)
+from fairboost.report.limits import target, with_limits
+from fairboost.report.lines import (
+    CHOSEN,
+    calibration_lines,
+    gap_lines,
+    rate_lines,
+    roc_lines,
+    score_lines,
+)
+from fairboost.tabular.audit import FileAudit
+from fairboost.tabular.files import TableFile
+
+__all__ = ["audit_evidence"]
+
+NOT_PROBABILITIES = (
+    "scores are not between 0 and 1, so they are no probabilities: curves, distributions and "
+    "calibration are left out"
+)
+
+
+def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence:
+    """Put an audit in order.
+
+    Parameters
+    ----------
+    found : FileAudit
+        What was found.
+    file : TableFile
+        Where the rows came from.
+    title : str
+        Of the report.
+    """
+    request, counted, audit = found.request, found.counted, found.audit
+    level, favourable = request.confidence, request.favourable
+    bins = []
+    if counted.are_probabilities:
+        bins = [counted.by_group(())] + [counted.by_group((c,)) for c in request.sensitive]
+    rates = rate_lines(audit, request.sensitive)
+    exact = {(r.attribute, r.group, r.rate): r.value for r in rates}
+    evidence = Evidence(
+        title=title,
+        asked=Asked(level=level, operating_point=_where(found), favourable=favourable),
+        data=_data(found, file),
+        rates=rates,
+        gaps=gap_lines(audit, CHOSEN, favourable),
+        performance=_performance(found, {} if not bins else bins[0].auc()),
+        min_rows=request.min_rows,
+        roc=tuple(_at_decisions(r, exact) for r in roc_lines(bins, audit.threshold)),
+        scores=score_lines(bins, found.classes),
+        calibration=calibration_lines(bins, level),
+        warnings=_warnings(found),
+    )
+    return with_limits(evidence, uncrossed=found.uncrossed)
+
+
+def _where(found: FileAudit) -> str:
+    where = f"a decision is positive from a score of {found.audit.threshold:.4g} on"
+    point = found.request.threshold
+    if isinstance(point, OperatingPoint):
+        return f"{point}: {where}, placed on these rows so that the {target(point)}"
+    return where
+
+
+def _data(found: FileAudit, file: TableFile) -> Data:
+    cells = found.counted.cells
+    return Data(
+        label=found.request.label,
+        positive=found.classes[1],
+        sensitive=tuple(
+            SensitiveColumnUse(
+                name=name,
+                groups=len(cells.values[name]),
+                missing=int(cells.counts[cells.groups[name] < 0].sum()),
+            )
+            for name in found.request.sensitive
+        ),
+        splits={"test": found.rows},
+        files=(DataFile("audit", file.path.name, file.sha256(), found.rows + found.unlabelled),),
+        weight=found.request.weight,
+    )
+
+
+def _performance(found: FileAudit, auc: dict[str, float]) -> tuple[Performance, ...]:
+    """Accuracy, which counts give exactly, and the AUC, which bins give nearly."""
+    _, weight, square = found.counted.sums
+    labels = found.counted.cells.labels
+    right = float(weight[labels, np.arange(len(labels))].sum())
+    whole = float(weight.sum())
+    effective = whole**2 / float(square.sum())
+    low, high = wilson(right / whole * effective, effective, found.request.confidence)
+    lines = [Performance(CHOSEN, "accuracy", right / whole, float(low), float(high))]
+    if auc and np.isfinite(auc["everyone"]):
+        lines.append(Performance(CHOSEN, "AUC", auc["everyone"]))
+    return tuple(lines)
+
+
+def _at_decisions(roc: Roc, exact: dict[tuple[str, str, str], float | None]) -> Roc:
+    """The curve with the rates of the decisions themselves, not those of the nearest bin."""
+    fpr = exact.get((roc.attribute, roc.group, "fpr"))
+    fnr = exact.get((roc.attribute, roc.group, "fnr"))
+    return replace(roc, at_fpr=fpr, at_tpr=None if fnr is None else 1.0 - fnr)
+
+
+def _warnings(found: FileAudit) -> tuple[str, ...]:
+    said = []
+    if found.unlabelled:
+        said.append(
+            f"{found.unlabelled:,} rows are left out, since their label is missing; if these are "
+            "other people than the rest, the figures do not hold for them"
+        )
+    cells = found.counted.cells
+    for name in found.request.sensitive:
+        if missing := int(cells.counts[cells.groups[name] < 0].sum()):
+            said.append(
+                f"{name!r} is missing in {missing:,} rows; these count among everyone, and in no "
+                "group"
+            )
+    if not found.counted.are_probabilities:
+        said.append(NOT_PROBABILITIES)
+    return tuple(said)

@@ -1,0 +1,104 @@
+"""What a command says: results on standard output, everything else on standard error.
+
+With ``--json`` the results are one JSON object, so that standard output can be read by a program.
+Nothing is said twice: warnings of the library are collected, and shown once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from fairboost.exceptions import NotMetWarning
+from fairboost.tabular.files import TableFile
+
+__all__ = ["Console", "plain"]
+
+WIDTH = 99
+
+
+@dataclass
+class Console:
+    """Where words go.
+
+    Parameters
+    ----------
+    as_json : bool
+        Whether results are one JSON object.
+    quiet : bool
+        Whether progress and remarks are left out.
+    """
+
+    as_json: bool = False
+    quiet: bool = False
+    said: list[str] = field(default_factory=list)
+
+    def result(self, text: str) -> None:
+        """Show a result to people."""
+        if not self.as_json:
+            print(text, flush=True)
+
+    def finish(self, **results: Any) -> None:
+        """Show the results to a program."""
+        if self.as_json:
+            print(json.dumps(plain(results), indent=1, ensure_ascii=False, allow_nan=False))
+
+    def remark(self, text: str) -> None:
+        """Tell something worth knowing, once."""
+        if text in self.said:
+            return
+        self.said.append(text)
+        if not self.quiet:
+            fill = textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+            print(fill, file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def collecting_warnings(self) -> Iterator[None]:
+        """Show warnings of the library as remarks; what reports say anyway is left to them."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                yield
+            finally:
+                for warning in caught:
+                    shown = issubclass(warning.category, UserWarning)
+                    if shown and not issubclass(warning.category, NotMetWarning):
+                        self.remark(f"Note: {warning.message}")
+
+    @contextlib.contextmanager
+    def reading(self, file: TableFile, what: str) -> Iterator[Callable[[], None]]:
+        """A progress bar along a file; call what it yields after each batch."""
+        with tqdm(
+            total=file.size, unit="B", unit_scale=True, desc=what, disable=self.quiet, leave=False
+        ) as bar:
+
+            def advance() -> None:
+                bar.update(file.bytes_read - bar.n)  # back to the start in a second pass
+
+            yield advance
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can have it: NaN is null, tables are lists of objects."""
+    if isinstance(value, pd.DataFrame):
+        return [plain(line) for line in value.to_dict("records")]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -1,0 +1,139 @@
+"""From options of the command line to models, trained."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from fairboost.cli.arguments import point_of
+from fairboost.cli.console import Console
+from fairboost.cli.rows import TrainingRows
+from fairboost.estimator import FairGBMClassifier
+from fairboost.exceptions import InvalidInputError
+from fairboost.operating_points import OperatingPoint
+from fairboost.tradeoff import TradeoffCurve, tradeoff_curve
+
+__all__ = ["STOCK_FILES", "build_engine", "build_model", "fit", "trace_tradeoff"]
+
+ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "lightgbm": ("LGBMClassifier", {"verbose": -1}),
+    "xgboost": ("XGBClassifier", {"enable_categorical": True}),
+}
+"""The class of each engine, and options that the commands cannot do without."""
+
+STOCK_FILES = {"lightgbm": "model.txt", "xgboost": "stock.json"}
+"""Name of the stock model file; engines tell formats by endings."""
+
+
+def build_engine(options: argparse.Namespace) -> Any:
+    """The engine with its options."""
+    name, needed = ENGINES[options.engine]
+    try:
+        kind = getattr(import_module(options.engine), name)
+    except ImportError:
+        raise InvalidInputError(
+            f"--engine {options.engine} is not installed; pip install {options.engine}"
+        ) from None
+    engine = kind()
+    known = _known_options(options.engine, engine)
+    for option, _ in options.option:
+        if option not in known:
+            raise InvalidInputError(
+                f"--option {option}: {options.engine} has no such option"
+                f"{_nearest(option, known)}; see its documentation"
+            )
+    chosen = {**needed, **dict(options.option)}
+    if options.jobs is not None:
+        chosen["n_jobs"] = options.jobs
+    return engine.set_params(**chosen)
+
+
+def build_model(options: argparse.Namespace, console: Console) -> FairGBMClassifier:
+    """The model to train."""
+    point = point_of(options)
+    if not isinstance(point, OperatingPoint) and not 0 < point < 1:
+        raise InvalidInputError(
+            f"--threshold must lie between 0 and 1, found {point:g}: it is a probability here"
+        )
+    return FairGBMClassifier(
+        build_engine(options),
+        constraint=_constraint(options),
+        tolerance=options.tolerance,
+        confidence=options.confidence,
+        operating_point=point,
+        random_state=options.seed,
+        verbose=int(not console.quiet),
+    )
+
+
+def fit(model: FairGBMClassifier, rows: TrainingRows, console: Console) -> FairGBMClassifier:
+    """Train it; what the library warns of is said once."""
+    with console.collecting_warnings(), _refusals():
+        return model.fit(
+            rows.train.X,
+            rows.train.y,
+            sensitive_features=rows.train.sensitive,
+            sample_weight=rows.train.weight,
+            holdout_set=None if rows.holdout is None else rows.holdout.as_tuple(),
+        )
+
+
+def trace_tradeoff(
+    options: argparse.Namespace, rows: TrainingRows, console: Console, models: int
+) -> TradeoffCurve:
+    """Models from no constraint to zero tolerance."""
+    with console.collecting_warnings(), _refusals():
+        return tradeoff_curve(
+            build_engine(options),
+            rows.train.X,
+            rows.train.y,
+            sensitive_features=rows.train.sensitive,
+            constraint=_constraint(options),
+            tolerances=models,
+            sample_weight=rows.train.weight,
+            holdout_set=None if rows.holdout is None else rows.holdout.as_tuple(),
+            operating_point=point_of(options),
+            random_state=options.seed,
+            verbose=int(not console.quiet),
+        )
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Say what an engine refuses as we say what we refuse."""
+    try:
+        yield
+    except Exception as error:
+        engine = type(error).__module__.partition(".")[0]
+        if engine not in ENGINES:
+            raise
+        said = " ".join(str(error).split())
+        raise InvalidInputError(f"{engine} refuses: {said}; look at --option") from error
+
+
+def _constraint(options: argparse.Namespace) -> Any:
+    asked = options.constraint or ["equalized_odds"]
+    return asked[0] if len(asked) == 1 else list(dict.fromkeys(asked))
+
+
+def _known_options(name: str, engine: Any) -> set[str]:
+    """Options that the engine knows: it would pass over others in silence."""
+    known = set(engine.get_params())
+    if name == "lightgbm":
+        aliases = import_module("lightgbm.basic")._ConfigAliases
+        everything = aliases._get_all_param_aliases()
+        known |= set(everything) | {alias for those in everything.values() for alias in those}
+    else:
+        known |= {"max_bin", "tree_method", "grow_policy", "max_leaves"}
+    return known
+
+
+def _nearest(option: str, known: set[str]) -> str:
+    import difflib
+
+    # The longest of those near: aliases are shortened names.
+    near = sorted(difflib.get_close_matches(option, sorted(known), 3), key=len, reverse=True)
+    return f" (there is {near[0]!r})" if near else ""

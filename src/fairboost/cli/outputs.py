@@ -1,0 +1,152 @@
+"""Folders and files that are written whole or not at all.
+
+Everything goes to a temporary name beside the target and is renamed when it is complete, so that
+neither Ctrl-C nor a full disk leaves half of something. What is there already is kept unless
+``--force`` is given; and even then a folder is replaced only if all it holds is what fairboost
+writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from fairboost.exceptions import InvalidInputError
+
+__all__ = ["OUR_FILES", "check_file", "check_folder", "need_plots", "new_file", "new_folder"]
+
+OUR_FILES = {
+    "card.md",
+    "evidence.json",
+    "model.json",
+    "model.txt",
+    "report.html",
+    "report.md",
+    "schema.json",
+    "stock.json",
+    "table.csv",
+}
+"""What commands write into their folders."""
+
+
+def need_plots() -> None:
+    """Raise if matplotlib, an extra that reports need, is not installed."""
+    if find_spec("matplotlib") is None:
+        raise InvalidInputError('a report needs matplotlib: pip install "fairboost[plots]"')
+
+
+def check_folder(path: Path, *, force: bool) -> None:
+    """Raise if a folder with a report cannot be written: to be called before long work."""
+    need_plots()
+    if path.exists() and not path.is_dir():
+        raise InvalidInputError(f"--out {str(path)!r} is a file; name a folder")
+    if path.is_dir() and (held := sorted(p.name for p in path.iterdir())):
+        if not force:
+            raise InvalidInputError(
+                f"the folder {str(path)!r} is not empty; name another with --out, or pass --force "
+                "to replace it"
+            )
+        if foreign := [name for name in held if name not in OUR_FILES]:
+            raise InvalidInputError(
+                f"the folder {str(path)!r} holds {foreign[0]!r}, which fairboost did not write, "
+                "so --force does not replace it; name another with --out, or empty it yourself"
+            )
+    _check_writable(_existing(path.absolute().parent))
+
+
+def check_file(path: Path, *, force: bool) -> None:
+    """Raise if a file cannot be written: to be called before long work."""
+    if path.is_dir():
+        raise InvalidInputError(f"--out {str(path)!r} is a folder; name a file")
+    if path.exists() and not force:
+        raise InvalidInputError(
+            f"the file {str(path)!r} exists; name another with --out, or pass --force to replace "
+            "it"
+        )
+    if not path.absolute().parent.is_dir():
+        raise InvalidInputError(
+            f"the folder {str(path.parent)!r} does not exist; make it, or name another"
+        )
+    _check_writable(path.absolute().parent)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path, *, force: bool) -> Iterator[Path]:
+    """A folder to fill, which takes the place of ``path`` when all went well."""
+    check_folder(path, force=force)
+    target = path.absolute()
+    made = _make_parents(target.parent)
+    partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.partial-"))
+    try:
+        yield partial
+        umask = os.umask(0)
+        os.umask(umask)
+        partial.chmod(0o777 & ~umask)  # mkdtemp makes private folders; a model is not one
+        _swap(partial, target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        for parent in made:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def new_file(path: Path, *, force: bool) -> Iterator[Path]:
+    """A file to fill, which takes the place of ``path`` when all went well."""
+    check_file(path, force=force)
+    target = path.absolute()
+    partial = target.with_name(f".partial-{os.getpid()}-{target.name}")
+    try:
+        yield partial
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _swap(partial: Path, target: Path) -> None:
+    """Rename, with what was there out of the way until it is done."""
+    if not target.exists():
+        partial.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old-"))
+    target.rename(old / target.name)
+    try:
+        partial.rename(target)
+    except BaseException:
+        (old / target.name).rename(target)
+        old.rmdir()
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _make_parents(folder: Path) -> list[Path]:
+    """Make folders that are missing; returns them, the innermost first."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for parent in reversed(missing):
+        parent.mkdir()
+    return missing
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder
+
+
+def _check_writable(folder: Path) -> None:
+    if not folder.is_dir():
+        raise InvalidInputError(f"{str(folder)!r} is not a folder; name another with --out")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInputError(
+            f"the folder {str(folder)!r} may not be written to; name another with --out"
+        )

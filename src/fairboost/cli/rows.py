@@ -1,0 +1,192 @@
+"""From the files named on the command line to the rows to train, hold out and test on."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost.cli.arguments import read_options_of
+from fairboost.cli.console import Console
+from fairboost.exceptions import InvalidInputError
+from fairboost.report.evidence import DataFile
+from fairboost.tabular.files import TableFile
+from fairboost.tabular.schema import (
+    Roles,
+    TableSchema,
+    infer_schema,
+    read_groups,
+    read_labels,
+    read_weight,
+)
+
+__all__ = ["Rows", "TrainingRows", "read_training_rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as the library takes them.
+
+    Parameters
+    ----------
+    X : DataFrame
+        Features.
+    y : (n,) int8
+        Labels, 0 and 1.
+    sensitive : DataFrame
+        The sensitive columns, as text.
+    weight : (n,) float64 or None
+        Weights.
+    """
+
+    X: pd.DataFrame
+    y: IntArray
+    sensitive: pd.DataFrame
+    weight: FloatArray | None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: BoolArray) -> Rows:
+        """Some of the rows."""
+        return Rows(
+            self.X[rows].reset_index(drop=True),
+            self.y[rows],
+            self.sensitive[rows].reset_index(drop=True),
+            None if self.weight is None else self.weight[rows],
+        )
+
+    def as_tuple(self) -> tuple[Any, ...]:
+        """``(X, y, sensitive_features, sample_weight)``."""
+        return self.X, self.y, self.sensitive, self.weight
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """All that training needs.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        What the columns are.
+    train, test : Rows
+        Rows to train on (and to hold some out of), and to test on.
+    holdout : Rows or None
+        Rows of a file of its own to read rates on.
+    files : tuple of DataFile
+        Where they came from.
+    """
+
+    schema: TableSchema
+    train: Rows
+    test: Rows
+    holdout: Rows | None
+    files: tuple[DataFile, ...]
+
+
+def read_training_rows(options: argparse.Namespace, console: Console) -> TrainingRows:
+    """Read the files, say what the columns are, and split off the test rows."""
+    roles = Roles(
+        label=options.label,
+        sensitive=tuple(options.sensitive),
+        positive=options.positive,
+        weight=options.weight,
+        aware=options.aware,
+        categorical=tuple(options.categorical),
+        dropped=tuple(options.drop),
+    )
+    paths = {"training": options.data, "test": options.test, "held out": options.holdout}
+    files = {
+        role: TableFile(path, read_options_of(options))
+        for role, path in paths.items()
+        if path is not None
+    }
+    files["training"].require(roles.columns(), "named in the command")
+    table = files["training"].read(roles.text_columns())
+    schema, remarks = infer_schema(table, roles, tuple(options.missing))
+    for remark in remarks:
+        console.remark(f"Note: {remark}.")
+    if not schema.aware:
+        console.remark(
+            f"Note: the model does not see {' and '.join(schema.sensitive)}; --aware would let it."
+        )
+    rows = {"training": _rows(table, schema, options.data, console)}
+    del table
+    for role in ("test", "held out"):
+        if role in files:
+            rows[role] = _read_more(files[role], schema, console)
+    counts = {role: len(found) for role, found in rows.items()}
+    if "test" not in rows:
+        tested = draw_test_rows(rows["training"], options.test_share, options.seed)
+        rows["test"] = rows["training"].take(tested)
+        rows["training"] = rows["training"].take(~tested)
+    for role in ("training", "test"):
+        _check_both_labels(rows[role], schema, role)
+    roles_of = {"training": "training" if "test" in files else "training and test"}
+    return TrainingRows(
+        schema,
+        rows["training"],
+        rows["test"],
+        rows.get("held out"),
+        tuple(
+            DataFile(roles_of.get(role, role), file.path.name, file.sha256(), counts[role])
+            for role, file in files.items()
+        ),
+    )
+
+
+def draw_test_rows(rows: Rows, share: float, seed: int) -> BoolArray:
+    """Draw the same share of every label and group; returns which rows to test on."""
+    cells = rows.sensitive.fillna("").assign(**{"label of the row": rows.y})
+    cell = cells.groupby(list(cells.columns), sort=False).ngroup().to_numpy()
+    shuffled = np.random.default_rng(seed).permutation(len(rows))
+    rank = np.empty(len(rows), np.int64)
+    rank[shuffled] = pd.Series(cell[shuffled]).groupby(cell[shuffled]).cumcount().to_numpy()
+    size = np.bincount(cell)[cell]
+    drawn: BoolArray = rank < np.rint(share * size)
+    return drawn
+
+
+def _read_more(file: TableFile, schema: TableSchema, console: Console) -> Rows:
+    """Rows of another file, read as the training rows were."""
+    import pyarrow as pa
+
+    weight = {} if schema.weight is None else {schema.weight: pa.float64()}
+    text = dict.fromkeys([schema.label, *schema.sensitive], pa.string())
+    table = pa.Table.from_batches(list(file.batches({**schema.csv_types(), **weight, **text})))
+    return _rows(table, schema, file.path, console)
+
+
+def _rows(table: Any, schema: TableSchema, path: Path, console: Console) -> Rows:
+    labels, known = read_labels(table.column(schema.label), schema, str(path))
+    if not known.all():
+        left_out = int((~known).sum())
+        console.remark(
+            f"Note: {left_out:,} of {len(known):,} rows of {path.name} are left out, since their "
+            f"label {schema.label!r} is missing."
+        )
+        if left_out == len(known):
+            raise InvalidInputError(f"the label {schema.label!r} is missing in every row")
+        table, labels = table.filter(known), labels[known]
+    sensitive = read_groups(table, schema.sensitive)
+    for name in schema.sensitive:
+        if missing := int(sensitive[name].isna().sum()):
+            console.remark(
+                f"Note: {name!r} is missing in {missing:,} of {len(labels):,} rows of "
+                f"{path.name}; these count in the loss and among everyone, and in no group."
+            )
+    weight = read_weight(table, schema.weight)
+    return Rows(schema.features(table), labels, sensitive, weight)
+
+
+def _check_both_labels(rows: Rows, schema: TableSchema, role: str) -> None:
+    for label, name in enumerate(schema.classes):
+        if not (rows.y == label).any():
+            raise InvalidInputError(
+                f"none of the {len(rows):,} {role} rows has the label {name!r}; pass more rows"
+            )

@@ -1,0 +1,305 @@
+"""Audit of the scores in a file, in batches: it may be larger than memory.
+
+One pass over the file, or two where the threshold is to be found, see
+:mod:`fairboost.score_counts`; the figures are those of :func:`fairboost.metrics.audit`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+
+from fairboost._typing import FloatArray, IntArray
+from fairboost.comparisons import compare
+from fairboost.exceptions import InvalidInputError
+from fairboost.metrics import Audit, audit_sums
+from fairboost.operating_points import OperatingPoint
+from fairboost.rates import RATES
+from fairboost.score_counts import Batch, Bracket, Counted, ScoreCounter, ScoreHistogram
+from fairboost.tabular.columns import as_numbers, as_text
+from fairboost.tabular.files import TableFile
+from fairboost.tabular.schema import MOST_GROUPS, positive_of
+from fairboost.thresholds import ChosenThreshold, check_fine_enough
+
+__all__ = ["AuditRequest", "FileAudit", "audit_file"]
+
+MOST_CROSSED = 500
+"""Cells of a crossing that are worth a look; of more, hardly any has rows to judge by."""
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """What to audit.
+
+    Parameters
+    ----------
+    label, score : str
+        The columns of labels and scores.
+    sensitive : tuple of str
+        The columns that say which groups a row belongs to.
+    positive : str, optional
+        The positive label; told by its name if left out ("yes", "1", "true").
+    weight : str, optional
+        The column of weights.
+    threshold : float or OperatingPoint
+        Where decisions are made.
+    confidence : float
+        Nominal coverage of intervals.
+    min_rows : int
+        Rows that must count for a group not to be flagged as small.
+    favourable : {"positive", "negative"}
+        The decision that people hope for, whose rate is shown.
+    """
+
+    label: str
+    score: str
+    sensitive: tuple[str, ...]
+    positive: str | None = None
+    weight: str | None = None
+    threshold: float | OperatingPoint = 0.5
+    confidence: float = 0.95
+    min_rows: int = 30
+    favourable: Literal["positive", "negative"] = "positive"
+
+    def __post_init__(self) -> None:
+        named = [self.label, self.score, *self.sensitive, *filter(None, [self.weight])]
+        twice = [name for name in named if named.count(name) > 1]
+        if twice:
+            raise InvalidInputError(
+                f"the column {twice[0]!r} is named twice among --label, --score, --sensitive and "
+                "--weight; each column has one part to play"
+            )
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """Errors both ways, favourable decisions, and precision."""
+        return ("fpr", "fnr", "ppr" if self.favourable == "positive" else "pnr", "precision")
+
+    @property
+    def crossings(self) -> list[tuple[str, ...]]:
+        """Every sensitive column by itself, every two of them, and all together."""
+        sizes = sorted({1, min(2, len(self.sensitive)), len(self.sensitive)})
+        return [those for size in sizes for those in combinations(self.sensitive, size)]
+
+
+@dataclass(frozen=True, eq=False)
+class FileAudit:
+    """What an audit of a file found.
+
+    Parameters
+    ----------
+    request : AuditRequest
+        What was asked.
+    audit : Audit
+        Rates, gaps and ratios of every crossing.
+    counted : Counted
+        What they were computed from.
+    classes : tuple of two str
+        The labels, the positive one last.
+    rows : int
+        Rows that were audited.
+    unlabelled : int
+        Rows left out, since their label is missing.
+    uncrossed : tuple of str
+        Crossings that were left out for their size, in words.
+    """
+
+    request: AuditRequest
+    audit: Audit
+    counted: Counted
+    classes: tuple[str, str]
+    rows: int
+    unlabelled: int
+    uncrossed: tuple[str, ...] = ()
+
+
+def audit_file(
+    file: TableFile, request: AuditRequest, advance: Callable[[], None] = lambda: None
+) -> FileAudit:
+    """Audit the scores in a file.
+
+    Parameters
+    ----------
+    file : TableFile
+        The file.
+    request : AuditRequest
+        What to audit.
+    advance : callable
+        Called after each batch; ``file.bytes_read`` says how far it is.
+    """
+    asked = [request.label, request.score, *request.sensitive, *filter(None, [request.weight])]
+    file.require(asked, "named in the command")
+    rows = _Rows(file, request, advance)
+    threshold: float | Bracket | OperatingPoint = request.threshold
+    point = None
+    if isinstance(threshold, OperatingPoint):
+        point, histogram = threshold, ScoreHistogram()
+        for batch in rows:
+            histogram.add(batch)
+        threshold = histogram.bracket(point, rows.positive())
+    counter = ScoreCounter(request.sensitive, threshold)
+    for batch in rows:
+        counter.add(batch)
+    if not rows.count:
+        raise InvalidInputError(
+            f"the label {request.label!r} is missing in every row of {str(file.path)!r}; an audit "
+            "needs to know what became of people"
+        )
+    values = [tuple(coder.known) for coder in rows.groups]
+    counted = counter.result(values, positive=rows.positive(), point=point)
+    for name, those in zip(request.sensitive, values, strict=True):
+        if not those:
+            raise InvalidInputError(
+                f"sensitive column {name!r} is missing in every row; there is no group to compare"
+            )
+    chosen = None if point is None else _chosen(point, counted)
+    sizes = {those: len(counted.cells.groups_by(those)) for those in request.crossings}
+    shown = [those for those, n in sizes.items() if len(those) == 1 or n <= MOST_CROSSED]
+    with warnings.catch_warnings():
+        # Groups none of whose rows count are shown as undefined in the table.
+        warnings.filterwarnings("ignore", message="gap and ratio leave out groups")
+        audit = audit_sums(
+            counted.cells, counted.sums, threshold=counted.threshold, chosen=chosen,
+            by=[those[0] if len(those) == 1 else those for those in shown],
+            rates=request.rates, confidence=request.confidence, min_rows=request.min_rows,
+        )  # fmt: skip
+    uncrossed = tuple(
+        f"{' x '.join(those)} ({n:,} cells)" for those, n in sizes.items() if those not in shown
+    )
+    return FileAudit(
+        request, audit, counted, rows.classes(), rows.count, rows.unlabelled, uncrossed
+    )
+
+
+def _chosen(point: OperatingPoint, counted: Counted) -> ChosenThreshold:
+    """How the threshold was chosen, and a warning if too few rows count for that."""
+    everyone = compare(counted.cells, counted.sums, ())
+    line = everyone.rate_table(RATES[point.rate_name], 0.95, "wilson").iloc[0]
+    rows, realised = int(line["rows"]), float(line["value"])
+    check_fine_enough(point, rows, realised)
+    return ChosenThreshold(counted.threshold, point, realised, rows, on_other_rows=False)
+
+
+@dataclass
+class _Coder:
+    """Values to codes, in the order in which they come; -1 is missing."""
+
+    name: str
+    most: int
+    known: dict[str, int] = field(default_factory=dict)
+
+    def codes(self, column: Any) -> IntArray:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not pa.types.is_dictionary(column.type):
+            column = pc.dictionary_encode(column)
+        values = as_text(column.dictionary).to_pylist()
+        lookup = np.full(len(values) + 1, -1, np.int32)  # the last is that of a missing index
+        indices = pc.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
+        occurs = np.bincount(indices, minlength=len(values) + 1)
+        for k, value in enumerate(values):
+            if value is not None and occurs[k]:
+                lookup[k] = self.known.setdefault(value, len(self.known))
+        if len(self.known) > self.most:
+            self._refuse()
+        codes: IntArray = lookup[indices]
+        return codes
+
+    def _refuse(self) -> None:
+        if self.most == 2:
+            shown = ", ".join(map(repr, self.known))
+            raise InvalidInputError(
+                f"the label {self.name!r} must have two values, found more: {shown}; merge "
+                "labels, or add a column that says yes or no"
+            )
+        raise InvalidInputError(
+            f"the sensitive column {self.name!r} has more than {self.most:,} different values, "
+            "expected groups of many rows; add a column of bands or merge groups, and name that"
+        )
+
+
+class _Rows:
+    """Batches of a file, as often as they are wanted."""
+
+    def __init__(
+        self, file: TableFile, request: AuditRequest, advance: Callable[[], None]
+    ) -> None:
+        self.file, self.request, self.advance = file, request, advance
+        self.labels = _Coder(request.label, 2)
+        self.groups = [_Coder(name, MOST_GROUPS) for name in request.sensitive]
+        self.count = self.unlabelled = 0
+
+    def classes(self) -> tuple[str, str]:
+        """The labels, the positive one last."""
+        values = list(self.labels.known)
+        at = self.positive()
+        return values[1 - at], values[at]
+
+    def positive(self) -> int:
+        """Which of the labels is the positive one."""
+        values = list(self.labels.known)
+        if len(values) < 2:
+            raise InvalidInputError(
+                f"the label {self.request.label!r} must have two values, found {len(values)}: "
+                f"{', '.join(map(repr, values)) or 'none'}; rows of both labels are needed"
+            )
+        return values.index(positive_of(sorted(values), self.request.label, self.request.positive))
+
+    def __iter__(self) -> Iterator[Batch]:
+        import pyarrow as pa
+
+        text = pa.dictionary(pa.int32(), pa.string())
+        types = dict.fromkeys([self.request.label, *self.request.sensitive], text)
+        types |= dict.fromkeys([self.request.score, *self._weights()], pa.float64())
+        self.count = self.unlabelled = 0
+        before = 0
+        for arrow in self.file.batches(types):
+            yield self._batch(arrow, before)
+            before += arrow.num_rows
+            self.advance()
+
+    def _weights(self) -> list[str]:
+        return [] if self.request.weight is None else [self.request.weight]
+
+    def _batch(self, arrow: Any, before: int) -> Batch:
+        labels = self.labels.codes(arrow.column(self.request.label))
+        scores = self._numbers(arrow, self.request.score, before)
+        groups = [coder.codes(arrow.column(coder.name)) for coder in self.groups]
+        weight = None
+        for name in self._weights():
+            weight = self._numbers(arrow, name, before)
+            if (weight < 0).any():
+                row = before + int((weight < 0).argmax())
+                raise InvalidInputError(
+                    f"the weight {name!r} is {weight[row - before]:g} at row {row + 1}; weights "
+                    "must not be negative, and 0 leaves a row out"
+                )
+        known = labels >= 0
+        missing = len(labels) - int(known.sum())
+        self.count += len(labels) - missing
+        self.unlabelled += missing
+        if not missing:
+            return Batch(labels, scores, groups, weight)
+        kept = None if weight is None else weight[known]
+        return Batch(labels[known], scores[known], [g[known] for g in groups], kept)
+
+    def _numbers(self, arrow: Any, name: str, before: int) -> FloatArray:
+        try:
+            numbers = as_numbers(arrow.column(name))
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise InvalidInputError(
+                f"the column {name!r} must hold numbers, found otherwise: {error}; name another"
+            ) from error
+        if not np.isfinite(numbers).all():
+            row = int((~np.isfinite(numbers)).argmax())
+            what = "missing" if np.isnan(numbers[row]) else "infinite"
+            raise InvalidInputError(
+                f"the column {name!r} is {what} at row {before + row + 1}; drop such rows"
+            )
+        return numbers

@@ -1,0 +1,194 @@
+"""What a column of a table is to a model: a number, a flag, a category, or nothing.
+
+Text becomes a category. Dates, identifiers and columns that never vary are left out, and it is
+said so: a date is no number by itself, and an identifier tells people apart and not what they do.
+Categories are kept as text, whatever their type in the file, so that a model trained on a CSV file
+reads a parquet file alike.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from fairboost._typing import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FeatureColumn", "Judged", "as_numbers", "as_text", "decoded", "judge"]
+
+Kind: TypeAlias = Literal["number", "flag", "category"]
+
+DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
+DATES_AMONG = 0.95
+"""Share of the values that must look like dates for a column to be one of dates."""
+FEW_ROWS = 50
+"""In fewer rows nearly every column looks like an identifier."""
+SAMPLE = 1_000
+
+
+@dataclass(frozen=True)
+class FeatureColumn:
+    """One feature.
+
+    Parameters
+    ----------
+    name : str
+        The column of the file.
+    feature : str
+        The same as engines know it: some characters mean something to them.
+    kind : {"number", "flag", "category"}
+        What it is.
+    categories : tuple of str
+        Its values, if it is a category; the engine knows each by its place here.
+    """
+
+    name: str
+    feature: str
+    kind: Kind
+    categories: tuple[str, ...] = ()
+
+    def csv_type(self) -> pa.DataType:
+        """The type to read it as from a CSV file."""
+        import pyarrow as pa
+
+        return {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}[self.kind]
+
+    def values(self, column: Any) -> FloatArray | pd.Categorical[str]:
+        """Values of a column as the engine takes them; unknown categories are missing."""
+        if self.kind != "category":
+            return as_numbers(column)
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        codes = pc.index_in(as_text(column), value_set=pa.array(self.categories, pa.string()))
+        filled = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
+        return pd.Categorical.from_codes(filled, pd.Index(self.categories))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a column is, or why it is none, and what to say of it.
+
+    Parameters
+    ----------
+    kind : {"number", "flag", "category"} or None
+        None if it is no feature.
+    why : str
+        Why it is not; empty otherwise.
+    remark : str
+        What to know though it is one.
+    categories : tuple of str
+        Its values, if it is a category.
+    """
+
+    kind: Kind | None
+    why: str = ""
+    remark: str = ""
+    categories: tuple[str, ...] = ()
+
+
+def judge(column: Any, *, categorical: bool = False) -> Judged:
+    """Say what a column is to a model.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        All of its values.
+    categorical : bool
+        Whether the user says that its values are categories.
+    """
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if column.null_count == len(column):
+        return Judged(None, "missing in every row")
+    if pa.types.is_temporal(kind):
+        return Judged(None, "a date or time; add what it stands for, such as an age, as a number")
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return Judged(None, f"of type {kind}, which is neither number nor text")
+    if categorical or pa.types.is_dictionary(column.type) or _is_text(kind):
+        return _judge_text(as_text(column), categorical)
+    distinct = _count_distinct(column)
+    if distinct == 1 and not column.null_count:
+        return Judged(None, "the same in every row")
+    if pa.types.is_boolean(kind):
+        return Judged("flag")
+    known = len(column) - column.null_count
+    if pa.types.is_integer(kind) and distinct == known >= 2 * FEW_ROWS:
+        remark = "is a whole number that no two rows share; if it is an identifier, --drop it"
+        return Judged("number", remark=remark)
+    return Judged("number")
+
+
+def _judge_text(column: Any, asked_for: bool) -> Judged:
+    import pyarrow.compute as pc
+
+    values = sorted(pc.unique(column).drop_null().to_pylist())
+    known = len(column) - column.null_count
+    if len(values) == 1 and not column.null_count:
+        return Judged(None, "the same in every row")
+    looks = [bool(DATE.fullmatch(value.strip())) for value in values[:SAMPLE]]
+    if not asked_for and np.mean(looks) >= DATES_AMONG:
+        why = "dates, as text; add what they stand for, such as an age, as a number"
+        return Judged(None, why)
+    if not asked_for and known >= FEW_ROWS and len(values) > known / 2:
+        why = f"text with {len(values):,} values in {known:,} rows, as identifiers have"
+        return Judged(None, why)
+    return Judged("category", categories=tuple(values))
+
+
+def decoded(column: Any) -> Any:
+    """A column without dictionary: values as they are, text of one type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column, pa.ChunkedArray):
+        chunks = [decoded(chunk) for chunk in column.chunks]
+        return pa.chunked_array(chunks) if chunks else column
+    if pa.types.is_dictionary(column.type):
+        return decoded(column.dictionary).take(column.indices)
+    return pc.cast(column, pa.string()) if pa.types.is_string_view(column.type) else column
+
+
+def as_text(column: Any) -> Any:
+    """A column as text; 1.0 and 1 are the same."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = decoded(column)
+    kind = column.type
+    if pa.types.is_floating(kind):  # NaN is how many programs write a missing value
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+    return column if kind == pa.string() else pc.cast(column, pa.string())
+
+
+def as_numbers(column: Any) -> FloatArray:
+    """A column as numbers; NaN where it is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = decoded(column)
+    if pa.types.is_boolean(column.type):
+        column = pc.cast(column, pa.uint8())
+    numbers = pc.cast(column, pa.float64(), safe=False)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _count_distinct(column: Any) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.count_distinct(column, mode="only_valid").as_py())

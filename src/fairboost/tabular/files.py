@@ -1,0 +1,360 @@
+"""Tables in files, read whole or in record batches that fit into memory, and written in batches.
+
+CSV, parquet and Arrow (IPC files and streams, feather), see :mod:`fairboost.tabular.formats`. All
+that can be wrong with a file raises here, with the name of the file and a remedy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairboost.exceptions import InvalidInputError
+from fairboost.tabular import csv_problems
+from fairboost.tabular.formats import Format, format_of, need_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ReadOptions", "TableFile"]
+
+BATCH_ROWS = 2**18
+"""Rows of a batch: 20 columns of 8 bytes are 40 MB."""
+CSV_BLOCK = 8 * 2**20
+ARROW_MAGIC = b"ARROW1"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How CSV files are to be read; other formats say it themselves.
+
+    Parameters
+    ----------
+    encoding : str
+        Encoding of the text.
+    delimiter : str, optional
+        What separates fields; guessed from the header if left out.
+    missing : tuple of str
+        Spellings of a missing value, beside the usual ones (empty, NA, NaN, null and so on).
+    """
+
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass
+class TableFile:
+    """A file that holds a table.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is.
+    options : ReadOptions
+        How to read CSV.
+
+    Attributes
+    ----------
+    bytes_read : int
+        How far the last pass over the batches is, of ``size`` bytes.
+    """
+
+    path: Path
+    options: ReadOptions = field(default_factory=ReadOptions)
+    bytes_read: int = 0
+
+    def __post_init__(self) -> None:
+        need_arrow()
+        self.path = Path(self.path)
+        if self.path.is_dir():
+            raise InvalidInputError(f"{str(self.path)!r} is a folder; name a file")
+        if not self.path.is_file():
+            raise InvalidInputError(
+                f"there is no file {str(self.path)!r}; correct the name"
+                f"{_like(self.path)}, or the folder that the command is run in"
+            )
+        if not self.path.stat().st_size:
+            raise InvalidInputError(f"the file {str(self.path)!r} is empty; write it again")
+
+    @property
+    def format(self) -> Format:
+        """The format, by the name of the file."""
+        return format_of(self.path)
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        return self.path.stat().st_size
+
+    def sha256(self) -> str:
+        """Checksum of the file, so that a report can say which data it is about."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def column_names(self) -> list[str]:
+        """Names of the columns; raises if two are alike."""
+        with self._explained():
+            names = self._column_names()
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InvalidInputError(
+                f"{str(self.path)!r} has several columns named {twice[0]!r}; rename them"
+            )
+        return names
+
+    def require(self, columns: Sequence[str], what: str) -> None:
+        """Raise if a column is not in the file."""
+        names = self.column_names()
+        for column in columns:
+            if column not in names:
+                raise InvalidInputError(
+                    f"{str(self.path)!r} has no column {column!r} ({what}); it has "
+                    f"{_listed(names)}"
+                )
+
+    def read(self, text_columns: Sequence[str] = ()) -> pa.Table:
+        """Read all of it; some columns as text where the file does not say of what type they are.
+
+        Parameters
+        ----------
+        text_columns : sequence of str
+            Columns of a CSV file that are not numbers even if they look so.
+        """
+        import pyarrow as pa
+
+        names = self.column_names()
+        types = {name: pa.string() for name in text_columns}
+        with self._explained():
+            if self.format.name == "csv":
+                table = self._read_csv(types)
+            elif self.format.name == "parquet":
+                from pyarrow import parquet
+
+                table = parquet.read_table(self.path)
+            else:
+                with self._arrow_reader() as reader:
+                    table = reader.read_all()
+        if not table.num_rows:
+            raise InvalidInputError(
+                f"{str(self.path)!r} has {len(names)} columns but no rows; write it again"
+            )
+        return table
+
+    def batches(self, types: Mapping[str, pa.DataType | None]) -> Iterator[pa.RecordBatch]:
+        """Read some columns, a batch of rows at a time.
+
+        Parameters
+        ----------
+        types : dict of str to DataType
+            The columns, and the type to read them as from a CSV file. Other formats know their
+            types, and are not converted.
+        """
+        self.require(list(types), "to be read")
+        self.bytes_read, rows = 0, 0
+        with self._explained():
+            for batch in self._batches(types):
+                rows += batch.num_rows
+                yield batch
+        self.bytes_read = self.size
+        if not rows:
+            raise InvalidInputError(f"{str(self.path)!r} has no rows; write it again")
+
+    def _column_names(self) -> list[str]:
+        if self.format.name == "csv":
+            return self._csv_header()
+        if self.format.name == "parquet":
+            from pyarrow import parquet
+
+            return list(parquet.read_schema(self.path).names)
+        with self._arrow_reader() as reader:
+            return list(reader.schema.names)
+
+    def _batches(self, types: Mapping[str, pa.DataType | None]) -> Iterator[pa.RecordBatch]:
+        columns = list(types)
+        if self.format.name == "csv":
+            yield from self._csv_batches(types)
+        elif self.format.name == "parquet":
+            import pyarrow as pa
+            from pyarrow import parquet
+
+            # Text that is going to be encoded is often stored that way already.
+            coded = [n for n, t in types.items() if t is not None and pa.types.is_dictionary(t)]
+            with parquet.ParquetFile(self.path, read_dictionary=coded, pre_buffer=False) as file:
+                rows, total = 0, max(file.metadata.num_rows, 1)
+                for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                    rows += batch.num_rows
+                    self.bytes_read = self.size * rows // total
+                    yield batch.select(columns)
+        else:
+            with self._arrow_reader() as reader:
+                for batch in _batches_of(reader):
+                    for start in range(0, batch.num_rows, BATCH_ROWS):
+                        yield batch.select(columns).slice(start, BATCH_ROWS)
+                    self.bytes_read = min(self.bytes_read + batch.nbytes, self.size)
+
+    @contextlib.contextmanager
+    def _stream(self) -> Iterator[tuple[Any, Any]]:
+        """The content as a stream, unpacked, and the file itself, which knows how far it is."""
+        import pyarrow as pa
+
+        raw: Any = pa.OSFile(str(self.path))
+        packing = self.format.packing
+        stream = raw if packing is None else pa.CompressedInputStream(raw, packing)
+        try:
+            yield stream, raw
+        finally:
+            stream.close()
+            raw.close()
+
+    @contextlib.contextmanager
+    def _arrow_reader(self) -> Iterator[Any]:
+        """A reader of an IPC file, or of a stream; what is packed is unpacked into memory."""
+        import pyarrow as pa
+
+        with self._stream() as (stream, _):
+            source = stream if self.format.packing is None else pa.BufferReader(stream.read())
+            start = source.read(len(ARROW_MAGIC))
+            source.seek(0)
+            opened = pa.ipc.open_file if start == ARROW_MAGIC else pa.ipc.open_stream
+            yield opened(source)
+
+    # CSV
+    # -------------------------------------------------------------------
+
+    def _csv_header(self) -> list[str]:
+        from pyarrow import csv
+
+        with self._stream() as (stream, _):
+            start = stream.read(CSV_BLOCK // 8)
+        if not start.strip():
+            raise InvalidInputError(f"the file {str(self.path)!r} is empty; write it again")
+        if self.options.encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+            first = start.split(b"\n", 1)[0]
+            wrong = csv_problems.not_in_utf8([first])
+            if wrong is not None:
+                raise InvalidInputError(f"{str(self.path)!r} {wrong}")
+        with self._stream() as (stream, _):
+            reader = csv.open_csv(stream, *self._csv_options({}))
+            return list(reader.schema.names)
+
+    def _read_csv(self, types: Mapping[str, pa.DataType]) -> pa.Table:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        with self._stream() as (stream, _):
+            table = csv.read_csv(stream, *self._csv_options(types))
+        for name, kind in zip(table.schema.names, table.schema.types, strict=True):
+            if pa.types.is_binary(kind):  # what Arrow makes of text that is not UTF-8
+                raise pa.ArrowInvalid(f"column {name!r} is not text")
+        return table
+
+    def _csv_batches(self, types: Mapping[str, pa.DataType | None]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        asked = {name: kind or pa.string() for name, kind in types.items()}
+        with self._stream() as (stream, raw):
+            reader = csv.open_csv(stream, *self._csv_options(asked, list(types)))
+            for batch in reader:
+                self.bytes_read = min(raw.tell(), self.size)
+                yield batch
+
+    def _csv_options(
+        self, types: Mapping[str, pa.DataType], columns: list[str] | None = None
+    ) -> tuple[Any, Any, Any]:
+        from pyarrow import csv
+
+        convert = csv.ConvertOptions(
+            column_types=dict(types), include_columns=columns, strings_can_be_null=True
+        )
+        convert.null_values = [*convert.null_values, *self.options.missing]
+        return (
+            csv.ReadOptions(block_size=CSV_BLOCK, encoding=self._known_encoding()),
+            csv.ParseOptions(delimiter=self._delimiter(), newlines_in_values=True),
+            convert,
+        )
+
+    def _known_encoding(self) -> str:
+        import codecs
+
+        try:
+            return codecs.lookup(self.options.encoding).name
+        except LookupError:
+            raise InvalidInputError(
+                f"unknown encoding {self.options.encoding!r}; expected one such as utf-8, "
+                "latin-1, cp1252 or utf-16"
+            ) from None
+
+    def _delimiter(self) -> str:
+        given = self.options.delimiter
+        if given is not None:
+            given = {"tab": "\t", "\\t": "\t"}.get(given, given)
+            if len(given) != 1:
+                raise InvalidInputError(
+                    f"a delimiter is one character, found {given!r}; write , ; | or tab"
+                )
+            return given
+        if self.format.suffix == ".tsv":
+            return "\t"
+        with self._stream() as (stream, _):
+            start = stream.read(2**16)
+        text = start.decode(self._known_encoding(), errors="replace")
+        return csv_problems.sniff_delimiter(text.split("\n", 1)[0])
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what Arrow raises into an error that names the file and a remedy."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except InvalidInputError:
+            raise
+        except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # of the system: no space, no permission
+            raise InvalidInputError(f"{str(self.path)!r} {self._why(error)}") from error
+
+    def _why(self, error: Exception) -> str:
+        message = str(error).split(". Detail")[0].rstrip(".")
+        if self.format.name != "csv":
+            return (
+                f"cannot be read as {self.format.name}: {message}; it was cut short or is "
+                "something else: write it again, or rename it after its format"
+            )
+        if isinstance(error, UnicodeError):
+            return f"is not in {self.options.encoding}: {message}; pass another --encoding"
+        try:
+            with self._stream() as (stream, _):
+                return csv_problems.explain(message, csv_problems.lines_of(stream))
+        except (OSError, ValueError):  # not even unpacked
+            return f"cannot be unpacked: {message}; it was cut short or is something else"
+
+
+def _batches_of(reader: Any) -> Iterator[Any]:
+    """Batches of a file, which are numbered, or of a stream."""
+    if hasattr(reader, "get_batch"):
+        yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+    else:
+        yield from reader
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _like(path: Path) -> str:
+    """A hint at a file of nearly that name."""
+    import difflib
+
+    try:
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1)
+    except OSError:
+        return ""
+    return f" (there is {near[0]!r})" if near else ""

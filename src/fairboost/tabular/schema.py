@@ -1,0 +1,366 @@
+"""From a table to what a model trains on, remembered so that new tables are read alike.
+
+:func:`infer_schema` says what each column is; the :class:`TableSchema` is written beside the model
+as ``schema.json``, and turns any later table, or a batch of one, into the same features: the
+same columns in the same order, categories known by the same codes, those unseen in training
+missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost.exceptions import InvalidInputError, ModelFileError
+from fairboost.tabular.columns import FeatureColumn, as_numbers, as_text, judge
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Roles",
+    "TableSchema",
+    "infer_schema",
+    "positive_of",
+    "read_groups",
+    "read_labels",
+    "read_weight",
+]
+
+FORMAT = "fairboost-schema"
+FORMAT_VERSION = 1
+
+POSITIVES = ("1", "true", "yes", "y", "t", "positive", "1.0")
+"""What is the positive label where it stands beside its opposite, in small letters."""
+NEGATIVES = ("0", "false", "no", "n", "f", "negative", "0.0", "-1")
+
+MOST_GROUPS = 1_000
+MOST_NUMBERS = 50
+"""More distinct numbers in a sensitive column are a quantity and not groups."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the user says of the columns.
+
+    Parameters
+    ----------
+    label : str
+        The column to predict.
+    sensitive : tuple of str
+        The columns that say which groups a row belongs to.
+    positive : str, optional
+        The label that decisions are after; told by its name if left out ("yes", "1", "true").
+    weight : str, optional
+        The column of weights.
+    aware : bool
+        Whether sensitive columns are features too.
+    categorical : tuple of str
+        Columns whose numbers are codes.
+    dropped : tuple of str
+        Columns that are no features.
+    """
+
+    label: str
+    sensitive: tuple[str, ...]
+    positive: str | None = None
+    weight: str | None = None
+    aware: bool = False
+    categorical: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        special = [self.label, *self.sensitive, *([self.weight] if self.weight else [])]
+        for name in special:
+            if special.count(name) > 1:
+                raise InvalidInputError(
+                    f"the column {name!r} is named twice among --label, --sensitive and --weight; "
+                    "each column has one part to play"
+                )
+            if name in self.dropped:
+                raise InvalidInputError(
+                    f"the column {name!r} is needed and cannot be dropped; leave --drop out: "
+                    "labels, weights and (unless --aware) sensitive columns are no features anyway"
+                )
+
+    def columns(self) -> list[str]:
+        """Name every column that the user names."""
+        weight = [self.weight] if self.weight else []
+        return [self.label, *self.sensitive, *weight, *self.categorical, *self.dropped]
+
+    def text_columns(self) -> list[str]:
+        """Columns to read as text, even if they look like numbers."""
+        return list(dict.fromkeys([self.label, *self.sensitive, *self.categorical]))
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """What the columns of a table are to a model.
+
+    Parameters
+    ----------
+    label : str
+        The column that was predicted.
+    classes : tuple of two str
+        Its values, the positive one last.
+    sensitive : tuple of str
+        The sensitive columns.
+    weight : str or None
+        The column of weights.
+    aware : bool
+        Whether sensitive columns are among the features.
+    columns : tuple of FeatureColumn
+        The features, in order.
+    dropped : dict of str to str
+        Columns that are no features, and why.
+    missing : tuple of str
+        Spellings of a missing value in CSV files, beside the usual ones.
+    """
+
+    label: str
+    classes: tuple[str, str]
+    sensitive: tuple[str, ...]
+    weight: str | None
+    aware: bool
+    columns: tuple[FeatureColumn, ...]
+    dropped: dict[str, str]
+    missing: tuple[str, ...] = ()
+
+    def csv_types(self) -> dict[str, pa.DataType]:
+        """The columns that features are made of, and the types to read them as from CSV."""
+        return {column.name: column.csv_type() for column in self.columns}
+
+    def features(self, table: Any) -> pd.DataFrame:
+        """Features of a table or batch that has the columns."""
+        data = {}
+        for column in self.columns:
+            try:
+                data[column.feature] = column.values(table.column(column.name))
+            except (TypeError, ValueError, NotImplementedError) as error:
+                raise InvalidInputError(
+                    f"column {column.name!r} holds something else than in training, where it was "
+                    f"a {column.kind}: {error}; convert it"
+                ) from error
+        return pd.DataFrame(data)
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON."""
+        content = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> TableSchema:
+        """Read what :meth:`write` wrote."""
+        try:
+            content = json.loads(path.read_text("utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ModelFileError(
+                f"{path} does not parse as JSON ({error}); train again"
+            ) from error
+        found = content.get("format") if isinstance(content, dict) else None
+        if found != FORMAT or content.get("format_version") != FORMAT_VERSION:
+            raise ModelFileError(
+                f"{path} is not a schema that this fairboost reads: expected format {FORMAT!r}, "
+                f"version {FORMAT_VERSION}; train again, or install the version that wrote it"
+            )
+        try:
+            values = {f.name: content[f.name] for f in fields(cls)}
+            columns = tuple(
+                FeatureColumn(**{**c, "categories": tuple(c["categories"])})
+                for c in values["columns"]
+            )
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(f"{path} was edited: {error} is missing; train again") from error
+        sequences = {k: tuple(values[k]) for k in ("classes", "sensitive", "missing")}
+        return cls(**{**values, **sequences, "columns": columns})
+
+
+def infer_schema(
+    table: Any, roles: Roles, missing: tuple[str, ...] = ()
+) -> tuple[TableSchema, list[str]]:
+    """Say what each column is to a model.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows to train on.
+    roles : Roles
+        What the user says of the columns.
+    missing : tuple of str
+        Spellings of a missing value, to be remembered.
+
+    Returns
+    -------
+    schema : TableSchema
+    remarks : list of str
+        What the user should know: columns left out and why, columns to look at.
+    """
+    special = {roles.label, roles.weight, *(() if roles.aware else roles.sensitive)}
+    dropped = dict.fromkeys(roles.dropped, "dropped on request")
+    remarks, columns = [], []
+    taken: set[str] = set()
+    for name in table.column_names:
+        if name in special or name in dropped:
+            continue
+        judged = judge(table.column(name), categorical=name in roles.categorical)
+        if judged.kind is None:
+            dropped[name] = judged.why
+            remarks.append(f"column {name!r} is left out: {judged.why}")
+            continue
+        if judged.remark:
+            remarks.append(f"column {name!r} {judged.remark}")
+        feature = _engine_name(name, taken)
+        taken.add(feature)
+        columns.append(FeatureColumn(name, feature, judged.kind, judged.categories))
+    if not columns:
+        raise InvalidInputError(
+            "no column is left to train on; found only the label, the sensitive columns and what "
+            f"was left out ({', '.join(dropped) or 'nothing'}); add features"
+        )
+    schema = TableSchema(
+        label=roles.label,
+        classes=_classes(table.column(roles.label), roles),
+        sensitive=roles.sensitive,
+        weight=roles.weight,
+        aware=roles.aware,
+        columns=tuple(columns),
+        dropped=dropped,
+        missing=missing,
+    )
+    return schema, remarks
+
+
+def read_labels(column: Any, schema: TableSchema, where: str) -> tuple[IntArray, BoolArray]:
+    """Labels as 0 and 1, and which rows have one.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        The labels.
+    schema : TableSchema
+        Says what they may be.
+    where : str
+        Name of the file, for messages.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = as_text(column)
+    codes = pc.index_in(text, value_set=pa.array(schema.classes, pa.string()))
+    unknown = pc.and_(pc.is_null(codes), pc.is_valid(text))
+    if pc.any(unknown).as_py():
+        found = pc.filter(text, unknown)[0].as_py()
+        raise InvalidInputError(
+            f"the label {schema.label!r} of {where} has the value {found!r}, expected those of "
+            f"training, {schema.classes[0]!r} and {schema.classes[1]!r}; code both alike"
+        )
+    known = pc.is_valid(text).to_numpy(zero_copy_only=False).astype(bool)
+    labels = pc.fill_null(codes, 0).to_numpy(zero_copy_only=False).astype(np.int8)
+    return labels, known
+
+
+def read_groups(table: Any, sensitive: Sequence[str]) -> pd.DataFrame:
+    """Sensitive columns as text; None where missing."""
+    found = {}
+    for name in sensitive:
+        column = table.column(name)
+        _check_groups(name, column)
+        found[name] = as_text(column).to_numpy(zero_copy_only=False).astype(object)
+    return pd.DataFrame(found, dtype=object)
+
+
+def read_weight(table: Any, name: str | None) -> FloatArray | None:
+    """The column of weights, if there is one."""
+    if name is None:
+        return None
+    try:
+        return as_numbers(table.column(name))
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise InvalidInputError(f"--weight {name!r} must hold numbers: {error}") from error
+
+
+def _check_groups(name: str, column: Any) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = pc.unique(column).drop_null()
+    numbers = not pa.types.is_dictionary(column.type) and _all_numbers(values)
+    most = MOST_NUMBERS if numbers else MOST_GROUPS
+    if len(values) > most:
+        noun = "numbers" if numbers else "values"
+        raise InvalidInputError(
+            f"the sensitive column {name!r} has {len(values):,} different {noun}, expected groups "
+            f"of many rows, at most {most}; add a column of bands or merge groups, and name that"
+        )
+
+
+def _all_numbers(values: Any) -> bool:
+    """Whether values are numbers, perhaps as text."""
+    try:
+        return len(as_numbers(values)) > 0
+    except (ValueError, TypeError, NotImplementedError):
+        return False
+
+
+def _classes(column: Any, roles: Roles) -> tuple[str, str]:
+    """The two labels, the positive one last."""
+    import pyarrow.compute as pc
+
+    values = sorted(pc.unique(as_text(column)).drop_null().to_pylist())
+    if len(values) != 2:
+        shown = ", ".join(map(repr, values[:5])) + (", ..." if len(values) > 5 else "")
+        remedy = (
+            "merge labels, or add a column that says yes or no"
+            if len(values) > 2
+            else "rows of both labels are needed"
+        )
+        raise InvalidInputError(
+            f"the label {roles.label!r} must have two values, found {len(values)}: "
+            f"{shown or 'none'}; {remedy}"
+        )
+    positive = positive_of(values, roles.label, roles.positive)
+    return next(v for v in values if v != positive), positive
+
+
+def positive_of(values: list[str], label: str, asked: str | None) -> str:
+    """Which of two labels is the positive one: that asked for, or the one that says yes.
+
+    Examples
+    --------
+    >>> positive_of(["no", "yes"], "approved", None)
+    'yes'
+    """
+    if asked is not None:
+        same = [v for v in values if v == asked] or [
+            v for v in values if v.lower() == asked.lower()
+        ]
+        if len(same) != 1:
+            raise InvalidInputError(
+                f"--positive {asked!r} is not among the values of {label!r}, which "
+                f"are {values[0]!r} and {values[1]!r}; name one of them"
+            )
+        return same[0]
+    for positive, negative in (values, reversed(values)):
+        if positive.lower() in POSITIVES and negative.lower() in NEGATIVES:
+            return positive
+    raise InvalidInputError(
+        f"the label {label!r} is {values[0]!r} or {values[1]!r}, and it is not plain which "
+        f"of them decisions are after; say so, for example --positive {values[1]!r}"
+    )
+
+
+def _engine_name(name: str, taken: set[str]) -> str:
+    """A name that engines take: some characters mean something to them."""
+    plain = re.sub(r'[\[\]{}":,<>\s]', "_", name) or "_"
+    candidate, k = plain, 2
+    while candidate in taken:
+        candidate, k = f"{plain}_{k}", k + 1
+    return candidate

@@ -1,0 +1,186 @@
+"""``fairboost audit``, ``compare`` and ``report``."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairboost import at_fpr
+from fairboost.metrics import audit
+from fairboost.report import Evidence
+from tests.loan_files import ASKED, QUICK
+
+WORDS = ("--label", "approved", "--score", "score", "--sensitive", "sex")
+BOTH = (*WORDS, "--sensitive", "age_band")
+
+
+@pytest.mark.parametrize("where", [(), ("--at-fpr", "0.1"), ("--threshold", "0.3")])
+def test_figures_are_those_of_the_library(scored, run, where, monkeypatch):
+    monkeypatch.setattr("fairboost.tabular.files.BATCH_ROWS", 300)
+    code, out, err = run("audit", scored, *BOTH, *where, "--json", "--quiet")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    frame = pd.read_parquet(scored)
+    threshold = {(): 0.5, ("--at-fpr", "0.1"): at_fpr(0.1)}.get(where, 0.3)
+    whole = audit(
+        frame["approved"], frame["score"], sensitive_features=frame[["sex", "age_band"]],
+        threshold=threshold, by=["sex", "age_band", ("sex", "age_band")],
+        rates=["fpr", "fnr", "ppr", "precision"],
+    )  # fmt: skip
+    assert found["threshold"] == whole.threshold
+    for kind, names in (("rates", ["value", "low", "high"]), ("gaps", ["gap", "ratio"])):
+        ours = pd.DataFrame(found[kind])
+        theirs = getattr(whole, kind)
+        for name in names:
+            np.testing.assert_allclose(ours[name].astype(float), theirs[name].astype(float))
+    assert [r["small"] for r in found["rates"]] == whole.rates["small"].tolist()
+
+
+def test_what_audit_shows(scored, run):
+    code, out, err = run("audit", scored, *BOTH)
+    assert code == 0
+    for text in ("four-fifths rule", "sex=female", "crossed groups", "calibration", "precision"):
+        assert text in out
+    assert "'age_band' is missing in" in err
+
+
+def test_favourable_decisions_may_be_the_negative_ones(scored, run):
+    _, out, _ = run("audit", scored, *WORDS, "--favourable", "negative", "--json")
+    rules = {g["rate"]: g["four_fifths"] for g in json.loads(out)["gaps"]}
+    assert rules["pnr"] is not None
+    assert "ppr" not in rules
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("0.9", 0), ("0", 3)])
+def test_a_gap_that_is_too_large_is_told_by_the_exit_code(scored, run, limit, expected):
+    frame = pd.read_parquet(scored)
+    unfair = frame.assign(score=frame["score"] * np.where(frame["sex"] == "female", 0.5, 1.0))
+    unfair.to_parquet(scored.with_name("unfair.parquet"))
+    code, out, _ = run(
+        "audit", scored.with_name("unfair.parquet"), *WORDS, "--max-gap", f"fnr={limit}",
+        "--max-gap", "ppr=0.95", "--json", "--quiet",
+    )  # fmt: skip
+    assert code == expected
+    assert [g["rate"] for g in json.loads(out)["over"]] == ["fnr"] * (expected == 3)
+
+
+def test_scores_that_are_no_probabilities(scored, run, tmp_path):
+    frame = pd.read_parquet(scored)
+    p = frame["score"]
+    frame.assign(score=np.log(p / (1 - p))).to_csv(tmp_path / "logits.csv", index=False)
+    code, out, err = run("audit", tmp_path / "logits.csv", *WORDS, "--threshold", "0", "--json")
+    plain = json.loads(run("audit", scored, *WORDS, "--json")[1])
+    found = json.loads(out)
+    assert code == 0
+    assert "no probabilities" in err
+    assert found["calibration"] == []
+    assert [r["value"] for r in found["rates"]] == [r["value"] for r in plain["rates"]]
+
+
+def test_the_report_of_an_audit(scored, run, tmp_path):
+    out = tmp_path / "audit"
+    code, _, _ = run("audit", scored, *BOTH, "--quiet", "--title", "By <hand>", "--out", out)
+    assert code == 0
+    assert {p.name for p in out.iterdir()} == {"evidence.json", "report.html", "report.md"}
+    evidence = Evidence.load(out / "evidence.json")
+    assert evidence.model is None
+    assert evidence.data.files[0].rows == 2_000
+    assert {r.group for r in evidence.roc} >= {"everyone", "female", "male"}
+    page = (out / "report.html").read_text()
+    assert "By &lt;hand&gt;" in page
+    assert len(page) < 2_000_000
+
+
+def test_points_of_curves_are_those_of_the_decisions(scored, run, tmp_path):
+    run("audit", scored, *WORDS, "--at-fpr", "0.0371", "--quiet", "--out", tmp_path / "a")
+    evidence = Evidence.load(tmp_path / "a" / "evidence.json")
+    rates = {(r.group, r.rate): r.value for r in evidence.rates}
+    for curve in evidence.roc:
+        assert curve.at_fpr == rates[curve.group, "fpr"]
+        assert curve.at_tpr == pytest.approx(1 - rates[curve.group, "fnr"])
+
+
+def test_rows_without_label_are_left_out_with_a_word(scored, run, tmp_path):
+    frame = pd.read_parquet(scored)
+    frame.loc[:4, "approved"] = None
+    frame.to_parquet(tmp_path / "s.parquet")
+    code, out, err = run("audit", tmp_path / "s.parquet", *WORDS, "--json")
+    assert code == 0
+    assert json.loads(out)["rows"] == 1_995
+    assert "5 rows are left out, since their label is missing" in err
+
+
+# compare
+# -----------------------------------------------------------------------
+
+
+def test_compare_says_what_fairness_costs(data, run, tmp_path):
+    out = tmp_path / "c"
+    code, said, _ = run("compare", data, *ASKED, *QUICK, "--models", "4", "--out", out)
+    assert code == 0
+    for text in ("engine alone", "no constraint", "chosen: tolerance 0.1", "largest gap", "cost"):
+        assert text in said
+    table = pd.read_csv(out / "table.csv")
+    assert len(table) == 1 + 4 + 1
+    plain = table.iloc[0]
+    assert plain["model"] == "engine alone"
+    np.testing.assert_allclose(table["cost"], plain["accuracy"] - table["accuracy"])
+    evidence = Evidence.load(out / "evidence.json")
+    chosen = evidence.tradeoff.points[evidence.tradeoff.chosen]
+    assert chosen.name == "tolerance 0.1, trained by itself"
+    assert (out / "report.html").exists()
+
+
+def test_compare_as_json(data, run):
+    code, out, err = run("compare", data, *ASKED, *QUICK, "--models", "2", "--json")
+    assert (code, err) == (0, "")
+    models = json.loads(out)["models"]
+    assert [m["model"] for m in models][:2] == ["engine alone", "no constraint"]
+    assert all(m["gap_low"] <= m["gap"] <= m["gap_high"] for m in models)
+
+
+# report
+# -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("html", "<!doctype html>"), ("markdown", "# Autumn")]
+)
+def test_a_report_is_drawn_again(model, run, tmp_path, form, start):
+    out = tmp_path / "report"
+    code, _, _ = run("report", model, "--title", "Autumn", "--format", form, "--out", out)
+    assert code == 0
+    assert out.read_text().lower().startswith(start.lower())
+    assert "Autumn" in out.read_text()
+
+
+def test_the_report_is_the_same_as_that_of_training(model, run, tmp_path):
+    run("report", model / "evidence.json", "--out", tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text() == (model / "report.html").read_text()
+
+
+def test_reports_in_words_have_no_figures_that_are_none(model):
+    assert not re.search(r"\bnan\b|\bNone\b", (model / "report.md").read_text())
+    assert not re.search(r"\bnan\b|\bNone\b", (model / "card.md").read_text())
+
+
+def test_crossings_of_too_many_cells_are_left_out_and_named(run, tmp_path):
+    rng = np.random.default_rng(0)
+    n = 4_000
+    frame = pd.DataFrame(
+        {
+            "y": rng.integers(0, 2, n),
+            "p": rng.random(n),
+            "a": rng.integers(0, 30, n),
+            "b": rng.integers(0, 30, n),
+        }
+    )
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    words = ("--label", "y", "--score", "p", "--sensitive", "a", "--sensitive", "b", "--quiet")
+    code, out, _ = run("audit", tmp_path / "s.csv", *words, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert {g["attribute"] for g in found["gaps"]} == {"a", "b"}
+    assert any("a x b (" in limit for limit in found["limits"])

@@ -1,0 +1,65 @@
+"""Every command in the docs, in the README and on the help pages is run."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fairboost.cli import main
+from fairboost.cli.dispatch import build_parser
+from fairboost.cli.exits import EXIT_CODES
+from tests.loan_files import loans
+
+ROOT = Path(__file__).parents[2]
+PAGES = {"docs/cli.md": 9, "README.md": 1}
+FEW = ["--option", "n_estimators=15", "--option", "num_leaves=7", "--jobs", "1", "--quiet"]
+
+
+def commands(text):
+    joined = text.replace("\\\n", " ")
+    return [shlex.split(line) for line in re.findall(r"^\$ fairboost (.*)$", joined, re.MULTILINE)]
+
+
+def run(words):
+    trained = words[0] in ("train", "compare")
+    return main([*words, *(FEW if trained else [])])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_a_page_run_when_pasted(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text()
+    if page == "README.md":
+        loans(2_000, seed=0).to_csv("loans.csv", index=False)
+    else:
+        (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        exec(compile(block.replace("8_000", "2_000"), page, "exec"), {})
+    found = commands(text)
+    assert len(found) == PAGES[page]
+    for words in found:
+        assert run(words) in (0, 3), words
+        assert capsys.readouterr().out
+
+
+def test_examples_of_help_pages_run_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("loans.csv", 0), ("new.csv", 1)):
+        loans(2_000, seed).to_csv(name, index=False)
+    for command in ("train", "predict", "audit", "compare", "report"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        page = capsys.readouterr().out.replace("\\\n", " ")
+        (line,) = re.findall(r"^  fairboost (.*)$", page.split("example:")[1], re.MULTILINE)
+        assert run(shlex.split(line)) in (0, 3), line
+
+
+def test_the_page_names_every_command_and_exit_code():
+    text = (ROOT / "docs/cli.md").read_text()
+    (choices,) = (
+        a.choices for a in build_parser()._actions if a.dest == "==SUPPRESS==" or a.choices
+    )
+    for name in choices:
+        assert f"`fairboost {name}`" in text
+    for code in EXIT_CODES:
+        assert f"| {code} |" in text

@@ -1,0 +1,207 @@
+"""Folders and files are written whole or not at all, and never over what is there."""
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fairboost.cli import main, outputs
+from fairboost.exceptions import InvalidInputError
+from tests.loan_files import ASKED, QUICK, loans
+
+COMMAND = [sys.executable, "-m", "fairboost.cli"]
+
+
+def held(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def start(*words, **options):
+    return subprocess.Popen(
+        [*COMMAND, *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, **options
+    )
+
+
+def read_until(process, mark):
+    """Read standard error until something is there."""
+    seen = b""
+    while mark not in seen:
+        piece = os.read(process.stderr.fileno(), 4096)
+        assert piece, f"ended before {mark!r}: {seen!r}"
+        seen += piece
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("sign", "code", "word"),
+    [(signal.SIGINT, 130, b"fairboost: interrupted"), (signal.SIGTERM, 143, b"")],
+)
+def test_ctrl_c_in_mid_training_leaves_nothing(data, tmp_path, sign, code, word):
+    words = ("--jobs", "1", "--option", "n_estimators=100000", "--out", tmp_path / "m")
+    process = start("train", data, *ASKED, *words)
+    seen = read_until(process, b"round/s]")  # the bar has moved: it is training
+    process.send_signal(sign)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert word in err
+    assert b"Traceback" not in seen + err
+    assert out == b""
+    assert held(tmp_path) == []
+
+
+def test_ctrl_c_while_scoring_leaves_nothing(model, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    process = start("predict", model, long_table(tmp_path), "--out", out / "scores.csv")
+    while not held(out) and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert held(out) == []
+
+
+def long_table(folder):
+    """A table that takes seconds to score."""
+    head, body = loans(5_000, seed=9).to_csv(index=False).split("\n", 1)
+    path = folder / "long.csv"
+    with path.open("w") as file:
+        file.write(f"{head}\n")
+        for _ in range(200):
+            file.write(body)
+    return path
+
+
+@contextlib.contextmanager
+def tiny_disk(folder, size):
+    """A file system of a few pages, where the user may mount one."""
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
+        check=False, capture_output=True,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"cannot mount a tmpfs: {done.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.skipif(shutil.which("mount") is None, reason="there is no mount")
+def test_a_full_disk(data, model, scored, tmp_path, run):
+    with tiny_disk(tmp_path / "disk", "64k") as disk:
+        words = ("train", data, *ASKED, *QUICK, "--no-trade-off", "--out", disk / "m")
+        code, out, err = run(*words)
+        assert (code, out) == (1, "")
+        assert "the disk is full; free some space" in err
+        assert held(disk) == []
+        new = scored.parent / "new.parquet"
+        code, _, err = run("predict", model, new, "--keep", "id", "--out", disk / "s.csv")
+        assert code == 1
+        assert "the disk is full" in err
+        assert held(disk) == []
+
+
+def test_a_file_that_may_not_grow(data, tmp_path):
+    """What a quota or a limit of the shell does, and a full disk where nothing can be mounted."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+
+    words = (*ASKED, *QUICK, "--no-trade-off", "--out", tmp_path / "m")
+    process = start("train", data, *words, preexec_fn=limit)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert b"larger than the system allows" in err
+    assert b"Traceback" not in err
+    assert held(tmp_path) == []
+
+
+def test_what_is_there_is_kept_without_force(data, scored, model, tmp_path, run):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "report.html").write_text("mine")
+    code, _, err = run("train", data, *ASKED, *QUICK, "--out", mine)
+    assert code == 1
+    assert "is not empty; name another with --out, or pass --force" in err
+    code, _, err = run("train", data, *ASKED, *QUICK, "--out", mine / "report.html")
+    assert "is a file; name a folder" in err
+    code, _, err = run("predict", model, scored.parent / "new.parquet", "--out", scored)
+    assert "exists; name another with --out, or pass --force" in err
+    assert held(mine) == ["report.html"]
+    assert (mine / "report.html").read_text() == "mine"
+
+
+def test_force_replaces_what_fairboost_wrote_and_nothing_else(scored, tmp_path, run):
+    out = tmp_path / "audit"
+    words = ("audit", scored, "--label", "approved", "--score", "score", "--sensitive", "sex")
+    words = (*words, "--quiet", "--out", out)
+    assert run(*words)[0] == 0
+    (out / "card.md").write_text("old")
+    assert run(*words, "--force")[0] == 0
+    assert held(out) == ["evidence.json", "report.html", "report.md"]
+    (out / "thesis.tex").write_text("years of work")
+    code, _, err = run(*words, "--force")
+    assert code == 1
+    assert "holds 'thesis.tex', which fairboost did not write" in err
+    assert (out / "thesis.tex").exists()
+    assert held(tmp_path) == ["audit"]
+
+
+def test_a_folder_takes_its_place_only_when_it_is_whole(tmp_path):
+    target = tmp_path / "a" / "b"
+    with pytest.raises(RuntimeError), outputs.new_folder(target, force=False) as folder:
+        (folder / "report.md").write_text("half")
+        raise RuntimeError
+    assert held(tmp_path) == []
+    with outputs.new_folder(target, force=False) as folder:
+        (folder / "report.md").write_text("whole")
+        assert not target.exists()
+    assert (target / "report.md").read_text() == "whole"
+
+
+def test_what_was_there_comes_back_if_the_new_cannot_take_its_place(tmp_path, monkeypatch):
+    target = tmp_path / "a"
+    with outputs.new_folder(target, force=False) as folder:
+        (folder / "report.md").write_text("old")
+    rename = outputs.Path.rename
+
+    def fails_once(self, to):
+        if "partial" in self.name:
+            raise OSError("no")
+        return rename(self, to)
+
+    monkeypatch.setattr(outputs.Path, "rename", fails_once)
+    with pytest.raises(OSError, match="no"), outputs.new_folder(target, force=True) as folder:
+        (folder / "report.md").write_text("new")
+    assert (target / "report.md").read_text() == "old"
+    assert held(tmp_path) == ["a"]
+
+
+def test_folders_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InvalidInputError, match="is not a folder"):
+        outputs.check_folder(tmp_path / "file" / "m", force=False)
+    with pytest.raises(InvalidInputError, match="does not exist; make it"):
+        outputs.check_file(tmp_path / "no" / "s.csv", force=False)
+    with pytest.raises(InvalidInputError, match="is a folder; name a file"):
+        outputs.check_file(tmp_path, force=False)
+    monkeypatch.setattr(outputs.os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(InvalidInputError, match="may not be written to"):
+        outputs.check_folder(tmp_path / "m", force=False)
+
+
+def test_nothing_is_trained_before_the_folder_is_looked_at(tmp_path, data, monkeypatch):
+    def trained(*_, **__):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("fairboost.cli.models.fit", trained)
+    (tmp_path / "x").write_text("x")
+    assert main(["train", str(data), *ASKED, *QUICK, "--out", str(tmp_path)]) == 1
