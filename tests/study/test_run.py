@@ -242,6 +242,14 @@ def test_leads_are_differences(full):
         assert line["verdict"] == expected
 
 
+def test_the_page_says_when_there_are_too_few_trials(write, tmp_path):
+    few, many = tmp_path / "few", tmp_path / "many"
+    run_study(write(), few)
+    run_study(write(("models = 2", "models = 1")), many)
+    assert "A draw takes 2 of 3 models" in (few / "results.md").read_text()
+    assert "A draw takes" not in (many / "results.md").read_text()
+
+
 def test_times_are_relative_to_plain(full):
     _, out, run = full
     times = pd.read_csv(out / "times.csv")

@@ -208,6 +208,11 @@ def _page(
         f"{SEES_GROUP.strip()} needs the group of everyone it decides on. {DRAWS.strip()} decides "
         "by a draw: two people alike may be decided differently.",
     ]
+    if config.search.trials < 2 * protocol.models:
+        lines.append(
+            f"\nA draw takes {protocol.models} of {config.search.trials} models, with replacement: "
+            "most draws keep the same one, and intervals over draws are too narrow to go by."
+        )
     lines += [f"\nLeft out: {title} ({why})." for title, why in plan.left_out.items()]
     names = [path.name for path in pictures if path.suffix == ".png"]
     for name, text in EXPLAINED.items():
