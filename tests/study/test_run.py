@@ -414,7 +414,7 @@ def test_the_command(write, tmp_path, capsys):
 
 def test_the_command_on_a_bad_file(write, capsys):
     path = write(("trials = 3", "trails = 3"))
-    assert main(["study", str(path)]) == 2
+    assert main(["study", str(path)]) == 1
     assert f"{path}, line 12: unknown key 'trails'" in capsys.readouterr().err
 
 
