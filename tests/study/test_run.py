@@ -422,7 +422,7 @@ def test_the_command_without_optuna(write, monkeypatch, capsys):
     for name in [n for n in sys.modules if n.split(".")[:2] == ["fairboost", "study"]]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)
-    assert main(["study", str(write())]) == 2
+    assert main(["study", str(write())]) == 1
     assert 'pip install "fairboost[study]"' in capsys.readouterr().err
 
 
