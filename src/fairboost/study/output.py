@@ -210,8 +210,8 @@ def _page(
     ]
     if config.search.trials < 2 * protocol.models:
         lines.append(
-            f"\nA draw takes {protocol.models} of {config.search.trials} models, with replacement, "
-            "so most draws keep the same one: intervals over draws are too narrow to go by."
+            f"\nA draw takes {protocol.models} of {config.search.trials} models, with "
+            "replacement: most keep the same one, and their intervals are too narrow to go by."
         )
     lines += [f"\nLeft out: {title} ({why})." for title, why in plan.left_out.items()]
     names = [path.name for path in pictures if path.suffix == ".png"]
