@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 import fairboost
 from fairboost.datasets import available, make_loans
-from fairboost.datasets.files import _find_file
+from fairboost.datasets.files import find_file
 
 HERE = Path(__file__).resolve().parent
 CHUNK = 1_000_000
@@ -189,7 +189,7 @@ def adult(folder: Path, jobs: int) -> str:
     """Adult from CSV to report, with the alternatives."""
     if "adult" not in available():
         return "Adult is not at hand (FAIRBOOST_DATA)."
-    table = pd.read_parquet(_find_file("adult", None))
+    table = pd.read_parquet(find_file("adult", None))
     table.to_csv(folder / "adult.csv", index=False)
     out = folder / "adult"
     cost = command(

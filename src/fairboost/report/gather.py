@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import expit
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
 from fairboost.estimator import FairGBMClassifier
@@ -175,9 +176,10 @@ def gather(
 
 def _predict(model: Any, rows: SeenRows, point: float | OperatingPoint = 0.5) -> Predictions:
     """Probabilities and decisions; of another engine at the operating point of ours."""
+    if isinstance(model, FairGBMClassifier):  # rows are scored once for both
+        scores = model._scores(rows.X)
+        return Predictions(expit(scores), scores - model._score_threshold >= 0)
     proba = np.asarray(model.predict_proba(rows.X), np.float64)[:, 1]
-    if isinstance(model, FairGBMClassifier):
-        return Predictions(proba, model.decision_function(rows.X) >= 0)
     if isinstance(point, OperatingPoint):
         point = threshold_at(rows.labels, proba, point, sample_weight=rows.weight)
     return Predictions(proba, proba >= point)

@@ -104,6 +104,7 @@ def judge(column: Any, *, categorical: bool = False) -> Judged:
         Whether the user says that its values are categories.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if column.null_count == len(column):
@@ -114,13 +115,12 @@ def judge(column: Any, *, categorical: bool = False) -> Judged:
         return Judged(None, f"of type {kind}, which is neither number nor text")
     if categorical or pa.types.is_dictionary(column.type) or _is_text(kind):
         return _judge_text(as_text(column), categorical)
-    distinct = _count_distinct(column)
-    if distinct == 1 and not column.null_count:
+    low, high = pc.min_max(column).as_py().values()
+    if low == high and not column.null_count:
         return Judged(None, "the same in every row")
     if pa.types.is_boolean(kind):
         return Judged("flag")
-    known = len(column) - column.null_count
-    if pa.types.is_integer(kind) and distinct == known >= 2 * FEW_ROWS:
+    if pa.types.is_integer(kind) and _all_differ(column, high - low + 1):
         remark = "is a whole number that no two rows share; if it is an identifier, --drop it"
         return Judged("number", remark=remark)
     return Judged("number")
@@ -188,7 +188,11 @@ def _is_text(kind: Any) -> bool:
     )
 
 
-def _count_distinct(column: Any) -> int:
+def _all_differ(column: Any, room: int) -> bool:
+    """Whether no two rows share a value; ``room`` is how many values there could be."""
     import pyarrow.compute as pc
 
-    return int(pc.count_distinct(column, mode="only_valid").as_py())
+    known = int(len(column) - column.null_count)
+    if not 2 * FEW_ROWS <= known <= room:
+        return False
+    return int(pc.count_distinct(column, mode="only_valid").as_py()) == known
