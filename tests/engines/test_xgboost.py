@@ -215,7 +215,9 @@ def test_a_base_from_a_file(toy, other, tmp_path):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(
-    "metric", ["auc", ["logloss", "error", "aucpr"], log_loss, ["auc", log_loss]], ids=str
+    "metric",
+    ["auc", ["logloss", "error", "aucpr"], log_loss, ["auc", log_loss]],
+    ids=["one", "several", "function", "both"],
 )
 def test_metrics_are_those_of_stock(toy, other, metric, weighted):
     options = {"eval_metric": metric, "early_stopping_rounds": 2, "n_estimators": 60}
@@ -276,7 +278,7 @@ def test_nothing_is_printed(toy, other, capfd):
         ({"early_stopping_rounds": 3}, "there is no set to be stopped by"),
         ({"eval_metric": [log_loss, log_loss]}, "eval_metric has 2 functions, and XGBoost takes"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_options_that_contradict_the_method(toy, monkeypatch, options, match):
     monkeypatch.setattr(xgboost.Booster, "update", None)  # nothing is trained
@@ -294,7 +296,7 @@ def test_options_that_contradict_the_method(toy, monkeypatch, options, match):
         ({"eval_names": ["a", "b"]}, "eval_names has 2 items, expected one for each of the 1"),
         ({"eval_sample_weight": []}, "eval_sample_weight has 0 items"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_arguments_of_fit(toy, monkeypatch, fit, match):
     monkeypatch.setattr(xgboost.Booster, "update", None)
