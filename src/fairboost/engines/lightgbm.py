@@ -29,6 +29,15 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.base import EngineData, LossTerms, Problem, is_on_disk
+from fairboost.engines.frozen import (
+    STAGE_LEARNING_RATE,
+    STAGE_LEAVES,
+    STAGE_ROUNDS,
+    check_frozen,
+    check_same_names,
+    check_width,
+    feature_names,
+)
 from fairboost.engines.lightgbm_data import Prepared, as_feval, conclude, prepare
 from fairboost.engines.lightgbm_lockstep import Lockstep
 from fairboost.engines.lightgbm_options import (
@@ -44,9 +53,6 @@ from fairboost.engines.lightgbm_text import append_trees, as_stock_model, with_n
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
 __all__ = ["LightGBMEngine", "LightGBMModel", "check_estimator", "restore", "stage_on"]
-
-STAGE_ROUNDS, STAGE_LEAVES, STAGE_LEARNING_RATE = 40, 15, 0.1
-"""A stage on a fitted model: few small trees are enough to move the rates of groups."""
 
 
 @dataclass(frozen=True)
@@ -310,16 +316,7 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
     """
     base = frozen.estimator
     check_estimator(base)
-    if not hasattr(base, "fitted_") or not base.fitted_:
-        raise EngineOptionError(
-            "the LGBMClassifier in FrozenEstimator is not fitted; fit it first, or pass it "
-            "without FrozenEstimator to train from scratch"
-        )
-    if np.asarray(base.classes_).tolist() != np.asarray(classes).tolist():
-        raise EngineOptionError(
-            f"the frozen model tells the labels {np.asarray(base.classes_).tolist()} apart, but y "
-            f"has {np.asarray(classes).tolist()}; code y as the frozen model knows it"
-        )
+    check_frozen(base, bool(getattr(base, "fitted_", False)), classes)
     _check_features(X, base)
     categories, known = _pandas_categories(X), base.booster_.pandas_categorical or []
     if categories is not None and categories != known:
@@ -344,23 +341,11 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
 
 def _check_features(X: Matrix, base: LGBMClassifier) -> None:
     """Refuse other features than those of the fitted model, or the same in another order."""
-    width = int(np.shape(X)[1])
-    if width != base.n_features_in_:
-        raise InvalidInputError(
-            f"X has {width} features, but the frozen model was trained on {base.n_features_in_}; "
-            "pass the same columns in the same order"
-        )
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    known = [str(name) for name in base.feature_name_]
-    if names is None or known == [f"Column_{k}" for k in range(width)]:
+    check_width(X, base.n_features_in_)
+    names, known = feature_names(X), [str(name) for name in base.feature_name_]
+    if names is None or known == [f"Column_{k}" for k in range(len(known))]:
         return
-    found = [str(name).replace(" ", "_") for name in names]  # as LightGBM writes them
-    if found != known:
-        differ = next((a, b) for a, b in zip(known, found, strict=True) if a != b)
-        raise InvalidInputError(
-            f"X has the feature {differ[1]!r} where the frozen model has {differ[0]!r}; pass the "
-            "same columns in the same order"
-        )
+    check_same_names([name.replace(" ", "_") for name in names], known)  # as LightGBM writes them
 
 
 def _pandas_categories(X: Matrix) -> list[list[Any]] | None:

@@ -18,13 +18,14 @@ from scipy.special import expit
 from sklearn.utils import compute_class_weight
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
+from fairboost.engines.aliases import Aliases
 from fairboost.engines.base import LossTerms
 from fairboost.exceptions import EngineOptionError
 
 __all__ = ["Metrics", "check_options", "read_loss_terms", "read_metrics"]
 
 # Every name under which LightGBM knows an option, first the one that it lets win.
-ALIASES: dict[str, tuple[str, ...]] = {
+ALIASES = Aliases({
     "objective": ("objective", "objective_type", "app", "application", "loss"),
     "num_class": ("num_class", "num_classes"),
     "num_threads": ("num_threads", "n_jobs"),
@@ -47,24 +48,11 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "early_stopping_round": (
         "early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change",
     ),
-}  # fmt: skip
+})  # fmt: skip
+option, without = ALIASES.value, ALIASES.without
 
 # Metrics that depend on the order of scores only: right on raw scores, so LightGBM computes them.
 RANK_METRICS = ("auc", "average_precision")
-
-
-def option(params: dict[str, Any], name: str, default: Any = None) -> Any:
-    """Value of an option under any of its names; None counts as not given."""
-    for alias in ALIASES.get(name, (name,)):
-        if params.get(alias) is not None:
-            return params[alias]
-    return default
-
-
-def without(params: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The other options: those named are left out under all of their names."""
-    dropped = {alias for name in names for alias in ALIASES.get(name, (name,))}
-    return {key: value for key, value in params.items() if key not in dropped}
 
 
 def check_options(params: dict[str, Any]) -> None:

@@ -24,6 +24,15 @@ from xgboost import XGBClassifier
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.base import EngineData, LossTerms, Problem, is_on_disk
+from fairboost.engines.frozen import (
+    STAGE_LEARNING_RATE,
+    STAGE_LEAVES,
+    STAGE_ROUNDS,
+    check_frozen,
+    check_same_names,
+    check_width,
+    feature_names,
+)
 from fairboost.engines.xgboost_data import BINNED, build
 from fairboost.engines.xgboost_json import append_rounds, first_rounds, weighted_rounds
 from fairboost.engines.xgboost_lockstep import Follow, Lockstep, small_trees
@@ -40,9 +49,6 @@ from fairboost.engines.xgboost_options import (
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
 __all__ = ["XGBoostEngine", "XGBoostModel", "check_estimator", "make", "restore", "stage_on"]
-
-STAGE_ROUNDS, STAGE_LEAVES, STAGE_LEARNING_RATE = 40, 15, 0.1
-"""A stage on a fitted model: few small trees are enough to move the rates of groups."""
 
 
 @dataclass(frozen=True)
@@ -284,16 +290,7 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
     """
     base = frozen.estimator
     check_estimator(base)
-    if not base.__sklearn_is_fitted__():
-        raise EngineOptionError(
-            "the XGBClassifier in FrozenEstimator is not fitted; fit it first, or pass it without "
-            "FrozenEstimator to train from scratch"
-        )
-    if np.asarray(base.classes_).tolist() != np.asarray(classes).tolist():
-        raise EngineOptionError(
-            f"the frozen model tells the labels {np.asarray(base.classes_).tolist()} apart, but y "
-            f"has {np.asarray(classes).tolist()}; code y as the frozen model knows it"
-        )
+    check_frozen(base, base.__sklearn_is_fitted__(), classes)
     _check_features(X, base.get_booster())
     options = base.get_params()
     stage = XGBClassifier(
@@ -312,14 +309,8 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
 
 def _check_features(X: Matrix, base: xgboost.Booster) -> None:
     """Refuse other features than those of the fitted model, or the same in another order."""
-    width, expected = int(np.shape(X)[1]), int(base.num_features())
-    if width != expected:
-        raise InvalidInputError(
-            f"X has {width} features, but the frozen model was trained on {expected}; pass the "
-            "same columns in the same order"
-        )
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    known = base.feature_names
+    check_width(X, int(base.num_features()))
+    names, known = feature_names(X), base.feature_names
     if known is None:
         return
     if names is None:
@@ -327,13 +318,7 @@ def _check_features(X: Matrix, base: xgboost.Booster) -> None:
             f"X has no names of features, but the frozen model was trained on {known[0]!r} and so "
             "on; pass a data frame with the same columns in the same order"
         )
-    found = [str(name) for name in names]
-    if found != list(known):
-        differ = next((a, b) for a, b in zip(known, found, strict=True) if a != b)
-        raise InvalidInputError(
-            f"X has the feature {differ[1]!r} where the frozen model has {differ[0]!r}; pass the "
-            "same columns in the same order"
-        )
+    check_same_names(names, known)
 
 
 def restore(

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import expit
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
+from fairboost.engines.aliases import Aliases
 from fairboost.engines.base import LossTerms
 from fairboost.exceptions import EngineOptionError
 
@@ -33,11 +34,14 @@ __all__ = [
 ]
 
 # Every name under which XGBoost knows an option, scikit-learn's first.
-ALIASES: dict[str, tuple[str, ...]] = {
-    "n_jobs": ("n_jobs", "nthread"),
-    "learning_rate": ("learning_rate", "eta"),
-    "random_state": ("random_state", "seed"),
-}
+ALIASES = Aliases(
+    {
+        "n_jobs": ("n_jobs", "nthread"),
+        "learning_rate": ("learning_rate", "eta"),
+        "random_state": ("random_state", "seed"),
+    }
+)
+option, without = ALIASES.value, ALIASES.without
 
 # What each of these may be, and why nothing else.
 ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -51,20 +55,6 @@ ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
     "device": (("cpu",), "gradients are made on the CPU, and nobody has tried the rest with them"),
     "boost_from_average": ((), "XGBoost itself passes over it; base_score sets where to start"),
 }
-
-
-def option(params: dict[str, Any], name: str, default: Any = None) -> Any:
-    """Value of an option under any of its names; None counts as not given."""
-    for alias in ALIASES.get(name, (name,)):
-        if params.get(alias) is not None:
-            return params[alias]
-    return default
-
-
-def without(params: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The other options: those named are left out under all of their names."""
-    dropped = {alias for name in names for alias in ALIASES.get(name, (name,))}
-    return {key: value for key, value in params.items() if key not in dropped}
 
 
 def check_options(params: dict[str, Any]) -> None:
