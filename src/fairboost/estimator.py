@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost import diagnostics, fairness_report, model_file, persistence
-from fairboost._typing import ArrayLike, Booster, Classifier, FloatArray, Matrix
+from fairboost._typing import ArrayLike, BoolArray, Booster, Classifier, FloatArray, Matrix
 from fairboost._validation import (
     DEFAULT_COLUMN,
     check_fit_data,
@@ -528,6 +528,17 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Of these rows as ``test``, beside the rows held out in training; of these rows alone
             if the model was loaded from a file.
         """
+        return self._judge(X, y, sensitive_features, sample_weight)
+
+    def _judge(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None,
+        positive: BoolArray | None = None,
+    ) -> FairnessReport:
+        """As :meth:`report_on`; rows that are decided already are not scored again."""
         check_is_fitted(self, "_model")
         lazy = is_dask(X)
         if lazy:
@@ -554,7 +565,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         else:
             kept = [c for c in data.columns if c.name in used]
             cells = build_cells(data.labels, kept, data.sample_weight)
-            positive = self.decision_function(X) >= 0
+            if positive is None:
+                positive = self.decision_function(X) >= 0
             test = fairness_report.see(constraints, cells, positive, data.sample_weight, **told)
         seen = (test, None) if self._seen is None else (self._seen, test)
         return fairness_report.build(*seen, confidence=self._method().asked_confidence)

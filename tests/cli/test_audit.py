@@ -145,15 +145,12 @@ def test_compare_as_json(data, run):
 # -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("form", "start"), [("html", "<!doctype html>"), ("markdown", "# Autumn")]
-)
-def test_a_report_is_drawn_again(model, run, tmp_path, form, start):
+def test_a_report_is_drawn_again(model, run, tmp_path):
     out = tmp_path / "report"
-    code, _, _ = run("report", model, "--title", "Autumn", "--format", form, "--out", out)
+    code, _, _ = run("report", model, "--title", "Autumn", "--format", "markdown", "--out", out)
     assert code == 0
-    assert out.read_text().lower().startswith(start.lower())
-    assert "Autumn" in out.read_text()
+    was = (model / "report.md").read_text()
+    assert out.read_text() == was.replace("# Fairness of a model of approved", "# Autumn", 1)
 
 
 def test_the_report_is_the_same_as_that_of_training(model, run, tmp_path):

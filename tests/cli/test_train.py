@@ -55,21 +55,34 @@ def test_the_model_is_the_one_that_the_library_trains(data, model):
     assert saved.estimator.num_leaves == 7
 
 
-def test_the_same_command_gives_the_same_model(data, model, tmp_path, run):
-    code, _, _ = run("train", data, *ASKED, *QUICK, "--no-trade-off", "--out", tmp_path / "again")
-    assert code == 0
+def test_the_same_command_gives_the_same_model_and_json_for_machines(data, model, tmp_path, run):
+    again = tmp_path / "again"
+    words = (*ASKED, *QUICK, "--no-trade-off", "--json", "--out", again)
+    code, out, err = run("train", data, *words)
+    found = json.loads(out)
+    assert (code, err) == (0, "")
     for name in ("model.json", "model.txt", "schema.json"):
-        assert (tmp_path / "again" / name).read_bytes() == (model / name).read_bytes()
-    assert Evidence.load(tmp_path / "again" / "evidence.json").tradeoff is None
+        assert (again / name).read_bytes() == (model / name).read_bytes()
+    assert Evidence.load(again / "evidence.json").tradeoff is None
+    assert found["met"] in (True, None)
+    assert set(found["files"]) == FILES
+    assert found["rows"] == {"training": 2_401, "test": 599}
+    assert {v["where"] for v in found["verdicts"]} == {"held out", "test"}
 
 
-def test_what_train_says(data, tmp_path, run):
+def test_what_train_says(table, tmp_path, run):
     """Results on standard output, remarks on standard error, nothing twice."""
+    frame = table.copy()
+    frame.loc[:9, "approved"] = None
+    frame.to_csv(tmp_path / "d.csv", index=False)
     few = (*QUICK[:-1], "--no-trade-off")
-    code, out, err = run("train", data, *ASKED, *few, "--aware", "--out", tmp_path / "m")
+    code, out, err = run(
+        "train", tmp_path / "d.csv", *ASKED, *few, "--aware", "--out", tmp_path / "m"
+    )
     assert code == 0
     for text in ("verdict", "sex=female", "accuracy", "Written to"):
         assert text in out
+    assert "10 of 3,000 rows of d.csv are left out, since their label" in err
     assert "column 'opened' is left out: a date or time" in err
     assert "column 'id' is left out: text with 3,000 values" in err
     assert "'age_band' is missing in" in err
@@ -78,19 +91,6 @@ def test_what_train_says(data, tmp_path, run):
     notes = re.findall(r"^Note: .*", err, re.MULTILINE)
     assert len(set(notes)) == len(notes)
     assert not set(out.splitlines()) & set(err.splitlines()) - {""}
-
-
-def test_json_for_machines(data, tmp_path, run):
-    code, out, err = run(
-        "train", data, *ASKED, *QUICK, "--no-trade-off", "--json", "--out", tmp_path / "m"
-    )
-    found = json.loads(out)
-    assert code == 0
-    assert err == ""
-    assert found["met"] in (True, None)
-    assert set(found["files"]) == FILES
-    assert found["rows"] == {"training": 2_401, "test": 599}
-    assert {v["where"] for v in found["verdicts"]} == {"held out", "test"}
 
 
 def test_a_constraint_that_is_not_met_is_told_by_the_exit_code(tmp_path, run):
@@ -131,16 +131,6 @@ def test_test_and_holdout_files_an_operating_point_and_weights(tmp_path, run):
     assert evidence.data.weight == "w"
     assert "at_positive_rate(0.3)" in evidence.asked.operating_point
     assert not {"w"} & {c.name for c in TableSchema.load(tmp_path / "m" / "schema.json").columns}
-
-
-def test_rows_without_label_are_left_out_with_a_word(tmp_path, run, table):
-    frame = table.copy()
-    frame.loc[:9, "approved"] = None
-    frame.to_csv(tmp_path / "d.csv", index=False)
-    few = (*QUICK[:-1], "--no-trade-off")
-    code, _, err = run("train", tmp_path / "d.csv", *ASKED, *few, "--out", tmp_path / "m")
-    assert code == 0
-    assert "10 of 3,000 rows of d.csv are left out" in err
 
 
 def test_columns_with_names_that_mean_something_to_engines(tmp_path, run, table):

@@ -71,6 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     from fairboost.tabular.formats import format_of
 
     console = console_of(options)
+    options.keep = list(dict.fromkeys(options.keep))
     check_file(options.out, force=options.force)
     form = format_of(options.out)
     if clash := [name for name in options.keep if name in (SCORE, DECISION)]:

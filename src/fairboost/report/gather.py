@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit
 
-from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost._typing import ArrayLike, BoolArray, FloatArray, Matrix
 from fairboost.estimator import FairGBMClassifier
 from fairboost.fairness_report import FairnessReport
 from fairboost.metrics import Audit, audit, threshold_at
@@ -140,7 +140,7 @@ def gather(
             name: _audit(p, rows, _rates_to_show(model, rows, favourable), min_rows)
             for name, p in predictions.items()
         }
-        judged = _judge(model, rows)
+        judged = _judge(model, rows, predictions[CHOSEN].positive)
         bins = _bins(predictions[CHOSEN].proba, rows, model.threshold_)
         tradeoff = None if curve is None else compare_tradeoff(curve, model, rows)
         trace = thin_rounds(model, train)
@@ -209,16 +209,13 @@ def _rates_to_show(model: FairGBMClassifier, rows: SeenRows, favourable: str) ->
     return list(dict.fromkeys([*asked, "fpr", "fnr", decisions, "precision"]))
 
 
-def _judge(model: FairGBMClassifier, rows: SeenRows) -> FairnessReport | None:
+def _judge(model: FairGBMClassifier, rows: SeenRows, positive: BoolArray) -> FairnessReport | None:
     """Verdicts held out and on the test rows; None where nothing was asked for."""
     constraints = model._method().constraints(list(rows.constrained(model)))
     if not constraints and not isinstance(model.operating_point, OperatingPoint):
         return None
-    return model.report_on(
-        rows.X,
-        rows.y,
-        sensitive_features=rows.constrained(model),
-        sample_weight=rows.sample_weight,
+    return model._judge(
+        rows.X, rows.y, rows.constrained(model), rows.sample_weight, positive=positive
     )
 
 
