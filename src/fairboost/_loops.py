@@ -34,10 +34,10 @@ _compile_sum = njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
 
 
 @_compile
-def _exp(scores, small):  # type: ignore[no-untyped-def]
-    # e^-|f|
+def _exp(scores, threshold, small):  # type: ignore[no-untyped-def]
+    # e^-|f - t|
     for i in range(len(scores)):
-        x = max(-abs(scores[i]), -700.0)
+        x = max(-abs(scores[i] - threshold), -700.0)
         t = x * _LOG2_E + _ROUND
         k = t - _ROUND
         r = x - k * _LN2_HIGH - k * _LN2_LOW
@@ -63,7 +63,7 @@ def _log(small, log):  # type: ignore[no-untyped-def]
 @_compile
 def exp_and_log(scores, small, log):  # type: ignore[no-untyped-def]
     # e^-|f| and log(1 + e^-|f|)
-    _exp(scores, small)
+    _exp(scores, 0.0, small)
     _log(small, log)
 
 
@@ -74,33 +74,20 @@ def _take(table, cells, out):  # type: ignore[no-untyped-def]
 
 
 @_compile
-def _shift(scores, threshold, out):  # type: ignore[no-untyped-def]
-    for i in range(len(scores)):
-        out[i] = scores[i] - threshold
-
-
-@_compile
 def _scale(weight, out):  # type: ignore[no-untyped-def]
     for i in range(len(weight)):
         out[i] *= weight[i]
 
 
 @_compile_sum
-def _total(values):  # type: ignore[no-untyped-def]
-    # Summed in several lanes, always the same ones.
-    total = 0.0
-    for i in range(len(values)):
-        total += values[i]
-    return total
-
-
-@_compile
-def _losses(scores, pull, log):  # type: ignore[no-untyped-def]
+def _loss(scores, pull, log):  # type: ignore[no-untyped-def]
     # pull is (1 - 2y) times the weight of the loss: its sign tells the label. The loss is
-    # log(1 + e^u), u = (1 - 2y) f; takes the place of log(1 + e^-|f|).
+    # log(1 + e^u), u = (1 - 2y) f. Summed in several lanes, always the same ones.
+    total = 0.0
     for i in range(len(scores)):
         wrong = (pull[i] >= 0.0) == (scores[i] >= 0.0)
-        log[i] = abs(pull[i]) * (log[i] + (abs(scores[i]) if wrong else 0.0))
+        total += abs(pull[i]) * (log[i] + (abs(scores[i]) if wrong else 0.0))
+    return total
 
 
 @_compile
@@ -133,48 +120,45 @@ def _hessians(small, pull, bend, hessian):  # type: ignore[no-untyped-def]
 @_compile
 def descend(scores, cells, weight, threshold, pull, bump, gradient, hessian):  # type: ignore[no-untyped-def]
     # The default game: the loss, and a sigmoid proxy times ``bump`` of the cell. Returns the loss.
-    small, log = np.empty(_CHUNK), np.empty(_CHUNK)
-    pulls, steps, bends = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
+    a, b, c = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
+    d = np.empty(_CHUNK)
     loss = 0.0
     for lo in range(0, len(scores), _CHUNK):
         hi = min(lo + _CHUNK, len(scores))
-        n = hi - lo
-        f = scores[lo:hi]
-        _take(pull, cells[lo:hi], pulls[:n])
-        _take(bump, cells[lo:hi], steps[:n])
+        f, k = scores[lo:hi], cells[lo:hi]
+        small, pulls, steps = a[: hi - lo], b[: hi - lo], c[: hi - lo]
+        other = d[: hi - lo]
+        _take(pull, k, pulls)
+        _take(bump, k, steps)
         if len(weight) > 0:
-            _scale(weight[lo:hi], pulls[:n])
-            _scale(weight[lo:hi], steps[:n])
+            w = weight[lo:hi]
+            _scale(w, pulls)
+            _scale(w, steps)
+        _exp(f, threshold, small)
+        _steps(small, steps, other)
         if threshold != 0.0:
-            _shift(f, threshold, log[:n])
-            _exp(log[:n], small[:n])
-            _steps(small[:n], steps[:n], bends[:n])
-        _exp(f, small[:n])
-        if threshold == 0.0:
-            _steps(small[:n], steps[:n], bends[:n])
-        _gradients(f, small[:n], pulls[:n], steps[:n], gradient[lo:hi])
-        _hessians(small[:n], pulls[:n], bends[:n], hessian[lo:hi])
-        _log(small[:n], log[:n])
-        _losses(f, pulls[:n], log[:n])
-        loss += _total(log[:n])
+            _exp(f, 0.0, small)
+        _gradients(f, small, pulls, steps, gradient[lo:hi])
+        _hessians(small, pulls, other, hessian[lo:hi])
+        _log(small, other)
+        loss += _loss(f, pulls, other)
     return loss
 
 
 @_compile
 def look(scores, cells, weight, threshold, pull, positive):  # type: ignore[no-untyped-def]
     # Weight of positive decisions by cell, and the loss: all that is read of rows held out.
-    small, log, pulls = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
+    a, b, c = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
     loss = 0.0
     for lo in range(0, len(scores), _CHUNK):
         hi = min(lo + _CHUNK, len(scores))
-        n = hi - lo
         f = scores[lo:hi]
-        _take(pull, cells[lo:hi], pulls[:n])
+        small, log, pulls = a[: hi - lo], b[: hi - lo], c[: hi - lo]
+        _take(pull, cells[lo:hi], pulls)
         if len(weight) > 0:
-            _scale(weight[lo:hi], pulls[:n])
-        exp_and_log(f, small[:n], log[:n])
-        _losses(f, pulls[:n], log[:n])
-        loss += _total(log[:n])
+            _scale(weight[lo:hi], pulls)
+        exp_and_log(f, small, log)
+        loss += _loss(f, pulls, log)
     for i in range(len(scores)):
         w = weight[i] if len(weight) > 0 else 1.0
         positive[cells[i]] += w if scores[i] >= threshold else 0.0
