@@ -68,13 +68,10 @@ def exp_and_log(scores, small, log):  # type: ignore[no-untyped-def]
 
 
 @_compile
-def _take(table, cells, out):  # type: ignore[no-untyped-def]
+def _take(table, cells, weight, out):  # type: ignore[no-untyped-def]
+    # Of each row what its cell has, times its weight.
     for i in range(len(cells)):
         out[i] = table[cells[i]]
-
-
-@_compile
-def _scale(weight, out):  # type: ignore[no-untyped-def]
     for i in range(len(weight)):
         out[i] *= weight[i]
 
@@ -125,15 +122,11 @@ def descend(scores, cells, weight, threshold, pull, bump, gradient, hessian):  #
     loss = 0.0
     for lo in range(0, len(scores), _CHUNK):
         hi = min(lo + _CHUNK, len(scores))
-        f, k = scores[lo:hi], cells[lo:hi]
+        f, k, w = scores[lo:hi], cells[lo:hi], weight[lo:hi]  # without weights, w is empty
         small, pulls, steps = a[: hi - lo], b[: hi - lo], c[: hi - lo]
         other = d[: hi - lo]
-        _take(pull, k, pulls)
-        _take(bump, k, steps)
-        if len(weight) > 0:
-            w = weight[lo:hi]
-            _scale(w, pulls)
-            _scale(w, steps)
+        _take(pull, k, w, pulls)
+        _take(bump, k, w, steps)
         _exp(f, threshold, small)
         _steps(small, steps, other)
         if threshold != 0.0:
@@ -154,9 +147,7 @@ def look(scores, cells, weight, threshold, pull, positive):  # type: ignore[no-u
         hi = min(lo + _CHUNK, len(scores))
         f = scores[lo:hi]
         small, log, pulls = a[: hi - lo], b[: hi - lo], c[: hi - lo]
-        _take(pull, cells[lo:hi], pulls)
-        if len(weight) > 0:
-            _scale(weight[lo:hi], pulls)
+        _take(pull, cells[lo:hi], weight[lo:hi], pulls)
         exp_and_log(f, small, log)
         loss += _loss(f, pulls, log)
     for i in range(len(scores)):
