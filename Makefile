@@ -15,7 +15,7 @@ $(VENV)/stamp-%: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
-demo: $(VENV)/stamp-all  ## plain LightGBM against fairboost on generated loans, under a minute
+demo: $(VENV)/stamp-plots  ## plain LightGBM against fairboost on generated loans, under a minute
 	$(BIN)/fairboost demo --force
 
 test: $(VENV)/stamp-dev browser  ## all tests, with coverage of src/
