@@ -27,7 +27,8 @@ def test_shells_take_them(shell, capsys, tmp_path):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     (tmp_path / "script").write_text(script(shell, capsys))
-    subprocess.run([shell, "-n", tmp_path / "script"], check=True)
+    done = subprocess.run([shell, "-n", tmp_path / "script"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
