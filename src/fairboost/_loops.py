@@ -8,6 +8,7 @@ vectorised, one over all of them is not, and runs at a third of the speed.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -31,14 +32,11 @@ _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the rounded number i
 
 _compile = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 # What only compiled loops call goes into their code and their place in the cache: without an
-# entry from Python and a place of its own it takes two thirds of the time to compile.
-_part = njit(
-    nogil=True, error_model="numpy", fastmath={"contract"},
-    no_cpython_wrapper=True, no_cfunc_wrapper=True,
-)  # fmt: skip
-_part_sum = njit(
-    nogil=True, fastmath={"contract", "reassoc"}, no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
+# entry from Python and a place of its own it compiles faster. (Options of Numba that its types
+# leave out; its own overloads use them.)
+_INSIDE: dict[str, Any] = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_part = njit(error_model="numpy", fastmath={"contract"}, **_INSIDE)
+_part_sum = njit(fastmath={"contract", "reassoc"}, **_INSIDE)
 
 
 @_part

@@ -165,6 +165,7 @@ def test_the_folder(full):
         "selected",
         "leads",
         "reach",
+        "one_trial",
         "within",
         "hypervolume",
         "times",
@@ -240,6 +241,28 @@ def test_leads_are_differences(full):
         assert line["lead"] == pytest.approx(difference)
         expected = "ahead" if line["low"] > 0 else "behind" if line["high"] < 0 else "even"
         assert line["verdict"] == expected
+
+
+def test_one_trial_of_a_curve_against_whole_searches(full):
+    _, out, run = full
+    table = pd.read_csv(out / "one_trial.csv")
+    assert set(table["algorithm"]) == {"fairboost, fair stage"}
+    line = table[(table["features"] == "aware") & (table["alpha"] == 0.5)
+                 & (table["peer"] == "LightGBM")].iloc[0]  # fmt: skip
+    good = run.points[run.points["features"] == "aware"]
+    curve, plain = (good[good["method"] == name] for name in ("fair_stage", "plain"))
+    leads = []
+    for k, seed in enumerate((0, 7)):
+        for drawn in np.random.default_rng([k, 20]).integers(2, size=(50, 2)):
+            kept = []
+            for part, trials in ((curve, drawn[:1]), (plain, drawn)):
+                part = part[(part["seed"] == seed) & part["trial"].isin(trials)]
+                best = (part["validation_performance"] + part["validation_fairness"]).idxmax()
+                kept.append((part["test_performance"] + part["test_fairness"])[best] / 2)
+            leads.append(kept[0] - kept[1])
+    assert line["lead"] == pytest.approx(np.mean(leads))
+    cpu = [part.drop_duplicates(["seed", "trial"])["cpu"].mean() for part in (curve, plain)]
+    assert line["time"] == pytest.approx(cpu[0] / (2 * cpu[1]))
 
 
 def test_the_page_says_when_there_are_too_few_trials(write, tmp_path):

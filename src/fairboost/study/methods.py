@@ -142,7 +142,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("fairboost", "fairboost", fairboost),
-        Method("fair_stage", "fairboost, fair stage", fair_stage),
+        Method("fair_stage", "fairboost, fair stage", fair_stage, curve=True),
         Method("paper", "the paper's algorithm", paper, _PAPER_SPACE, separate=True),
         Method("plain", "LightGBM", plain),
         Method("unaware", "LightGBM without the group", unaware, aware_only=True),

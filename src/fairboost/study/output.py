@@ -39,6 +39,9 @@ EXPLAINED = {
     "being a sample, add to that; the standard error of two samples, so less for two models that "
     "decide most people alike.",
     "reach": "The same over all alpha.",
+    "one_trial": "One trial of the fair stage, a whole trade-off, less the draw of as many trials "
+    "as train {models} models that every other method has. *time*: CPU time of that trial over "
+    "that of the peer's draw.",
     "within": "Share of configurations whose gap on test rows is at most {tolerance:g}; *within "
     "noise*: not more than that by two standard errors of the test rows.",
     "hypervolume": "Area on test rows, from {reference} on, that the models of a draw dominate "
@@ -136,6 +139,7 @@ def _tables(results: Results) -> Iterator[tuple[str, pd.DataFrame]]:
         ("selected", results.selected),
         ("leads", results.leads),
         ("reach", results.reach),
+        ("one_trial", results.one_trial),
         ("within", results.within),
         ("hypervolume", results.hypervolumes),
         ("times", results.times),
@@ -217,14 +221,18 @@ def _page(
     names = [path.name for path in pictures if path.suffix == ".png"]
     for name, text in EXPLAINED.items():
         if name in tables:
-            lines += ["", f"## {name.capitalize()}", "", text.format(**fill), ""]
+            lines += ["", f"## {_heading(name)}", "", text.format(**fill), ""]
             lines.append(to_markdown(tables[name]))
     for name in ("published", "failures"):
         if name in tables:
-            lines += ["", f"## {name.capitalize()}", "", to_markdown(tables[name])]
+            lines += ["", f"## {_heading(name)}", "", to_markdown(tables[name])]
     lines += ["", "## Pictures", ""]
     lines += [f"![{name.removesuffix('.png')}]({name})\n" for name in names]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _heading(name: str) -> str:
+    return name.capitalize().replace("_", " ")
 
 
 def to_markdown(table: pd.DataFrame) -> str:

@@ -102,19 +102,24 @@ class Results:
             found.append(Pool(trial, validation, test, n, method.models))
         return found
 
-    def chosen(self, features: str, algorithm: str, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Validation and test figures of the models kept, in all replicates of all seeds."""
-        key = features, algorithm, round(alpha, 6)
+    def chosen(
+        self, features: str, algorithm: str, alpha: float, trials: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Validation and test figures of the models kept, in all replicates of all seeds.
+
+        With ``trials`` a replicate has no more than so many of its trials to choose from.
+        """
+        key = features, algorithm, round(alpha, 6), trials
         if key not in self._known:
-            self._known[key] = self._chosen(features, algorithm, alpha)
+            self._known[key] = self._chosen(features, algorithm, alpha, trials)
         return self._known[key]  # type: ignore[no-any-return]
 
     def _chosen(
-        self, features: str, algorithm: str, alpha: float
+        self, features: str, algorithm: str, alpha: float, trials: int | None
     ) -> tuple[FloatArray, FloatArray]:
         found: list[tuple[FloatArray, FloatArray]] = []
         for seed, pool in enumerate(self.pools(features, algorithm)):
-            draws = self._draws(pool, seed)
+            draws = self._draws(pool, seed)[:, :trials]
             kept = protocol.select(pool, draws, alpha)
             found.append(
                 (
@@ -189,9 +194,37 @@ class Results:
                 lines.append(line)
         return pd.DataFrame(lines)
 
-    def _lead(self, features: str, ours: str, peer: str, alpha: float) -> Summary:
+    def one_trial(self, features: str) -> pd.DataFrame | None:
+        """One trial that is a whole trade-off, against a whole search by every other method."""
+        lines = []
+        algorithms = self.algorithms(features)
+        for ours in (a for a in algorithms if self.methods[_method(a)].curve):
+            for peer in (a for a in algorithms if a not in OURS):
+                time = self._draw_cpu(features, ours, 1) / self._draw_cpu(features, peer)
+                for alpha in self.settings.alphas:
+                    lead = self._lead(features, ours, peer, alpha, trials=1)
+                    lines.append(
+                        {
+                            "algorithm": self.title(ours), "peer": self.title(peer),
+                            "alpha": alpha, "lead": lead.mean, "low": lead.low, "high": lead.high,
+                            "verdict": _verdict(lead), "time": time,
+                        }
+                    )  # fmt: skip
+        return pd.DataFrame(lines) if lines else None
+
+    def _draw_cpu(self, features: str, algorithm: str, trials: int | None = None) -> float:
+        """CPU seconds of the trials of one replicate, on average."""
+        table = self._models(features, algorithm).drop_duplicates(["seed", "trial"])
+        size = self.pools(features, algorithm)[0].size(self.settings.models)
+        return float(table["cpu"].mean()) * (trials or size)
+
+    def _lead(
+        self, features: str, ours: str, peer: str, alpha: float, trials: int | None = None
+    ) -> Summary:
+        """Ours less the peer's, who always has its whole draw."""
         mine, theirs = (
-            protocol.merits(self.chosen(features, a, alpha)[1], alpha) for a in (ours, peer)
+            protocol.merits(self.chosen(features, a, alpha, n)[1], alpha)
+            for a, n in ((ours, trials), (peer, None))
         )
         n = min(len(mine), len(theirs))
         return protocol.summarize(mine[:n] - theirs[:n])

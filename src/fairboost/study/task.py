@@ -100,6 +100,8 @@ class Method:
         Whether it is the same as another method where the features are blind.
     separate : bool
         Whether several models of one trial are algorithms of their own, and not candidates.
+    curve : bool
+        Whether the models of one trial are a whole trade-off.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Method:
     only_decides: bool = False
     aware_only: bool = False
     separate: bool = False
+    curve: bool = False
 
 
 def as_predictors(found: Found) -> dict[str, Predictor]:
