@@ -243,6 +243,23 @@ def test_leads_are_differences(full):
         assert line["verdict"] == expected
 
 
+def test_reach_over_all_peers_is_the_least_favourable(full):
+    _, out, _ = full
+    table = pd.read_csv(out / "reach.csv", keep_default_na=False)
+
+    def behind(line):
+        spans = [s.split("-") for s in line["behind"].split(", ") if s]
+        return {k for s in spans for k in range(round(100 * float(s[0])),
+                                                round(100 * float(s[-1])) + 1)}  # fmt: skip
+
+    for _, part in table.groupby(["features", "algorithm"]):
+        peers = [line for line in part.to_dict("records") if line["peer"][-1] not in "†‡"]
+        total = next(line for line in peers if line["peer"] == "every peer without a mark")
+        others = [line for line in peers if line is not total]
+        assert len(others) >= 3
+        assert behind(total) == set().union(*map(behind, others))
+
+
 def test_one_trial_of_a_curve_against_whole_searches(full):
     _, out, run = full
     table = pd.read_csv(out / "one_trial.csv")

@@ -38,7 +38,8 @@ EXPLAINED = {
     "trials. Ahead or behind: 95% of draws are on one side. *test error*: what the test rows, "
     "being a sample, add to that; the standard error of two samples, so less for two models that "
     "decide most people alike.",
-    "reach": "The same over all alpha.",
+    "reach": "The same over all alpha; against all who need no group and draw no lots, the least "
+    "favourable.",
     "one_trial": "One trial of the fair stage, a whole trade-off, less the draw of as many trials "
     "as train {models} models that every other method has. *time*: CPU time of that trial over "
     "that of the peer's draw.",

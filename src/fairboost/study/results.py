@@ -25,6 +25,8 @@ RANDOMIZED = ("EG", "paper, randomized")
 """Algorithms that draw a model for each row: two people alike may be decided differently."""
 
 SEES_GROUP, DRAWS = " †", " ‡"
+UNMARKED = "every peer without a mark"
+WORDS = ("ahead", "even", "behind")
 
 
 @dataclass(frozen=True)
@@ -180,16 +182,23 @@ class Results:
         return pd.DataFrame(lines)
 
     def reach(self, features: str, alphas: FloatArray = ALPHAS) -> pd.DataFrame:
-        """For every peer, at which alpha we are ahead, even, or behind."""
+        """For every peer, and for all that are not marked, where we are ahead, even or behind."""
         lines = []
         algorithms = self.algorithms(features)
         for ours in (a for a in algorithms if a in OURS):
-            for peer in (a for a in algorithms if a not in OURS):
-                verdicts = [
+            found = {
+                self.title(peer): [
                     _verdict(self._lead(features, ours, peer, float(alpha))) for alpha in alphas
                 ]
-                line = {"algorithm": self.title(ours), "peer": self.title(peer)}
-                for word in ("ahead", "even", "behind"):
+                for peer in algorithms
+                if peer not in OURS
+            }
+            unmarked = [v for peer, v in found.items() if not peer.endswith((SEES_GROUP, DRAWS))]
+            if unmarked:
+                found[UNMARKED] = [_least(each) for each in zip(*unmarked, strict=True)]
+            for peer, verdicts in found.items():
+                line = {"algorithm": self.title(ours), "peer": peer}
+                for word in WORDS:
                     line[word] = _spans(alphas, [v == word for v in verdicts])
                 lines.append(line)
         return pd.DataFrame(lines)
@@ -392,6 +401,11 @@ def _verdict(lead: Summary) -> str:
     if lead.low > 0:
         return "ahead"
     return "behind" if lead.high < 0 else "even"
+
+
+def _least(verdicts: Sequence[str]) -> str:
+    """The least favourable of some verdicts."""
+    return max(verdicts, key=WORDS.index)
 
 
 def _spans(alphas: FloatArray, holds: Sequence[bool]) -> str:
