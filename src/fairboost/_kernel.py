@@ -220,20 +220,27 @@ class RowPass:
     ) -> float:
         """Fill the gradient and the Hessian, and return the loss; arguments as in ``evaluate``.
 
-        The sigmoid has the same slope in both directions, and so needs one number for each cell.
+        The sigmoid has the same slope in both directions, and so needs one number for each cell,
+        and for each row one more where memberships are learned.
         """
         if self.proxy is not PROXIES["sigmoid"] or not self.with_curvature:
             sums = self.evaluate(scores, on_up, on_down, soft)
             return float(self.loss_weight @ sums.loss)
         pull, bump = self.away * self.loss_weight, self._padded(on_up - on_down)
+        side = np.where(self.away < 0, 1, 0)
+        side[self.n_trained :] = -1
+        # Of rows of label 0, then of label 1, what a group weighs on going up.
+        on_groups = [(s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T.copy() for s in soft]
 
         def work(rows: slice) -> float:
+            cells, weight = self.cells[rows], self.weight[rows]
+            own = np.zeros(len(cells) if soft else 0)
+            for s, on in zip(soft, on_groups, strict=True):
+                _loops.soften(cells, weight, side, s.memberships[rows], on, own)
             loss: float = _loops.descend(
-                scores[rows], self.cells[rows], self.weight[rows], self.threshold,
-                pull, bump, self.gradient[rows], self.hessian[rows],
+                scores[rows], cells, weight, self.threshold,
+                pull, bump, own, self.gradient[rows], self.hessian[rows],
             )  # fmt: skip
-            if soft:
-                self._add_soft(scores[rows], rows, soft)
             return loss
 
         return float(sum(self._each_block(work)))

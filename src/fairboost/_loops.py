@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["correct", "descend", "exp_and_log", "look", "margins", "proxy_pass", "sum_and_descend"]
+__all__ = [
+    *("correct", "descend", "exp_and_log", "look", "margins", "proxy_pass", "soften"),
+    "sum_and_descend",
+]
 
 # Exponential and logarithm, written out. A loop over the library's scalar functions runs at 8 ns a
 # row, as they cannot be vectorised; the polynomials below vectorise and run at 1.5 ns, to within a
@@ -105,6 +108,16 @@ def _steps(small, bump, bend):  # type: ignore[no-untyped-def]
 
 
 @_part
+def _own_steps(own, small, step, bend):  # type: ignore[no-untyped-def]
+    # The same of what rows have of their own, if they have.
+    for i in range(len(own)):
+        far = 1.0 / (1.0 + small[i])
+        near = small[i] * far
+        step[i] += own[i] * (near * far)
+        bend[i] += abs(own[i]) * (near * far) * (far - near)
+
+
+@_part
 def _gradients(scores, small, pull, step, gradient):  # type: ignore[no-untyped-def]
     # The loss has slope s(u).
     for i in range(len(scores)):
@@ -121,8 +134,11 @@ def _hessians(small, pull, bend, hessian):  # type: ignore[no-untyped-def]
 
 
 @_compile
-def descend(scores, cells, weight, threshold, pull, bump, gradient, hessian):  # type: ignore[no-untyped-def]
-    # The default game: the loss, and a sigmoid proxy times ``bump`` of the cell. Returns the loss.
+def descend(  # type: ignore[no-untyped-def]
+    scores, cells, weight, threshold, pull, bump, own, gradient, hessian
+):
+    # The default game: the loss, and a sigmoid proxy times ``bump`` of the cell and, unless it is
+    # empty, what is the row's ``own``. Returns the loss.
     a, b, c = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
     d = np.empty(_CHUNK)
     loss = 0.0
@@ -135,6 +151,7 @@ def descend(scores, cells, weight, threshold, pull, bump, gradient, hessian):  #
         _take(bump, k, w, steps)
         _exp(f, threshold, small)
         _steps(small, steps, other)
+        _own_steps(own[lo:hi], small, steps, other)
         if threshold != 0.0:
             _exp(f, 0.0, small)
         _gradients(f, small, pulls, steps, gradient[lo:hi])
@@ -142,6 +159,18 @@ def descend(scores, cells, weight, threshold, pull, bump, gradient, hessian):  #
         _log(small, other)
         loss += _loss(f, pulls, other)
     return loss
+
+
+@_compile
+def soften(cells, weight, side, memberships, on_groups, own):  # type: ignore[no-untyped-def]
+    # What groups weigh on a row of a side (a label, or -1 for none) by how likely it is of each.
+    for i in range(len(cells)):
+        k = side[cells[i]]
+        if k >= 0:
+            total = 0.0
+            for g in range(memberships.shape[1]):
+                total += memberships[i, g] * on_groups[k, g]
+            own[i] += total * (weight[i] if len(weight) > 0 else 1.0)
 
 
 @_compile
