@@ -55,6 +55,25 @@ def test_ctrl_c_in_mid_training_leaves_nothing(data, tmp_path, sign, code, word)
     assert held(tmp_path) == []
 
 
+def test_ctrl_c_before_anything_is_loaded(tmp_path):
+    """Ctrl-C while the parts of the command are imported is a short message too."""
+    (tmp_path / "pyarrow.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    process = start("audit", "--help", env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"fairboost: interrupted\n")
+
+
+def test_help_does_not_wait_for_engines():
+    code = (
+        "import sys; from fairboost.cli.dispatch import build_parser; build_parser();"
+        "slow = {'lightgbm', 'xgboost', 'numba', 'sklearn', 'matplotlib'};"
+        "sys.exit(bool(slow & {*sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_ctrl_c_while_scoring_leaves_nothing(model, tmp_path):
     out = tmp_path / "out"
     out.mkdir()

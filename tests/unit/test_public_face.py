@@ -45,3 +45,11 @@ def test_the_api_page_lists_every_public_name():
     for name in PUBLIC:
         for item in module(name).__all__:
             assert f"`{item}`" in text, f"{item} of fairboost.{name} is not in docs/api.md"
+
+
+def test_names_and_modules_come_when_they_are_used():
+    assert {*fairboost.__all__, *PUBLIC[1:]} <= {*dir(fairboost)}
+    for name in PUBLIC[1:]:
+        assert getattr(fairboost, name) is module(name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = fairboost.nothing

@@ -2,7 +2,7 @@
 
 import sys
 
-from fairboost.cli.dispatch import main
+from fairboost.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -17,7 +17,7 @@ from fairboost.cli import audit, compare, completion, demo, predict, report, stu
 from fairboost.cli.arguments import HelpFormatter
 from fairboost.cli.exits import EXIT_CODES, TERMINATED, run_guarded
 
-__all__ = ["build_parser", "main"]
+__all__ = ["build_parser", "run"]
 
 COMMANDS = (train, predict, audit, compare, report, demo, study, completion)
 
@@ -33,7 +33,7 @@ A first model, from a file to an audited model:
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     if arguments is None and threading.current_thread() is threading.main_thread():
         # As Ctrl-C, so that what is being written is taken away again.
