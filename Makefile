@@ -22,13 +22,13 @@ test: $(VENV)/stamp-dev browser  ## all tests, with coverage of src/
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
 
 # Where it cannot be had, those tests are skipped and say so.
-browser:  ## Chromium for the tests of the report, if it is missing (root on Debian)
+browser:  ## Chromium for the tests of the report, and shells for completion (root on Debian)
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
 	elif test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 	  echo "Installing chromium ..."; \
 	  export DEBIAN_FRONTEND=noninteractive; \
 	  { apt-get update -qq && \
-	    apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null \
+	    apt-get install -y -qq --no-install-recommends chromium chromium-driver zsh fish; } >/dev/null \
 	  || echo "chromium could not be installed; tests in the browser will be skipped"; \
 	else echo "no chromium here; tests in the browser will be skipped"; fi
 
