@@ -81,18 +81,18 @@ SPACES: dict[str, Space] = {
         "boosting_type": "goss",
     },
     "small": {
-        "n_estimators": Range(50, 400, log=True),
+        "n_estimators": Range(20, 160, log=True),
         "num_leaves": Range(10, 100, log=True),
         "min_child_samples": Range(5, 500, log=True),
         "max_depth": Range(2, 20),
-        "learning_rate": Range(0.03, 0.2, log=True),
+        "learning_rate": Range(0.05, 0.3, log=True),
         "reg_alpha": Range(1e-4, 0.1, log=True),
         "reg_lambda": Range(1e-4, 0.1, log=True),
         "boosting_type": "goss",
     },
 }
-"""Spaces of the engine's options by name: the paper's, and the same with fewer trees, and a higher
-least learning rate so that these trees get somewhere."""
+"""Spaces of the engine's options by name: the paper's, and the same with fewer trees and higher
+learning rates, so that these trees get somewhere."""
 
 
 class Drawing(Protocol):
