@@ -25,7 +25,7 @@ TOP_TO_BOTTOM = [
     "plots.style", "plots.rows", "plots.group_rates", "plots.multipliers", "plots.tradeoff",
     "plots.roc", "plots.scores", "plots.calibration", "plots", "tradeoff",
     "report.codec", "report.evidence", "report.limits", "report.lines", "report.rows",
-    "report.blocks", "report.words", "report.alternatives", "report.gather", "report.findings",
+    "report.blocks", "report.words", "report.alternatives", "report.gathering", "report.findings",
     "report.layout", "report.markdown", "report.pictures", "report.html", "report.write", "report",
     "datasets.loans", "datasets.account_openings", "datasets.files", "datasets.on_disk",
     "datasets", "demo",

@@ -6,12 +6,31 @@
 
 :func:`gather` collects the figures, as plain data; :func:`to_html` and :func:`to_markdown` write
 them down. ``docs/report.md`` shows what comes out.
+
+:func:`gather` is imported when it is first used: it brings the engines along, for which an audit
+of somebody else's scores has no use.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from fairboost.report.evidence import DataFile, Evidence
-from fairboost.report.gather import gather
 from fairboost.report.html import to_html
 from fairboost.report.markdown import to_markdown
 from fairboost.report.write import write_report
 
+if TYPE_CHECKING:
+    from fairboost.report.gathering import gather
+
 __all__ = ["DataFile", "Evidence", "gather", "to_html", "to_markdown", "write_report"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``gather`` when it is first used."""
+    if name != "gather":
+        raise AttributeError(f"module 'fairboost.report' has no attribute {name!r}")
+    from fairboost.report.gathering import gather
+
+    globals()[name] = gather
+    return gather
