@@ -20,6 +20,7 @@ from xgboost.dask import DaskXGBClassifier
 import fairboost
 from fairboost import FairGBMClassifier, at_fpr, parity
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from fairboost.report import gather, write_report
 
 FEATURES = ["a", "b", "c", "d"]
 ENGINE = {"n_estimators": 12, "max_depth": 3, "learning_rate": 0.3}
@@ -303,6 +304,22 @@ def test_a_report_on_test_rows(client):
     frames[1] = frames[1].assign(y=5)
     with pytest.raises(InvalidInputError, match="partition 1 of 3: y has the label 5, expected"):
         report(parts(client, frames))
+
+
+def test_the_page_for_a_reviewer(client, tmp_path):
+    """A model of a cluster and test rows in memory make a report, as any other model does."""
+    fitted, rows = fit(model(), deal(client, table())), table(2_000, seed=1)
+    evidence = gather(fitted, rows[FEATURES], rows["y"], sensitive_features=rows["sex"])
+    write_report(evidence, tmp_path)
+    refused = fitted.predict(rows[FEATURES]) == 0
+    asked = ("test", "fnr", "sex")
+    lines = [r for r in evidence.rates if (r.where, r.rate, r.attribute) == asked]
+    assert {line.group for line in lines} == {"f", "m"}
+    for line in lines:
+        among = (rows["sex"] == line.group) & (rows["y"] == 1)
+        assert line.value == pytest.approx(refused[among].mean())
+    assert evidence.model.engine == "xgboost"
+    assert "false negative rate" in (tmp_path / "report.md").read_text()
 
 
 def test_any_model_predicts_lazily():
