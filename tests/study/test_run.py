@@ -322,6 +322,18 @@ def test_more_trials_later(write, tmp_path):
     pd.testing.assert_frame_equal(both, figures(first.points))
 
 
+def test_fewer_trials_later(write, tmp_path):
+    """Of the trials that are there, the first ones count; the others stay in the storage."""
+    out = tmp_path / "out"
+    more = run_study(write(), out).points
+    less = run_study(write(("trials = 3", "trials = 2")), out)
+    assert less.ran == 0
+    kept = more[more["trial"] < 2].drop(columns="trials")
+    found = less.points.drop(columns="trials")
+    pd.testing.assert_frame_equal(found, kept.reset_index(drop=True))
+    assert len(run_study(write(), out).points) == len(more)
+
+
 def test_stop_after_some_trials(write, tmp_path):
     run = run_study(write(), tmp_path / "out", most=2)
     assert (run.ran, run.missing) == (2, 1)

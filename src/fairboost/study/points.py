@@ -40,6 +40,8 @@ def collect(plan: Plan) -> pd.DataFrame:
 def _lines(search: Search) -> Iterator[dict[str, Any]]:
     method = search.method
     for index, trial in sorted(counted(search.study.get_trials(deepcopy=False)).items()):
+        if index >= search.trials:  # of an earlier run that was to have more
+            break
         stored = trial.user_attrs["result"]
         common = {
             "seed": search.seed,
