@@ -2,7 +2,7 @@
 
 Plain and constrained fits alternate in one process, on the same data and with the same options,
 and the ratio of their medians is reported: absolute seconds mean little on shared machines. Memory
-is the peak of a process that does one fit, so that the compiler and all buffers count.
+is the peak of a process that does one fit, so that imports and all buffers count.
 
     python -m benchmarks.overhead                   # ten minutes; writes overhead.md beside this
     python -m benchmarks.overhead --engine xgboost  # as long; writes overhead_xgboost.md
@@ -16,7 +16,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from importlib import import_module
@@ -30,6 +29,7 @@ from tqdm import tqdm
 import fairboost
 from benchmarks.synthetic import FEATURES, make
 from fairboost import FairGBMClassifier, parity
+from fairboost._threads import Threads
 from fairboost.cells import SensitiveColumn, build_cells
 from fairboost.constraints import resolve
 from fairboost.holdout import choose
@@ -85,7 +85,7 @@ def fit(engine: Engine, kind: str, X, y, g, n_jobs: int) -> None:
 
 def time_ratio(engine: Engine, n: int, groups: int, repeats: int, n_jobs: int) -> dict[str, float]:
     X, y, g = make(n, groups)
-    for kind in ("plain", "fair"):  # warm up: caches, compilation
+    for kind in ("plain", "fair"):  # warm up
         fit(engine, kind, X[:20_000], y[:20_000], g[:20_000], n_jobs)
     seconds: dict[str, list[float]] = {"plain": [], "fair": []}
     for k in tqdm(range(repeats), desc=f"{n:,} rows, {groups} groups", leave=False):
@@ -125,7 +125,7 @@ def kernel_time(n: int, groups: int, constraint, n_jobs: int, repeats: int = 40)
     held = choose(0.2, cells, 0.0, None, rng)
     lagrangian = Lagrangian(
         cells.among(held.trained, None), constraints, as_proxy("auto"), Control(), holdout=held,
-        convex=True, n_threads=n_jobs,
+        convex=True, threads=Threads(n_jobs),
     )  # fmt: skip
     scores = [rng.normal(size=n) for _ in range(2)]
     seen, trained = ([f[which] for f in scores] for which in (~held.trained, held.trained))
@@ -171,15 +171,15 @@ def peak_memory(engine: Engine, kind: str, n: int, groups: int, n_jobs: int) -> 
     return float(_run(code))
 
 
-def _run(code: str, **environment: str) -> str:
+def _run(code: str) -> str:
     """Run code in a fresh process that finds this folder, and return what it prints."""
-    paths = {"PYTHONPATH": str(HERE.parent), **environment}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env={**os.environ, **paths}, check=True, capture_output=True)
+    done = subprocess.run(command, env=environment, check=True, capture_output=True)
     return done.stdout.decode()
 
 
-def first_call(cache: Path) -> float:
+def first_call() -> float:
     """Seconds that the first round of a fresh process takes over its second."""
     code = (
         "import time, numpy as np\n"
@@ -198,7 +198,7 @@ def first_call(cache: Path) -> float:
         "t = time.perf_counter(); l(s); l(s); first = time.perf_counter() - t\n"
         "t = time.perf_counter(); l(s); l(s); print(first - (time.perf_counter() - t))\n"
     )
-    return float(_run(code, NUMBA_CACHE_DIR=str(cache)))
+    return float(_run(code))
 
 
 def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
@@ -216,13 +216,14 @@ def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
         "the fastest ones, which other work on the machine disturbs least. Memory is "
         f"the peak of a process that makes the data and does one fit, in MB: of {engine.title} "
         f"without fairboost (bare), of {engine.title} with fairboost imported (plain), and "
-        "constrained; the ratio is of the last two (to reach: 1.15). Importing fairboost costs a "
-        "fixed amount, most of it numba's compiler, whatever the data.",
+        "constrained; the ratios are of the last two (to reach: 1.15), and of the last to the "
+        "first. Importing fairboost costs a fixed amount, most of it pandas and SciPy, whatever "
+        "the data.",
         "",
         "| rows | groups | fits | plain, s | fairboost, s | time ratio [95%] | of the fastest "
         "| to reach "
-        "| bare, MB | plain, MB | fairboost, MB | memory ratio |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| bare, MB | plain, MB | fairboost, MB | memory ratio | to bare |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for n, repeats in sizes.items():
         for groups in (2, 20):
@@ -234,7 +235,7 @@ def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
                 f"| {n:,} | {groups} | {repeats} | {t['plain']:.3f} | {t['fair']:.3f} | "
                 f"{t['ratio']:.3f} [{t['low']:.3f}, {t['high']:.3f}] | {t['fastest']:.3f} | "
                 f"{TARGETS[n]:.2f} | "
-                f"{bare:.0f} | {plain:.0f} | {fair:.0f} | {fair / plain:.3f} |"
+                f"{bare:.0f} | {plain:.0f} | {fair:.0f} | {fair / plain:.3f} | {fair / bare:.3f} |"
             )
             print(lines[-1], flush=True)
     if engine.package == "lightgbm":  # the same for all
@@ -270,13 +271,11 @@ def own_part(sizes: dict[int, int], n_jobs: int) -> list[str]:
         counts = [_inequalities(constraint, groups) for groups in (2, 20)]
         lines.append(f"| {name} | {counts[0]}, {counts[1]} | {cost[0]:.1f} | {cost[1]:.1f} |")
         print(lines[-1], flush=True)
-    with tempfile.TemporaryDirectory() as cache:
-        compiled, loaded = first_call(Path(cache)), first_call(Path(cache))
+    seconds = np.median([first_call() for _ in range(5)])
     lines += [
         "",
-        f"First round of a fresh process: {compiled:.2f} s to compile (to reach: 2), "
-        f"{loaded:.2f} s from the "
-        "cache on disk after that.",
+        f"The first two rounds of a fresh process take {seconds:.4f} s longer than the next two: "
+        "nothing is compiled (to reach: 2 s).",
     ]
     return lines
 

@@ -1,9 +1,8 @@
 """The pass over the rows: sums by cell, gradient and Hessian, given what constraints weigh.
 
 Rows are worked off in blocks that are taken by whichever thread is free, inside compiled code that
-does not hold the interpreter's lock (:mod:`fairboost._loops`; numba's ``parallel=True`` would take
-seconds to compile for no gain). The sums of blocks are added in the order of blocks: results do
-not depend on the number of threads.
+does not hold the interpreter's lock (:mod:`fairboost._loops`). The sums of blocks are added in the
+order of blocks: results do not depend on the number of threads.
 
 Rows are asked for no more than is read of them: of rows held out :meth:`RowPass.look` wants no
 gradient, of those trained on :meth:`RowPass.descend` wants no rates, and only the paper's game,
@@ -16,9 +15,7 @@ therefore read off the loss, and constraints cost no further exponential, whatev
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,26 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairboost import _loops
+from fairboost._threads import Threads
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.proxies import PROXIES, Proxy
 
-__all__ = ["CellSums", "Look", "RowPass", "SoftWeights", "thread_count"]
+__all__ = ["CellSums", "Look", "RowPass", "SoftWeights"]
 
-BLOCK = 32_768
-"""Rows per block: long enough to pay for passing the lock around, short enough for the cache."""
-
-LIGHT = 500_000
-"""Rows up to which a correction is done sooner than another thread has been woken."""
-
-
-def thread_count(n_jobs: int | None) -> int:
-    """Threads to use, by the engine's reading of ``n_jobs``: None, 0 and -1 are all cores."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    if not n_jobs:
-        return cores
-    return max(1, cores + 1 + n_jobs) if n_jobs < 0 else n_jobs
+BLOCK = 16_384
+"""Rows per block: long enough to pay for handing it out, short enough for threads to end alike."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +106,8 @@ class RowPass:
         The smooth step.
     threshold : float or None
         The decision threshold in log-odds; None if it will move, by setting ``threshold``.
-    n_threads : int
-        Threads.
+    threads : Threads
+        Those that share the rows.
     dtype : dtype
         Precision of the gradients handed out; engines read single precision.
     n_trained : int, optional
@@ -141,7 +126,7 @@ class RowPass:
         needs_down: BoolArray,
         proxy: Proxy,
         threshold: float | None,
-        n_threads: int = 1,
+        threads: Threads | None = None,
         dtype: Any = np.float32,
         n_trained: int | None = None,
         with_curvature: bool = False,
@@ -164,8 +149,11 @@ class RowPass:
         self.hessian = np.empty(n, dtype)
         # One block at least: a machine may hold none of the rows.
         self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, max(n, 1), BLOCK)]
-        self.helpers = min(n_threads, len(self.blocks)) - 1
-        self.pool = ThreadPoolExecutor(self.helpers) if self.helpers > 0 else None
+        # One block is done sooner than another thread has been told of it.
+        self.threads = Threads() if threads is None or len(self.blocks) == 1 else threads
+        self.loops = _loops.Loops(
+            cells, self.weight, self.gradient, self.hessian, BLOCK, self.threads
+        )
 
     def evaluate(
         self,
@@ -193,22 +181,20 @@ class RowPass:
             curve = curve + np.abs(on_up) + np.abs(on_down)
         factors = [np.where(d > 0, on_up, -on_down) * (d != 0) for d in self.sides]
 
-        def work(rows: slice) -> FloatArray:
-            sums = np.zeros((len(self.away), 3 + len(self.sides)))
-            self._evaluate_block(scores[rows], rows, (scale, shift, curve), factors, sums)
-            if soft:
-                self._add_soft(scores[rows], rows, soft)
-            return sums
-
-        total: FloatArray = np.sum(self._each_block(work), axis=0).T
-        positive, loss, score = total[:3]
+        sums = self.loops.sum_and_descend(scores, self.threshold, self.away, (scale, shift), curve)
+        further: list[Any] = []
+        if self.sides or soft:
+            further = self._each_block(
+                lambda rows: self._add_proxies(scores[rows], rows, factors, soft)
+            )
+        positive, loss, score = sums.T
         if self.reads_loss:  # phi(-u) = phi(u) - u, and u is the score but for the sign
             up = np.where(self.away > 0, loss, loss + score)
             return CellSums(positive, loss, up, up - score)
         up, down = np.zeros_like(loss), np.zeros_like(loss)
-        for direction, sums in zip(self.sides, total[3:], strict=True):
-            up[direction > 0] += sums[direction > 0]
-            down[direction < 0] += sums[direction < 0]
+        for direction, proxy in zip(self.sides, np.sum(further, axis=0), strict=True):
+            up[direction > 0] += proxy[direction > 0]
+            down[direction < 0] += proxy[direction < 0]
         return CellSums(positive, loss, up, down)
 
     def descend(
@@ -230,35 +216,12 @@ class RowPass:
         side = np.where(self.away < 0, 1, 0)
         side[self.n_trained :] = -1
         # Of rows of label 0, then of label 1, what a group weighs on going up.
-        on_groups = [(s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T.copy() for s in soft]
-
-        def work(rows: slice) -> float:
-            cells, weight = self.cells[rows], self.weight[rows]
-            own = np.zeros(len(cells) if soft else 0)
-            for s, on in zip(soft, on_groups, strict=True):
-                _loops.soften(cells, weight, side, s.memberships[rows], on, own)
-            loss: float = _loops.descend(
-                scores[rows], cells, weight, self.threshold,
-                pull, bump, own, self.gradient[rows], self.hessian[rows],
-            )  # fmt: skip
-            return loss
-
-        return float(sum(self._each_block(work)))
+        groups = [(s.memberships, (s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T) for s in soft]
+        return self.loops.descend(scores, self.threshold, pull, bump, side, groups)
 
     def look(self, scores: FloatArray) -> Look:
         """Read decisions and loss; no gradient is filled."""
-        pull = self.away * self.loss_weight
-
-        def work(rows: slice) -> tuple[FloatArray, float]:
-            positive = np.zeros(len(self.away))
-            loss = _loops.look(
-                scores[rows], self.cells[rows], self.weight[rows], self.threshold, pull, positive
-            )
-            return positive, loss
-
-        found = self._each_block(work)
-        positive = sum((p for p, _ in found), np.zeros(len(self.away)))
-        return Look(positive, float(sum(loss for _, loss in found)))
+        return Look(*self.loops.look(scores, self.threshold, self.away * self.loss_weight))
 
     def correct(self, on_up: FloatArray, on_down: FloatArray) -> bool:
         """Change the gradient of the last pass to other coefficients, much faster than a pass.
@@ -273,13 +236,7 @@ class RowPass:
         blown_up = np.abs(ratio * self.shift) > 30 * (np.abs(scale) + np.abs(shift))
         if not self.reads_loss or lost.any() or blown_up.any():
             return False
-        offset = shift - ratio * self.shift
-        self._each_block(
-            lambda rows: _loops.correct(
-                self.cells[rows], self.weight[rows], ratio, offset, self.gradient[rows]
-            ),
-            alone=len(self.gradient) < LIGHT,
-        )
+        self.loops.correct(ratio, shift - ratio * self.shift)
         self.scale, self.shift = scale, shift
         return True
 
@@ -295,39 +252,28 @@ class RowPass:
             right = np.where(self.away > 0, on_down, on_up)
         return self.away * (self.loss_weight + wrong + right), -self.away * right
 
-    def close(self) -> None:
-        """Let the threads go."""
-        if self.pool is not None:
-            self.pool.shutdown()
-
-    def _evaluate_block(
+    def _add_proxies(
         self,
         scores: FloatArray,
         rows: slice,
-        by_cell: tuple[FloatArray, ...],
         factors: list[FloatArray],
-        sums: FloatArray,
-    ) -> None:
-        cells, weight = self.cells[rows], self.weight[rows]
-        scale, shift, curve = by_cell
-        gradient, hessian = self.gradient[rows], self.hessian[rows]
-        _loops.sum_and_descend(
-            scores, cells, weight, self.threshold, self.away, scale, shift, curve,
-            gradient, hessian, sums,
-        )  # fmt: skip
-        if not self.sides:
-            return
-        bend = np.zeros(len(scores))
-        for k, direction in enumerate(self.sides):
-            margin = np.empty(len(scores))
-            _loops.margins(scores, cells, direction, self.threshold, margin)
+        soft: Sequence[SoftWeights],
+    ) -> FloatArray:
+        """Add what is not read off the loss; return the proxies' sums, by side and cell."""
+        cells, weight = self.cells[rows], self.weight[rows] if len(self.weight) else 1.0
+        sums, bend = np.zeros((len(self.sides), len(self.away))), np.zeros(len(scores))
+        for k, (direction, factor) in enumerate(zip(self.sides, factors, strict=True)):
+            margin = direction[cells] * np.subtract(scores, self.threshold, dtype=np.float64)
             value, slope, curvature = self.proxy.evaluate(margin)
-            _loops.proxy_pass(cells, weight, value, slope, factors[k], gradient, sums, 3 + k)
-            if self.with_curvature:
-                bend += np.abs(factors[k])[cells] * curvature
-        if self.with_curvature:
+            sums[k] = np.bincount(cells, weight * value, len(self.away))
+            self.gradient[rows] += weight * factor[cells] * slope
+            bend += np.abs(factor)[cells] * curvature
+        if self.sides and self.with_curvature:
             # The sigmoid's curvature changes its sign; a Hessian must not.
-            hessian += np.abs(bend) * (weight if len(weight) else 1.0)
+            self.hessian[rows] += np.abs(bend) * weight
+        if soft:
+            self._add_soft(scores, rows, soft)
+        return sums
 
     def _add_soft(self, scores: FloatArray, rows: slice, soft: Sequence[SoftWeights]) -> None:
         """Add the part of constraints that goes by memberships; signs are set row by row."""
@@ -348,24 +294,18 @@ class RowPass:
         missing = len(self.away) - len(by_cell)
         return np.concatenate([by_cell, np.zeros(missing, by_cell.dtype)]) if missing else by_cell
 
-    def _each_block(self, work: Callable[[slice], Any], alone: bool = False) -> list[Any]:
-        """Do all blocks, in this thread alone if asked to; return the results in their order."""
+    def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
+        """Do all blocks and return the results in their order."""
         results: list[Any] = [None] * len(self.blocks)
-        # Threads take the next block when they are free, they are not dealt a share: the engine's
-        # own threads go on spinning for a while after its round, and may hold up one of ours.
+        # Threads take the next block when they are free, they are not dealt a share: other work on
+        # the machine may hold up one of them.
         left = iter(range(len(self.blocks)))
 
         def take() -> None:
             for k in left:  # next() on a shared range iterator is atomic
                 results[k] = work(self.blocks[k])
 
-        if self.pool is None or alone:
-            take()
-            return results
-        others = [self.pool.submit(take) for _ in range(self.helpers)]
-        take()  # this thread works too
-        for other in others:
-            other.result()
+        self.threads.share(take)
         return results
 
 

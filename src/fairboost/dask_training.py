@@ -18,7 +18,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost import diagnostics
-from fairboost._kernel import thread_count
+from fairboost._threads import Threads, thread_count
 from fairboost._typing import Float32Array, FloatArray, Matrix
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint, columns_of
@@ -218,7 +218,7 @@ def train_on_dask(job: DaskJob, progress: bool) -> tuple[np.ndarray, Training, C
     plan = _Plan(
         job.method, constraints, layout.classes, job.options(), loss, trained, chosen, topic
     )
-    diagnostics.warn_of_small_cells(_rows(plan, [], 1).lagrangian(*_game(plan)))
+    diagnostics.warn_of_small_cells(_rows(plan, [], Threads()).lagrangian(*_game(plan)))
     by_worker = _by_worker(client, parts, layout)
     config = getattr(job.estimator, "coll_cfg", None)
     n_rounds = int(_stock(job.options()).get_num_boosting_rounds())
@@ -385,7 +385,7 @@ def _game(plan: _Plan) -> tuple[Any, ...]:
     return plan.method, plan.constraints, plan.method.player
 
 
-def _rows(plan: _Plan, parts: Sequence[Sorted], n_threads: int, machines: Any = None) -> Rows:
+def _rows(plan: _Plan, parts: Sequence[Sorted], threads: Threads, machines: Any = None) -> Rows:
     """The rows of this worker, by the cells of all."""
     codes, weight = _joined([p.codes for p in parts], np.uint8), _weight(parts)
     chosen, kept = plan.holdout, np.ones(len(codes), bool)
@@ -405,7 +405,7 @@ def _rows(plan: _Plan, parts: Sequence[Sorted], n_threads: int, machines: Any = 
         plan.loss.label_weights,
         chosen,
         None,
-        n_threads,
+        threads,
         {},
         **options,
     )
@@ -427,7 +427,7 @@ def _train_here(parts: Sequence[Sorted], machines: Any, rank: int, plan: _Plan) 
     worker = get_worker()
     n_jobs = plan.options.get("n_jobs") or worker.state.nthreads
     engine = load_engine("xgboost").make(_stock({**plan.options, "n_jobs": n_jobs}), plan.classes)
-    rows = _rows(plan, parts, thread_count(n_jobs), machines)
+    rows = _rows(plan, parts, Threads(thread_count(n_jobs), engine.library), machines)
     lagrangian = rows.lagrangian(*_game(plan))
     trees: list[int] = []
 

@@ -53,6 +53,7 @@ from scipy.special import expit
 
 from fairboost import multipliers
 from fairboost._kernel import Look, RowPass, SoftWeights
+from fairboost._threads import Threads
 from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint
@@ -99,8 +100,8 @@ class Lagrangian:
         Weights of the rows.
     label_weights : (float, float), default=(1.0, 1.0)
         Factors on the loss of the negative and the positive class. Rates do not know them.
-    n_threads : int, default=1
-        Threads.
+    threads : Threads, optional
+        Those that share the rows; one by default.
     dtype : dtype, default=float32
         Precision of the gradients.
     machines : Machines, optional
@@ -121,7 +122,7 @@ class Lagrangian:
         threshold: float | OperatingPoint = 0.0,
         sample_weight: Float32Array | None = None,
         label_weights: tuple[float, float] = (1.0, 1.0),
-        n_threads: int = 1,
+        threads: Threads | None = None,
         dtype: Any = np.float32,
         machines: Machines = ALONE,
     ) -> None:
@@ -173,7 +174,8 @@ class Lagrangian:
         # Multipliers answer to the weight they put on a row's decision: a steeper proxy has more.
         self.steepness = float(proxy.slope(np.zeros(1))[0] / 0.25)
         fixed = None if self.point is not None else self.threshold
-        self._options = (label_weights, proxy, fixed, n_threads, dtype)
+        self.threads = Threads() if threads is None else threads
+        self._options = (label_weights, proxy, fixed, dtype)
         self.sample_weight = sample_weight
         self.rows = self._pass(cells.codes, sample_weight)
         self.seen_weights = sample_weight
@@ -240,8 +242,7 @@ class Lagrangian:
 
     def close(self) -> None:
         """Let the threads go."""
-        for rows in self._passes:
-            rows.close()
+        self.threads.close()
 
     def forget_rows(self) -> None:
         """Let go of all that is as long as the rows: what is left is a record of the training."""
@@ -252,7 +253,7 @@ class Lagrangian:
         self.holdout = replace(self.holdout, folds=None, seen=seen, outside_weight=None)
         self.sample_weight = self.seen_weights = self._placing = None
         self.memberships, self._out_of_fold = NO_MEMBERSHIPS, np.empty(0)
-        self.machines, self._passes = ALONE, []
+        self.machines, self._passes, self.threads = ALONE, [], Threads()
         for name in ("rows", "outside"):
             vars(self).pop(name, None)
 
@@ -433,7 +434,7 @@ class Lagrangian:
         twice: bool = False,
     ) -> RowPass:
         """A pass over rows given by their cells; twice as many if some of them are left out."""
-        label_weights, proxy, threshold, n_threads, dtype = self._options
+        label_weights, proxy, threshold, dtype = self._options
         factors = self.holdout.trained_labels if label_factors is None else label_factors
         weights = label_weights[0] * factors[0], label_weights[1] * factors[1]
         up, down = self.map.needs
@@ -441,7 +442,7 @@ class Lagrangian:
             up = down = up | down
         labels = np.tile(self.cells.labels, 1 + twice)
         rows = RowPass(
-            codes, labels, weight, weights, up, down, proxy, threshold, n_threads, dtype,
+            codes, labels, weight, weights, up, down, proxy, threshold, self.threads, dtype,
             n_trained=len(self.cells), with_curvature=self.convex,
         )  # fmt: skip
         rows.threshold = self.threshold

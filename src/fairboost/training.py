@@ -16,7 +16,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost import diagnostics, holdout, memberships
-from fairboost._kernel import thread_count
+from fairboost._threads import Threads, thread_count
 from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, Matrix
 from fairboost._validation import FitData, HeldOutSet
 from fairboost.cells import Cells, SensitiveColumn, build_cells
@@ -274,8 +274,8 @@ class Rows:
         The rows that rates are read on.
     outside : (Matrix, (m,) int), optional
         Those rows, if they are a set of the user's own.
-    n_threads : int
-        Threads for passes over the rows.
+    threads : Threads
+        Those that share passes over the rows.
     memberships : dict of tuple of str to (n, n_groups) float32
         Probabilities of groups, for the columns that go by them.
     machines : Machines
@@ -287,7 +287,7 @@ class Rows:
     label_weights: tuple[float, float]
     holdout: Holdout
     outside: tuple[Matrix, Any] | None
-    n_threads: int
+    threads: Threads
     memberships: dict[tuple[str, ...], Float32Array]
     machines: Machines = ALONE
 
@@ -308,7 +308,7 @@ class Rows:
             threshold=method.score_threshold,
             sample_weight=self.sample_weight,
             label_weights=self.label_weights,
-            n_threads=self.n_threads,
+            threads=self.threads,
             machines=self.machines,
         )
 
@@ -440,7 +440,7 @@ def lay_out(job: Job, constraints: Sequence[Constraint], spare: bool = True) -> 
         job.loss_terms.label_weights,
         chosen,
         outside,
-        thread_count(job.engine.n_jobs),
+        Threads(thread_count(job.engine.n_jobs), job.engine.library),
         {k: p[trained] for k, p in _memberships(job, cells, constraints).items()},
     )
 

@@ -12,8 +12,8 @@ PACKAGE = Path(fairboost.__file__).parent
 TOP_TO_BOTTOM = [
     "_typing", "exceptions", "rates", "operating_points", "cells", "_validation",
     "dask_collections", "proxies", "constraints", "realised", "two_sided", "multipliers",
-    "memberships", "holdout", "_loops", "_kernel", "machines", "terms", "sampling", "trace",
-    "lagrangian", "intervals", "verdicts", "fairness_report", "diagnostics",
+    "memberships", "holdout", "_threads", "_loops", "_kernel", "machines", "terms", "sampling",
+    "trace", "lagrangian", "intervals", "verdicts", "fairness_report", "diagnostics",
     "engines.base", "engines.aliases", "engines.frozen", "engines.parts",
     "engines.lightgbm_text", "engines.lightgbm_options",
     "engines.lightgbm_data", "engines.lightgbm_lockstep", "engines.lightgbm",

@@ -1,8 +1,15 @@
+import ctypes
+import shutil
+from importlib import import_module
+
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from fairboost import _kernel, _loops
-from fairboost._kernel import RowPass, thread_count
+from fairboost import _kernel, _loops, _threads
+from fairboost._kernel import RowPass, SoftWeights
+from fairboost._threads import Threads, thread_count
 from fairboost.proxies import PROXIES
 
 NOTHING = np.zeros(4)
@@ -15,6 +22,7 @@ def row_pass(
     threshold=0.0,
     dtype=np.float32,
     with_curvature=False,
+    weighted=True,
 ):
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 4, n).astype(np.int32)
@@ -24,13 +32,13 @@ def row_pass(
     made = RowPass(
         cells,
         labels,
-        weight,
+        weight if weighted else None,
         (1.0, 1.0),
         needs,
         needs,
         PROXIES[proxy],
         threshold,
-        n_threads,
+        Threads(n_threads),
         dtype,
         with_curvature=with_curvature,
     )
@@ -52,21 +60,99 @@ def test_sums_by_cell_are_what_they_say():
         np.testing.assert_allclose(getattr(sums, name), np.bincount(rows.cells, w * per_row))
 
 
+@pytest.fixture(params=["wide", "narrow"])
+def registers(request, monkeypatch):
+    """The loops for processors with and without wide registers."""
+    if request.param == "wide" and not _loops._WIDE:
+        pytest.skip("this processor has none")
+    monkeypatch.setattr(_loops, "_WIDE", request.param == "wide")
+
+
+def each_row_its_cell(f, label=0):
+    """Loss, slope and curvature of each row, in double precision."""
+    n, needs = len(f), np.zeros(len(f), bool)
+    rows = RowPass(
+        np.arange(n, dtype=np.uint32), np.full(n, label, np.int32), None, (1.0, 1.0), needs,
+        needs, PROXIES["cross_entropy"], 0.0, dtype=np.float64,
+    )  # fmt: skip
+    return rows.evaluate(f, np.zeros(n), np.zeros(n)).loss, rows.gradient, rows.hessian
+
+
+@pytest.mark.usefixtures("registers")
 def test_exponential_and_logarithm_are_those_of_numpy():
-    f = np.concatenate([np.linspace(-40, 40, 20_001), [0.0, -0.0, 1e-300, 650, -650]])
-    small, log = np.empty_like(f), np.empty_like(f)
-    _loops.exp_and_log(f, small, log)
-    exact = np.exp(-np.abs(f))
-    np.testing.assert_allclose(small, exact, rtol=1e-15)
-    np.testing.assert_allclose(log, np.log1p(exact), rtol=2e-15)
+    f = np.concatenate([np.linspace(0, 40, 20_001), [-0.0, 1e-300, 650]])
+    small = np.exp(-f)
+    loss, slope, curvature = each_row_its_cell(-f)
+    np.testing.assert_allclose(loss, np.log1p(small), rtol=2e-15)
+    np.testing.assert_allclose(slope, small / (1 + small), rtol=2e-15)
+    np.testing.assert_allclose(curvature, small / (1 + small) ** 2, rtol=2e-15)
+    loss, slope, _ = each_row_its_cell(f)
+    np.testing.assert_allclose(loss, f + np.log1p(small), rtol=2e-15)
+    np.testing.assert_allclose(slope, 1 / (1 + small), rtol=2e-15)
+    np.testing.assert_array_equal(each_row_its_cell(-f, label=1)[1], -slope)
 
 
-@pytest.mark.parametrize("far", [1e3, -1e3, 1e6])
+@pytest.mark.usefixtures("registers")
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e300])
 def test_far_scores_do_not_overflow(far):
-    f = np.full(10, far)
-    small, log = np.empty(10), np.empty(10)
-    _loops.exp_and_log(f, small, log)
-    assert (small >= 0).all() and (small < 1e-300).all() and (log < 1e-300).all()
+    loss, slope, curvature = each_row_its_cell(np.array([far, -far]))
+    assert loss[0] == far and 0 <= loss[1] < 1e-300
+    assert slope[0] == 1 and 0 <= slope[1] < 1e-300
+    assert (curvature >= 0).all() and (curvature < 1e-300).all()
+
+
+@pytest.mark.usefixtures("registers")
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    n=st.integers(0, 2_000),
+    cell_type=st.sampled_from([np.uint8, np.uint16, np.uint32, np.int32]),
+    score_type=st.sampled_from([np.float32, np.float64]),
+    out_type=st.sampled_from([np.float32, np.float64]),
+    weighted=st.booleans(),
+    threshold=st.sampled_from([0.0, -1.3, 2.0]),
+    n_soft=st.integers(0, 2),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_default_game_is_what_its_formula_says(
+    n, cell_type, score_type, out_type, weighted, threshold, n_soft, seed
+):
+    """Every kind of array that the compiled loops read, against the same in NumPy."""
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(0, 5, n).astype(cell_type)  # the last is of rows left out
+    labels, trained = np.array([0, 1, 1, 0, 1]), np.array([1.0, 1.0, 1.0, 1.0, 0.0])
+    weight = rng.random(n).astype(np.float32) if weighted else None
+    w = np.ones(n) if weight is None else weight.astype(float)
+    f = rng.normal(0, 3, n).astype(score_type)
+    on_up, on_down = rng.normal(size=(2, 4))
+    soft = [
+        SoftWeights(rng.random((n, 3)).astype(np.float32), rng.normal(size=(3, 4)))
+        for _ in range(n_soft)
+    ]
+    needs = np.ones(5, bool)
+    rows = RowPass(
+        cells, labels, weight, (1.0, 2.5), needs, needs, PROXIES["sigmoid"], threshold,
+        dtype=out_type, n_trained=4, with_curvature=True,
+    )  # fmt: skip
+    loss = rows.descend(f, on_up, on_down, soft)
+
+    y, counts = labels[cells], trained[cells]
+    u, v = np.where(y == 1, -1.0, 1.0) * f, f.astype(float) - threshold
+    s, p = 1 / (1 + np.exp(-u)), 1 / (1 + np.exp(-v))
+    loss_weight = w * counts * np.where(y == 1, 2.5, 1.0)
+    on_groups = sum((s.memberships @ s.on_groups for s in soft), np.zeros((n, 4)))
+    ups, downs = on_groups.reshape(n, 2, 2)[np.arange(n), y].T
+    on_cell, on_own = np.append(on_up - on_down, 0.0)[cells], ups - downs
+    bump = w * counts * p * (1 - p)
+    gradient = loss_weight * np.where(y == 1, -1, 1) * s + bump * (on_cell + on_own)
+    size = np.abs(on_cell) + np.abs(on_own)
+    hessian = loss_weight * s * (1 - s) + bump * np.abs(1 - 2 * p) * size
+    near = (
+        {"rtol": 1e-5, "atol": 1e-6} if np.float32 in (out_type, score_type) else {"atol": 1e-13}
+    )
+    np.testing.assert_allclose(rows.gradient, gradient, **near)
+    np.testing.assert_allclose(rows.hessian, hessian, **near)
+    assert loss == pytest.approx(loss_weight @ np.logaddexp(0, u), rel=1e-6, abs=1e-12)
+    rows.threads.close()
 
 
 def test_reading_proxies_off_the_loss_equals_computing_them():
@@ -121,7 +207,7 @@ def test_threads_do_not_change_a_bit(monkeypatch, proxy):
     for n_threads in (1, 2, 3, 7):
         rows, f = row_pass(n_threads=n_threads, proxy=proxy)
         sums = rows.evaluate(f, np.arange(4) / 3, -np.arange(4) / 7)
-        rows.close()
+        rows.threads.close()
         results.append((sums, rows.gradient, rows.hessian))
     for sums, gradient, hessian in results[1:]:
         for name in ("positive", "loss", "up", "down"):
@@ -137,17 +223,15 @@ def test_threads_do_not_change_a_bit_of_what_the_default_game_asks_for(monkeypat
     for n_threads in (1, 2, 7):
         rows, f = row_pass(n_threads=n_threads, proxy=proxy, with_curvature=True)
         loss, seen = rows.descend(f, np.arange(4) / 3, np.arange(4) / 7), rows.look(f)
-        rows.close()
+        rows.threads.close()
         results.append((loss, seen.loss, *seen.positive, *rows.gradient, *rows.hessian))
     assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_look_is_what_it_says(weighted):
-    rows, f = row_pass(n=3_000, threshold=0.3)
+    rows, f = row_pass(n=3_000, threshold=0.3, weighted=weighted)
     rows.loss_weight[:] = 1.0, 2.0, 1.0, 2.0
-    if not weighted:
-        rows.weight = np.empty(0, np.float32)
     w = rows.weight.astype(float) if weighted else np.ones(len(f))
     y = rows.cells % 2
     seen = rows.look(f)
@@ -196,9 +280,49 @@ def test_an_error_in_a_thread_is_not_lost(monkeypatch):
     rows, _ = row_pass(n_threads=3)
     with pytest.raises(IndexError):
         rows._each_block(lambda block: [][block.start])
-    rows.close()
+    rows.threads.close()
+
+
+@pytest.mark.parametrize("engine", ["lightgbm.basic", "xgboost.core"])
+def test_threads_of_an_engine_do_not_change_a_bit(monkeypatch, engine):
+    monkeypatch.setattr(_kernel, "BLOCK", 64)
+    threads = Threads(3, import_module(engine)._LIB)
+    if threads.parallel is None:
+        pytest.skip("this build of the engine is not on GNU's or LLVM's OpenMP")
+    alone, f = row_pass(proxy="sigmoid", with_curvature=True)
+    shared, _ = row_pass(proxy="sigmoid", with_curvature=True)
+    shared.threads = shared.loops.threads = threads
+    on = np.arange(4) / 3, np.arange(4) / 7
+    for _ in range(50):
+        assert shared.descend(f, *on) == alone.descend(f, *on)
+        assert (shared.gradient == alone.gradient).all()
+    assert threads.pool is None
+
+
+def test_an_engine_without_openmp_leaves_it_to_threads_of_python():
+    threads = Threads(2, ctypes.CDLL(None))
+    assert threads.parallel is None
+    seen = []
+    threads.share(lambda: seen.append(1))
+    assert len(seen) == 2
+    threads.close()
+    threads.share(lambda: seen.append(1))  # they come back
+    assert len(seen) == 4
+    threads.close()
 
 
 def test_thread_count_follows_the_engine(monkeypatch):
-    monkeypatch.setattr(_kernel.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(_threads.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     assert [thread_count(n) for n in (None, 0, -1, -2, 3, -100)] == [8, 8, 8, 7, 3, 1]
+
+
+def test_a_library_that_is_missing_or_of_another_version_is_told(monkeypatch, tmp_path):
+    here = tmp_path / "_loops.py"
+    monkeypatch.setattr(_loops, "__file__", str(here))
+    with pytest.raises(ImportError, match=r"lib_loops.* cannot be loaded .*install fairboost"):
+        _loops._load()
+    shutil.copy(_loops._LIBRARY._name, tmp_path)
+    assert _loops._load().fairboost_size_of_rows() == ctypes.sizeof(_loops.Rows)
+    monkeypatch.setattr(_loops, "Rows", _loops.Soft)
+    with pytest.raises(ImportError, match="of another version; install fairboost"):
+        _loops._load()

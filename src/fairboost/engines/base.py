@@ -7,6 +7,7 @@ gradients and never sees X. An engine is anything with ``train``; what it return
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -190,6 +191,11 @@ class Engine(Protocol):
     @property
     def base(self) -> Any:
         """The fitted estimator to go on from, if there is one."""
+        ...
+
+    @property
+    def library(self) -> ctypes.CDLL | None:
+        """The engine's compiled library, for the threads that it has."""
         ...
 
     @property

@@ -15,6 +15,7 @@ Facts of LightGBM that shape this file:
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -148,6 +149,11 @@ class LightGBMEngine:
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
         return is_dart(self.options)
+
+    @property
+    def library(self) -> ctypes.CDLL | None:
+        """LightGBM's; its place is not public, and may change."""
+        return getattr(lightgbm.basic, "_LIB", None)
 
     @property
     def n_jobs(self) -> int | None:

@@ -12,6 +12,7 @@ Facts of XGBoost that shape this file (3.2):
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -157,6 +158,11 @@ class XGBoostEngine:
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
         return is_dart(self.estimator.get_params()) and self.base is None
+
+    @property
+    def library(self) -> ctypes.CDLL | None:
+        """XGBoost's; its place is not public, and may change."""
+        return getattr(xgboost.core, "_LIB", None)
 
     @property
     def n_jobs(self) -> int | None:
