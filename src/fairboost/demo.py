@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from sklearn.base import clone
 
 from fairboost.datasets import Loans, make_loans
 from fairboost.estimator import FairGBMClassifier
-from fairboost.exceptions import FairnessWarning, InvalidInputError
+from fairboost.exceptions import InvalidInputError
 from fairboost.fairness_report import FairnessReport
 from fairboost.intervals import wilson
 from fairboost.metrics import gap, group_rates
@@ -79,7 +78,6 @@ def run_demo(rows: int, seed: int, out: Path, *, force: bool, progress: bool) ->
     fair = FairGBMClassifier(
         engine, constraint="equal_opportunity", tolerance=TOLERANCE, verbose=int(progress)
     )
-    _warm_up(fair, train)
     plain, plain_time = _timed(lambda: clone(engine).fit(train.X, train.y))
     fair, fair_time = _timed(
         lambda: fair.fit(train.X, train.y, sensitive_features=train.sensitive[ATTRIBUTE])
@@ -93,15 +91,6 @@ def run_demo(rows: int, seed: int, out: Path, *, force: bool, progress: bool) ->
         fair.report_on(test.X, test.y, sensitive_features=test.sensitive[ATTRIBUTE]),
         _write(out, fair, test, decisions, table),
     )
-
-
-def _warm_up(model: FairGBMClassifier, data: Loans) -> None:
-    """Compile before the clock runs: it is done once per machine, not once per fit."""
-    few = _part(data, slice(0, 500))
-    trial = clone(model).set_params(verbose=0, estimator__n_estimators=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FairnessWarning)  # of two trees nothing can be expected
-        trial.fit(few.X, few.y, sensitive_features=few.sensitive[ATTRIBUTE])
 
 
 def _part(loans: Loans, rows: slice) -> Loans:

@@ -20,13 +20,10 @@ from typing import Any
 
 import numpy as np
 import optuna
-from lightgbm import LGBMClassifier
 from tqdm.auto import tqdm
 
 import fairboost
-from fairboost.datasets import make_loans
-from fairboost.estimator import FairGBMClassifier
-from fairboost.exceptions import FairnessWarning, InvalidInputError
+from fairboost.exceptions import InvalidInputError
 from fairboost.operating_points import OperatingPoint
 from fairboost.study import claims, spaces
 from fairboost.study.config import StudyConfig
@@ -162,7 +159,6 @@ def run_trials(
     """
     again = {s: _failed(s) if retry_failed else frozenset[int]() for s in plan.searches}
     done = 0
-    _warm_up()
     with quiet(), claims.Worker(plan.registry) as worker, _Progress(plan, progress) as bar:
         waiting = list(plan.searches)
         while waiting:
@@ -274,17 +270,6 @@ def _checked(predictor: Predictor, rows: Any) -> Predictions:
 def _cpu_seconds() -> float:
     """Of this process, all of its threads."""
     return time.process_time()
-
-
-def _warm_up() -> None:
-    """Compile before any clock runs: it is done once per machine, not once per fit."""
-    few = make_loans(1_000)
-    engine = LGBMClassifier(n_estimators=2, num_leaves=4, verbose=-1, n_jobs=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FairnessWarning)
-        for make in (FairGBMClassifier, FairGBMClassifier.paper):
-            model = make(engine, constraint="equal_opportunity")
-            model.fit(few.X, few.y, sensitive_features=few.sensitive["sex"])
 
 
 @cache
