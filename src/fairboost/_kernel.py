@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fairboost import _loops
 from fairboost._threads import Threads
-from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost._typing import BoolArray, FloatArray, IntArray, ScoreArray
 from fairboost.proxies import PROXIES, Proxy
 
 __all__ = ["CellSums", "Look", "RowPass", "SoftWeights"]
@@ -157,7 +157,7 @@ class RowPass:
 
     def evaluate(
         self,
-        scores: FloatArray,
+        scores: ScoreArray,
         on_up: FloatArray,
         on_down: FloatArray,
         soft: Sequence[SoftWeights] = (),
@@ -166,7 +166,7 @@ class RowPass:
 
         Parameters
         ----------
-        scores : (n,) float64
+        scores : (n,) float64 or float32
             Raw log-odds of the rows.
         on_up, on_down : (n_trained,) float64
             What the constraints weigh on the proxy of a positive, and of a negative, decision of
@@ -185,7 +185,9 @@ class RowPass:
         further: list[Any] = []
         if self.sides or soft:
             further = self._each_block(
-                lambda rows: self._add_proxies(scores[rows], rows, factors, soft)
+                lambda rows: self._add_proxies(
+                    scores[rows].astype(np.float64), rows, factors, soft
+                )
             )
         positive, loss, score = sums.T
         if self.reads_loss:  # phi(-u) = phi(u) - u, and u is the score but for the sign
@@ -199,7 +201,7 @@ class RowPass:
 
     def descend(
         self,
-        scores: FloatArray,
+        scores: ScoreArray,
         on_up: FloatArray,
         on_down: FloatArray,
         soft: Sequence[SoftWeights] = (),
@@ -219,7 +221,7 @@ class RowPass:
         groups = [(s.memberships, (s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T) for s in soft]
         return self.loops.descend(scores, self.threshold, pull, bump, side, groups)
 
-    def look(self, scores: FloatArray) -> Look:
+    def look(self, scores: ScoreArray) -> Look:
         """Read decisions and loss; no gradient is filled."""
         return Look(*self.loops.look(scores, self.threshold, self.away * self.loss_weight))
 
@@ -263,7 +265,7 @@ class RowPass:
         cells, weight = self.cells[rows], self.weight[rows] if len(self.weight) else 1.0
         sums, bend = np.zeros((len(self.sides), len(self.away))), np.zeros(len(scores))
         for k, (direction, factor) in enumerate(zip(self.sides, factors, strict=True)):
-            margin = direction[cells] * np.subtract(scores, self.threshold, dtype=np.float64)
+            margin = direction[cells] * (scores - self.threshold)
             value, slope, curvature = self.proxy.evaluate(margin)
             sums[k] = np.bincount(cells, weight * value, len(self.away))
             self.gradient[rows] += weight * factor[cells] * slope

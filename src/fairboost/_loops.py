@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairboost._threads import Threads
-from fairboost._typing import FloatArray, IntArray
+from fairboost._typing import FloatArray, IntArray, ScoreArray
 
 __all__ = ["Loops"]
 
@@ -112,7 +112,7 @@ class Loops:
 
     def descend(
         self,
-        scores: NDArray[Any],
+        scores: ScoreArray,
         threshold: float,
         pull: FloatArray,
         bump: FloatArray,
@@ -151,7 +151,7 @@ class Loops:
         return float(loss.sum())
 
     def look(
-        self, scores: NDArray[Any], threshold: float, pull: FloatArray
+        self, scores: ScoreArray, threshold: float, pull: FloatArray
     ) -> tuple[FloatArray, float]:
         """Weight of positive decisions by cell, and the loss."""
         sums, loss = np.zeros((self.n_blocks, len(pull))), np.zeros(self.n_blocks)
@@ -163,7 +163,7 @@ class Loops:
 
     def sum_and_descend(
         self,
-        scores: NDArray[Any],
+        scores: ScoreArray,
         threshold: float,
         away: FloatArray,
         line: tuple[FloatArray, FloatArray],
@@ -191,7 +191,7 @@ class Loops:
     def _run(
         self,
         task: int,
-        scores: NDArray[Any] | None,
+        scores: ScoreArray | None,
         **given: Any,
     ) -> None:
         rows = self.rows

@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
-"""Double precision: scores, rates, violations, multipliers."""
+"""Double precision: rates, violations, multipliers."""
+
+ScoreArray: TypeAlias = NDArray[np.floating[Any]]
+"""Log-odds in the precision that the engine keeps them in."""
 
 Float32Array: TypeAlias = NDArray[np.float32]
 """Single precision: the gradients and Hessians that engines read."""

@@ -54,7 +54,7 @@ from scipy.special import expit
 from fairboost import multipliers
 from fairboost._kernel import Look, RowPass, SoftWeights
 from fairboost._threads import Threads
-from fairboost._typing import Float32Array, FloatArray, IntArray
+from fairboost._typing import Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.cells import Cells
 from fairboost.constraints import Constraint
 from fairboost.holdout import NOTHING_HELD_OUT, Holdout
@@ -199,28 +199,28 @@ class Lagrangian:
         passes = [self._pass(c, self.sample_weight, twice=True) for c in codes]
         return [Follower(self, rows, len(self.cells)) for rows in passes]
 
-    def watch(self, scores: FloatArray) -> None:
+    def watch(self, scores: ScoreArray) -> None:
         """Take the scores of the rows held out."""
         self._place_threshold(scores)
         self._watched = self.outside.look(scores)
 
-    def take_fold(self, fold: IntArray, scores: FloatArray) -> None:
+    def take_fold(self, fold: IntArray, scores: ScoreArray) -> None:
         """Take the scores of a fold by the booster that left it out."""
         self._out_of_fold[fold] = scores[fold]
 
-    def threshold_of(self, scores: FloatArray) -> float:
+    def threshold_of(self, scores: ScoreArray) -> float:
         """Threshold that follows from scores of the rows seen."""
         if self.point is None:
             return self.threshold
         return threshold_over(self.machines, self.point, *self._counted(scores))
 
-    def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
+    def __call__(self, scores: ScoreArray) -> tuple[Float32Array, Float32Array]:
         """One round of Algorithm 1 on the engine's scores; records it in the trace.
 
         Parameters
         ----------
-        scores : (n,) float64
-            Raw log-odds of the rows that the engine trains on.
+        scores : (n,) float64 or float32
+            Raw log-odds of the rows that the engine trains on, as it has them.
 
         Returns
         -------
@@ -234,7 +234,7 @@ class Lagrangian:
         self.coefficients = self._pullbacks(self.rates)
         return self.rows.gradient, self.rows.hessian
 
-    def observe(self, scores: FloatArray) -> None:
+    def observe(self, scores: ScoreArray) -> None:
         """Look at the scores after the last round; no gradient is wanted any more."""
         self._gather(scores)
         now = self.rows.look(scores)
@@ -285,14 +285,14 @@ class Lagrangian:
             out.append(SoftWeights(probabilities, on_groups))
         return out
 
-    def _gather(self, scores: FloatArray) -> None:
+    def _gather(self, scores: ScoreArray) -> None:
         """See to the rows that rates are read on, unless the engine has shown them already."""
         if self.holdout.seen is None:
             self._place_threshold(scores)
         elif self.holdout.kind == "cross":
             self.watch(self._out_of_fold)
 
-    def _place_threshold(self, scores: FloatArray) -> None:
+    def _place_threshold(self, scores: ScoreArray) -> None:
         if self.point is None:
             return
         self._move_threshold(self.threshold_of(scores))
@@ -300,17 +300,17 @@ class Lagrangian:
             near = share_near(self.machines, self.threshold, *self._counted(scores))
             self.spread = self.point.spread(near)
 
-    def _counted(self, scores: FloatArray) -> tuple[FloatArray, Any]:
+    def _counted(self, scores: ScoreArray) -> tuple[FloatArray, Any]:
         """Scores and weights of the rows seen that count towards the operating point."""
         weight = None if self.seen_weights is None else self.seen_weights[self._placing]
-        return scores[self._placing], weight
+        return scores[self._placing].astype(np.float64, copy=False), weight
 
     def _move_threshold(self, threshold: float) -> None:
         self.threshold = threshold
         for rows in self._passes:
             rows.threshold = threshold
 
-    def _descend(self, scores: FloatArray) -> tuple[float, Look]:
+    def _descend(self, scores: ScoreArray) -> tuple[float, Look]:
         """Fill in the gradient of the proxy Lagrangian; return the loss, and what rates go by.
 
         In the paper's form its coefficients depend on the proxy rates, which are known after the
@@ -460,13 +460,13 @@ class Follower:
         self.leader, self.rows = leader, rows
         self.fold = np.flatnonzero(rows.cells >= n_cells)
 
-    def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
+    def __call__(self, scores: ScoreArray) -> tuple[Float32Array, Float32Array]:
         """Gradient and Hessian of the rows that this booster trains on."""
         self.observe(scores)
         self.rows.descend(scores, *self.leader.on_rows, self.leader.soft)
         return self.rows.gradient, self.rows.hessian
 
-    def observe(self, scores: FloatArray) -> None:
+    def observe(self, scores: ScoreArray) -> None:
         """Show the multipliers the scores of the rows left out."""
         self.leader.take_fold(self.fold, scores)
 

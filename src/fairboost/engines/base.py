@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, IntArray, Matrix
+from fairboost._typing import (
+    ArrayLike,
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    IntArray,
+    Matrix,
+    ScoreArray,
+)
 
 __all__ = [
     "Continuation",
@@ -29,11 +37,11 @@ __all__ = [
 class Objective(Protocol):
     """What a booster is trained on."""
 
-    def __call__(self, scores: FloatArray) -> tuple[Float32Array, Float32Array]:
+    def __call__(self, scores: ScoreArray) -> tuple[Float32Array, Float32Array]:
         """Scores of the rows to gradient and Hessian; called once per round."""
         ...
 
-    def observe(self, scores: FloatArray) -> None:
+    def observe(self, scores: ScoreArray) -> None:
         """Take the scores after the last round."""
         ...
 
@@ -57,7 +65,7 @@ class Problem:
 
     objective: Objective
     followers: Sequence[Objective]
-    watch: Callable[[FloatArray], None] | None
+    watch: Callable[[ScoreArray], None] | None
     after_round: Callable[[int], None]
 
 

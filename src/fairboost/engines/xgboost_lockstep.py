@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import xgboost
 
-from fairboost._typing import Float32Array, FloatArray
+from fairboost._typing import Float32Array
 from fairboost.engines.base import Objective, Problem
 
 __all__ = ["Lockstep"]
@@ -65,9 +65,9 @@ class Lockstep(xgboost.callback.TrainingCallback):
             (xgboost.Booster(self.params, [rows], model_file=base), objective)
             for objective in problem.followers
         ]
-        self.starts: list[FloatArray] = []  # of each booster, the one that is kept last
-        self.last_scores: list[FloatArray] = []
-        self.last_held_out: FloatArray | None = None
+        self.starts: list[Float32Array] = []  # of each booster, the one that is kept last
+        self.last_scores: list[Float32Array] = []
+        self.last_held_out: Float32Array | None = None
 
     def before_training(self, model: Any) -> Any:
         """Get hold of the booster."""
@@ -89,7 +89,7 @@ class Lockstep(xgboost.callback.TrainingCallback):
             booster.update(self.rows, self.round, fobj=_as_fobj(objective))
         self._start_from(-1)
         self._watch()
-        return self.problem.objective(scores.astype(np.float64))
+        return self.problem.objective(scores)
 
     def follow(self) -> None:
         """Give the other boosters the options that callbacks of the user have changed."""
@@ -190,9 +190,9 @@ def small_trees(params: dict[str, Any], leaves: int) -> dict[str, Any]:
     }
 
 
-def _scores(booster: xgboost.Booster, rows: xgboost.DMatrix) -> FloatArray:
-    return np.asarray(booster.predict(rows, output_margin=True), np.float64)
+def _scores(booster: xgboost.Booster, rows: xgboost.DMatrix) -> Float32Array:
+    return np.asarray(booster.predict(rows, output_margin=True))
 
 
 def _as_fobj(objective: Objective) -> Callable[..., Any]:
-    return lambda scores, rows: objective(scores.astype(np.float64))
+    return lambda scores, rows: objective(scores)
