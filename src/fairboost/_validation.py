@@ -204,7 +204,7 @@ def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
         )
     classes, labels = distinct_labels(y)
     check_two_classes(classes)
-    return classes, labels.astype(np.int8)
+    return classes, labels.astype(np.int8, copy=False)
 
 
 def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
@@ -218,6 +218,9 @@ def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
         raise InvalidInputError("y contains missing labels; drop the rows whose label is unknown")
     if len(column):
         check_classification_targets(column)
+    classes = np.unique(column)
+    if len(classes) == 2:  # as it should be; finding positions takes a sort otherwise
+        return classes, (column == classes[1]).astype(np.int8)
     classes, labels = np.unique(column, return_inverse=True)
     return classes, labels
 
