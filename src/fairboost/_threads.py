@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+import joblib
+
 __all__ = ["Threads", "thread_count"]
 
 # void GOMP_parallel(void (*work)(void *), void *argument, unsigned threads, unsigned flags)
@@ -24,12 +26,15 @@ _PARALLEL = ctypes.CFUNCTYPE(
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Threads to use, by the engine's reading of ``n_jobs``: None, 0 and -1 are all cores."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    """Threads that an engine uses, so that its own are asked for no more and no fewer.
+
+    OpenMP makes threads anew whenever their number changes. None and 0 leave the number to it,
+    -1 is all cores, -2 all but one.
+    """
+    cores = int(joblib.cpu_count())
     if not n_jobs:
-        return cores
+        told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+        return max(1, int(told)) if told.isdecimal() else cores
     return max(1, cores + 1 + n_jobs) if n_jobs < 0 else n_jobs
 
 

@@ -2,14 +2,17 @@ import ctypes
 import shutil
 from importlib import import_module
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lightgbm import LGBMClassifier
 
 from fairboost import _kernel, _loops, _threads
 from fairboost._kernel import RowPass, SoftWeights
 from fairboost._threads import Threads, thread_count
+from fairboost.engines.registry import load_engine
 from fairboost.proxies import PROXIES
 
 NOTHING = np.zeros(4)
@@ -312,8 +315,23 @@ def test_an_engine_without_openmp_leaves_it_to_threads_of_python():
 
 
 def test_thread_count_follows_the_engine(monkeypatch):
-    monkeypatch.setattr(_threads.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(_threads.joblib, "cpu_count", lambda: 8)
     assert [thread_count(n) for n in (None, 0, -1, -2, 3, -100)] == [8, 8, 8, 7, 3, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    assert [thread_count(n) for n in (None, 0, -1, 3)] == [4, 4, 8, 3]
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 5), (3, 3), (-1, -1)])
+def test_lightgbm_takes_the_physical_cores_by_default(monkeypatch, n_jobs, expected):
+    def cpu_count(only_physical_cores=False):
+        return 5 if only_physical_cores else 10
+
+    monkeypatch.setattr(joblib, "cpu_count", cpu_count)
+    estimator = LGBMClassifier(n_jobs=n_jobs)
+    engine = load_engine("lightgbm").make(estimator, np.array([0, 1]))
+    assert engine.n_jobs == expected
+    assert thread_count(engine.n_jobs) == estimator._process_n_jobs(n_jobs)
 
 
 def test_a_library_that_is_missing_or_of_another_version_is_told(monkeypatch, tmp_path):

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import joblib
 import lightgbm
 import numpy as np
 from lightgbm import LGBMClassifier
@@ -157,8 +158,9 @@ class LightGBMEngine:
 
     @property
     def n_jobs(self) -> int | None:
-        """Threads that the options ask for; None leaves it to the engine."""
-        return thread_option(self.options)
+        """Threads that the options ask for; by default LightGBM takes the physical cores."""
+        found = thread_option(self.options)
+        return int(joblib.cpu_count(only_physical_cores=True)) if found is None else found
 
     @property
     def n_rounds(self) -> int:
