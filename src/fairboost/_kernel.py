@@ -152,7 +152,7 @@ class RowPass:
         # One block is done sooner than another thread has been told of it.
         self.threads = Threads() if threads is None or len(self.blocks) == 1 else threads
         self.loops = _loops.Loops(
-            cells, self.weight, self.gradient, self.hessian, BLOCK, self.threads
+            cells, len(labels), self.weight, self.gradient, self.hessian, BLOCK, self.threads
         )
 
     def evaluate(

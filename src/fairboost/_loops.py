@@ -75,6 +75,8 @@ class Loops:
     ----------
     cells : (n,) int of up to 4 bytes
         Cell of each row.
+    n_cells : int
+        Number of cells.
     weight : (n,) float32, or empty
         Weights of the rows.
     gradient, hessian : (n,) float32 or float64
@@ -88,20 +90,28 @@ class Loops:
     def __init__(
         self,
         cells: IntArray,
+        n_cells: int,
         weight: NDArray[np.float32],
         gradient: NDArray[Any],
         hessian: NDArray[Any],
         block: int,
         threads: Threads,
     ) -> None:
+        # Compiled code believes what it is told: a wrong length would not be an error there.
+        n = len(cells)
+        if n and not 0 <= cells.min() <= cells.max() < n_cells:
+            raise IndexError(f"cells must be from 0 to {n_cells - 1}, found up to {cells.max()}")
+        if cells.itemsize > 4 or len(weight) not in (0, n) or {len(gradient), len(hessian)} != {n}:
+            raise ValueError("cells, weight, gradient and hessian must be of the same rows")
         self.threads = threads
         self.arrays = np.ascontiguousarray(cells), np.ascontiguousarray(weight, np.float32)
         self.gradient, self.hessian = gradient, hessian
-        self.n_blocks = max(1, -(-len(cells) // block))
+        self.n_blocks = max(1, -(-n // block))
         self.rows = Rows(
-            n=len(cells),
+            n=n,
             block=block,
             wide=_WIDE,
+            n_cells=n_cells,
             cells=self.arrays[0].ctypes.data,
             cells_size=cells.itemsize,
             weight=self.arrays[1].ctypes.data if len(weight) else None,
@@ -140,6 +150,8 @@ class Loops:
             The loss.
         """
         kept = [(np.ascontiguousarray(m, np.float32), np.ascontiguousarray(o)) for m, o in soft]
+        if any(len(m) != self.rows.n for m, _ in kept):
+            raise ValueError(f"expected memberships of {self.rows.n:,} rows")
         groups = (Soft * len(kept))(
             *(Soft(m.ctypes.data, o.ctypes.data, m.shape[1]) for m, o in kept)
         )
@@ -156,7 +168,7 @@ class Loops:
         """Weight of positive decisions by cell, and the loss."""
         sums, loss = np.zeros((self.n_blocks, len(pull))), np.zeros(self.n_blocks)
         self._run(
-            _LOOK, scores, threshold=threshold, pull=pull, n_cells=len(pull), sums=sums,
+            _LOOK, scores, threshold=threshold, pull=pull, sums=sums,
             loss=loss,
         )  # fmt: skip
         return sums.sum(axis=0), float(loss.sum())
@@ -178,7 +190,7 @@ class Loops:
         """
         sums = np.zeros((self.n_blocks, len(away), 3))
         self._run(
-            _SUM_AND_DESCEND, scores, threshold=threshold, n_cells=len(away), away=away,
+            _SUM_AND_DESCEND, scores, threshold=threshold, away=away,
             scale=line[0], shift=line[1], curve=curve, sums=sums,
         )  # fmt: skip
         total: FloatArray = sums.sum(axis=0)
@@ -196,11 +208,15 @@ class Loops:
     ) -> None:
         rows = self.rows
         if scores is not None:
+            if len(scores) != rows.n:
+                raise ValueError(f"expected the scores of {rows.n:,} rows, found {len(scores):,}")
             if scores.dtype not in (np.float32, np.float64) or not scores.flags.c_contiguous:
                 scores = np.ascontiguousarray(scores, np.float64)
             rows.scores, rows.scores_size = scores.ctypes.data, scores.itemsize
         rows.task, rows.next, rows.sums, rows.loss, rows.n_soft = task, 0, None, None, 0
         for name, value in given.items():
-            is_array = isinstance(value, np.ndarray)
-            setattr(rows, name, value.ctypes.data if is_array else value)
+            if isinstance(value, np.ndarray):
+                assert value.itemsize == 8 and value.flags.c_contiguous, name
+                value = value.ctypes.data
+            setattr(rows, name, value)
         self.threads.run(_LIBRARY.fairboost_work, rows)

@@ -344,3 +344,17 @@ def test_a_library_that_is_missing_or_of_another_version_is_told(monkeypatch, tm
     monkeypatch.setattr(_loops, "Rows", _loops.Soft)
     with pytest.raises(ImportError, match="of another version; install fairboost"):
         _loops._load()
+
+
+def test_lengths_are_checked_before_compiled_code_believes_them():
+    rows, f = row_pass()
+    with pytest.raises(ValueError, match="scores of 1,000 rows, found 999"):
+        rows.look(f[:-1])
+    soft, _ = row_pass(proxy="sigmoid", with_curvature=True)
+    with pytest.raises(ValueError, match="memberships of 1,000 rows"):
+        soft.descend(f, NOTHING, NOTHING, [SoftWeights(np.ones((9, 2), "f4"), np.ones((2, 4)))])
+    arrays = np.ones(3, np.float32), np.empty(3, np.float32), np.empty(3, np.float32)
+    with pytest.raises(IndexError, match="from 0 to 1, found up to 2"):
+        _loops.Loops(np.arange(3, dtype=np.uint8), 2, *arrays, 64, Threads())
+    with pytest.raises(ValueError, match="of the same rows"):
+        _loops.Loops(np.arange(4, dtype=np.uint8), 4, *arrays, 64, Threads())
