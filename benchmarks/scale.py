@@ -35,7 +35,7 @@ ROUNDS = 100
 FILE_ROWS = 250_000
 COLUMNS = [f"x{k}" for k in range(FEATURES)]
 WARM_UP = 5_000
-LONG = 10_000_000
+LONG = 5_000_000
 TARGET = 1.08
 
 
@@ -134,7 +134,9 @@ def report(sizes: list[int], workers: list[int], repeats: int) -> str:
             folder = Path(scratch, str(n))
             write_rows(folder, n)
             for n_workers in workers:
-                times = repeats if n < LONG else 1  # minutes each: what disturbs them averages out
+                times = (
+                    repeats if n < LONG else 1
+                )  # long enough for what disturbs them to average out
                 lines.append(compare(folder, warm_up, n, n_workers, times))
                 print(lines[-1], flush=True)
             for file in folder.iterdir():

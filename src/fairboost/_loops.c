@@ -197,16 +197,16 @@ INLINE void soften(const Rows *r, const Soft *soft, int64_t lo, int m, Chunk *c)
    read off e^-|v|. The curvature changes its sign; a Hessian must not. */
 INLINE double descend(const Rows *r, int64_t lo, int m, Chunk *c) {
     double *restrict small = c->small, *restrict far = c->far;
-    double *restrict step = c->step, *restrict bend = c->bend, *restrict own = c->other;
+    double *restrict step = c->step, *restrict bend = c->bend;
     take_weighted(r, r->pull, c, m, c->pull);
     take_weighted(r, r->bump, c, m, step);
     for (int i = 0; i < m; i++) bend[i] = size_of(step[i]);
     if (r->n_soft) {
-        memset(own, 0, sizeof c->other);
+        memset(c->other, 0, sizeof c->other);
         for (int64_t s = 0; s < r->n_soft; s++) soften(r, r->soft + s, lo, m, c);
         for (int i = 0; i < m; i++) {
-            step[i] += own[i];
-            bend[i] += size_of(own[i]);
+            step[i] += c->other[i];
+            bend[i] += size_of(c->other[i]);
         }
     }
     exponential(c->score, r->threshold, m, small);
@@ -255,15 +255,15 @@ INLINE double look(const Rows *r, int m, Chunk *c, double *restrict sums) {
 INLINE void sum_and_descend(const Rows *r, int64_t lo, int m, Chunk *c, double *restrict sums) {
     const double *restrict f = c->score, *restrict w = c->weight;
     double *restrict small = c->small, *restrict far = c->far, *restrict u = c->pull;
-    double *restrict step = c->step, *restrict bend = c->bend, *restrict coefficient = c->other;
+    double *restrict step = c->step, *restrict bend = c->bend;
     exponential(f, 0.0, m, small);
     larger_side(small, m, far);
     take(r->away, c, m, u);
     take(r->shift, c, m, step);
-    take(r->scale, c, m, coefficient);
+    take(r->scale, c, m, bend);
     for (int i = 0; i < m; i++) {
         u[i] *= f[i];
-        step[i] = w[i] * (coefficient[i] * (u[i] >= 0.0 ? far[i] : small[i] * far[i]) + step[i]);
+        step[i] = w[i] * (bend[i] * (u[i] >= 0.0 ? far[i] : small[i] * far[i]) + step[i]);
     }
     take_weighted(r, r->curve, c, m, bend);
     for (int i = 0; i < m; i++) bend[i] *= small[i] * far[i] * far[i];
