@@ -26,7 +26,8 @@ except ImportError:  # called by hand
 
 PACKAGE = Path(__file__).resolve().parent / "src" / "fairboost"
 SOURCE = PACKAGE / "_loops.c"
-LIBRARY = PACKAGE / f"lib_loops{ {'win32': '.dll', 'darwin': '.dylib'}.get(sys.platform, '.so') }"
+SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")  # as in _loops.py
+LIBRARY = PACKAGE / f"lib_loops{SUFFIX}"
 # No fast-math: exponentials are rounded by the order of operations. What is allowed is what
 # vectorising needs: errors and traps that nobody reads, and fused multiplication and addition.
 OPTIONS = ["-O3", "-shared", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]

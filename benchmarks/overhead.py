@@ -217,8 +217,7 @@ def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
         f"the peak of a process that makes the data and does one fit, in MB: of {engine.title} "
         f"without fairboost (bare), of {engine.title} with fairboost imported (plain), and "
         "constrained; the ratios are of the last two (to reach: 1.15), and of the last to the "
-        "first. Importing fairboost costs a fixed amount, most of it pandas and SciPy, whatever "
-        "the data.",
+        "first.",
         "",
         "| rows | groups | fits | plain, s | fairboost, s | time ratio [95%] | of the fastest "
         "| to reach "

@@ -269,7 +269,8 @@ class RowPass:
             value, slope, curvature = self.proxy.evaluate(margin)
             sums[k] = np.bincount(cells, weight * value, len(self.away))
             self.gradient[rows] += weight * factor[cells] * slope
-            bend += np.abs(factor)[cells] * curvature
+            if self.with_curvature:
+                bend += np.abs(factor)[cells] * curvature
         if self.sides and self.with_curvature:
             # The sigmoid's curvature changes its sign; a Hessian must not.
             self.hessian[rows] += np.abs(bend) * weight
