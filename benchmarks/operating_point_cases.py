@@ -21,10 +21,11 @@ PLAIN, PLAIN_OWN, PREVALENCE = "plain", "plain, own threshold", "equal prevalenc
 GS, RS = "fairlearn GS", "RS"
 PAPER, PAPER_DEFAULTS, REFERENCE = "paper", "paper, defaults", "reference fairgbm"
 OURS, STAGE, VALIDATION = "fairboost", "fairboost, fair stage", "fairboost, validation held out"
-MAIN = (PLAIN, PLAIN_OWN, PREVALENCE, GS, RS, PAPER, REFERENCE, OURS, STAGE, VALIDATION)
+BOTH = "fairboost, share and validation held out"
+MAIN = (PLAIN, PLAIN_OWN, PREVALENCE, GS, RS, PAPER, REFERENCE, OURS, STAGE, VALIDATION, BOTH)
 
 CONFIGS = "configurations"
-CONFIG_METHODS = {OURS: 40, VALIDATION: 20, PAPER_DEFAULTS: 20}
+CONFIG_METHODS = {OURS: 40, VALIDATION: 20, BOTH: 40, PAPER_DEFAULTS: 20}
 """How many random configurations each method is tried with."""
 
 TIMING = "timing"

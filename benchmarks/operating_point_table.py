@@ -32,7 +32,7 @@ from benchmarks.operating_point_methods import (
     METHODS,
     MODELS,
     POINT,
-    STAGE_SHARE,
+    SHARE,
     TARGET,
     TOLERANCE,
     pooled,
@@ -390,7 +390,7 @@ def introduction(results: Results) -> list[str]:
         "does. Their own threshold is 0.5.",
         f"- *fairboost*: one fit, `constraint=\"predictive_equality\"`, tolerance {TOLERANCE}, "
         f"`operating_point={POINT}`, on the training rows alone. *Fair stage*: a plain model on "
-        f"{1 - STAGE_SHARE:.0%} of the training rows, frozen, and a stage on it whose rates are "
+        f"{1 - SHARE:.0%} of the training rows, frozen, and a stage on it whose rates are "
         "read on the others. *Validation held out*: `holdout_set` is the validation rows.", "",
         "The law of the generated rows was changed once after first results: from month 6 to 7 "
         "the older used to become more unlike the younger by a fifth (`AGE_TILT` 0.9 and 1.1, now "

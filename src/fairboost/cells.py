@@ -118,6 +118,11 @@ class Cells:
         counts, weights, squares = _totals(codes, len(self), weight)
         return replace(self, codes=codes, counts=counts, weights=weights, squares=squares)
 
+    def weight_of(self, rows: BoolArray, sample_weight: Weights | None = None) -> FloatArray:
+        """Weight of some of the rows, by cell."""
+        weight = rows if sample_weight is None else rows * sample_weight
+        return np.bincount(self.codes, weight, len(self)).astype(np.float64)
+
     def groups_by(self, columns: Sequence[str]) -> Groups:
         """Cross some sensitive columns.
 

@@ -88,7 +88,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ``"cross"``, all rows out of fold, for which five further boosters are trained; or None,
         the training rows. ``"auto"`` cross-fits where a share of 20% would be too few rows to go
         by and the data is small enough for it to be quick; of large data it holds out less, down
-        to 50,000 rows that count for the smallest group. ``fit(holdout_set=...)`` goes before.
+        to 50,000 rows that count for the smallest group. With ``fit(holdout_set=...)`` that set
+        alone is looked at, unless a share is asked for by its number: then both are.
     multipliers : {"two_sided", "paper"}, default="two_sided"
         Compare every group with the pooled rate, from both sides, and control the multipliers so
         that they settle; or the paper's comparison with the largest rate, and plain ascent.
@@ -277,8 +278,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, in the loss and in every rate.
         holdout_set : tuple (X, y, sensitive_features[, sample_weight]), optional
-            Rows of your own on which rates are read and the iterate is chosen; nothing is then
-            held out of the others.
+            Rows of your own on which rates are read and the iterate is chosen, such as those of
+            the latest month. Nothing is then held out of the others, unless ``holdout`` is a
+            number: rates are then read on that share of them as well, and the threshold of an
+            operating point is placed on your rows alone.
         eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
             As in ``LGBMClassifier.fit``. Metrics see probabilities, as with a binary objective.
             XGBoost takes the last three with its options, and refuses them here.
@@ -361,6 +364,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         held_out = None
         if holdout_set is not None:
+            if self.holdout == "cross":
+                raise InvalidInputError(
+                    "holdout='cross' reads rates on the training rows out of fold, holdout_set on "
+                    "rows of your own; leave one of them out, or hold out a share beside the set, "
+                    "holdout=0.2"
+                )
             held_out = check_holdout_set(holdout_set, X, data.classes)
         seed = 0 if self.random_state is None else self._draw()
         return Job(method, engine, X, y, data, held_out, fit_options, seed)

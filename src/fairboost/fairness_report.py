@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ import pandas as pd
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.cells import Cells, Weights
 from fairboost.constraints import Constraint, GroupRates
+from fairboost.holdout import HoldoutKind
 from fairboost.intervals import check_confidence, wilson
 from fairboost.operating_points import OperatingPoint
 from fairboost.rates import RATES
@@ -38,7 +39,8 @@ NOT_MET = (
 )
 TOO_FEW = {
     "share": "Where rows are too few: holdout='cross' reads the rates on all rows.",
-    "set": "Where rows are too few: pass a larger holdout_set.",
+    "set": "Where rows are too few: pass a larger holdout_set, or hold out a share as well.",
+    "both": "Where rows are too few: hold out a larger share, or pass a larger holdout_set.",
 }
 TRAINING_ROWS = (
     "These are rates of training rows, which trees fit: expect larger gaps among new people. "
@@ -61,7 +63,7 @@ class RatesSeen:
         Exact rates, one array per term.
     terms : tuple of Term
         The constraints, bound to these rows.
-    kind : {"share", "cross", "set", "none"}
+    kind : {"share", "cross", "set", "both", "none"}
         How they were held out, as in :class:`fairboost.holdout.Holdout`; advice depends on it.
     realised : Realised, optional
         What the operating point came to.
@@ -71,7 +73,7 @@ class RatesSeen:
     note: str
     values: tuple[FloatArray, ...]
     terms: tuple[Term, ...]
-    kind: Literal["none", "share", "cross", "set"] = "share"
+    kind: HoldoutKind = "share"
     realised: Realised | None = None
 
     def read(self) -> Iterator[tuple[Term, GroupRates]]:
@@ -88,7 +90,7 @@ def see(
     *,
     where: str,
     note: str,
-    kind: Literal["none", "share", "cross", "set"] = "set",
+    kind: HoldoutKind = "set",
     point: OperatingPoint | None = None,
     threshold: float = 0.0,
 ) -> RatesSeen:
@@ -111,10 +113,8 @@ def see(
     threshold : float
         What it led to, in log-odds.
     """
-    weight = positive if sample_weight is None else positive * sample_weight
-    events = np.bincount(cells.codes, weight, len(cells)).astype(np.float64)
     return see_events(
-        constraints, cells, events,
+        constraints, cells, cells.weight_of(positive, sample_weight),
         where=where, note=note, kind=kind, point=point, threshold=threshold,
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ def see_events(
     *,
     where: str,
     note: str,
-    kind: Literal["none", "share", "cross", "set"] = "set",
+    kind: HoldoutKind = "set",
     point: OperatingPoint | None = None,
     threshold: float = 0.0,
 ) -> RatesSeen:

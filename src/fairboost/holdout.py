@@ -10,7 +10,9 @@ multipliers therefore read rates on rows that training does not touch:
 * **cross-fitting**, for small data: K further boosters each leave out one fold, the rates are
   those of all rows out of fold, and the booster that is kept trains on all rows under the same
   multipliers. It costs K + 1 fits and uses every row for both ends;
-* a **set** of the user's own;
+* a **set** of the user's own, such as the latest month. With a share as well, rates are read on
+  **both**: a month alone may be too few rows to tell them. The threshold of an operating point is
+  placed on the set, since that is where decisions will be made;
 * or nothing: the training rows, as in the paper.
 
 What is left is the sampling error of the rows looked at. ``"auto"`` cross-fits where that would be
@@ -34,15 +36,18 @@ from fairboost.exceptions import FairnessWarning, InvalidInputError
 __all__ = [
     "NOTHING_HELD_OUT",
     "Holdout",
+    "HoldoutKind",
     "HoldoutLike",
     "Shares",
     "align_groups",
     "check_holdout",
     "choose",
     "choose_shares",
+    "join",
 ]
 
 HoldoutLike: TypeAlias = Literal["auto", "cross"] | float | None
+HoldoutKind: TypeAlias = Literal["none", "share", "cross", "set", "both"]
 
 SHARE = 0.2
 """Rows held out by default."""
@@ -74,25 +79,28 @@ class Holdout:
 
     Parameters
     ----------
-    kind : {"none", "share", "cross", "set"}
-        How they are held out.
+    kind : {"none", "share", "cross", "set", "both"}
+        How they are held out; "both" is a share and, after it, a set.
     why : str
         The choice in words.
     folds : (n,) int8, optional
         For a share, 1 for the rows held out and 0 for the others; in cross-fitting the fold.
     seen : Cells, optional
         The rows that rates are read on; None for the training rows.
+    placed : Cells, optional
+        The last of these, if a threshold is placed on them alone.
     outside_weight : (m,) float32, optional
-        Weights of the rows held out of the engine's training: a share, or a set.
+        Weights of the rows held out of the engine's training: a share, a set, or both.
     trained_labels, seen_labels : (float, float)
         Factors on the loss of either label, among the rows trained on and those held out, that
         make up for holding out more of one than of the other.
     """
 
-    kind: Literal["none", "share", "cross", "set"]
+    kind: HoldoutKind
     why: str
     folds: IntArray | None = None
     seen: Cells | None = None
+    placed: Cells | None = None
     outside_weight: Float32Array | None = None
     trained_labels: tuple[float, float] = (1.0, 1.0)
     seen_labels: tuple[float, float] = (1.0, 1.0)
@@ -100,7 +108,17 @@ class Holdout:
     @property
     def trained(self) -> BoolArray | None:
         """The rows that the model is trained on; None for all."""
-        return None if self.kind != "share" or self.folds is None else self.folds == 0
+        return None if not self.cuts or self.folds is None else self.folds == 0
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a part of the user's rows is not trained on."""
+        return self.kind in ("share", "both")
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether rates are read on rows that no booster is trained on."""
+        return self.kind in ("share", "set", "both")
 
     @property
     def n_folds(self) -> int:
@@ -231,8 +249,41 @@ class Shares:
             return Holdout("share", self.why, seen=seen)
         which = "positive" if 1 in cells.labels[self.spared] else "negative"
         why = f"{self.why}; of the {which} rows, which no rate counts, {100 * self.others:.2g}%"
-        factors = _as_in(cells, trained), _as_in(cells, seen)
-        return Holdout("share", why, None, seen, None, *factors)
+        return Holdout(
+            "share",
+            why,
+            seen=seen,
+            trained_labels=_as_in(cells, trained),
+            seen_labels=_as_in(cells, seen),
+        )
+
+
+def join(
+    share: Holdout, given: Holdout, cells: Cells, seen: Cells, weight: Float32Array | None
+) -> Holdout:
+    """A share and a set, to read rates on both.
+
+    Parameters
+    ----------
+    share, given : Holdout
+        The share of the training rows, and the set.
+    cells : Cells
+        The rows that the share was cut from.
+    seen : Cells
+        The rows of both, in this order.
+    weight : (m,) float32, optional
+        Their weights.
+    """
+    spares = share.seen_labels != (1.0, 1.0)
+    return replace(
+        share,
+        kind="both",
+        why=f"{share.why}; and {given.why}",
+        seen=seen,
+        placed=given.seen,
+        outside_weight=weight,
+        seen_labels=_as_in(cells, seen) if spares else (1.0, 1.0),
+    )
 
 
 def choose_shares(

@@ -62,6 +62,7 @@ from fairboost.machines import ALONE, Machines, share_near, threshold_over
 from fairboost.multipliers import DualPlayer
 from fairboost.operating_points import OperatingPoint
 from fairboost.proxies import Proxy
+from fairboost.realised import Realised, realise
 from fairboost.sampling import Sampling
 from fairboost.terms import RateMap, bind, distinct, slices
 from fairboost.trace import Trace
@@ -129,8 +130,8 @@ class Lagrangian:
         self.cells, self.holdout, self.convex, self.player = cells, holdout, convex, player
         self.machines = machines
         seen = cells if holdout.seen is None else holdout.seen
-        split = holdout.kind == "share"
-        self.terms = tuple(bind(c, cells, "trained" if split else "all") for c in constraints)
+        ours: Any = "trained" if holdout.cuts else "all"
+        self.terms = tuple(bind(c, cells, ours) for c in constraints)
         which: Any = "all" if holdout.seen is None else "held out"
         self.seen_terms = tuple(bind(c, seen, which) for c in constraints)
         self.map, self.seen_map = RateMap(cells, self.terms), RateMap(seen, self.seen_terms)
@@ -157,11 +158,14 @@ class Lagrangian:
         self.errors: list[FloatArray] = []  # of f_0, f_1 and so on, like the trace
         self.seen_rates: list[FloatArray] = []
         self.seen_positive: list[FloatArray] = []  # weight of positive decisions, by cell
+        self.placed_positive: list[FloatArray] = []  # the same of the rows behind the threshold
         self.aimed: list[FloatArray] = []  # violations of what is aimed at
         self.thresholds: list[float] = []
         self.point = threshold if isinstance(threshold, OperatingPoint) else None
         self.threshold = 0.0 if isinstance(threshold, OperatingPoint) else threshold
-        self._placing: Any = None if self.point is None else _who_counts(self.point, seen)
+        self._placing: Any = None
+        if self.point is not None:
+            self._placing = _who_counts(self.point, seen, holdout.placed)
         self.spread = 1.0  # of the scores around a threshold that follows them
         self.rates = np.full(len(self.map.counted), 0.5)  # where coefficients are taken
         self.coefficients = np.zeros(len(self.map.counted))
@@ -185,6 +189,7 @@ class Lagrangian:
             self.outside = self._pass(seen.codes, self.seen_weights, holdout.seen_labels)
         self._out_of_fold = np.empty(len(seen.codes) if holdout.kind == "cross" else 0)
         self._watched: Look | None = None
+        self._placed: FloatArray | None = None
 
     def resume(self, dual: FloatArray, threshold: float | None = None) -> None:
         """Start from given multipliers instead of zeros, and from the threshold they are for."""
@@ -203,6 +208,10 @@ class Lagrangian:
         """Take the scores of the rows held out."""
         self._place_threshold(scores)
         self._watched = self.outside.look(scores)
+        if self.point is not None and (placed := self.holdout.placed) is not None:
+            last = slice(len(scores) - len(placed.codes), None)
+            weight = None if self.seen_weights is None else self.seen_weights[last]
+            self._placed = placed.weight_of(scores[last] >= self.threshold, weight)
 
     def take_fold(self, fold: IntArray, scores: ScoreArray) -> None:
         """Take the scores of a fold by the booster that left it out."""
@@ -213,6 +222,14 @@ class Lagrangian:
         if self.point is None:
             return self.threshold
         return threshold_over(self.machines, self.point, *self._counted(scores))
+
+    def realised(self, iterate: int) -> Realised | None:
+        """What the operating point came to for f_iterate."""
+        if self.point is None:
+            return None
+        placed = self.holdout.placed or self.holdout.seen or self.cells
+        threshold, positive = self.thresholds[iterate], self.placed_positive[iterate]
+        return realise(self.point, threshold, placed, positive)
 
     def __call__(self, scores: ScoreArray) -> tuple[Float32Array, Float32Array]:
         """One round of Algorithm 1 on the engine's scores; records it in the trace.
@@ -248,9 +265,11 @@ class Lagrangian:
         """Let go of all that is as long as the rows: what is left is a record of the training."""
         nothing = self.cells.codes[:0]
         self.cells, seen = replace(self.cells, codes=nothing), self.holdout.seen
-        if seen is not None:
-            seen = replace(seen, codes=nothing)
-        self.holdout = replace(self.holdout, folds=None, seen=seen, outside_weight=None)
+        placed = self.holdout.placed
+        seen, placed = (c and replace(c, codes=nothing) for c in (seen, placed))
+        self.holdout = replace(
+            self.holdout, folds=None, seen=seen, placed=placed, outside_weight=None
+        )
         self.sample_weight = self.seen_weights = self._placing = None
         self.memberships, self._out_of_fold = NO_MEMBERSHIPS, np.empty(0)
         self.machines, self._passes, self.threads = ALONE, [], Threads()
@@ -361,6 +380,7 @@ class Lagrangian:
         )
         self.thresholds.append(self.threshold)
         self.seen_positive.append(positive)
+        self.placed_positive.append(positive if self._placed is None else self._placed)
         self.errors.append(errors)
         self.seen_rates.append(exact)
         aimed = violations + self.sampling.margin(errors)
@@ -471,7 +491,8 @@ class Follower:
         self.leader.take_fold(self.fold, scores)
 
 
-def _who_counts(point: OperatingPoint, seen: Cells) -> Any:
-    """The rows on which the threshold is placed."""
-    counts = point.rate.counts(seen.labels)
-    return slice(None) if counts.all() else np.flatnonzero(counts[seen.codes])
+def _who_counts(point: OperatingPoint, seen: Cells, placed: Cells | None) -> Any:
+    """The rows on which the threshold is placed: those seen that count, or the last of them."""
+    counts, rows = point.rate.counts(seen.labels), placed or seen
+    first = len(seen.codes) - len(rows.codes)
+    return slice(first, None) if counts.all() else first + np.flatnonzero(counts[rows.codes])

@@ -79,7 +79,7 @@ def check_resolution(point: OperatingPoint, cells: Cells, kind: str) -> None:
         What was asked for.
     cells : Cells
         The rows.
-    kind : {"none", "share", "cross", "set"}
+    kind : {"none", "share", "cross", "set", "both"}
         How they are held out, for the message.
     """
     counts = point.rate.counts(cells.labels)
@@ -91,8 +91,9 @@ def check_resolution(point: OperatingPoint, cells: Cells, kind: str) -> None:
     remedy = {
         "share": "hold out a larger share, or use holdout='cross'",
         "set": "pass a larger holdout_set",
+        "both": "pass a larger holdout_set",
     }.get(kind, "train on more rows")
-    held_out = "held-out " if kind in ("share", "set") else ""
+    held_out = "held-out " if kind in ("share", "set", "both") else ""
     raise InvalidInputError(
         f"operating_point={point} is finer than {found:,} {held_out}{point.who_counts} can "
         f"resolve: it needs at least {needed:,}; {remedy}, or ask for a coarser target"

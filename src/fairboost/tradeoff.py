@@ -163,7 +163,7 @@ def tradeoff_curve(
     constraint: ConstraintName | ConstraintLike = "equalized_odds",
     tolerances: Sequence[float] | int = 20,
     sample_weight: ArrayLike | None = None,
-    holdout: float | Literal["cross"] | None = SHARE,
+    holdout: float | Literal["auto", "cross"] | None = "auto",
     holdout_set: tuple[Any, ...] | None = None,
     operating_point: float | OperatingPoint = 0.5,
     random_state: int | None = None,
@@ -183,9 +183,10 @@ def tradeoff_curve(
     tolerances : sequence of float, or int, default=20
         The tolerances; or how many models to train, the one without constraints included, with
         tolerances evenly spaced from that model's gap to zero.
-    holdout : float, "cross" or None, default=0.2
-        As in :class:`FairGBMClassifier`. Cross-fitting multiplies the cost by six; None measures
-        on the training rows, which trees fit.
+    holdout : float, "auto", "cross" or None, default="auto"
+        As in :class:`FairGBMClassifier`, but that ``"auto"`` never cross-fits, which multiplies
+        the cost by six: it is a share of 20%, or the ``holdout_set`` alone. None measures on the
+        training rows, which trees fit.
     operating_point, random_state
         As in :class:`FairGBMClassifier`.
     verbose : int, default=0
@@ -219,7 +220,7 @@ def tradeoff_curve(
     prototype = FairGBMClassifier(
         estimator,
         constraint=constraint,
-        holdout=holdout,
+        holdout=SHARE if holdout == "auto" and holdout_set is None else holdout,
         operating_point=operating_point,
         random_state=random_state,
     )

@@ -193,30 +193,20 @@ class Training:
         After a few trees many scores are equal. A round that leaves most of a budget unused is
         fair because it decides about no one.
         """
-        lagrangian = self.lagrangian
-        point, n = lagrangian.point, len(lagrangian.thresholds)
-        if point is None:
-            return np.ones(n, bool)
-        seen = lagrangian.holdout.seen or lagrangian.cells
-        pairs = zip(lagrangian.thresholds, lagrangian.seen_positive, strict=True)
-        return np.array([realise(point, t, seen, p).hits for t, p in pairs], bool)
+        found = [self.lagrangian.realised(k) for k in range(len(self.lagrangian.thresholds))]
+        return np.array([realised is None or realised.hits for realised in found], bool)
 
     def seen(self, iterate: int) -> RatesSeen:
         """The rates of f_iterate on the rows held out."""
         lagrangian = self.lagrangian
         rates = lagrangian.seen_rates[iterate]
-        realised = None
-        if lagrangian.point is not None:
-            seen = lagrangian.holdout.seen or lagrangian.cells
-            at = lagrangian.thresholds[iterate], seen, lagrangian.seen_positive[iterate]
-            realised = realise(lagrangian.point, *at)
         return RatesSeen(
             "training" if lagrangian.holdout.seen is None else "held out",
             lagrangian.holdout.why,
             tuple(rates[part] for part in lagrangian.rate_slices),
             lagrangian.seen_terms,
             lagrangian.holdout.kind,
-            realised,
+            lagrangian.realised(iterate),
         )
 
     def threshold(self, iterate: int) -> float:
@@ -227,12 +217,13 @@ class Training:
         """Rates and threshold of a model that no round has looked at, held out if rows are."""
         lagrangian, chosen = self.lagrangian, self.lagrangian.holdout
         cells, weight = lagrangian.cells, lagrangian.sample_weight
-        held_out = chosen.kind in ("share", "set")
+        held_out = chosen.is_outside
         if held_out and chosen.seen is not None:
             cells, weight = chosen.seen, chosen.outside_weight
-        scores = score(X if self.outside is None else self.outside)
+        parts = [] if self.outside is None else [score(self.outside)]
         if chosen.trained is not None:
-            scores = scores[~chosen.trained]
+            parts.insert(0, score(X)[~chosen.trained])
+        scores = np.concatenate(parts or [score(X)])
         threshold = lagrangian.threshold_of(scores)
         seen = see(
             [t.constraint for t in lagrangian.terms],
@@ -245,6 +236,12 @@ class Training:
             point=lagrangian.point,
             threshold=threshold,
         )
+        if lagrangian.point is not None and (placed := chosen.placed) is not None:
+            last = slice(len(scores) - len(placed.codes), None)
+            positive = placed.weight_of(
+                scores[last] >= threshold, None if weight is None else weight[last]
+            )
+            seen = replace(seen, realised=realise(lagrangian.point, threshold, placed, positive))
         return seen, threshold
 
     def last_iterate(self) -> int:
@@ -314,7 +311,7 @@ class Rows:
 
     def problem(self, lagrangian: Lagrangian, after_round: Callable[[int], None]) -> Problem:
         """What the engine has to know of it."""
-        watch = lagrangian.watch if self.holdout.kind in ("share", "set") else None
+        watch = lagrangian.watch if self.holdout.is_outside else None
         return Problem(lagrangian, lagrangian.followers(), watch, after_round)
 
 
@@ -429,7 +426,7 @@ def lay_out(job: Job, constraints: Sequence[Constraint], spare: bool = True) -> 
         cells = build_cells(data.labels, columns, weight)
         chosen = _hold_out(job, cells, constraints, weight, spare)
     else:
-        cells, chosen = _hold_out_set(data, columns, weight, held_out)
+        cells, chosen = _hold_out_set(job, columns, constraints, held_out, spare)
         outside = (held_out.X, held_out.labels)
     trained: Any = slice(None) if chosen.trained is None else chosen.trained
     ours = cells if chosen.trained is None else cells.among(trained, weight)
@@ -454,12 +451,12 @@ def check_rows(
 ) -> None:
     """Refuse rows that cannot be held to the constraints, or that resolve no operating point."""
     for c in constraints:
-        bind(c, trained, "trained" if chosen.kind == "share" else "all")
+        bind(c, trained, "trained" if chosen.cuts else "all")
         if chosen.seen is not None:
             bind(c, chosen.seen, "held out")
     if isinstance(point, OperatingPoint):
         check_against(point, constraints, cells)
-        check_resolution(point, trained if chosen.seen is None else chosen.seen, chosen.kind)
+        check_resolution(point, chosen.placed or chosen.seen or trained, chosen.kind)
 
 
 def _memberships(
@@ -529,19 +526,21 @@ def what_counts(
 
 
 def _hold_out_set(
-    data: FitData,
+    job: Job,
     columns: list[SensitiveColumn],
-    sample_weight: Float32Array | None,
+    constraints: Sequence[Constraint],
     held_out: HeldOutSet,
+    spare: bool,
 ) -> tuple[Cells, Holdout]:
-    """Sort training rows and the held-out set into the same cells."""
+    """Sort training rows and the held-out set into the same cells; hold out a share if asked."""
+    data, sample_weight = job.data, job.sample_weight
     theirs = holdout.align_groups(columns, held_out.columns)
     n = len(data.labels)
     weight = None
     outside = held_out.sample_weight
     if sample_weight is not None or outside is not None:
-        both = (sample_weight, n), (outside, len(held_out.labels))
-        weight = np.concatenate([np.ones(m) if w is None else w for w, m in both])
+        weights = (sample_weight, n), (outside, len(held_out.labels))
+        weight = np.concatenate([np.ones(m) if w is None else w for w, m in weights])
     cells = build_cells(
         np.concatenate([data.labels, held_out.labels]),
         [
@@ -550,10 +549,17 @@ def _hold_out_set(
         ],
         weight,
     )
-    rows = Holdout(
+    ours = cells.among(slice(None, n), weight)
+    given = Holdout(
         "set",
         f"the given set of {len(held_out.labels):,} rows",
         seen=cells.among(slice(n, None), weight),
         outside_weight=None if outside is None else outside.astype(np.float32),
     )
-    return cells.among(slice(None, n), weight), rows
+    if not is_number(job.method.holdout):
+        return ours, given
+    share = _hold_out(job, ours, constraints, sample_weight, spare)
+    both = np.ones(len(cells.codes), bool)
+    both[:n] = share.folds == 1
+    seen_weight = None if weight is None else weight[both].astype(np.float32)
+    return ours, holdout.join(share, given, ours, cells.among(both, weight), seen_weight)

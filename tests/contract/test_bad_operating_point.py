@@ -83,6 +83,17 @@ def test_a_set_too_small(refuses, make_toy, constraint):
     )
 
 
+def test_a_target_too_fine_for_the_set_that_the_threshold_is_placed_on(refuses, make_toy):
+    """Whatever share is held out beside it."""
+    held = make_toy(n=80, seed=1)
+    refuses(
+        InvalidInputError,
+        r"finer than \d\d held-out negative rows .* at least 50; pass a larger holdout_set",
+        params={"operating_point": at_fpr(0.02), "holdout": 0.5},
+        holdout_set=(held.X, held.y, held.group),
+    )
+
+
 def test_a_set_without_the_label_that_counts(refuses, make_toy):
     held = make_toy(n=400, seed=1)
     good = held.y == 1

@@ -33,7 +33,7 @@ pytestmark = [
 IDLE = 0.99
 """A tolerance that holds all the time: multipliers stay at zero."""
 
-HOW = {"share": 0.3, "cross": "cross", "set": "auto", "training rows": None}
+HOW = {"share": 0.3, "cross": "cross", "set": "auto", "both": 0.3, "training rows": None}
 OPTIONS = ("plain", "rows", "scale_pos_weight", "monotone", "regularised", "fixed start")
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 EVERY_WAY = pytest.mark.parametrize("how", HOW)
@@ -52,7 +52,7 @@ def fit(engine, toy, other, how="training rows", *, X=None, weighted=False, fit=
     options = {"sensitive_features": toy.group, **(fit or {})}
     if weighted:
         options["sample_weight"] = toy.weight
-    if how == "set":
+    if how in ("set", "both"):
         held = (other.X if X is None else other.frame, other.y, other.group)
         options["holdout_set"] = (*held, other.weight) if weighted else held
     return model.fit(toy.X if X is None else X, toy.y, **options)
@@ -71,8 +71,12 @@ def rows_seen(toy, other, how, weighted=False):
     if how == "set":
         return other.X, other.y, other.group, other.weight if weighted else None
     weight = toy.weight if weighted else None
-    at = folds_of(toy, 0.3, weight) == 1 if how == "share" else slice(None)
-    return toy.X[at], toy.y[at], toy.group[at], None if weight is None else weight[at]
+    at = folds_of(toy, 0.3, weight) == 1 if how in ("share", "both") else slice(None)
+    ours = toy.X[at], toy.y[at], toy.group[at], None if weight is None else weight[at]
+    if how != "both":
+        return ours
+    both = zip(ours, rows_seen(toy, other, "set", weighted), strict=True)
+    return tuple(None if a is None else np.concatenate([a, b]) for a, b in both)
 
 
 def scores_after(kind, model, X, rounds):
@@ -138,7 +142,7 @@ def test_a_constraint_that_holds_changes_nothing(kind, toy, other):
 
 
 @WEIGHTED
-@pytest.mark.parametrize("how", ["share", "set", "training rows"])
+@pytest.mark.parametrize("how", ["share", "set", "both", "training rows"])
 def test_rates_are_those_of_the_rows_seen(kind, toy, other, how, weighted):
     model = fit(kind.make(n_estimators=12), toy, other, how, weighted=weighted)
     X, y, group, weight = rows_seen(toy, other, how, weighted)
@@ -148,7 +152,7 @@ def test_rates_are_those_of_the_rows_seen(kind, toy, other, how, weighted):
 
 
 @pytest.mark.parametrize("form", ["frame", "polars"])
-@pytest.mark.parametrize("how", ["share", "set"])
+@pytest.mark.parametrize("how", ["share", "set", "both"])
 def test_categories_and_missing_values_of_the_rows_held_out(kind, toy, other, how, form):
     if kind.name == "lightgbm" and form == "polars":
         pytest.skip("LightGBM takes no categories of polars")
@@ -159,12 +163,18 @@ def test_categories_and_missing_values_of_the_rows_held_out(kind, toy, other, ho
         kind.make(), constraint="demographic_parity", iterate="last", holdout=HOW[how],
         memberships="observed",
     )  # fmt: skip
-    given = {"holdout_set": (change(held), other.y, other.group)} if how == "set" else {}
+    with_set = how in ("set", "both")
+    given = {"holdout_set": (change(held), other.y, other.group)} if with_set else {}
     model.fit(change(toy.frame), toy.y, sensitive_features=toy.group, **given)
     frame, y, group = other.frame, other.y, other.group
-    if how == "share":
+    if how != "set":
         at = np.flatnonzero(folds_of(toy, 0.3) == 1)
-        frame, y, group = toy.frame.iloc[at], toy.y[at], toy.group[at]
+        share = toy.frame.iloc[at], toy.y[at], toy.group[at]
+        frame, y, group = share
+        if how == "both":
+            frame = pd.concat([share[0], other.frame], ignore_index=True)
+            frame["debt"] = frame["debt"].astype(toy.frame["debt"].dtype)
+            y, group = np.r_[share[1], other.y], np.r_[share[2], other.group]
     assert_trace_is_of(model, lambda t: scores_after(kind, model, change(frame), t), y, group)
     # Categories in another order are still the same people, for any iterate.
     best = model._model.first(3)
@@ -515,7 +525,8 @@ def test_bases_that_do_not_fit(kind, base, toy, other):
 @EVERY_WAY
 def test_a_tradeoff_curve(kind, toy, other, how, monkeypatch):
     monkeypatch.setattr("fairboost.memberships.recoverability", lambda *args, **options: 1.0)
-    held = {"holdout_set": (other.X, other.y, other.group)} if how == "set" else {}
+    with_set = how in ("set", "both")
+    held = {"holdout_set": (other.X, other.y, other.group)} if with_set else {}
     curve = tradeoff_curve(
         kind.make(),
         toy.X,
@@ -523,7 +534,7 @@ def test_a_tradeoff_curve(kind, toy, other, how, monkeypatch):
         sensitive_features=toy.group,
         constraint="demographic_parity",
         tolerances=3,
-        holdout=0.3 if how == "set" else HOW[how],
+        holdout=HOW[how],
         operating_point=at_fpr(0.2),
         **held,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -33,7 +35,7 @@ pytestmark = [
 ]
 
 POINTS = {"fpr": at_fpr(0.1), "tpr": at_tpr(0.7), "budget": at_positive_rate(0.2)}
-HOW = {"training rows": None, "share": 0.3, "cross": "cross", "set": "auto"}
+HOW = {"training rows": None, "share": 0.3, "cross": "cross", "set": "auto", "both": 0.3}
 ON_ROWS = ["training rows", "share", "set"]  # read on scores of the model itself, not out of fold
 IDLE = 0.99
 """A tolerance that holds all the time: multipliers stay at zero."""
@@ -57,7 +59,7 @@ def fit(engine, toy, other, point, how="set", *, weighted=False, fit=None, **par
     options = {"sensitive_features": toy.group, **(fit or {})}
     if weighted:
         options["sample_weight"] = toy.weight
-    if how == "set":
+    if how in ("set", "both"):
         held = (other.X, other.y, other.group)
         options["holdout_set"] = (*held, other.weight) if weighted else held
     return model.fit(toy.X, toy.y, **options)
@@ -74,7 +76,7 @@ def folds_of(toy, how, weight=None, with_groups=True):
 def rows_seen(toy, other, how, weighted=False, with_groups=True):
     """X, y, group and weight of the rows that the threshold is read on."""
     weight = toy.weight if weighted else None
-    if how == "set":
+    if how in ("set", "both"):
         return other.X, other.y, other.group, other.weight if weighted else None
     at = slice(None)
     if how == "share":
@@ -155,6 +157,46 @@ def test_the_threshold_is_the_quantile_of_the_rows_seen(engine, toy, other, poin
                     assert row[label] == pytest.approx(value, abs=1e-6)
 
 
+@pytest.fixture(scope="module")
+def later(make_toy):
+    """Rows of another time: scores have risen."""
+    rows = make_toy(n=400, seed=2)
+    return replace(rows, X=rows.X + 0.3)
+
+
+@WEIGHTED
+@pytest.mark.parametrize("iterate", ["last", "best", "average"])
+@ALL_POINTS
+def test_beside_a_share_the_threshold_is_that_of_the_set(
+    engine, toy, later, point, weighted, iterate
+):
+    """And rates are those of all rows held out, of the share and of the set."""
+    model = fit(
+        engine(n_estimators=12), toy, later, point, "both", weighted=weighted, iterate=iterate
+    )
+    assert model.multipliers_.sum() > 0
+    weight, new = (toy.weight, later.weight) if weighted else (None, None)
+    scores = model._scores(later.X)
+    assert_is_quantile(model.threshold_, point, scores, later.y, new)
+    positive = model.predict(later.X) == 1
+    assert_kept(point, positive, later.y, new)
+    (said,) = said_of(model.fairness_report_, point)
+    assert f" is {rate_of(point.rate, positive, later.y, new):.4f} [" in said
+    at = folds_of(toy, 0.3, weight) == 1
+    X, y, group = (
+        np.concatenate([a[at], b])
+        for a, b in ((toy.X, later.X), (toy.y, later.y), (toy.group, later.group))
+    )
+    both = np.concatenate([weight[at], new]) if weighted else None
+    rates = model.fairness_report_.rates
+    for name in ("fpr", "fnr"):
+        for g in ("a", "b"):
+            value = rate_of(RATES[name], model.predict(X) == 1, y, both, group == g)
+            row = rates[(rates["rate"] == name) & (rates["group"] == f"sensitive_feature={g}")]
+            assert row["held out"].item() == pytest.approx(value, abs=1e-6)
+    assert "; and the given set of 400 rows" in model.fairness_report_.note
+
+
 def log_loss(weight):
     """LightGBM's own way to a custom objective."""
 
@@ -195,7 +237,7 @@ def test_in_cross_fitting_the_threshold_is_that_of_scores_out_of_fold(
 
 
 @WEIGHTED
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", [how for how in HOW if how != "both"])
 def test_with_multipliers_at_work_the_rates_are_those_at_the_threshold(
     engine, toy, other, how, weighted
 ):
@@ -463,7 +505,7 @@ def test_several_sensitive_attributes(engine, toy, other, how):
         return pd.DataFrame({"group": data.group, "half": np.arange(len(data)) % 2})
 
     options = {"sensitive_features": sensitive(toy)}
-    if how == "set":
+    if how in ("set", "both"):
         options["holdout_set"] = (other.X, other.y, sensitive(other))
     point = at_tpr(0.6)
     model = FairGBMClassifier(
@@ -476,7 +518,7 @@ def test_several_sensitive_attributes(engine, toy, other, how):
     ).fit(toy.X, toy.y, **options)
     assert len(model.fairness_report_.verdicts) == 2
     assert "rate: ppr[half=1]" in model.trace_
-    if how in ("set", "training rows"):
+    if how in ("set", "both", "training rows"):
         X, y, _, _ = rows_seen(toy, other, how)
         assert_is_quantile(model.threshold_, point, scores_after(model, X, 8), y)
 
@@ -565,7 +607,8 @@ def test_a_frozen_model_within_tolerance_gets_a_threshold_only(engine, toy, othe
 def test_a_tradeoff_curve(engine, toy, other, how, monkeypatch):
     monkeypatch.setattr("fairboost.memberships.recoverability", lambda *args, **options: 1.0)
     point = at_fpr(0.2)
-    held = {"holdout_set": (other.X, other.y, other.group)} if how == "set" else {}
+    with_set = how in ("set", "both")
+    held = {"holdout_set": (other.X, other.y, other.group)} if with_set else {}
     curve = tradeoff_curve(
         engine(),
         toy.X,
@@ -573,7 +616,7 @@ def test_a_tradeoff_curve(engine, toy, other, how, monkeypatch):
         sensitive_features=toy.group,
         constraint="demographic_parity",
         tolerances=3,
-        holdout=0.2 if how == "set" else HOW[how],
+        holdout=HOW[how],
         operating_point=point,
         **held,
     )
@@ -585,6 +628,8 @@ def test_a_tradeoff_curve(engine, toy, other, how, monkeypatch):
         if how == "cross":
             continue
         assert_is_quantile(model.threshold_, point, model._scores(X), y)
+        if how == "both":  # rates and accuracy are of the share as well
+            continue
         positive = model.predict(X) == 1
         gap = abs(positive[group == "a"].mean() - positive[group == "b"].mean())
         assert line.gap == pytest.approx(gap, abs=1e-12)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+import numpy as np
+
 from fairboost._typing import (
     ArrayLike,
     BoolArray,
@@ -30,6 +32,7 @@ __all__ = [
     "Objective",
     "Problem",
     "TrainedModel",
+    "in_a_row",
     "is_on_disk",
 ]
 
@@ -105,7 +108,7 @@ class EngineData:
     label_factors : (float, float)
         What makes up, in averages over the rows trained on, for those of each label held out.
     held_out : (Matrix, (m,) int), optional
-        Or a set of its own to keep scores of, and its labels.
+        A set of its own to keep scores of, and its labels; ``watch`` gets them last.
     """
 
     X: Matrix
@@ -116,6 +119,11 @@ class EngineData:
     trained: BoolArray | None = None
     label_factors: tuple[float, float] = (1.0, 1.0)
     held_out: tuple[Matrix, IntArray] | None = None
+
+
+def in_a_row(parts: Sequence[ScoreArray]) -> ScoreArray:
+    """The scores of several sets of rows, one after the other."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def is_on_disk(X: Matrix) -> bool:

@@ -257,19 +257,21 @@ class LightGBMEngine:
 
     def _hold_out(
         self, prepared: Prepared, data: EngineData, intercept: float
-    ) -> tuple[Prepared, lightgbm.Dataset | None]:
+    ) -> tuple[Prepared, list[lightgbm.Dataset]]:
         """What to train on, and the rows held out."""
+        held_out = []
+        if data.held_out is not None:
+            X, labels = data.held_out
+            given = prepared.rows.create_valid(
+                X if hasattr(X, "shape") else np.asarray(X),
+                label=labels,  # which metrics of the user may want
+                init_score=self._start(X, len(labels), intercept),
+                params=prepared.params,
+            )
+            held_out.append(given.construct())  # by the bins of all rows, before these are cut
         if data.trained is not None:
-            return prepared.split(data.trained, data.label_factors)
-        if data.held_out is None:
-            return prepared, None
-        X, labels = data.held_out
-        held_out = prepared.rows.create_valid(
-            X if hasattr(X, "shape") else np.asarray(X),
-            label=labels,  # which metrics of the user may want
-            init_score=self._start(X, len(labels), intercept),
-            params=prepared.params,
-        )
+            prepared, others = prepared.split(data.trained, data.label_factors)
+            held_out.insert(0, others)
         return prepared, held_out
 
     def _start(self, X: Matrix, n: int, intercept: float) -> FloatArray:

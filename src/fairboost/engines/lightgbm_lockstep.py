@@ -14,13 +14,13 @@ before and after it. That is all that is needed, and all of it is public:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import lightgbm
 
 from fairboost._typing import FloatArray
-from fairboost.engines.base import Objective, Problem
+from fairboost.engines.base import Objective, Problem, in_a_row
 from fairboost.engines.lightgbm_options import is_dart, option
 
 __all__ = ["Lockstep"]
@@ -35,11 +35,11 @@ class Lockstep:
     ----------
     problem : Problem
         Objectives, and who wants to know.
-    held_out : lightgbm.Dataset, optional
+    held_out : sequence of lightgbm.Dataset
         The rows held out, binned like the others.
     """
 
-    def __init__(self, problem: Problem, held_out: lightgbm.Dataset | None) -> None:
+    def __init__(self, problem: Problem, held_out: Sequence[lightgbm.Dataset]) -> None:
         self.problem = problem
         self.held_out = held_out
         self.main: lightgbm.Booster | None = None
@@ -47,7 +47,7 @@ class Lockstep:
         self.rows: lightgbm.Dataset | None = None
         self.params: dict[str, Any] = {}
         self.last_scores: list[FloatArray] = []
-        self.last_held_out: FloatArray | None = None
+        self.last_held_out: list[FloatArray] = []
 
     def callbacks(self) -> list[Callable[[Any], None]]:
         """The callbacks to hand to LightGBM."""
@@ -129,9 +129,9 @@ class Lockstep:
             boosters.append(lightgbm.Booster(params, self.rows))
         stage.main = boosters.pop()
         stage.followers = list(zip(boosters, problem.followers, strict=True))
-        if self.held_out is not None:
-            self.held_out.set_init_score(self.last_held_out)
-            stage.main.add_valid(self.held_out, HELD_OUT)
+        for rows, scores in zip(self.held_out, self.last_held_out, strict=True):
+            rows.set_init_score(scores)
+            stage.main.add_valid(rows, HELD_OUT)
         objective = _as_fobj(problem.objective)
         for _ in range(rounds):
             stage.advance()
@@ -147,21 +147,21 @@ class Lockstep:
             (lightgbm.Booster(env.params, self.rows), objective)
             for objective in self.problem.followers
         ]
-        if self.held_out is not None:
-            self.main.add_valid(self.held_out, HELD_OUT)
+        for rows in self.held_out:
+            self.main.add_valid(rows, HELD_OUT)
 
     def _watch(self) -> None:
         if self.problem.watch is None or self.main is None:
             return
-        watch = self.problem.watch
+        found: dict[int, FloatArray] = {}
 
         def metric(scores: FloatArray, rows: lightgbm.Dataset) -> tuple[str, float, bool]:
-            if rows is self.held_out:
-                self.last_held_out = scores
-                watch(scores)
+            found[id(rows)] = scores
             return "scores", 0.0, False
 
         self.main.eval_valid(metric)
+        self.last_held_out = [found[id(rows)] for rows in self.held_out]
+        self.problem.watch(in_a_row(self.last_held_out))
 
 
 def _training_scores(booster: lightgbm.Booster) -> FloatArray:

@@ -44,14 +44,14 @@ class Matrices:
     ----------
     rows : xgboost.DMatrix
         The rows trained on.
-    held_out : xgboost.DMatrix, optional
+    held_out : list of xgboost.DMatrix
         Those whose scores are watched.
     evals : list of (xgboost.DMatrix, str)
         The evaluation sets of the user, and their names.
     """
 
     rows: xgboost.DMatrix
-    held_out: xgboost.DMatrix | None
+    held_out: list[xgboost.DMatrix]
     evals: list[tuple[xgboost.DMatrix, str]]
 
 
@@ -78,17 +78,17 @@ def build(
 def _build(make: _Maker, data: EngineData, classes: Any) -> Matrices:
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
-    held_out = None
+    held_out = []
     if data.trained is None:
         rows = make.whole(X, labels, weight)
     else:
         X = by_row(X)
         rows = make.some(X, np.flatnonzero(data.trained), labels, weight)
         make.reference = rows
-        held_out = make.some(X, np.flatnonzero(~data.trained), labels, weight)
+        held_out.append(make.some(X, np.flatnonzero(~data.trained), labels, weight))
     make.reference = rows
     if data.held_out is not None:
-        held_out = make.whole(*data.held_out, None)
+        held_out.append(make.whole(*data.held_out, None))
     evals = []
     sets = data.fit_options.get("eval_set") or []
     sets = [sets] if isinstance(sets, tuple) else sets

@@ -12,14 +12,14 @@ has predicted for, and adds a round's trees to them when it is asked next:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import xgboost
 
 from fairboost._typing import Float32Array
-from fairboost.engines.base import Objective, Problem
+from fairboost.engines.base import Objective, Problem, in_a_row
 
 __all__ = ["Lockstep"]
 
@@ -35,7 +35,7 @@ class Lockstep(xgboost.callback.TrainingCallback):
         Parameters of the boosters, by XGBoost's names.
     rows : xgboost.DMatrix
         The rows trained on.
-    held_out : xgboost.DMatrix, optional
+    held_out : sequence of xgboost.DMatrix
         The rows held out, binned like the others.
     n_rounds : int
         Rounds to be trained.
@@ -48,7 +48,7 @@ class Lockstep(xgboost.callback.TrainingCallback):
         problem: Problem,
         params: dict[str, Any],
         rows: xgboost.DMatrix,
-        held_out: xgboost.DMatrix | None,
+        held_out: Sequence[xgboost.DMatrix],
         n_rounds: int,
         base: bytearray | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class Lockstep(xgboost.callback.TrainingCallback):
         ]
         self.starts: list[Float32Array] = []  # of each booster, the one that is kept last
         self.last_scores: list[Float32Array] = []
-        self.last_held_out: Float32Array | None = None
+        self.last_held_out: list[Float32Array] = []
 
     def before_training(self, model: Any) -> Any:
         """Get hold of the booster."""
@@ -142,8 +142,8 @@ class Lockstep(xgboost.callback.TrainingCallback):
         stage = Lockstep(problem, params, self.rows, self.held_out, rounds)
         stage.starts = self.last_scores
         stage.main = xgboost.Booster(stage.params, [self.rows])
-        if self.held_out is not None:
-            self.held_out.set_base_margin(self.last_held_out)
+        for held_out, scores in zip(self.held_out, self.last_held_out, strict=True):
+            held_out.set_base_margin(scores)
         for k in range(rounds):
             stage._start_from(-1)
             stage.main.update(self.rows, k, fobj=stage.gradients)
@@ -159,11 +159,11 @@ class Lockstep(xgboost.callback.TrainingCallback):
             self.rows.set_base_margin(self.starts[booster])
 
     def _watch(self) -> None:
-        if self.problem.watch is None or self.held_out is None:
+        if self.problem.watch is None:
             return
         assert self.main is not None
-        self.last_held_out = _scores(self.main, self.held_out)
-        self.problem.watch(self.last_held_out)
+        self.last_held_out = [_scores(self.main, rows) for rows in self.held_out]
+        self.problem.watch(in_a_row(self.last_held_out))
 
 
 class Follow(xgboost.callback.TrainingCallback):
