@@ -38,7 +38,7 @@ class Rows(ctypes.Structure):
         *(("task", _LONG), ("n", _LONG), ("block", _LONG), ("next", _LONG), ("wide", _LONG)),
         *(("n_cells", _LONG), ("cells", _ARRAY), ("cells_size", _LONG)),
         *(("scores", _ARRAY), ("scores_size", _LONG), ("weight", _ARRAY), ("threshold", _REAL)),
-        *(("pull", _ARRAY), ("bump", _ARRAY), ("side", _ARRAY)),
+        *(("single", _LONG), ("pull", _ARRAY), ("bump", _ARRAY), ("side", _ARRAY)),
         *(("soft", ctypes.POINTER(Soft)), ("n_soft", _LONG)),
         *(("away", _ARRAY), ("scale", _ARRAY), ("shift", _ARRAY), ("curve", _ARRAY)),
         *(("gradient", _ARRAY), ("hessian", _ARRAY), ("gradient_size", _LONG)),
@@ -131,6 +131,9 @@ class Loops:
     ) -> float:
         """The default game: the logistic loss, and a sigmoid proxy of a positive decision.
 
+        In single precision if scores and gradient are: an engine that keeps no more digits of its
+        scores (XGBoost) has no use for more of a gradient.
+
         Parameters
         ----------
         scores : (n,) float32 or float64
@@ -149,6 +152,9 @@ class Loops:
         float
             The loss.
         """
+        scores = _as_scores(scores)
+        single = scores.itemsize == self.gradient.itemsize == 4
+        tables = [table.astype(np.float32 if single else np.float64) for table in (pull, bump)]
         kept = [(np.ascontiguousarray(m, np.float32), np.ascontiguousarray(o)) for m, o in soft]
         if any(len(m) != self.rows.n for m, _ in kept):
             raise ValueError(f"expected memberships of {self.rows.n:,} rows")
@@ -157,8 +163,8 @@ class Loops:
         )
         loss = np.zeros(self.n_blocks)
         self._run(
-            _DESCEND, scores, threshold=threshold, pull=pull, bump=bump, side=side,
-            soft=groups, n_soft=len(kept), loss=loss,
+            _DESCEND, scores, threshold=threshold, single=int(single), pull=tables[0],
+            bump=tables[1], side=side, soft=groups, n_soft=len(kept), loss=loss,
         )  # fmt: skip
         return float(loss.sum())
 
@@ -210,13 +216,20 @@ class Loops:
         if scores is not None:
             if len(scores) != rows.n:
                 raise ValueError(f"expected the scores of {rows.n:,} rows, found {len(scores):,}")
-            if scores.dtype not in (np.float32, np.float64) or not scores.flags.c_contiguous:
-                scores = np.ascontiguousarray(scores, np.float64)
+            scores = _as_scores(scores)
             rows.scores, rows.scores_size = scores.ctypes.data, scores.itemsize
         rows.task, rows.next, rows.sums, rows.loss, rows.n_soft = task, 0, None, None, 0
         for name, value in given.items():
             if isinstance(value, np.ndarray):
-                assert value.itemsize == 8 and value.flags.c_contiguous, name
+                size = 4 if given.get("single") and name in ("pull", "bump") else 8
+                assert value.itemsize == size and value.flags.c_contiguous, name
                 value = value.ctypes.data
             setattr(rows, name, value)
         self.threads.run(_LIBRARY.fairboost_work, rows)
+
+
+def _as_scores(scores: ScoreArray) -> ScoreArray:
+    """Scores as compiled code takes them."""
+    if scores.dtype in (np.float32, np.float64) and scores.flags.c_contiguous:
+        return scores
+    return np.ascontiguousarray(scores, np.float64)

@@ -299,13 +299,14 @@ HOW = {
     "share": {"holdout": 0.3},
     "cross": {"holdout": "cross"},
     "set": {"holdout": "auto"},
+    "both": {"holdout": 0.3},
     "training rows": {"holdout": None},
 }
 
 
 def fit(engine, toy, other, how, *, weighted=False, params=None, **fit_options):
     weight = {"sample_weight": toy.weight} if weighted else {}
-    if how == "set":
+    if how in ("set", "both"):
         fit_options["holdout_set"] = (other.X, other.y, other.group)
     model = fair(engine, **HOW[how], **(params or {}))
     return model.fit(toy.X, toy.y, sensitive_features=toy.group, **weight, **fit_options)
@@ -410,7 +411,7 @@ def test_early_stopping_is_by_the_users_set_alone(engine, toy, other, how, by_op
         return [] if by_option else [lightgbm.early_stopping(3, verbose=False)]
 
     stock = engine(**options).fit(toy.X, toy.y, callbacks=callbacks(), **fit_options)
-    model = fair(engine(**options), tolerance=IDLE, holdout="cross")
+    model = fair(engine(**options), tolerance=IDLE, **HOW[how])
     if how == "set":
         fit_options["holdout_set"] = (other.X, 1 - other.y, other.group)
     model.fit(toy.X, toy.y, sensitive_features=toy.group, callbacks=callbacks(), **fit_options)

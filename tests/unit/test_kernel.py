@@ -104,6 +104,41 @@ def test_far_scores_do_not_overflow(far):
     assert (curvature >= 0).all() and (curvature < 1e-300).all()
 
 
+def single(f, label):
+    """Loss, slopes and curvatures in single precision, as for an engine that has no more."""
+    rows = RowPass(
+        np.zeros(len(f), np.uint8), np.array([label]), None, (1.0, 1.0), np.ones(1, bool),
+        np.ones(1, bool), PROXIES["sigmoid"], 0.0, with_curvature=True,
+    )  # fmt: skip
+    return rows.descend(f.astype(np.float32), np.zeros(1), np.zeros(1)), rows
+
+
+@pytest.mark.usefixtures("registers")
+def test_single_precision_is_that_of_single_numbers():
+    f = np.concatenate([np.linspace(0, 40, 20_001), [-0.0, 1e-30, 80]])
+    f = f.astype(np.float32).astype(float)
+    small = np.exp(-f)
+    for sign, label in ((-1, 0), (1, 1)):  # on the right side
+        _, rows = single(sign * f, label)
+        np.testing.assert_allclose(-sign * rows.gradient, small / (1 + small), rtol=4e-7)
+        np.testing.assert_allclose(rows.hessian, small / (1 + small) ** 2, rtol=6e-7)
+    loss, rows = single(f, 0)
+    np.testing.assert_allclose(rows.gradient, 1 / (1 + small), rtol=2e-7)
+    assert loss == pytest.approx((f + np.log1p(small)).sum(), rel=1e-7)
+    for score in (-30.0, -3.0, -0.3, -0.03, 0.03, 3.0):
+        loss, _ = single(np.array([score]), 0)
+        assert loss == pytest.approx(np.logaddexp(0, np.float32(score)), rel=3e-7)
+
+
+@pytest.mark.usefixtures("registers")
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e30])
+def test_far_scores_do_not_overflow_in_single_precision(far):
+    loss, rows = single(np.array([far, -far]), 0)
+    assert loss == pytest.approx(np.float32(far))
+    assert rows.gradient[0] == 1 and 0 <= rows.gradient[1] < 1e-37
+    assert (rows.hessian >= 0).all() and (rows.hessian < 1e-37).all()
+
+
 @pytest.mark.usefixtures("registers")
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
