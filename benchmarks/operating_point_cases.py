@@ -19,10 +19,12 @@ from fairboost.study.data import Rows
 
 PLAIN, PLAIN_OWN, PREVALENCE = "plain", "plain, own threshold", "equal prevalence"
 GS, RS = "fairlearn GS", "RS"
+TWO_MODELS = "two models"
 PAPER, PAPER_DEFAULTS, REFERENCE = "paper", "paper, defaults", "reference fairgbm"
 OURS, STAGE, VALIDATION = "fairboost", "fairboost, fair stage", "fairboost, validation held out"
 BOTH = "fairboost, share and validation held out"
-MAIN = (PLAIN, PLAIN_OWN, PREVALENCE, GS, RS, PAPER, REFERENCE, OURS, STAGE, VALIDATION, BOTH)
+OUR_WAYS = (OURS, STAGE, VALIDATION, BOTH)
+MAIN = (PLAIN, PLAIN_OWN, PREVALENCE, GS, RS, TWO_MODELS, PAPER, REFERENCE, *OUR_WAYS)
 
 CONFIGS = "configurations"
 CONFIG_METHODS = {OURS: 40, VALIDATION: 20, BOTH: 40, PAPER_DEFAULTS: 20}

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable
 import fairlearn
 import lightgbm
 import numpy as np
+from scipy.stats import binom, norm
 
 import fairboost as package
 from benchmarks.holds_methods import ratio
 from benchmarks.holds_table import Results, interval
 from benchmarks.operating_point_cases import (
+    BOTH,
     CASES,
     CONFIG_METHODS,
     CONFIGS,
@@ -21,6 +23,7 @@ from benchmarks.operating_point_cases import (
     PAPER,
     PLAIN,
     TIMING,
+    TWO_MODELS,
     VALIDATION,
     Case,
 )
@@ -40,6 +43,7 @@ from benchmarks.operating_point_methods import (
 
 CONFIG_RATIO, CONFIG_SHARE = 0.90, 0.90
 ERRORS = 2.0
+RARELY = 0.05
 TIME = 1.08
 
 Measure = Callable[[dict], float]
@@ -86,19 +90,23 @@ def noise_alone(records: Iterable[dict], part: str) -> float:
     return float(np.mean(found))
 
 
-def chance_above(records: Iterable[dict], part: str, ratio: float, placed: bool) -> float:
+def chance_above(records: Iterable[dict], part: str, ratio: float, method: str) -> float:
     """How often a ratio would be above one, of rates that are equal in truth.
 
-    Or, if ``placed``, of rates that were made equal on the validation rows: their errors come on
-    top.
+    Or of rates that were made equal on the validation rows, and a share of the training rows if
+    the method holds out both: their errors come on top.
     """
     found = []
     for record in records:
         rates = record["at"]["validation"]
-        parts = (part, "validation") if placed else (part,)
         p = fpr(rates[part])
-        s = math.sqrt(sum((1 - p) / (p * n) for k in parts for *_, n in rates[k]["fpr"]))
-        found.append(math.erf(-math.log(ratio) / (s * math.sqrt(2))))
+        variance = sum((1 - p) / (p * n) for *_, n in rates[part]["fpr"])
+        if method in (VALIDATION, BOTH):
+            held = rates["validation"]
+            rows = sum(n for rate in ("fpr", "fnr") for *_, n in held[rate])
+            more = 1 + SHARE * record["rows"] / rows if method == BOTH else 1.0
+            variance += sum((1 - p) / (p * n * more) for *_, n in held["fpr"])
+        found.append(math.erf(-math.log(ratio) / math.sqrt(2 * variance)))
     return float(np.mean(found))
 
 
@@ -174,45 +182,41 @@ Asked = tuple[str, str, str, bool]
 """Where, what was asked for, what was found, and whether that is enough."""
 
 
-def paired(case: str, other: str, results: Results) -> list[float]:
-    """TPR of fairboost less that of another method, on the seeds that both have."""
-    ours, theirs = results.get((case, OURS), {}), results.get((case, other), {})
+def paired(case: str, ours: str, other: str, results: Results) -> list[float]:
+    """TPR of one method less that of another, on the seeds that both have."""
+    first, second = results.get((case, ours), {}), results.get((case, other), {})
     return [
-        over([ours[k]], tpr, "validation", "test")[0]
-        - over([theirs[k]], tpr, "validation", "test")[0]
-        for k in sorted(ours)
-        if k in theirs
+        over([first[k]], tpr, "validation", "test")[0]
+        - over([second[k]], tpr, "validation", "test")[0]
+        for k in sorted(first)
+        if k in second
     ]
 
 
 def case_goals(case: Case, results: Results) -> list[Asked]:
-    ours = results.get((case.name, OURS))
-    if case.ratio is None or not ours:
+    if case.ratio is None or (case.name, OURS) not in results:
         return []
-    ratios = over(ours.values(), fpr_ratio, "validation", "test")
-    least = min(case.ratio, float(np.mean(ratios)))
-    asked = [
-        (
-            case.name, f"mean FPR ratio at least {case.ratio}", interval(ratios, 3),
-            float(np.mean(ratios)) >= case.ratio,
-        )
-    ]  # fmt: skip
-    for method in (OURS, VALIDATION):
-        records = results.get((case.name, method), {}).values()
-        if fresh := over(records, fpr_ratio, "validation", "fresh"):
-            text, enough = f"the same on fresh rows: {method}", np.mean(fresh) >= case.ratio
-            asked.append((case.name, text, interval(fresh, 3), bool(enough)))
-    if more := paired(case.name, PAPER, results):
-        found = interval(more, 3, "+")
-        asked.append((case.name, "TPR at least that of paper", found, float(np.mean(more)) >= 0))
+    asked: list[Asked] = []
+    for method in (OURS, VALIDATION, BOTH):
+        for part in ("test", "fresh"):
+            records = results.get((case.name, method), {}).values()
+            if ratios := over(records, fpr_ratio, "validation", part):
+                text = f"{method}: FPR ratio at least {case.ratio} on the {part} rows"
+                found = f"{interval(ratios, 3)}, {len(ratios)} seeds"
+                asked.append((case.name, text, found, bool(np.mean(ratios) >= case.ratio)))
+    best = BOTH if (case.name, BOTH) in results else OURS
+    if more := paired(case.name, best, PAPER, results):
+        text, found = f"{best}: TPR at least that of {PAPER}", interval(more, 3, "+")
+        asked.append((case.name, text, found, float(np.mean(more)) >= 0))
+    least = min(case.ratio, mean_ratio(results[case.name, best]))
     rivals = {
-        method: paired(case.name, method, results)
+        method: paired(case.name, best, method, results)
         for method in METHODS
-        if not method.startswith(OURS)
+        if not method.startswith((OURS, TWO_MODELS))
         and (case.name, method) in results
         and mean_ratio(results[case.name, method]) >= least
     }
-    text = f"TPR above every other method whose mean ratio is at least {least:.3f}"
+    text = f"{best}: TPR above every other method whose mean ratio is at least {least:.3f}"
     found = "; ".join(f"{m} {interval(d, 3, '+')}" for m, d in rivals.items()) or "there is none"
     asked.append((case.name, text, found, all(np.mean(d) > 0 for d in rivals.values())))
     return asked
@@ -223,9 +227,12 @@ def realised_goals(case: Case, results: Results) -> list[Asked]:
     if case.drifts or case.table or not ours:
         return []
     off = [errors_off(r, "test") for r in ours]
+    within, mean = sum(abs(z) <= ERRORS for z in off), np.mean(over(ours, fpr, "own", "test"))
     text = f"FPR at its own threshold within {ERRORS:g} standard errors of {TARGET:g}"
-    found = f"{sum(abs(z) <= ERRORS for z in off)} of {len(off)} seeds; mean {np.mean(off):+.1f}"
-    return [(case.name, text, found, max(map(abs, off)) <= ERRORS)]
+    # Chance leaves one in twenty outside: too many are so many that it would rarely do.
+    usual = binom.cdf(within, len(off), 2 * norm.cdf(ERRORS) - 1) > RARELY
+    found = f"{within} of {len(off)} seeds; mean {mean:.4f}"
+    return [(case.name, text, found, bool(usual))]
 
 
 def config_ratios(results: Results, method: str, part: str = "test") -> np.ndarray:
@@ -244,11 +251,16 @@ def timing(results: Results) -> tuple[float, dict] | None:
 
 def goals(results: Results) -> list[str]:
     asked = [goal for case in CASES.values() for goal in case_goals(case, results)]
-    for method in (OURS, VALIDATION):
-        found = config_ratios(results, method)
-        if len(found):
+    for method in (OURS, VALIDATION, BOTH):
+        for part in ("test", "fresh"):
+            found = config_ratios(results, method, part)
+            if not len(found):
+                continue
             share = float(np.mean(found > CONFIG_RATIO))
-            text = f"{method}: ratio above {CONFIG_RATIO:g} in at least {CONFIG_SHARE:.0%} of them"
+            text = (
+                f"{method}: ratio above {CONFIG_RATIO:g} on the {part} rows in at least "
+                f"{CONFIG_SHARE:.0%} of them"
+            )
             asked.append((CONFIGS, text, f"{share:.0%} of {len(found)}", share >= CONFIG_SHARE))
     asked += [goal for case in CASES.values() for goal in realised_goals(case, results)]
     if taken := timing(results):
@@ -288,8 +300,7 @@ def config_lines(results: Results) -> list[str]:
                 records = results[CONFIGS, method].values()
                 rates = [interval(over(records, f, "validation", part), 3) for f in (tpr, fpr)]
                 above = f"{np.mean(found > CONFIG_RATIO):.0%}"
-                placed = method == VALIDATION
-                noise = f"{chance_above(records, part, CONFIG_RATIO, placed):.0%}"
+                noise = f"{chance_above(records, part, CONFIG_RATIO, method):.0%}"
                 line = [method, part, len(found), above, f"{np.median(found):.3f}"]
                 lines.append([*line, f"{found.min():.3f}", noise, *rates])
     if not lines:
@@ -302,7 +313,7 @@ def config_lines(results: Results) -> list[str]:
         "`min_child_samples` (5 to 500), all log-uniform; each on generated openings of its own, "
         f"{rows:,} training rows, aware. The threshold is that of the validation month. *By "
         "chance alone*: how many would be above if rates were equal in truth, or where rates are "
-        "read on the validation rows, equal on these and without drift."
+        "read on the validation rows, equal on the rows held out and without drift."
     )
     return ["## Random configurations", "", said, "", *table(titles, lines), *OVERSHOOTING]
 
@@ -391,7 +402,14 @@ def introduction(results: Results) -> list[str]:
         f"- *fairboost*: one fit, `constraint=\"predictive_equality\"`, tolerance {TOLERANCE}, "
         f"`operating_point={POINT}`, on the training rows alone. *Fair stage*: a plain model on "
         f"{1 - SHARE:.0%} of the training rows, frozen, and a stage on it whose rates are "
-        "read on the others. *Validation held out*: `holdout_set` is the validation rows.", "",
+        "read on the others. *Validation held out*: `holdout_set` is the validation rows. *Share "
+        f"and validation held out*: with `holdout={SHARE}` beside it, which reads rates on a "
+        "share of the training rows as well and places the threshold on the validation rows.",
+        "- *two models*: plain LightGBM for fraud and for the age of the honest. Odds of fraud "
+        "less a multiple of the excess odds of being older, which is the rule of largest TPR at "
+        "equal FPR if both models are right; the multiple is that of equal FPR on the validation "
+        "rows. Both models are needed to decide. It shows what the ratio costs whoever pays it, "
+        "and is not counted among the methods to be ahead of.", "",
         "The law of the generated rows was changed once after first results: from month 6 to 7 "
         "the older used to become more unlike the younger by a fifth (`AGE_TILT` 0.9 and 1.1, now "
         "1.0 and 1.0) and the season to rise more (`SEASON` 0.6, now 0.5). In the paper's tables "

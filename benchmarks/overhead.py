@@ -55,6 +55,7 @@ class Engine:
     name: str
     options: dict[str, Any]
     trees: str
+    scores: type = np.float64
 
     @property
     def file(self) -> str:
@@ -71,7 +72,7 @@ ENGINES = {
     "lightgbm": Engine(
         "LightGBM", "lightgbm", "LGBMClassifier", {"verbose": -1}, "trees of 31 leaves"
     ),
-    "xgboost": Engine("XGBoost", "xgboost", "XGBClassifier", {}, "trees of depth 6"),
+    "xgboost": Engine("XGBoost", "xgboost", "XGBClassifier", {}, "trees of depth 6", np.float32),
 }
 
 
@@ -108,7 +109,9 @@ def time_ratio(engine: Engine, n: int, groups: int, repeats: int, n_jobs: int) -
     }
 
 
-def kernel_time(n: int, groups: int, constraint, n_jobs: int, repeats: int = 40) -> float:
+def kernel_time(
+    n: int, groups: int, constraint, n_jobs: int, scores: type, repeats: int = 40
+) -> float:
     """Milliseconds per round per million rows of everything that is not the engine.
 
     In the default game: a share of the rows is held out, and only looked at.
@@ -127,8 +130,8 @@ def kernel_time(n: int, groups: int, constraint, n_jobs: int, repeats: int = 40)
         cells.among(held.trained, None), constraints, as_proxy("auto"), Control(), holdout=held,
         convex=True, threads=Threads(n_jobs),
     )  # fmt: skip
-    scores = [rng.normal(size=n) for _ in range(2)]
-    seen, trained = ([f[which] for f in scores] for which in (~held.trained, held.trained))
+    rows = [rng.normal(size=n).astype(scores) for _ in range(2)]
+    seen, trained = ([f[which] for f in rows] for which in (~held.trained, held.trained))
     seconds = []
     for k in range(repeats):
         start = time.perf_counter()
@@ -237,8 +240,7 @@ def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
                 f"{bare:.0f} | {plain:.0f} | {fair:.0f} | {fair / plain:.3f} | {fair / bare:.3f} |"
             )
             print(lines[-1], flush=True)
-    if engine.package == "lightgbm":  # the same for all
-        lines += own_part(sizes, n_jobs)
+    lines += own_part(engine, sizes, n_jobs)
     return "\n".join([*lines, ""])
 
 
@@ -246,14 +248,14 @@ def _flag(engine: Engine) -> str:
     return "" if engine.package == "lightgbm" else f" --engine {engine.package}"
 
 
-def own_part(sizes: dict[int, int], n_jobs: int) -> list[str]:
+def own_part(engine: Engine, sizes: dict[int, int], n_jobs: int) -> list[str]:
     lines = [
         "",
         "## The method's own part of a round",
         "",
         "Everything a round does outside the engine, in milliseconds per million rows on "
         f"{n_jobs} threads (to reach: 6), by number of groups and constraints. Sensitive columns "
-        "g (groups as given) and h (5).",
+        f"g (groups as given) and h (5). Scores are of type {engine.scores.__name__}.",
         "",
         "| constraint | inequalities | 2 groups | 20 groups |",
         "|---|---|---|---|",
@@ -266,7 +268,7 @@ def own_part(sizes: dict[int, int], n_jobs: int) -> list[str]:
         "demographic parity by g crossed with h": parity("ppr", 0.0, by=("g", "h")),
         "all of FPR, FNR and PPR by g and by h": ["equalized_odds", "demographic_parity"],
     }.items():
-        cost = [kernel_time(n, groups, constraint, n_jobs) for groups in (2, 20)]
+        cost = [kernel_time(n, groups, constraint, n_jobs, engine.scores) for groups in (2, 20)]
         counts = [_inequalities(constraint, groups) for groups in (2, 20)]
         lines.append(f"| {name} | {counts[0]}, {counts[1]} | {cost[0]:.1f} | {cost[1]:.1f} |")
         print(lines[-1], flush=True)
