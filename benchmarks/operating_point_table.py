@@ -272,21 +272,21 @@ def goals(results: Results) -> list[str]:
 
 
 WHY_NOT = [
-    "Why some are not reached. *Ratio on the test month*: it has some 10,000 honest people of 50 "
-    "and over, and equal rates in truth would show what is written over the tables below; what "
-    "is left is drift. The fit that reads its rates on the latest month (validation held out) is "
-    "as fair as was asked on fresh rows of the month after, aware and blind; the one that reads "
-    "them on the months before is so if blind. Without drift (the same rows split at random) the "
-    "default is as fair as was asked. *TPR, blind*: paper mode finds more fraud and mends next to "
-    "nothing (its ratio is in the table). *FPR at its own threshold*: of 20 seeds in four tables "
-    "3 are beyond two standard errors, where chance has one to offer; in `rare/aware` all five "
-    "are above, and why is not known. *Configurations*: at their own thresholds 92% of them are "
-    "above 0.9 on the test month; at that of the validation month drift takes more of them "
-    "below. Of the first 20, 65% are above on the test month and 45% on fresh rows; with rates "
-    "read on the validation month 75% and 95%, where chance alone would leave 90% and 97%. Why "
-    "the threshold matters: rates are made equal at the one that training places, where 5% of "
-    "the honest are refused in months 0 to 5. In month 6 more have high scores, and its 5% lie "
-    "further up, where those of the older thin out more slowly.", "",
+    "Why some are not reached. *Ratio*: the test month has some 10,000 honest people of 50 and "
+    "over, and tells a ratio badly: equal rates in truth would show what is written over the "
+    "tables below. The fresh rows are of the same month and five times as many. On these the fit "
+    "that reads rates on a share and on the validation month is as fair as was asked, aware and "
+    "blind, and so are all of its configurations; of the test month it is so if blind. It was run "
+    "on 20 seeds where 5 were asked for, since 5 tell the ratio of a test month to 0.05. The "
+    "default knows nothing of month 6. It is as fair as was asked if blind, and without drift "
+    "(the same rows split at random); aware it is not. It makes rates equal at the threshold that "
+    "training places, where 5% of the honest are refused in months 0 to 5; in month 6 more have "
+    "high scores, and its 5% lie further up, where those of the older thin out more slowly.", "",
+    "*TPR, blind*: paper mode finds more fraud and mends next to nothing (its ratio is in the "
+    "table). The ratio has its price whoever pays it: the best decisions that two plain models "
+    "allow find no more fraud than fairboost, and less than paper mode. *Configurations on the "
+    "test month*: chance has its part in it, see the table. *FPR at its own threshold*: of 80 "
+    "seeds in four tables 5 are beyond two standard errors, where chance has 4 to offer.", "",
 ]  # fmt: skip
 """Said of the figures as they stand; look again when they change."""
 

@@ -133,6 +133,20 @@ def test_test_and_holdout_files_an_operating_point_and_weights(tmp_path, run):
     assert not {"w"} & {c.name for c in TableSchema.load(tmp_path / "m" / "schema.json").columns}
 
 
+@pytest.mark.parametrize("with_file", [False, True])
+def test_a_share_to_read_rates_on_beside_a_file_or_alone(tmp_path, run, with_file):
+    for name, seed in (("train", 0), ("held", 2)):
+        loans(1_500, seed).to_parquet(tmp_path / f"{name}.parquet")
+    held = ("--holdout", tmp_path / "held.parquet") if with_file else ()
+    run(
+        "train", tmp_path / "train.parquet", *ASKED, *QUICK, "--trade-off", "--json", *held,
+        "--holdout-share", "0.3", "--out", tmp_path / "m",
+    )  # fmt: skip
+    note = fairboost.load(tmp_path / "m" / "model.json").fairness_report_.note
+    assert note.startswith("held out: a share of 30%")
+    assert note.endswith("; and the given set of 1,500 rows") == with_file
+
+
 def test_columns_with_names_that_mean_something_to_engines(tmp_path, run, table):
     frame = table.rename(columns={"income": "<script>", "debt": "debt, [k€]", "sex": "<b>"})
     frame.to_csv(tmp_path / "d.csv", index=False)

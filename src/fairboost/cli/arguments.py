@@ -246,6 +246,13 @@ def _add_row_options(group: Any) -> None:
         metavar="FILE",
         help="rows to read rates on in training (default: a part of those to train on)",
     )
+    group.add_argument(
+        "--holdout-share",
+        type=_share("--holdout-share"),
+        metavar="SHARE",
+        help="share of the rows to train on, to read rates on; beside --holdout rates are read on "
+        "both (default: chosen by their number, none beside --holdout)",
+    )
     group.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
 
 

@@ -64,9 +64,14 @@ def build_model(options: argparse.Namespace, console: Console) -> FairGBMClassif
         tolerance=options.tolerance,
         confidence=options.confidence,
         operating_point=point,
+        holdout=_holdout(options),
         random_state=options.seed,
         verbose=int(not console.quiet),
     )
+
+
+def _holdout(options: argparse.Namespace) -> Any:
+    return "auto" if options.holdout_share is None else options.holdout_share
 
 
 def fit(model: FairGBMClassifier, rows: TrainingRows, console: Console) -> FairGBMClassifier:
@@ -94,6 +99,7 @@ def trace_tradeoff(
             constraint=_constraint(options),
             tolerances=models,
             sample_weight=rows.train.weight,
+            holdout=_holdout(options),
             holdout_set=None if rows.holdout is None else rows.holdout.as_tuple(),
             operating_point=point_of(options),
             random_state=options.seed,
