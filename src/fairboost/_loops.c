@@ -206,7 +206,47 @@ EXPORT void fairboost_work(Rows *r) {
         narrow(r);
 }
 
+/* A tree, and rows to be sent down it. */
+
+typedef struct {
+    float at;       /* rows below it go left; of a leaf, its value */
+    int32_t feature;
+    int32_t left, right, missing; /* of a leaf, itself */
+} Node;
+
+typedef struct {
+    int64_t n, block, next;    /* as in Rows */
+    int64_t n_features, depth; /* steps that lead every row to a leaf */
+    const float *table;        /* (n, n_features) */
+    const Node *nodes;
+    float *scores;
+} Fall;
+
+enum { SIDE_BY_SIDE = 8 };
+
+/* Add the values of leaves. Several rows go side by side: each step of one waits for its memory. */
+EXPORT void fairboost_fall(Fall *f) {
+    for (;;) {
+        int64_t block = __atomic_fetch_add(&f->next, 1, __ATOMIC_RELAXED);
+        int64_t lo = block * f->block, end = lo + f->block < f->n ? lo + f->block : f->n;
+        if (lo >= f->n) return;
+        for (; lo < end; lo += SIDE_BY_SIDE) {
+            int m = (int)(end - lo < SIDE_BY_SIDE ? end - lo : SIDE_BY_SIDE);
+            int32_t at[SIDE_BY_SIDE] = {0};
+            for (int64_t d = 0; d < f->depth; d++)
+                for (int i = 0; i < m; i++) {
+                    const Node *node = f->nodes + at[i];
+                    float x = f->table[(lo + i) * f->n_features + node->feature];
+                    int32_t next = x < node->at ? node->left : node->right;
+                    at[i] = x == x ? next : node->missing;
+                }
+            for (int i = 0; i < m; i++) f->scores[lo + i] += f->nodes[at[i]].at;
+        }
+    }
+}
+
 EXPORT int64_t fairboost_has_wide(void) { return has_wide(); }
 
 /* What a caller must agree with. */
 EXPORT int64_t fairboost_size_of_rows(void) { return (int64_t)sizeof(Rows); }
+EXPORT int64_t fairboost_size_of_fall(void) { return (int64_t)sizeof(Fall); }

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairboost._threads import Threads
 from fairboost._typing import FloatArray, IntArray, ScoreArray
 
-__all__ = ["Loops"]
+__all__ = ["NODE", "Loops", "fall"]
 
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _DESCEND, _LOOK, _SUM_AND_DESCEND, _CORRECT = range(4)
@@ -46,6 +46,22 @@ class Rows(ctypes.Structure):
     )
 
 
+NODE = np.dtype(
+    [("at", "f4"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("missing", "i4")]
+)
+"""A node of a tree: rows below ``at`` go left, those without a value where ``missing`` says. Of a
+leaf, ``at`` is its value, and it leads to itself."""
+
+
+class Fall(ctypes.Structure):
+    """Rows and the tree that they are sent down, as ``_loops.c`` has them."""
+
+    _fields_ = (
+        *(("n", _LONG), ("block", _LONG), ("next", _LONG), ("n_features", _LONG)),
+        *(("depth", _LONG), ("table", _ARRAY), ("nodes", _ARRAY), ("scores", _ARRAY)),
+    )
+
+
 def _load() -> ctypes.CDLL:
     path = Path(__file__).with_name(f"lib_loops{_SUFFIX}")
     remedy = "install fairboost again: pip install --force-reinstall --no-deps fairboost, or "
@@ -55,11 +71,13 @@ def _load() -> ctypes.CDLL:
     except OSError as error:
         message = f"fairboost's compiled part, {path}, cannot be loaded ({error}); {remedy}"
         raise ImportError(message) from error
-    library.fairboost_work.argtypes = [ctypes.POINTER(Rows)]
-    library.fairboost_work.restype = None
-    for name in ("fairboost_has_wide", "fairboost_size_of_rows"):
+    for name, kind in (("fairboost_work", Rows), ("fairboost_fall", Fall)):
+        getattr(library, name).argtypes = [ctypes.POINTER(kind)]
+        getattr(library, name).restype = None
+    for name in ("fairboost_has_wide", "fairboost_size_of_rows", "fairboost_size_of_fall"):
         getattr(library, name).restype = _LONG
-    if library.fairboost_size_of_rows() != ctypes.sizeof(Rows):
+    sizes = library.fairboost_size_of_rows(), library.fairboost_size_of_fall()
+    if sizes != (ctypes.sizeof(Rows), ctypes.sizeof(Fall)):
         raise ImportError(f"fairboost's compiled part, {path}, is of another version; {remedy}")
     return library
 
@@ -226,6 +244,59 @@ class Loops:
                 value = value.ctypes.data
             setattr(rows, name, value)
         self.threads.run(_LIBRARY.fairboost_work, rows)
+
+
+def fall(
+    table: NDArray[np.float32],
+    nodes: NDArray[Any],
+    scores: NDArray[np.float32],
+    block: int,
+    threads: Threads,
+) -> None:
+    """Send rows down a tree, and add the values of the leaves they come to.
+
+    Parameters
+    ----------
+    table : (n, n_features) float32
+        The rows; NaN is a missing value.
+    nodes : (n_nodes,) NODE
+        The tree; the first node is its root.
+    scores : (n,) float32
+        What is added to.
+    block : int
+        Rows that a thread takes at a time.
+    threads : Threads
+        Those that share the rows.
+    """
+    # Compiled code believes what it is told.
+    arrays = (table, np.float32), (nodes, NODE), (scores, np.float32)
+    if any(a.dtype != kind or not a.flags.c_contiguous for a, kind in arrays):
+        raise ValueError("table, nodes and scores must be contiguous, in single precision")
+    if len(scores) != len(table):
+        raise ValueError(f"expected the scores of {len(table):,} rows, found {len(scores):,}")
+    left, right, missing, feature = (nodes[k] for k in ("left", "right", "missing", "feature"))
+    if (
+        min(left.min(), right.min(), missing.min(), feature.min()) < 0
+        or max(left.max(), right.max(), missing.max()) >= len(nodes)
+        or feature.max() >= table.shape[1]
+    ):
+        raise IndexError("the nodes lead to others, or read features, that there are not")
+    depth, reached = 0, np.zeros(1, np.int32)
+    while len(reached := reached[left[reached] != reached]):
+        reached = np.concatenate([left[reached], right[reached]])
+        depth += 1
+        if depth > len(nodes):
+            raise ValueError("the nodes are no tree: some lead back to where they came from")
+    rows = Fall(
+        n=len(table),
+        block=block,
+        n_features=table.shape[1],
+        depth=depth,
+        table=table.ctypes.data,
+        nodes=nodes.ctypes.data,
+        scores=scores.ctypes.data,
+    )
+    threads.run(_LIBRARY.fairboost_fall, rows)
 
 
 def _as_scores(scores: ScoreArray) -> ScoreArray:

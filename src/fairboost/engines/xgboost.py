@@ -23,6 +23,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier
 
+from fairboost._threads import Threads, thread_count
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.base import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.frozen import (
@@ -208,7 +209,8 @@ class XGBoostEngine:
             del params["base_score"]  # it has its own
         with xgboost.config_context(verbosity=_verbosity(estimator)):
             known = None if self.base is None else self.base.get_booster()
-            matrices = build(estimator, data, self.classes, known)
+            threads = Threads(thread_count(self.n_jobs), self.library)
+            matrices = build(estimator, data, self.classes, known, threads)
             lockstep = Lockstep(
                 problem, params, matrices.rows, matrices.held_out, self.n_rounds, base
             )

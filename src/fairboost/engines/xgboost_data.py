@@ -16,15 +16,18 @@ from typing import Any
 from weakref import finalize
 
 import numpy as np
+import pandas as pd
 import xgboost
 from scipy.sparse import issparse
 from xgboost import XGBClassifier
 
+from fairboost._threads import Threads
 from fairboost._typing import Float32Array, IntArray, Matrix
 from fairboost._validation import by_row, encode_known, take_rows
 from fairboost.engines.base import EngineData, is_on_disk
 from fairboost.engines.parts import Parts
 from fairboost.engines.xgboost_options import thread_option
+from fairboost.engines.xgboost_scores import ByMatrix, ByTree, HeldOut
 from fairboost.exceptions import InvalidInputError
 
 __all__ = ["Matrices", "build"]
@@ -44,19 +47,23 @@ class Matrices:
     ----------
     rows : xgboost.DMatrix
         The rows trained on.
-    held_out : list of xgboost.DMatrix
+    held_out : list of HeldOut
         Those whose scores are watched.
     evals : list of (xgboost.DMatrix, str)
         The evaluation sets of the user, and their names.
     """
 
     rows: xgboost.DMatrix
-    held_out: list[xgboost.DMatrix]
+    held_out: list[HeldOut]
     evals: list[tuple[xgboost.DMatrix, str]]
 
 
 def build(
-    estimator: XGBClassifier, data: EngineData, classes: Any, base: xgboost.Booster | None
+    estimator: XGBClassifier,
+    data: EngineData,
+    classes: Any,
+    base: xgboost.Booster | None,
+    threads: Threads,
 ) -> Matrices:
     """Bin the rows.
 
@@ -70,27 +77,36 @@ def build(
         The labels as the user wrote them.
     base : xgboost.Booster, optional
         A model to go on from; categories are coded as it knows them.
+    threads : Threads
+        Those that score rows held out.
     """
     with _plain_words():
-        return _build(_Maker(estimator, base), data, classes)
+        return _build(_Maker(estimator, base), data, classes, threads)
 
 
-def _build(make: _Maker, data: EngineData, classes: Any) -> Matrices:
+def _build(make: _Maker, data: EngineData, classes: Any, threads: Threads) -> Matrices:
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
-    held_out = []
+    held_out: list[HeldOut] = []
     if data.trained is None:
-        rows = make.whole(X, labels, weight)
+        make.reference = rows = make.whole(X, labels, weight)
     else:
-        X = by_row(X)
-        rows = make.some(X, np.flatnonzero(data.trained), labels, weight)
-        make.reference = rows
-        held_out.append(make.some(X, np.flatnonzero(~data.trained), labels, weight))
-    make.reference = rows
+        X, others = by_row(X), np.flatnonzero(~data.trained)
+        make.reference = rows = make.some(X, np.flatnonzero(data.trained), labels, weight)
+        table = make.numbers(X, others)
+        held_out.append(
+            _by_matrix(make.some(X, others, labels, weight))
+            if table is None
+            else ByTree(table, threads)
+        )
     if data.held_out is not None:
-        held_out.append(make.whole(*data.held_out, None))
-    for matrix in held_out:
-        _forget_types(matrix)
+        given = data.held_out[0]
+        table = make.numbers(given, None)
+        held_out.append(
+            _by_matrix(make.whole(*data.held_out, None))
+            if table is None
+            else ByTree(table, threads)
+        )
     evals = []
     sets = data.fit_options.get("eval_set") or []
     sets = [sets] if isinstance(sets, tuple) else sets
@@ -107,14 +123,14 @@ def _build(make: _Maker, data: EngineData, classes: Any) -> Matrices:
     return Matrices(rows, held_out, evals)
 
 
-def _forget_types(matrix: xgboost.DMatrix) -> None:
-    """Let XGBoost take all features for numbers, where they are.
+def _by_matrix(matrix: xgboost.DMatrix) -> ByMatrix:
+    """Let XGBoost score the rows, and take all features for numbers, where they are.
 
-    It would look up the type of each value that it predicts from, which takes half as long again,
-    and the rows held out are predicted for in every round.
+    It would look up the type of each value that it predicts from, which takes half as long again.
     """
     if "c" not in (matrix.feature_types or []):
         matrix.feature_types = None
+    return ByMatrix(matrix)
 
 
 def _weigh_labels(rows: xgboost.DMatrix, data: EngineData) -> None:
@@ -174,6 +190,29 @@ class _Maker:
         picked = None if weight is None else weight[which]
         return self.whole(take_rows(X, which), labels[which], picked)
 
+    def numbers(self, X: Matrix, which: IntArray | None) -> Float32Array | None:
+        """Some rows of a table as an array, all by default; None if XGBoost must read them itself.
+
+        That is where features may be something else than numbers, a tree's leaves not its own
+        (DART), or a number infinite, which XGBoost refuses.
+        """
+        if self.estimator.booster not in (None, "gbtree") or not _has_numbers(X):
+            return None
+        if "c" in (self.estimator.feature_types or []) or self.categories is not None:
+            return None
+        rows = np.arange(X.shape[0]) if which is None else which
+        table = np.empty((len(rows), X.shape[1]), np.float32)
+        with np.errstate(over="ignore"):
+            for start in range(0, len(rows), PIECE):
+                piece = slice(start, start + PIECE)
+                table[piece] = _pick(X, rows[piece])
+        if np.isinf(table).any():
+            return None
+        missing = self.estimator.missing
+        if missing is not None and not np.isnan(missing):
+            table[table == np.float32(missing)] = np.nan
+        return table
+
     def _from_disk(
         self, X: Matrix, which: IntArray, labels: Any, weight: Any
     ) -> xgboost.ExtMemQuantileDMatrix:
@@ -229,10 +268,8 @@ class _Pieces(xgboost.DataIter):
         if self.position == len(self.pieces):
             return False
         piece = self.pieces[self.position]
-        # np.take is several times faster than indexing.
-        table = np.take(self.X, piece, axis=0) if isinstance(self.X, np.ndarray) else None
         input_data(
-            data=take_rows(self.X, piece) if table is None else table,
+            data=_pick(self.X, piece),
             label=self.labels[piece],
             weight=None if self.weight is None else self.weight[piece],
             **self.columns,
@@ -277,6 +314,20 @@ class _Batches(xgboost.DataIter):
                 )
                 return True
         return False
+
+
+def _pick(X: Matrix, rows: IntArray) -> Matrix:
+    # np.take is several times faster than indexing.
+    return np.take(X, rows, axis=0) if isinstance(X, np.ndarray) else take_rows(X, rows)
+
+
+def _has_numbers(X: Matrix) -> bool:
+    """Whether a table in memory has plain numbers in all columns."""
+    if isinstance(X, Parts):
+        return all(_has_numbers(table) for table in X.tables)
+    types = getattr(X, "dtypes", [getattr(X, "dtype", None)])
+    known = isinstance(X, np.ndarray | pd.DataFrame)
+    return known and all(isinstance(t, np.dtype) and t.kind in "fiub" for t in types)
 
 
 def _known_categories(categories: Any) -> Any:

@@ -1,4 +1,4 @@
-"""XGBoost's JSON model, edited: its first rounds, further rounds, and factors on rounds.
+"""XGBoost's JSON model, edited: its first rounds, further rounds, and factors on rounds. And read.
 
 XGBoost can cut a booster into rounds itself, but what it cuts forgets the categories of columns
 (seen in 3.2), and then reads codes of another coding as if they were its own. So the cut is made
@@ -11,9 +11,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fairboost._loops import NODE
 from fairboost._typing import FloatArray
 
-__all__ = ["append_rounds", "first_rounds", "weighted_rounds"]
+__all__ = ["append_rounds", "first_rounds", "read_trees", "weighted_rounds"]
 
 # Attributes that early stopping leaves, and that prediction goes by.
 STOPPED = ("best_iteration", "best_score")
@@ -96,6 +100,24 @@ def weighted_rounds(text: str, weights: FloatArray) -> str:
                 )
             ]
     return json.dumps(document, separators=(",", ":"))
+
+
+def read_trees(text: str | bytes | bytearray) -> list[NDArray[Any]]:
+    """The trees of a booster whose features are all numbers, as arrays of nodes."""
+    model, _ = _trees(json.loads(text))
+    return [_nodes(tree) for tree in model["trees"]]
+
+
+def _nodes(tree: dict[str, Any]) -> NDArray[Any]:
+    left = np.array(tree["left_children"], np.int32)
+    itself, is_leaf = np.arange(len(left), dtype=np.int32), left < 0
+    nodes = np.empty(len(left), NODE)
+    nodes["at"] = tree["split_conditions"]  # of leaves, their values
+    nodes["feature"] = np.where(is_leaf, 0, tree["split_indices"])
+    nodes["left"] = np.where(is_leaf, itself, left)
+    nodes["right"] = np.where(is_leaf, itself, tree["right_children"])
+    nodes["missing"] = np.where(tree["default_left"], nodes["left"], nodes["right"])
+    return nodes
 
 
 def _trees(document: dict[str, Any]) -> tuple[dict[str, Any], list[float] | None]:

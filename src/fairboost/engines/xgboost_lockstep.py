@@ -5,7 +5,8 @@ before and after it. A booster keeps the scores of every matrix that it was made
 has predicted for, and adds a round's trees to them when it is asked next:
 
 * further boosters on the same binned data take a round each whenever the objective is called;
-* the scores of the rows held out cost a pass of them through the newest trees;
+* the scores of the rows held out cost a pass of them through the newest trees
+  (:mod:`fairboost.engines.xgboost_scores`);
 * after the last round a stage can go on from the scores, handed over as base margins. Only its
   own trees are then in its boosters.
 """
@@ -20,6 +21,7 @@ import xgboost
 
 from fairboost._typing import Float32Array
 from fairboost.engines.base import Objective, Problem, in_a_row
+from fairboost.engines.xgboost_scores import HeldOut
 
 __all__ = ["Lockstep"]
 
@@ -35,8 +37,8 @@ class Lockstep(xgboost.callback.TrainingCallback):
         Parameters of the boosters, by XGBoost's names.
     rows : xgboost.DMatrix
         The rows trained on.
-    held_out : sequence of xgboost.DMatrix
-        The rows held out, binned like the others.
+    held_out : sequence of HeldOut
+        The rows held out.
     n_rounds : int
         Rounds to be trained.
     base : bytes, optional
@@ -48,7 +50,7 @@ class Lockstep(xgboost.callback.TrainingCallback):
         problem: Problem,
         params: dict[str, Any],
         rows: xgboost.DMatrix,
-        held_out: Sequence[xgboost.DMatrix],
+        held_out: Sequence[HeldOut],
         n_rounds: int,
         base: bytearray | None = None,
     ) -> None:
@@ -139,11 +141,11 @@ class Lockstep(xgboost.callback.TrainingCallback):
             "learning_rate": learning_rate,
             "booster": "gbtree",
         }
-        stage = Lockstep(problem, params, self.rows, self.held_out, rounds)
+        pairs = zip(self.held_out, self.last_held_out, strict=True)
+        held_out = [rows.going_on(scores) for rows, scores in pairs]
+        stage = Lockstep(problem, params, self.rows, held_out, rounds)
         stage.starts = self.last_scores
         stage.main = xgboost.Booster(stage.params, [self.rows])
-        for held_out, scores in zip(self.held_out, self.last_held_out, strict=True):
-            held_out.set_base_margin(scores)
         for k in range(rounds):
             stage._start_from(-1)
             stage.main.update(self.rows, k, fobj=stage.gradients)
@@ -162,7 +164,7 @@ class Lockstep(xgboost.callback.TrainingCallback):
         if self.problem.watch is None:
             return
         assert self.main is not None
-        self.last_held_out = [_scores(self.main, rows) for rows in self.held_out]
+        self.last_held_out = [rows.scores(self.main) for rows in self.held_out]
         self.problem.watch(in_a_row(self.last_held_out))
 
 
