@@ -209,9 +209,10 @@ EXPORT void fairboost_work(Rows *r) {
 /* A tree, and rows to be sent down it. */
 
 typedef struct {
-    float at;       /* rows below it go left; of a leaf, its value */
+    float at;             /* rows below it go left; of a leaf, its value */
     int32_t feature;
-    int32_t left, right, missing; /* of a leaf, itself */
+    int32_t child[2];     /* left and right; of a leaf, itself */
+    int32_t missing_right; /* whether rows without a value go right */
 } Node;
 
 typedef struct {
@@ -224,7 +225,8 @@ typedef struct {
 
 enum { SIDE_BY_SIDE = 8 };
 
-/* Add the values of leaves. Several rows go side by side: each step of one waits for its memory. */
+/* Add the values of leaves. Several rows go side by side, as each step of one waits for its memory,
+   and by arithmetic: nobody could predict a branch. */
 EXPORT void fairboost_fall(Fall *f) {
     for (;;) {
         int64_t block = __atomic_fetch_add(&f->next, 1, __ATOMIC_RELAXED);
@@ -237,8 +239,7 @@ EXPORT void fairboost_fall(Fall *f) {
                 for (int i = 0; i < m; i++) {
                     const Node *node = f->nodes + at[i];
                     float x = f->table[(lo + i) * f->n_features + node->feature];
-                    int32_t next = x < node->at ? node->left : node->right;
-                    at[i] = x == x ? next : node->missing;
+                    at[i] = node->child[!(x < node->at) & (node->missing_right | (x == x))];
                 }
             for (int i = 0; i < m; i++) f->scores[lo + i] += f->nodes[at[i]].at;
         }

@@ -47,10 +47,10 @@ class Rows(ctypes.Structure):
 
 
 NODE = np.dtype(
-    [("at", "f4"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("missing", "i4")]
+    [("at", "f4"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("missing_right", "i4")]
 )
-"""A node of a tree: rows below ``at`` go left, those without a value where ``missing`` says. Of a
-leaf, ``at`` is its value, and it leads to itself."""
+"""A node of a tree: rows below ``at`` go left, those without a value right if ``missing_right`` is
+1. Of a leaf, ``at`` is its value, and it leads to itself."""
 
 
 class Fall(ctypes.Structure):
@@ -274,10 +274,10 @@ def fall(
         raise ValueError("table, nodes and scores must be contiguous, in single precision")
     if len(scores) != len(table):
         raise ValueError(f"expected the scores of {len(table):,} rows, found {len(scores):,}")
-    left, right, missing, feature = (nodes[k] for k in ("left", "right", "missing", "feature"))
+    left, right, feature = (nodes[name] for name in ("left", "right", "feature"))
     if (
-        min(left.min(), right.min(), missing.min(), feature.min()) < 0
-        or max(left.max(), right.max(), missing.max()) >= len(nodes)
+        min(left.min(), right.min(), feature.min()) < 0
+        or max(left.max(), right.max()) >= len(nodes)
         or feature.max() >= table.shape[1]
     ):
         raise IndexError("the nodes lead to others, or read features, that there are not")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 
-from fairboost import FairGBMClassifier, load, tradeoff_curve
+from fairboost import FairGBMClassifier, at_fpr, load, tradeoff_curve
 from fairboost.engines import xgboost_data
 from fairboost.engines.registry import load_engine, name_of
 from fairboost.exceptions import (
@@ -379,3 +381,94 @@ def test_engines_by_name():
     assert name_of(object()) == "lightgbm"
     with pytest.raises(ModelFileError, match="trained by the engine 'catboost', expected light"):
         load_engine("catboost")
+
+
+# Scores of the rows held out: by XGBoost, or by trees that are read
+
+TREES = {
+    "plain": {},
+    "by leaves": {"grow_policy": "lossguide", "max_leaves": 20, "max_depth": 0},
+    "several trees a round": {"num_parallel_tree": 3, "subsample": 0.5},
+    "stumps and no splits": {"max_depth": 1, "gamma": 20.0},
+    "missing values are -1": {"missing": -1.0},
+    "scheduled": {
+        "callbacks": [xgboost.callback.LearningRateScheduler(lambda k: 0.3 * 0.8**k)],
+    },
+}
+
+
+@pytest.fixture
+def table(make_toy):
+    """Rows with missing values, of both kinds, and whole numbers."""
+    rng, rows = np.random.default_rng(0), make_toy(n=900, seed=3)
+    X = rows.X.copy()
+    X[:, 1] = np.round(X[:, 1])
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[rng.random(X.shape) < 0.1] = -1.0
+    return replace(rows, X=X)
+
+
+@pytest.mark.parametrize("options", TREES.values(), ids=TREES)
+@pytest.mark.parametrize("form", ["array", "single", "frame"])
+@pytest.mark.parametrize("how", ["share", "set", "both", "frozen"])
+def test_scores_by_trees_are_those_of_xgboost(monkeypatch, table, make_toy, options, form, how):
+    """Bit by bit: nothing that follows from them differs."""
+    form_of = {
+        "array": lambda X: X,
+        "single": lambda X: X.astype(np.float32),
+        "frame": lambda X: pd.DataFrame(X, columns=list("wxyz")).assign(
+            z=X[:, 3] > 0, y=np.nan_to_num(X[:, 2] * 100).astype(int)
+        ),
+    }[form]
+    rows, other = replace(table, X=form_of(table.X)), make_toy(n=300, seed=1)
+    fit = {} if how == "share" else {"holdout_set": (form_of(other.X), other.y, other.group)}
+    estimator = engine(n_estimators=12, **options)
+    if how == "frozen":
+        estimator = FrozenEstimator(clone(estimator).fit(rows.X, rows.y))
+    found = []
+    for least in (10**9, 0):
+        monkeypatch.setattr(xgboost_data, "ROWS_PER_THREAD", least)
+        model = fair(
+            estimator, rows, fit=fit, operating_point=at_fpr(0.2),
+            holdout="auto" if how in ("set", "frozen") else 0.3,
+        )  # fmt: skip
+        found.append(model)
+    pd.testing.assert_frame_equal(found[0].trace_, found[1].trace_, check_exact=True)
+    assert found[0].threshold_ == found[1].threshold_
+    assert model_of(found[0].booster_) == model_of(found[1].booster_)
+    assert found[0].multipliers_.sum() > 0
+
+
+@pytest.mark.parametrize("how", ["share", "set", "both"])
+def test_stages_by_trees_are_those_of_xgboost(monkeypatch, toy, other, how):
+    monkeypatch.setattr("fairboost.memberships.recoverability", lambda *args, **options: 1.0)
+    held = {} if how == "share" else {"holdout_set": (other.X, other.y, other.group)}
+    tables = []
+    for least in (10**9, 0):
+        monkeypatch.setattr(xgboost_data, "ROWS_PER_THREAD", least)
+        curve = tradeoff_curve(
+            engine(), toy.X, toy.y, sensitive_features=toy.group, tolerances=4,
+            constraint="demographic_parity", holdout="auto" if how == "set" else 0.3, **held,
+        )  # fmt: skip
+        tables.append(curve.table)
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+
+
+def test_what_is_not_plain_numbers_is_left_to_xgboost(monkeypatch, toy, other):
+    monkeypatch.setattr(xgboost_data, "ROWS_PER_THREAD", 0)
+
+    def no_trees(*args):
+        raise AssertionError("rows were sent down trees")
+
+    monkeypatch.setattr("fairboost.engines.xgboost_scores.fall", no_trees)
+    fair(engine(), toy, toy.frame, holdout=0.3)  # categories
+    fair(engine(**KINDS["xgboost"].dart), toy, holdout=0.3)
+    fair(engine(), toy, toy.X.tolist(), holdout=0.3)
+    fair(engine(), toy, sp.csr_matrix(toy.X), holdout=0.3)
+    fair(engine(), toy, pd.DataFrame(toy.X).astype("Float64"), holdout=0.3)
+    with pytest.raises(AssertionError, match="were sent down"):
+        fair(engine(), toy, holdout=0.3)
+    infinite = np.array(other.X)
+    infinite[5, 2] = np.inf
+    with pytest.raises(xgboost.core.XGBoostError, match="inf"):
+        fair(engine(), toy, fit={"holdout_set": (infinite, other.y, other.group)})

@@ -393,3 +393,76 @@ def test_lengths_are_checked_before_compiled_code_believes_them():
         _loops.Loops(np.arange(3, dtype=np.uint8), 2, *arrays, 64, Threads())
     with pytest.raises(ValueError, match="of the same rows"):
         _loops.Loops(np.arange(4, dtype=np.uint8), 4, *arrays, 64, Threads())
+
+
+# Trees
+
+
+@st.composite
+def trees(draw, n_features):
+    """Any tree, its nodes in any order but for the root."""
+    n_inner = draw(st.integers(0, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    nodes = [[rng.normal(), 0, 0, 0, 0]]
+    for _ in range(n_inner):
+        leaf = rng.choice([k for k, node in enumerate(nodes) if node[2] == k])
+        ends = len(nodes), len(nodes) + 1
+        nodes[leaf] = [round(rng.normal(), 1), rng.integers(n_features), *ends, rng.integers(2)]
+        nodes += [[rng.normal(), 0, end, end, 0] for end in ends]
+    return np.array([tuple(node) for node in nodes], _loops.NODE)
+
+
+@settings(deadline=None)
+@given(
+    data=st.data(),
+    n=st.integers(0, 300),
+    n_features=st.integers(1, 5),
+    n_threads=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_rows_fall_to_their_leaves(data, n, n_features, n_threads, seed):
+    rng, nodes = np.random.default_rng(seed), data.draw(trees(n_features))
+    table = rng.normal(size=(n, n_features)).round(1).astype(np.float32)
+    table[rng.random(table.shape) < 0.2] = np.nan
+    scores = rng.normal(size=n).astype(np.float32)
+    expected = scores.copy()
+    for i, row in enumerate(table):
+        node = 0
+        while nodes[node]["left"] != node:
+            at = nodes[node]
+            x = row[at["feature"]]
+            right = at["missing_right"] if np.isnan(x) else not x < at["at"]
+            node = at["right"] if right else at["left"]
+        expected[i] += nodes[node]["at"]
+    threads = Threads(n_threads)
+    _loops.fall(table, nodes, scores, 64, threads)
+    threads.close()
+    np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (lambda t, n, s: (t, n, s[1:]), ValueError, "scores of 4 rows, found 3"),
+        (lambda t, n, s: (t.astype(float), n, s), ValueError, "in single precision"),
+        (lambda t, n, s: (t.T.copy().T, n, s), ValueError, "contiguous"),
+        (lambda t, n, s: (t, n["left"].copy(), s), ValueError, "in single precision"),
+        (lambda t, n, s: (t[:, :1].copy(), n, s), IndexError, "features, that there are not"),
+        (lambda t, n, s: (t, _with(n, left=3), s), IndexError, "lead to others"),
+        (lambda t, n, s: (t, _with(n, right=-1), s), IndexError, "lead to others"),
+        (lambda t, n, s: (t, _with(n, feature=-1), s), IndexError, "read features"),
+        (lambda t, n, s: (t, _with(n, 1, left=0, right=0), s), ValueError, "are no tree"),
+    ],
+)
+def test_what_would_read_beyond_its_arrays_is_refused(change, error, match):
+    table, scores = np.zeros((4, 2), np.float32), np.zeros(4, np.float32)
+    nodes = np.array([(0.5, 1, 1, 2, 0), (1, 0, 1, 1, 0), (2, 0, 2, 2, 0)], _loops.NODE)
+    with pytest.raises(error, match=match):
+        _loops.fall(*change(table, nodes, scores), 64, Threads())
+
+
+def _with(nodes, which=0, **fields):
+    changed = nodes.copy()
+    for name, value in fields.items():
+        changed[name][which] = value
+    return changed

@@ -35,6 +35,9 @@ __all__ = ["Matrices", "build"]
 PIECE = 131_072
 """Rows to pick at a time: 20 MB of 20 columns."""
 
+ROWS_PER_THREAD = 30_000
+"""Rows held out from which on it pays to get hold of each tree, and to send them down it here."""
+
 BINNED = (None, "auto", "hist")
 """Methods of growing trees that work on bins made once, before training."""
 
@@ -81,10 +84,10 @@ def build(
         Those that score rows held out.
     """
     with _plain_words():
-        return _build(_Maker(estimator, base), data, classes, threads)
+        return _build(_Maker(estimator, base, threads), data, classes)
 
 
-def _build(make: _Maker, data: EngineData, classes: Any, threads: Threads) -> Matrices:
+def _build(make: _Maker, data: EngineData, classes: Any) -> Matrices:
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
     held_out: list[HeldOut] = []
@@ -93,20 +96,9 @@ def _build(make: _Maker, data: EngineData, classes: Any, threads: Threads) -> Ma
     else:
         X, others = by_row(X), np.flatnonzero(~data.trained)
         make.reference = rows = make.some(X, np.flatnonzero(data.trained), labels, weight)
-        table = make.numbers(X, others)
-        held_out.append(
-            _by_matrix(make.some(X, others, labels, weight))
-            if table is None
-            else ByTree(table, threads)
-        )
+        held_out.append(make.held_out(X, others, labels))
     if data.held_out is not None:
-        given = data.held_out[0]
-        table = make.numbers(given, None)
-        held_out.append(
-            _by_matrix(make.whole(*data.held_out, None))
-            if table is None
-            else ByTree(table, threads)
-        )
+        held_out.append(make.held_out(data.held_out[0], None, data.held_out[1]))
     evals = []
     sets = data.fit_options.get("eval_set") or []
     sets = [sets] if isinstance(sets, tuple) else sets
@@ -121,16 +113,6 @@ def _build(make: _Maker, data: EngineData, classes: Any, threads: Threads) -> Ma
     if any(matrix is rows for matrix, _ in evals):
         _weigh_labels(rows, data)
     return Matrices(rows, held_out, evals)
-
-
-def _by_matrix(matrix: xgboost.DMatrix) -> ByMatrix:
-    """Let XGBoost score the rows, and take all features for numbers, where they are.
-
-    It would look up the type of each value that it predicts from, which takes half as long again.
-    """
-    if "c" not in (matrix.feature_types or []):
-        matrix.feature_types = None
-    return ByMatrix(matrix)
 
 
 def _weigh_labels(rows: xgboost.DMatrix, data: EngineData) -> None:
@@ -148,8 +130,10 @@ def _weigh_labels(rows: xgboost.DMatrix, data: EngineData) -> None:
 class _Maker:
     """Makes matrices by the options of an estimator, the first as a reference for the others."""
 
-    def __init__(self, estimator: XGBClassifier, base: xgboost.Booster | None) -> None:
-        self.estimator = estimator
+    def __init__(
+        self, estimator: XGBClassifier, base: xgboost.Booster | None, threads: Threads
+    ) -> None:
+        self.estimator, self.threads = estimator, threads
         self.categories = None if base is None else _known_categories(base.get_categories())
         self.reference: xgboost.DMatrix | None = None
         self.binned = estimator.tree_method in BINNED
@@ -190,17 +174,30 @@ class _Maker:
         picked = None if weight is None else weight[which]
         return self.whole(take_rows(X, which), labels[which], picked)
 
-    def numbers(self, X: Matrix, which: IntArray | None) -> Float32Array | None:
-        """Some rows of a table as an array, all by default; None if XGBoost must read them itself.
+    def held_out(self, X: Matrix, which: IntArray | None, labels: Any) -> HeldOut:
+        """Some rows of a table, all by default, whose scores are wanted after every round."""
+        n = len(labels) if which is None else len(which)
+        table = None
+        if n >= ROWS_PER_THREAD * self.threads.count and self._reads_numbers(X):
+            table = self._numbers(X, np.arange(n) if which is None else which)
+        if table is not None:
+            return ByTree(table, self.threads)
+        matrix = (
+            self.whole(X, labels, None) if which is None else self.some(X, which, labels, None)
+        )
+        # XGBoost would look up the type of each value that it predicts from, which takes half as
+        # long again.
+        if "c" not in (matrix.feature_types or []):
+            matrix.feature_types = None
+        return ByMatrix(matrix)
 
-        That is where features may be something else than numbers, a tree's leaves not its own
-        (DART), or a number infinite, which XGBoost refuses.
-        """
-        if self.estimator.booster not in (None, "gbtree") or not _has_numbers(X):
-            return None
-        if "c" in (self.estimator.feature_types or []) or self.categories is not None:
-            return None
-        rows = np.arange(X.shape[0]) if which is None else which
+    def _reads_numbers(self, X: Matrix) -> bool:
+        """Whether features are all numbers, and leaves count what they say (not so in DART)."""
+        categories = self.categories is not None or "c" in (self.estimator.feature_types or [])
+        return self.estimator.booster in (None, "gbtree") and not categories and _has_numbers(X)
+
+    def _numbers(self, X: Matrix, rows: IntArray) -> Float32Array | None:
+        """Some rows of a table as an array; None if one is infinite, which XGBoost refuses."""
         table = np.empty((len(rows), X.shape[1]), np.float32)
         with np.errstate(over="ignore"):
             for start in range(0, len(rows), PIECE):

@@ -116,7 +116,7 @@ def _nodes(tree: dict[str, Any]) -> NDArray[Any]:
     nodes["feature"] = np.where(is_leaf, 0, tree["split_indices"])
     nodes["left"] = np.where(is_leaf, itself, left)
     nodes["right"] = np.where(is_leaf, itself, tree["right_children"])
-    nodes["missing"] = np.where(tree["default_left"], nodes["left"], nodes["right"])
+    nodes["missing_right"] = np.equal(tree["default_left"], 0)
     return nodes
 
 
