@@ -132,6 +132,29 @@ def test_held_out_rows_do_not_depend_on_the_workers(client):
     assert "drawn in each partition" in on_one.fairness_report_.note
 
 
+@pytest.mark.parametrize("sizes", [[700, 900, 2_000], [2_999, 2_999]], ids=["some", "one row"])
+def test_scores_by_trees_are_those_of_xgboost(client, sizes):
+    """On workers too, one of which may hold no row that is held out."""
+    rows = table()
+    frames = [rows.iloc[k] for k in np.array_split(np.arange(len(rows)), sizes)]
+    frames = [frame for frame in frames if len(frame)]
+    usual = fit(model(), parts(client, frames))
+    before = client.run(_rows_per_thread, 0)
+    try:
+        by_trees = fit(model(), parts(client, frames))
+    finally:
+        client.run(_rows_per_thread, next(iter(before.values())))
+    assert_same(by_trees, usual, rows[FEATURES], atol=0)
+
+
+def _rows_per_thread(least):
+    """Run on workers: from how many rows on trees are read; what it was before."""
+    from fairboost.engines import xgboost_data
+
+    before, xgboost_data.ROWS_PER_THREAD = xgboost_data.ROWS_PER_THREAD, least
+    return before
+
+
 def test_another_seed_holds_out_other_rows(client):
     rows = deal(client, table())
     first, again, other = (fit(model(random_state=s), rows) for s in (0, 0, 1))
