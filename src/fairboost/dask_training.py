@@ -436,7 +436,7 @@ def _train_here(parts: Sequence[Sorted], machines: Any, rank: int, plan: _Plan) 
         if plan.topic and rank == 0:
             worker.log_event(plan.topic, n_trees)
 
-    labels = plan.trained.labels[_joined([p.codes for p in parts], np.uint8)]
+    labels = plan.trained.labels.astype(np.int8)[_joined([p.codes for p in parts], np.uint8)]
     data = EngineData(
         _table([p.X for p in parts]),
         labels,

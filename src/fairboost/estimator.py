@@ -86,10 +86,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     holdout : {"auto", "cross"}, float or None, default="auto"
         The rows on which rates are read: a share of the rows, which are then not trained on;
         ``"cross"``, all rows out of fold, for which five further boosters are trained; or None,
-        the training rows. ``"auto"`` cross-fits where a share of 20% would be too few rows to go
-        by and the data is small enough for it to be quick; of large data it holds out less, down
-        to 50,000 rows that count for the smallest group. With ``fit(holdout_set=...)`` that set
-        alone is looked at, unless a share is asked for by its number: then both are.
+        the training rows. ``"auto"`` is a share of 20%, but cross-fits where that would be too few
+        rows to go by and the data is small enough for it to be quick. With
+        ``fit(holdout_set=...)`` that set alone is looked at, unless a share is asked for by its
+        number: then both are.
     multipliers : {"two_sided", "paper"}, default="two_sided"
         Compare every group with the pooled rate, from both sides, and control the multipliers so
         that they settle; or the paper's comparison with the largest rate, and plain ascent.

@@ -52,11 +52,6 @@ HoldoutKind: TypeAlias = Literal["none", "share", "cross", "set", "both"]
 SHARE = 0.2
 """Rows held out by default."""
 
-ENOUGH = 50_000
-"""``"auto"`` holds out no more than leaves so many rows to count for the smallest group. A rate is
-known to 0.002 then, half of what the aim is inside the tolerance anyway, and further rows are
-worth more to the trees."""
-
 SPARED = 0.25
 """Share of the share that is held out of rows whose label no constrained rate counts."""
 
@@ -292,8 +287,6 @@ def choose_shares(
     """Choose what share to hold out of each cell; arguments are those of :func:`choose`."""
     auto = isinstance(holdout, str)
     share = SHARE if isinstance(holdout, str) else float(holdout or SHARE)
-    if holdout == "auto":
-        share = min(share, ENOUGH / max(smallest, 1.0))
     why = f"a share of {100 * share:.2g}%" + f": {_rows_for(share, smallest)}" * auto
     spared = ~np.isin(cells.labels, list(labels))
     others = share

@@ -174,21 +174,6 @@ def test_auto_does_not_cross_fit_large_data():
 
 
 @pytest.mark.parametrize(
-    ("smallest", "share"), [(250_000, 0.2), (500_000, 0.1), (4_000_000, 0.0125)]
-)
-def test_auto_holds_out_no_more_than_enough(smallest, share):
-    shares = choose_shares("auto", cells_of([400_000, 50]), smallest, (0,))
-    assert shares.share == pytest.approx(share)
-    assert_matches(
-        rf"^a share of {100 * share:.2g}%: 50,000 held-out rows would count", shares.why
-    )
-    assert shares.mark(cells_of([400_000]).codes, rng(0)).sum() == pytest.approx(
-        4e5 * share, abs=1
-    )
-    assert choose_shares(0.2, cells_of([50, 50]), smallest).share == 0.2
-
-
-@pytest.mark.parametrize(
     ("how", "kind", "why"),
     [("cross", "cross", "cross-fitting in 5 folds"), (0.25, "share", "a share of 25%")],
 )
