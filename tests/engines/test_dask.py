@@ -132,19 +132,46 @@ def test_held_out_rows_do_not_depend_on_the_workers(client):
     assert "drawn in each partition" in on_one.fairness_report_.note
 
 
+@pytest.mark.parametrize("least", [0, 150], ids=["all", "some have enough rows"])
 @pytest.mark.parametrize("sizes", [[700, 900, 2_000], [2_999, 2_999]], ids=["some", "one row"])
-def test_scores_by_trees_are_those_of_xgboost(client, sizes):
-    """On workers too, one of which may hold no row that is held out."""
+def test_scores_by_trees_are_those_of_xgboost(client, sizes, least):
+    """On workers too, one of which may hold no row that is held out.
+
+    They make matrices together: it would hang if each decided by its own rows.
+    """
     rows = table()
     frames = [rows.iloc[k] for k in np.array_split(np.arange(len(rows)), sizes)]
     frames = [frame for frame in frames if len(frame)]
     usual = fit(model(), parts(client, frames))
-    before = client.run(_rows_per_thread, 0)
+    before = client.run(_rows_per_thread, least)
     try:
         by_trees = fit(model(), parts(client, frames))
     finally:
         client.run(_rows_per_thread, next(iter(before.values())))
     assert_same(by_trees, usual, rows[FEATURES], atol=0)
+
+
+def test_one_worker_that_cannot_send_rows_down_trees_keeps_all_from_it(client):
+    """As if an infinite number were among its rows."""
+    rows = table()
+    usual = fit(model(), deal(client, rows))
+    before = client.run(_rows_per_thread, 0)
+    one = [sorted(client.nthreads())[1]]
+    client.run(_reads_numbers, False, workers=one)
+    try:
+        mixed = fit(model(), deal(client, rows))
+    finally:
+        client.run(_rows_per_thread, next(iter(before.values())))
+        client.run(_reads_numbers, True, workers=one)
+    assert_same(mixed, usual, rows[FEATURES], atol=0)
+
+
+def _reads_numbers(well):
+    """Run on a worker: let it take no table for one of numbers, or be as it was."""
+    from fairboost.engines import xgboost_data
+
+    usual = xgboost_data.__dict__.setdefault("_usual", xgboost_data._has_numbers)
+    xgboost_data._has_numbers = usual if well else lambda X: False
 
 
 def _rows_per_thread(least):

@@ -26,6 +26,7 @@ from fairboost._typing import BoolArray, Float32Array, IntArray, Matrix
 from fairboost._validation import by_row, encode_known, take_rows
 from fairboost.engines.base import EngineData, is_on_disk
 from fairboost.engines.parts import Parts
+from fairboost.engines.xgboost_collective import Collective
 from fairboost.engines.xgboost_options import thread_option
 from fairboost.engines.xgboost_scores import ByMatrix, ByTree, HeldOut
 from fairboost.exceptions import InvalidInputError
@@ -175,13 +176,19 @@ class _Maker:
         return self.whole(take_rows(X, which), labels[which], picked)
 
     def held_out(self, X: Matrix, which: IntArray | None, labels: Any) -> HeldOut:
-        """Some rows of a table, all by default, whose scores are wanted after every round."""
+        """Some rows of a table, all by default, whose scores are wanted after every round.
+
+        Machines do as the one with most rows to score would, and only what all of them can: they
+        make matrices together or not at all.
+        """
         n = len(labels) if which is None else len(which)
-        table = None
-        if n >= ROWS_PER_THREAD * self.threads.count and self._reads_numbers(X):
-            table = self._numbers(X, np.arange(n) if which is None else which)
-        if table is not None:
-            return ByTree(table, self.threads)
+        if _most(n / self.threads.count) >= ROWS_PER_THREAD:
+            table = None
+            if self._reads_numbers(X):
+                table = self._numbers(X, np.arange(n) if which is None else which)
+            if _most(table is None) == 0:
+                assert table is not None
+                return ByTree(table, self.threads)
         matrix = (
             self.whole(X, labels, None) if which is None else self.some(X, which, labels, None)
         )
@@ -311,6 +318,13 @@ class _Batches(xgboost.DataIter):
                 )
                 return True
         return False
+
+
+def _most(value: float) -> float:
+    """Return the largest of one number of each machine that trains; itself on one alone."""
+    if not xgboost.collective.is_distributed():
+        return value
+    return -Collective().least(-float(value))
 
 
 def _positions(which: BoolArray) -> IntArray:
