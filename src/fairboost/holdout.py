@@ -82,23 +82,23 @@ class Holdout:
         For a share, 1 for the rows held out and 0 for the others; in cross-fitting the fold.
     seen : Cells, optional
         The rows that rates are read on; None for the training rows.
-    placed : Cells, optional
-        The last of these, if a threshold is placed on them alone.
     outside_weight : (m,) float32, optional
         Weights of the rows held out of the engine's training: a share, a set, or both.
     trained_labels, seen_labels : (float, float)
         Factors on the loss of either label, among the rows trained on and those held out, that
         make up for holding out more of one than of the other.
+    placed : Cells, optional
+        The last of the rows seen, if a threshold is placed on them alone.
     """
 
     kind: HoldoutKind
     why: str
     folds: IntArray | None = None
     seen: Cells | None = None
-    placed: Cells | None = None
     outside_weight: Float32Array | None = None
     trained_labels: tuple[float, float] = (1.0, 1.0)
     seen_labels: tuple[float, float] = (1.0, 1.0)
+    placed: Cells | None = None
 
     @property
     def trained(self) -> BoolArray | None:

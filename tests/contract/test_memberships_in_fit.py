@@ -280,7 +280,7 @@ def without_b(data):
         pytest.param({"operating_point": 2.0}, False, id="operating point"),
         pytest.param({"multiplier_learning_rate": -1.0}, False, id="learning rate"),
         pytest.param({"holdout": 0.0005}, False, id="share"),
-        pytest.param({}, True, id="set"),
+        pytest.param({"holdout": "auto"}, True, id="set"),
     ],
 )
 def test_whatever_else_is_wrong_is_said_before_memberships_are_learned(
