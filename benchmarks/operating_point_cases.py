@@ -23,6 +23,7 @@ TWO_MODELS = "two models"
 PAPER, PAPER_DEFAULTS, REFERENCE = "paper", "paper, defaults", "reference fairgbm"
 OURS, STAGE, VALIDATION = "fairboost", "fairboost, fair stage", "fairboost, validation held out"
 BOTH = "fairboost, share and validation held out"
+LONG = f"{BOTH}, as many trees as paper"
 OUR_WAYS = (OURS, STAGE, VALIDATION, BOTH)
 MAIN = (PLAIN, PLAIN_OWN, PREVALENCE, GS, RS, TWO_MODELS, PAPER, REFERENCE, *OUR_WAYS)
 
@@ -133,7 +134,7 @@ def _cases() -> list[Case]:
         cases += [
             Case(
                 f"openings/{word}", f"Generated account openings, {word}",
-                partial(openings, blind=blind), MAIN, ratio=0.95, drifts=True,
+                partial(openings, blind=blind), (*MAIN, LONG), ratio=0.95, drifts=True,
             ),
             Case(
                 f"shuffled/{word}", f"The same rows split at random, {word}",

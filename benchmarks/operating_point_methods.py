@@ -30,6 +30,7 @@ from benchmarks.holds_methods import group_rates, ratio
 from benchmarks.operating_point_cases import (
     BOTH,
     GS,
+    LONG,
     OURS,
     PAPER,
     PAPER_DEFAULTS,
@@ -348,6 +349,12 @@ def fairboost_both(task: Task) -> Outcome:
     return ours(task, held=task.validation, holdout=SHARE)
 
 
+def fairboost_long(task: Task) -> Outcome:
+    """The same with as many trees in its one model as paper mode grows in all of its own."""
+    trees = task.options["n_estimators"] * len(FNR_TARGETS) * len(LEARNING_RATES)
+    return fairboost_both(replace(task, options={**task.options, "n_estimators": trees}))
+
+
 def fairboost_stage(task: Task) -> Outcome:
     """A plain model, frozen, and a short stage on it; rates are read on rows neither has seen."""
     order = np.random.default_rng([task.seed, 4]).permutation(len(task.train))
@@ -376,6 +383,7 @@ METHODS: dict[str, Method] = {
     STAGE: fairboost_stage,
     VALIDATION: fairboost_validation,
     BOTH: fairboost_both,
+    LONG: fairboost_long,
 }
 
 
