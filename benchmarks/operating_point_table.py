@@ -19,6 +19,7 @@ from benchmarks.operating_point_cases import (
     CASES,
     CONFIG_METHODS,
     CONFIGS,
+    LONG,
     OURS,
     PAPER,
     PLAIN,
@@ -197,7 +198,7 @@ def case_goals(case: Case, results: Results) -> list[Asked]:
     if case.ratio is None or (case.name, OURS) not in results:
         return []
     asked: list[Asked] = []
-    for method in (OURS, VALIDATION, BOTH):
+    for method in (OURS, VALIDATION, BOTH, LONG):
         for part in ("test", "fresh"):
             records = results.get((case.name, method), {}).values()
             if ratios := over(records, fpr_ratio, "validation", part):
@@ -205,9 +206,10 @@ def case_goals(case: Case, results: Results) -> list[Asked]:
                 found = f"{interval(ratios, 3)}, {len(ratios)} seeds"
                 asked.append((case.name, text, found, bool(np.mean(ratios) >= case.ratio)))
     best = BOTH if (case.name, BOTH) in results else OURS
-    if more := paired(case.name, best, PAPER, results):
-        text, found = f"{best}: TPR at least that of {PAPER}", interval(more, 3, "+")
-        asked.append((case.name, text, found, float(np.mean(more)) >= 0))
+    for method in (best, LONG):
+        if more := paired(case.name, method, PAPER, results):
+            text, found = f"{method}: TPR at least that of {PAPER}", interval(more, 3, "+")
+            asked.append((case.name, text, found, float(np.mean(more)) >= 0))
     least = min(case.ratio, mean_ratio(results[case.name, best]))
     rivals = {
         method: paired(case.name, best, method, results)
@@ -404,7 +406,9 @@ def introduction(results: Results) -> list[str]:
         f"{1 - SHARE:.0%} of the training rows, frozen, and a stage on it whose rates are "
         "read on the others. *Validation held out*: `holdout_set` is the validation rows. *Share "
         f"and validation held out*: with `holdout={SHARE}` beside it, which reads rates on a "
-        "share of the training rows as well and places the threshold on the validation rows.",
+        "share of the training rows as well and places the threshold on the validation rows. *As "
+        f"many trees as paper*: the same, one model with {grid} times the trees, as paper mode "
+        f"grows in its {grid} models.",
         "- *two models*: plain LightGBM for fraud and for the age of the honest. Odds of fraud "
         "less a multiple of the excess odds of being older, which is the rule of largest TPR at "
         "equal FPR if both models are right; the multiple is that of equal FPR on the validation "

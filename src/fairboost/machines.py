@@ -124,8 +124,12 @@ def share_near(
     0.5
     """
     near = np.abs(scores - threshold) < 1.0
-    weight = np.ones(len(scores)) if weight is None else weight.astype(np.float64)
-    within, everything = machines.total(np.array([weight @ near, weight.sum()]))
+    # Summed, not multiplied: threads of a linear algebra library would stay awake for some
+    # milliseconds, and compete with the engine's for the cores.
+    found = [float(len(scores)), float(np.count_nonzero(near))]
+    if weight is not None:
+        found = [weight.sum(dtype=np.float64), weight[near].sum(dtype=np.float64)]
+    everything, within = machines.total(np.array(found))
     return float(within / everything)
 
 
