@@ -239,7 +239,7 @@ EXPORT void fairboost_fall(Fall *f) {
                 for (int i = 0; i < m; i++) {
                     const Node *node = f->nodes + at[i];
                     float x = f->table[(lo + i) * f->n_features + node->feature];
-                    at[i] = node->child[!(x < node->at) & (node->missing_right | (x == x))];
+                    at[i] = node->child[(!(x < node->at)) & (node->missing_right | (x == x))];
                 }
             for (int i = 0; i < m; i++) f->scores[lo + i] += f->nodes[at[i]].at;
         }
