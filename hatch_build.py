@@ -1,4 +1,4 @@
-"""Compiles ``_loops.c`` into a shared library beside it, whenever fairboost is installed.
+"""Compiles ``kernel/loops.c`` into a shared library beside it, whenever fairboost is installed.
 
 The library has no need of Python's headers, so any C compiler will do and one library serves all
 versions of Python. Where there is no compiler, that of the package ``ziglang`` is fetched for the
@@ -24,10 +24,10 @@ except ImportError:  # called by hand
         """Stands in for hatchling's."""
 
 
-PACKAGE = Path(__file__).resolve().parent / "src" / "fairboost"
-SOURCE = PACKAGE / "_loops.c"
-SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")  # as in _loops.py
-LIBRARY = PACKAGE / f"lib_loops{SUFFIX}"
+PACKAGE = Path(__file__).resolve().parent / "src" / "fairboost" / "kernel"
+SOURCE = PACKAGE / "loops.c"
+SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")  # as in kernel/loops.py
+LIBRARY = PACKAGE / f"libloops{SUFFIX}"
 # No fast-math: exponentials are rounded by the order of operations. What is allowed is what
 # vectorising needs: errors and traps that nobody reads, and fused multiplication and addition.
 OPTIONS = ["-O3", "-shared", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
@@ -78,7 +78,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
-        build_data["artifacts"].append(f"src/fairboost/{LIBRARY.name}")
+        build_data["artifacts"].append(f"src/fairboost/kernel/{LIBRARY.name}")
 
 
 if __name__ == "__main__":

@@ -164,9 +164,7 @@ def _constraints(name: str, make: Any) -> Iterator[Any]:
     )
     yield (
         f"{name}, weights, holdout .3 at a point",
-        lambda: fit(
-            model(make(), holdout=0.3, operating_point=at_fpr(0.1)), sample_weight=WEIGHT
-        ),
+        lambda: fit(model(make(), holdout=0.3, operating_point=at_fpr(0.1)), sample_weight=WEIGHT),
     )
 
 
@@ -218,8 +216,16 @@ def _engine_options(name: str, make: Any) -> Iterator[Any]:
         f"{name}, scale_pos_weight",
         lambda: fit(model(make(scale_pos_weight=3.0), holdout=0.3)),
     )
-    yield f"{name}, rows drawn", lambda: fit(model(make(subsample=0.7, subsample_freq=1) if
-                                                  name == "lightgbm" else make(subsample=0.7)))
+    yield (
+        f"{name}, rows drawn",
+        lambda: fit(
+            model(
+                make(subsample=0.7, subsample_freq=1)
+                if name == "lightgbm"
+                else make(subsample=0.7)
+            )
+        ),
+    )
     dart = {"boosting_type": "dart"} if name == "lightgbm" else {"booster": "dart"}
     yield f"{name}, dart", lambda: fit(model(make(**dart), iterate="last", holdout=0.3))
     for threads in (1, 2):
@@ -235,7 +241,9 @@ def _engine_options(name: str, make: Any) -> Iterator[Any]:
         )
     yield (
         f"{name}, 70,000 rows, memberships",
-        lambda: fit(model(make(n_jobs=2), memberships="honest", proxy="hinge", holdout=0.2), LARGE),
+        lambda: fit(
+            model(make(n_jobs=2), memberships="honest", proxy="hinge", holdout=0.2), LARGE
+        ),
     )
 
 
@@ -362,8 +370,9 @@ def of_result(made: Any) -> dict[str, str]:
     if isinstance(made, FairGBMClassifier):
         return of_model(made)
     if hasattr(made, "models"):
-        found = {f"model {k}: {p}": d for k, m in enumerate(made.models)
-                 for p, d in of_model(m).items()}
+        found = {
+            f"model {k}: {p}": d for k, m in enumerate(made.models) for p, d in of_model(m).items()
+        }
         return {"table": digest(made.table), **found}
     timeless = made.table.drop(columns=[c for c in made.table if "second" in c or "time" in c])
     return {"table": digest(timeless)}
@@ -468,8 +477,11 @@ def main() -> None:
     if asked.compare:
         before = json.loads(asked.compare.read_text())
         differ = {
-            name: sorted(p for p in {*parts, *before.get(name, {})}
-                         if parts.get(p) != before.get(name, {}).get(p))
+            name: sorted(
+                p
+                for p in {*parts, *before.get(name, {})}
+                if parts.get(p) != before.get(name, {}).get(p)
+            )
             for name, parts in found.items()
         }
         differ = {name: parts for name, parts in differ.items() if parts}

@@ -29,14 +29,14 @@ from tqdm import tqdm
 import fairboost
 from benchmarks.synthetic import FEATURES, make
 from fairboost import FairGBMClassifier, parity
-from fairboost._threads import Threads
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import resolve
-from fairboost.holdout import choose
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Control
-from fairboost.proxies import as_proxy
-from fairboost.two_sided import two_sided
+from fairboost.algorithm.holdout import choose
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Control
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import resolve
+from fairboost.fairness.proxies import as_proxy
+from fairboost.fairness.two_sided import two_sided
+from fairboost.kernel.threads import Threads
 
 HERE = Path(__file__).resolve().parent
 ROUNDS = 100
@@ -187,12 +187,12 @@ def first_call() -> float:
     code = (
         "import time, numpy as np\n"
         "from benchmarks.synthetic import make\n"
-        "from fairboost.cells import SensitiveColumn, build_cells\n"
-        "from fairboost.constraints import resolve\n"
-        "from fairboost.lagrangian import Lagrangian\n"
-        "from fairboost.multipliers import Control\n"
-        "from fairboost.proxies import as_proxy\n"
-        "from fairboost.two_sided import two_sided\n"
+        "from fairboost.data.cells import SensitiveColumn, build_cells\n"
+        "from fairboost.fairness.constraints import resolve\n"
+        "from fairboost.algorithm.lagrangian import Lagrangian\n"
+        "from fairboost.algorithm.multipliers import Control\n"
+        "from fairboost.fairness.proxies import as_proxy\n"
+        "from fairboost.fairness.two_sided import two_sided\n"
         "_, y, g = make(5000, 2)\n"
         "cells = build_cells(y.astype('i4'), [SensitiveColumn('g', g.astype('i4'), (0, 1))])\n"
         "parity = [two_sided(c) for c in resolve('equal_opportunity', 0., ['g'])]\n"

@@ -24,7 +24,7 @@ from benchmarks.holds_cases import Read, acs_income, adult
 from benchmarks.holds_methods import TOLERANCE, excess, gap, group_rates
 from fairboost import FairGBMClassifier
 from fairboost.datasets import available, make_loans
-from fairboost.proxies import PROXIES
+from fairboost.fairness.proxies import PROXIES
 
 HERE = Path(__file__).resolve().parent
 RATES = {

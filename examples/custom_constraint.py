@@ -20,8 +20,8 @@ import numpy as np
 from lightgbm import LGBMClassifier
 
 from fairboost import FairGBMClassifier
-from fairboost.constraints import GroupRates
 from fairboost.datasets import make_loans
+from fairboost.fairness.constraints import GroupRates
 from fairboost.metrics import group_rates
 
 

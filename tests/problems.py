@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import GroupRates, bound, parity
-from fairboost.rates import RATES
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import GroupRates, bound, parity
+from fairboost.fairness.rates import RATES
 
 
 class MeanGap:

@@ -1,8 +1,7 @@
 """Gradient boosted trees under fairness constraints, on stock LightGBM or XGBoost.
 
-The parts, in the order of the paper: :mod:`~fairboost.rates`, :mod:`~fairboost.proxies`,
-:mod:`~fairboost.constraints`, :mod:`~fairboost.multipliers`, :mod:`~fairboost.lagrangian`; and
-:class:`FairGBMClassifier`, which puts them together.
+The rooms, in the order of the paper: :mod:`~fairboost.fairness`, :mod:`~fairboost.algorithm`,
+:mod:`~fairboost.training`; and :class:`FairGBMClassifier`, which puts them together.
 
 Names are imported when they are first used, so that ``fairboost --help`` and completion in the
 shell do not wait for the engines.
@@ -16,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from fairboost.constraints import bound, parity
-    from fairboost.estimator import FairGBMClassifier, load
-    from fairboost.operating_points import at_fpr, at_positive_rate, at_tpr
-    from fairboost.tradeoff import TradeoffCurve, tradeoff_curve
-    from fairboost.tuning import Tuned, tune
+    from fairboost.fairness.constraints import bound, parity
+    from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
+    from fairboost.model.estimator import FairGBMClassifier, load
+    from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
+    from fairboost.selection.tuning import Tuned, tune
 
 __all__ = [
     "FairGBMClassifier",
@@ -38,22 +37,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FairGBMClassifier": "estimator",
-    "TradeoffCurve": "tradeoff",
-    "Tuned": "tuning",
-    "at_fpr": "operating_points",
-    "at_positive_rate": "operating_points",
-    "at_tpr": "operating_points",
-    "bound": "constraints",
-    "load": "estimator",
-    "parity": "constraints",
-    "tradeoff_curve": "tradeoff",
-    "tune": "tuning",
+    "FairGBMClassifier": "model.estimator",
+    "TradeoffCurve": "selection.tradeoff",
+    "Tuned": "selection.tuning",
+    "at_fpr": "fairness.operating_points",
+    "at_positive_rate": "fairness.operating_points",
+    "at_tpr": "fairness.operating_points",
+    "bound": "fairness.constraints",
+    "load": "model.estimator",
+    "parity": "fairness.constraints",
+    "tradeoff_curve": "selection.tradeoff",
+    "tune": "selection.tuning",
 }
-_MODULES = (
-    *("constraints", "datasets", "exceptions", "metrics", "plots", "proxies", "rates", "report"),
-    "study",
-)
+_MODULES = ("datasets", "exceptions", "fairness", "metrics", "plots", "report", "study")
 
 
 def __getattr__(name: str) -> Any:

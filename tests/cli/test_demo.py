@@ -79,7 +79,7 @@ def test_interrupt(monkeypatch, capsys):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fairboost.demo.run_demo", stop)
+    monkeypatch.setattr("fairboost.cli.demonstration.run_demo", stop)
     assert main(["demo"]) == 130
     assert "interrupted" in capsys.readouterr().err
 

@@ -20,10 +20,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
 from fairboost import FairGBMClassifier, at_fpr, at_positive_rate, at_tpr, load, tradeoff_curve
-from fairboost._validation import read_sensitive_features
-from fairboost.cells import build_cells
+from fairboost.algorithm.holdout import choose
+from fairboost.data.cells import build_cells
+from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
-from fairboost.holdout import choose
 
 pytestmark = [
     # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
@@ -524,7 +524,9 @@ def test_bases_that_do_not_fit(kind, base, toy, other):
 
 @EVERY_WAY
 def test_a_tradeoff_curve(kind, toy, other, how, monkeypatch):
-    monkeypatch.setattr("fairboost.memberships.recoverability", lambda *args, **options: 1.0)
+    monkeypatch.setattr(
+        "fairboost.training.memberships.recoverability", lambda *args, **options: 1.0
+    )
     with_set = how in ("set", "both")
     held = {"holdout_set": (other.X, other.y, other.group)} if with_set else {}
     curve = tradeoff_curve(

@@ -8,11 +8,11 @@ stationary.
 import numpy as np
 import pytest
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import bound, parity
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Ascent
-from fairboost.proxies import PROXIES
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.proxies import PROXIES
 from tests.problems import FreeScores
 
 ROUNDS = 3000

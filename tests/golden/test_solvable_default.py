@@ -14,13 +14,13 @@ q > 1/2 + a/4. That is the rule of least error too, so the game can find the bes
 import numpy as np
 import pytest
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import parity
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Control
-from fairboost.proxies import PROXIES
-from fairboost.rates import RATES
-from fairboost.two_sided import two_sided
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Control
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import parity
+from fairboost.fairness.proxies import PROXIES
+from fairboost.fairness.rates import RATES
+from fairboost.fairness.two_sided import two_sided
 from tests.problems import FreeScores, without_margin
 
 KINDS = 32

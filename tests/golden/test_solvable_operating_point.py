@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import parity
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Control, Rest
-from fairboost.operating_points import at_fpr, at_positive_rate, at_tpr
-from fairboost.proxies import PROXIES
-from fairboost.rates import RATES
-from fairboost.two_sided import two_sided
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Control, Rest
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import parity
+from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
+from fairboost.fairness.proxies import PROXIES
+from fairboost.fairness.rates import RATES
+from fairboost.fairness.two_sided import two_sided
 from tests.problems import FreeScores, without_margin
 
 KINDS = 32

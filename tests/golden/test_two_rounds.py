@@ -16,11 +16,11 @@ Equal opportunity, tolerance 0.1, multiplier rate 0.4. n = 6, and two rows count
 import numpy as np
 import pytest
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import parity
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Ascent
-from fairboost.proxies import PROXIES
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import parity
+from fairboost.fairness.proxies import PROXIES
 
 LOG3 = np.log(3.0)
 Y = np.array([1, 1, 0, 1, 1, 0], np.int32)

@@ -8,13 +8,13 @@ negative one on the lower bound ``1 - phi(-u)`` of the same event.
 import numpy as np
 import pytest
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import GroupRates, parity
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Ascent, Control, resume
-from fairboost.proxies import PROXIES, Proxy
-from fairboost.rates import as_rate
-from fairboost.two_sided import two_sided
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent, Control, resume
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import GroupRates, parity
+from fairboost.fairness.proxies import PROXIES, Proxy
+from fairboost.fairness.rates import as_rate
+from fairboost.fairness.two_sided import two_sided
 from tests.problems import ALL_CONSTRAINTS, MeanGap, groups_of, rows
 
 # The sigmoid and the cross-entropy at threshold 0 are read off the loss. A proxy of another

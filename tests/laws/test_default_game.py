@@ -7,13 +7,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import bound, parity
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Control
-from fairboost.proxies import PROXIES
-from fairboost.rates import RATES
-from fairboost.two_sided import two_sided
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Control
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.proxies import PROXIES
+from fairboost.fairness.rates import RATES
+from fairboost.fairness.two_sided import two_sided
 from tests.problems import rows, without_margin
 
 SEEDS = st.integers(0, 10_000)

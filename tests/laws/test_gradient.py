@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fairboost.constraints import GroupRates, parity
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Ascent
-from fairboost.proxies import PROXIES
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent
+from fairboost.fairness.constraints import GroupRates, parity
+from fairboost.fairness.proxies import PROXIES
 from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows
 
 

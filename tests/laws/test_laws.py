@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import bound, parity
-from fairboost.lagrangian import Lagrangian
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent, resume
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.proxies import PROXIES
+from fairboost.fairness.rates import RATES, group_sums
 from fairboost.metrics import group_rates
-from fairboost.multipliers import Ascent, resume
-from fairboost.proxies import PROXIES
-from fairboost.rates import RATES, group_sums
 from tests.problems import rows
 
 SEEDS = st.integers(0, 10_000)

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from fairboost import holdout
-from fairboost._kernel import RowPass
-from fairboost.constraints import bound, parity
-from fairboost.holdout import choose
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Ascent, Control, Rest
-from fairboost.operating_points import at_fpr, at_positive_rate, at_tpr
-from fairboost.proxies import PROXIES, Proxy
-from fairboost.two_sided import two_sided
+from fairboost.algorithm import holdout
+from fairboost.algorithm.holdout import choose
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent, Control, Rest
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
+from fairboost.fairness.proxies import PROXIES, Proxy
+from fairboost.fairness.two_sided import two_sided
+from fairboost.kernel.row_pass import RowPass
 from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows
 
 POINTS = {"fpr": at_fpr(0.2), "tpr": at_tpr(0.6), "budget": at_positive_rate(0.1)}

@@ -14,14 +14,14 @@ that go by observed groups add what they do in tests/laws/test_convex_gradient.p
 import numpy as np
 import pytest
 
-from fairboost.cells import SensitiveColumn, build_cells
-from fairboost.constraints import GroupRates, columns_of, parity
-from fairboost.holdout import NOTHING_HELD_OUT, choose
-from fairboost.lagrangian import Lagrangian
-from fairboost.multipliers import Ascent, Control, resume
-from fairboost.proxies import PROXIES, Proxy
-from fairboost.rates import as_rate
-from fairboost.two_sided import two_sided
+from fairboost.algorithm.holdout import NOTHING_HELD_OUT, choose
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent, Control, resume
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.constraints import GroupRates, columns_of, parity
+from fairboost.fairness.proxies import PROXIES, Proxy
+from fairboost.fairness.rates import as_rate
+from fairboost.fairness.two_sided import two_sided
 from tests.problems import ALL_CONSTRAINTS, groups_of, rows
 
 N = 160
@@ -284,10 +284,10 @@ def test_memberships_move_no_rate():
 
 def test_blocks_of_rows_get_the_memberships_of_their_own(monkeypatch):
     """More rows than a block holds, and several threads."""
-    from fairboost import _kernel
+    from fairboost.kernel import row_pass
 
     whole = Case(PROXIES["hinge"], *soft_equalized_odds()).lagrangian
-    monkeypatch.setattr(_kernel, "BLOCK", 37)
+    monkeypatch.setattr(row_pass, "BLOCK", 37)
     case = Case(PROXIES["hinge"], *soft_equalized_odds())
     assert len(case.lagrangian.rows.blocks) == 5
     for found, expected in zip(case.lagrangian(case.f), whole(case.f), strict=True):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fairboost.constraints import GroupRates, bound, parity
-from fairboost.two_sided import two_sided
+from fairboost.fairness.constraints import GroupRates, bound, parity
+from fairboost.fairness.two_sided import two_sided
 from tests.problems import MeanGap
 
 SEEDS = st.integers(0, 100_000)

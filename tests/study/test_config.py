@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.operating_points import at_fpr, at_positive_rate
+from fairboost.fairness.operating_points import at_fpr, at_positive_rate
+from fairboost.search.spaces import SPACES, Choice, Range
 from fairboost.study import METHODS, read_study, run_study
 from fairboost.study.config_file import key_lines
-from fairboost.study.spaces import SPACES, Choice, Range
 
 STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
 

@@ -10,8 +10,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.operating_points import at_fpr
 from fairboost.metrics import gap, ratio, tpr_at_fpr
-from fairboost.operating_points import at_fpr
 from fairboost.study import Predictions, Rows
 from fairboost.study.config import MetricsConfig
 from fairboost.study.measures import measure, needs_scores

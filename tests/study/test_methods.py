@@ -12,7 +12,7 @@ import pytest
 from lightgbm import LGBMClassifier
 
 from fairboost.datasets import make_account_opening, make_loans
-from fairboost.operating_points import at_fpr, at_positive_rate, at_tpr
+from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
 from fairboost.study import METHODS, Predictions, Rows, Task, peers
 from fairboost.study.config import DataConfig, MethodConfig, MetricsConfig, StudyConfig
 from fairboost.study.measures import measure

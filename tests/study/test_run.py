@@ -16,10 +16,10 @@ import pytest
 
 from fairboost.cli import main
 from fairboost.exceptions import InvalidInputError
+from fairboost.search.claims import counted
+from fairboost.search.trials import quiet
 from fairboost.study import read_study, run_study
-from fairboost.study.claims import counted
 from fairboost.study.runner import plan_study
-from fairboost.study.search import quiet
 
 PAUSING = """\
 import os, time

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fairboost.cli.console import Console
-from fairboost.constraints import NAMED_CONSTRAINTS
-from fairboost.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
+from fairboost.fairness.constraints import NAMED_CONSTRAINTS
+from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
 from fairboost.tabular.files import ReadOptions
 
 __all__ = [

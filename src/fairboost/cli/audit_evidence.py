@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairboost.intervals import wilson
-from fairboost.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.metrics.intervals import wilson
 from fairboost.report.evidence import (
     Asked,
     Data,

@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from fairboost.demo import ATTRIBUTE, TOLERANCE, TRAINING_SHARE, run_demo
+    from fairboost.cli.demonstration import ATTRIBUTE, TOLERANCE, TRAINING_SHARE, run_demo
 
     console = console_of(options)
     trained = int(options.rows * TRAINING_SHARE)

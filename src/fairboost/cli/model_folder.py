@@ -20,11 +20,11 @@ from typing import Any
 import fairboost
 from fairboost.cli.model_card import model_card
 from fairboost.cli.rows import TrainingRows
-from fairboost.estimator import FairGBMClassifier
 from fairboost.exceptions import ModelFileError
+from fairboost.model.estimator import FairGBMClassifier
 from fairboost.report import Evidence, gather, write_report
+from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.tabular.schema import TableSchema
-from fairboost.tradeoff import TradeoffCurve
 
 __all__ = ["gather_evidence", "load_model", "write_model"]
 

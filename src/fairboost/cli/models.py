@@ -11,10 +11,10 @@ from typing import Any
 from fairboost.cli.arguments import point_of
 from fairboost.cli.console import Console
 from fairboost.cli.rows import TrainingRows
-from fairboost.estimator import FairGBMClassifier
 from fairboost.exceptions import InvalidInputError
-from fairboost.operating_points import OperatingPoint
-from fairboost.tradeoff import TradeoffCurve, tradeoff_curve
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.model.estimator import FairGBMClassifier
+from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 
 __all__ = ["STOCK_FILES", "build_engine", "build_model", "fit", "trace_tradeoff"]
 

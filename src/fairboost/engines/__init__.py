@@ -1,1 +1,1 @@
-"""Gradient boosting engines behind one small port (:mod:`fairboost.engines.base`)."""
+"""Gradient boosting engines behind one small port (:mod:`fairboost.engines.port`)."""

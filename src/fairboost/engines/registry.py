@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Matrix
-from fairboost.engines.base import Engine, TrainedModel
+from fairboost.engines.port import Engine, TrainedModel
 from fairboost.exceptions import ModelFileError
 
 __all__ = ["ENGINES", "EngineModule", "engine_of", "load_engine", "name_of"]
@@ -86,9 +86,9 @@ def load_engine(name: str) -> EngineModule:
         )
     try:
         if name == "xgboost":
-            from fairboost.engines import xgboost as module
+            from fairboost.engines.xgboost import engine as module
         else:
-            from fairboost.engines import lightgbm as module  # type: ignore[no-redef]
+            from fairboost.engines.lightgbm import engine as module  # type: ignore[no-redef]
     except ModuleNotFoundError as error:
         raise ImportError(
             f"{name}, the engine of this model, is not installed; pip install 'fairboost[{name}]'"

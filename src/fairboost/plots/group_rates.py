@@ -10,9 +10,10 @@ import pandas as pd
 
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.exceptions import InvalidInputError
-from fairboost.metrics import By, group_rates
+from fairboost.fairness.rates import RATES, Rate, as_rate
+from fairboost.metrics import group_rates
+from fairboost.metrics.group_metrics import By
 from fairboost.plots.style import COLOURS, DASHES, MARKERS, fold, legend_above, pyplot
-from fairboost.rates import RATES, Rate, as_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +80,7 @@ class GroupRatesDisplay:
         y_pred : (n,) array, or dict of str to (n,) array
             Decisions of a model, or of several by name.
         rate : str or Rate
-            The rate to show, see :mod:`fairboost.rates`.
+            The rate to show, see :mod:`fairboost.fairness.rates`.
         sensitive_features, by, sample_weight, pos_label, confidence, interval
             As in :func:`fairboost.metrics.group_rates`.
         ax : matplotlib.axes.Axes, optional

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from fairboost.exceptions import InvalidInputError
 from fairboost.plots.style import COLOURS, GREY, LINES, MOST_LABELLED, figure_for, legend_above
-from fairboost.rounds import violations_by_round
+from fairboost.verdicts.rounds import violations_by_round
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ class MultipliersDisplay:
         ``multiplier: <label>``.
     train : pandas.DataFrame, optional
         ``round`` and ``violation: <label>`` on the training rows, as from
-        :func:`fairboost.rounds.violations_by_round`; dotted.
+        :func:`fairboost.verdicts.rounds.violations_by_round`; dotted.
     kept : int, optional
         The round whose model was kept; a vertical line.
 

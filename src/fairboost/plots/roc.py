@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairboost._typing import ArrayLike, Matrix
-from fairboost.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.plots.rows import bin_rows, scores_of, threshold_of
 from fairboost.plots.style import GREY, MOST_LABELLED, figure_for, legend_above, look
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import ArrayLike, Matrix
-from fairboost._validation import read_sensitive_features
-from fairboost.decisions import ScoredRows, read_scored
+from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import InvalidInputError
-from fairboost.operating_points import OperatingPoint
-from fairboost.score_bins import ScoreBins, bin_scores, make_edges
-from fairboost.thresholds import choose
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.metrics.decisions import ScoredRows, read_scored
+from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
+from fairboost.metrics.thresholds import choose
 
 __all__ = ["bin_rows", "scores_of", "threshold_of"]
 

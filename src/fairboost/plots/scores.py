@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import ArrayLike, Matrix
-from fairboost.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.plots.rows import bin_rows, scores_of, threshold_of
 from fairboost.plots.style import COLOURS, GREY, fold, legend_above, pyplot
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost.estimator import FairGBMClassifier
+from fairboost.fairness.rates import as_rate
 from fairboost.metrics import group_rates
-from fairboost.rates import as_rate
+from fairboost.model.estimator import FairGBMClassifier
 from fairboost.report.evidence import GroupRate, Rounds, Tradeoff, TradeoffPoint
 from fairboost.report.lines import CHOSEN, figure, figures
 from fairboost.report.rows import SeenRows
-from fairboost.rounds import PREFIX, violations_by_round
-from fairboost.tradeoff import TradeoffCurve
+from fairboost.selection.tradeoff import TradeoffCurve
+from fairboost.verdicts.rounds import PREFIX, violations_by_round
 
 __all__ = ["compare_tradeoff", "thin_rounds"]
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from fairboost.persistence import write_atomically
+from fairboost.model.document import write_atomically
 from fairboost.report import codec
 
 __all__ = [
@@ -199,7 +199,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict on a constraint, see :class:`fairboost.fairness_report.Verdict`.
+    """A verdict on a constraint, see :class:`fairboost.verdicts.fairness_report.Verdict`.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class GroupRate:
     group : str
         The group.
     rate : str
-        Name of the rate, see :mod:`fairboost.rates`.
+        Name of the rate, see :mod:`fairboost.fairness.rates`.
     value, low, high : float or None
         The rate and its interval.
     rows : float

@@ -1,8 +1,8 @@
 """From a fitted model and test rows to the evidence of a report.
 
 Every figure comes from the part of the package that defines it: rates, gaps and ratios from
-:mod:`fairboost.metrics`, verdicts from :mod:`fairboost.fairness_report`, the alternatives from
-:mod:`fairboost.tradeoff`. Here they are only put in order.
+:mod:`fairboost.metrics`, verdicts from :mod:`fairboost.verdicts.fairness_report`, the alternatives
+from :mod:`fairboost.selection.tradeoff`. Here they are only put in order.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from scipy.special import expit
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, Matrix
-from fairboost.estimator import FairGBMClassifier
-from fairboost.fairness_report import FairnessReport
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import as_rate
 from fairboost.metrics import Audit, audit, threshold_at
-from fairboost.operating_points import OperatingPoint
-from fairboost.performance import Predictions, performance_table
-from fairboost.rates import as_rate
+from fairboost.metrics.performance import Predictions, performance_table
+from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
+from fairboost.model.estimator import FairGBMClassifier
 from fairboost.report import limits as words
 from fairboost.report.alternatives import compare_tradeoff, thin_rounds
 from fairboost.report.evidence import (
@@ -50,8 +50,8 @@ from fairboost.report.lines import (
 )
 from fairboost.report.rows import SeenRows
 from fairboost.report.words import where_title
-from fairboost.score_bins import ScoreBins, bin_scores, make_edges
-from fairboost.tradeoff import TradeoffCurve
+from fairboost.selection.tradeoff import TradeoffCurve
+from fairboost.verdicts.fairness_report import FairnessReport
 
 __all__ = ["gather"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairboost.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.report.evidence import Evidence
 
 __all__ = ["target", "with_limits"]

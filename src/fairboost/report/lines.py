@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from fairboost.metrics import Audit
+from fairboost.metrics.score_bins import ScoreBins
 from fairboost.report.evidence import Calibration, Figure, Gap, GroupRate, Roc, ScoreCounts
-from fairboost.score_bins import ScoreBins
 
 __all__ = [
     "CHOSEN",

@@ -27,7 +27,7 @@ from fairboost.plots.style import COLOURS, GREY, figure_for, pyplot
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Evidence
 from fairboost.report.words import MODELS, where_title
-from fairboost.rounds import PREFIX
+from fairboost.verdicts.rounds import PREFIX
 
 __all__ = ["draw"]
 

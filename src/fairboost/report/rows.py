@@ -8,10 +8,10 @@ from itertools import combinations
 import numpy as np
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
-from fairboost._validation import check_fit_data
-from fairboost.cells import SensitiveColumn
-from fairboost.estimator import FairGBMClassifier
+from fairboost.data.cells import SensitiveColumn
+from fairboost.data.validation import check_fit_data
 from fairboost.exceptions import InvalidInputError
+from fairboost.model.estimator import FairGBMClassifier
 
 __all__ = ["SeenRows"]
 

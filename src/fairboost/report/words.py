@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairboost.rates import RATES
+from fairboost.fairness.rates import RATES
 from fairboost.report.blocks import Cell, Tone
 from fairboost.report.evidence import Evidence, Figure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairboost.persistence import write_atomically
+from fairboost.model.document import write_atomically
 from fairboost.report.evidence import Evidence
 from fairboost.report.html import to_html
 from fairboost.report.markdown import to_markdown

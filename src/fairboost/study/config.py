@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.search.spaces import SPACES, Space, describe
 from fairboost.study.config_file import Section
-from fairboost.study.spaces import SPACES, Space, describe
 
 __all__ = [
     "DataConfig",

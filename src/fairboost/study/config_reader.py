@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sklearn.metrics import get_scorer_names
 
 from fairboost.datasets.files import DEFAULT_FOLDER, FOLDER_VARIABLE
 from fairboost.exceptions import InvalidInputError
-from fairboost.operating_points import OperatingPoint
-from fairboost.rates import RATES
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import RATES
+from fairboost.search.spaces import SPACES, Space, as_parameter
 from fairboost.study.config import (
     CONSTRAINTS,
     ERROR_OF,
@@ -28,7 +30,6 @@ from fairboost.study.config import (
     StudyConfig,
 )
 from fairboost.study.config_file import Section, read_toml
-from fairboost.study.spaces import SPACES, Space, read_space
 
 __all__ = ["read_config"]
 
@@ -204,7 +205,7 @@ def _read_search(section: Section) -> SearchConfig:
 def _read_engine(section: Section) -> Space:
     if not section.values:
         return SPACES["small"]
-    return read_space(section)
+    return _read_space(section)
 
 
 def _read_methods(top: Section, known: Sequence[str]) -> tuple[MethodConfig, ...]:
@@ -221,7 +222,7 @@ def _read_methods(top: Section, known: Sequence[str]) -> tuple[MethodConfig, ...
                 f"unknown method {name!r}; expected one of {', '.join(known)}, or a function of "
                 'your own, as function = "module:function"',
             )
-        found.append(MethodConfig(name, read_space(own), function))
+        found.append(MethodConfig(name, _read_space(own), function))
     return tuple(found)
 
 
@@ -249,4 +250,16 @@ def _read_published(section: Section, folder: Path) -> tuple[Path, str] | None:
         return None
     found = _path(section, "file", folder), section.take("dataset", str)
     section.finish()
+    return found
+
+
+def _read_space(section: Section) -> dict[str, Any]:
+    """All that is left in a section, as a space; ``space`` names one to start from."""
+    named = section.choose("space", ["", *SPACES], "")
+    found: dict[str, Any] = dict(SPACES[named]) if named else {}
+    for key in list(section.values):
+        try:
+            found[key] = as_parameter(section.values.pop(key))
+        except InvalidInputError as error:
+            raise section.error(key, f"{key}: {error}") from error
     return found

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairboost.datasets import load, make_account_opening, make_loans
 from fairboost.datasets.files import SPECS, find_file
 from fairboost.exceptions import InvalidInputError
-from fairboost.rates import RATES
+from fairboost.fairness.rates import RATES
 from fairboost.study.config import StudyConfig
 
 __all__ = ["Parts", "Rows", "Source", "divide", "read_source"]

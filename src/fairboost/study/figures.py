@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairboost.fairness.proxies import PROXIES
 from fairboost.plots.style import COLOURS, GREY, pyplot
-from fairboost.proxies import PROXIES
 from fairboost.study.results import Results
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from sklearn.metrics import get_scorer
 
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.exceptions import InvalidInputError
-from fairboost.operating_points import OperatingPoint
-from fairboost.rates import RATES
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import RATES
 from fairboost.study.config import MetricsConfig
 from fairboost.study.data import Rows
 

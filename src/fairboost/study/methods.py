@@ -16,18 +16,18 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from fairboost.constraints import Constraint, bound, parity
-from fairboost.estimator import FairGBMClassifier
-from fairboost.iterates import randomized_scores
-from fairboost.operating_points import OperatingPoint
+from fairboost.fairness.constraints import Constraint, bound, parity
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.model.estimator import FairGBMClassifier
+from fairboost.search.spaces import Range
+from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 from fairboost.study import peers
 from fairboost.study.config import MethodConfig, StudyConfig
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions, needs_scores
 from fairboost.study.reference import PYTHON_VARIABLE, reference_python
-from fairboost.study.spaces import Range
 from fairboost.study.task import Found, Method, Predictor, Task, as_predictor
-from fairboost.tradeoff import TradeoffCurve, tradeoff_curve
+from fairboost.training.iterates import randomized_scores
 
 __all__ = ["METHODS", "find", "why_not"]
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fairboost.search.spaces import describe
 from fairboost.study.figures import draw_all
 from fairboost.study.points import collect
 from fairboost.study.results import DRAWS, SEES_GROUP, Results
 from fairboost.study.runner import Plan
-from fairboost.study.spaces import describe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions
 from fairboost.study.reference import reference_python, run_reference

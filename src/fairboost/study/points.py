@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost.study.claims import counted
+from fairboost.search.claims import counted
 from fairboost.study.config import MetricsConfig
 from fairboost.study.runner import Plan, Search
 

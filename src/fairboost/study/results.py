@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import FloatArray
-from fairboost.study import protocol
+from fairboost.search import protocol
+from fairboost.search.protocol import Pool, Summary
 from fairboost.study.config import ProtocolConfig, StudyConfig
 from fairboost.study.points import gap_error, weighted_error
-from fairboost.study.protocol import Pool, Summary
 from fairboost.study.task import Method
 
 __all__ = ["ALPHAS", "Results"]

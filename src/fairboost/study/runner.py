@@ -24,13 +24,13 @@ from tqdm.auto import tqdm
 
 import fairboost
 from fairboost.exceptions import InvalidInputError
-from fairboost.operating_points import OperatingPoint
-from fairboost.study import claims, spaces
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.search import claims, spaces
+from fairboost.search.trials import make_sampler, open_search, open_storage, quiet
 from fairboost.study.config import StudyConfig
 from fairboost.study.data import Parts, Source, divide, read_source
 from fairboost.study.measures import Predictions, decide, measure
 from fairboost.study.methods import find, why_not
-from fairboost.study.search import make_sampler, open_search, open_storage, quiet
 from fairboost.study.task import Method, Predictor, Task, Timed, as_predictors
 
 __all__ = ["Plan", "Search", "plan_study", "run_trials", "storage_url"]

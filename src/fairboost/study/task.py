@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from lightgbm import LGBMClassifier
 
+from fairboost.search.spaces import Space
 from fairboost.study.config import MetricsConfig
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions
-from fairboost.study.spaces import Space
 
 __all__ = ["Found", "Method", "Predictor", "Task", "Timed", "as_predictor", "as_predictors"]
 

@@ -1,7 +1,7 @@
 """Audit of the scores in a file, in batches: it may be larger than memory.
 
 One pass over the file, or two where the threshold is to be found, see
-:mod:`fairboost.score_counts`; the figures are those of :func:`fairboost.metrics.audit`.
+:mod:`fairboost.metrics.score_counts`; the figures are those of :func:`fairboost.metrics.audit`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any, Literal
 import numpy as np
 
 from fairboost._typing import FloatArray, IntArray
-from fairboost.comparisons import compare
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import RATES
 from fairboost.metrics import Audit, audit_sums
-from fairboost.operating_points import OperatingPoint
-from fairboost.rates import RATES
-from fairboost.score_counts import Batch, Bracket, Counted, ScoreCounter, ScoreHistogram
+from fairboost.metrics.comparisons import compare
+from fairboost.metrics.score_counts import Batch, Bracket, Counted, ScoreCounter, ScoreHistogram
+from fairboost.metrics.thresholds import ChosenThreshold, check_fine_enough
 from fairboost.tabular.columns import as_numbers, as_text
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import MOST_GROUPS, positive_of
-from fairboost.thresholds import ChosenThreshold, check_fine_enough
 
 __all__ = ["AuditRequest", "FileAudit", "audit_file"]
 

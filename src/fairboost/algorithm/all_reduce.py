@@ -1,0 +1,166 @@
+"""Sums and thresholds over rows that lie on several machines.
+
+The method needs few numbers per round: sums by cell, and where the threshold moves, a quantile of
+scores. :class:`Machines` adds up what every machine has found on its own rows. What travels does
+not grow with the rows, and every machine gets the same sums, bit by bit, so each takes the same
+step by itself.
+
+A quantile of all scores is found digit by digit. Scores are mapped to whole numbers in the same
+order; in each of eight steps the machines add up the weight of their scores by the next byte, and
+so agree on the byte of the score they look for. The result is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairboost._typing import FloatArray
+from fairboost.fairness.operating_points import ROUNDING, OperatingPoint, half_way
+
+__all__ = ["ALONE", "Machines", "share_near", "threshold_over"]
+
+_SIGN = np.uint64(1 << 63)
+_BYTE = np.uint64(0xFF)
+
+
+class Machines(Protocol):
+    """All machines that hold rows; every one of them calls the same methods in the same order."""
+
+    def total(self, values: FloatArray) -> FloatArray:
+        """Add up a vector over the machines."""
+        ...
+
+    def least(self, value: float) -> float:
+        """Return the least of one number of each machine."""
+        ...
+
+
+class _Alone:
+    """One machine with all the rows."""
+
+    def total(self, values: FloatArray) -> FloatArray:
+        """The vector itself."""
+        return values
+
+    def least(self, value: float) -> float:
+        """The number itself."""
+        return value
+
+
+ALONE: Machines = _Alone()
+
+
+def threshold_over(
+    machines: Machines, point: OperatingPoint, scores: FloatArray, weight: FloatArray | None
+) -> float:
+    """Threshold of an operating point among the scores of all machines.
+
+    Parameters
+    ----------
+    machines : Machines
+        Those that hold rows.
+    point : OperatingPoint
+        What is asked for.
+    scores : (n,) float64
+        Scores of the rows of this machine that count; there may be none.
+    weight : (n,) float, optional
+        Their weights.
+
+    Returns
+    -------
+    threshold : float
+        As :meth:`OperatingPoint.among` finds it where all rows are on one machine.
+
+    Examples
+    --------
+    >>> from fairboost import at_fpr
+    >>> threshold_over(ALONE, at_fpr(0.4), np.array([0.1, 0.2, 0.3, 0.4, 0.5]), None)
+    0.35
+    """
+    if machines is ALONE:
+        return point.among(scores, weight)
+    weight = np.ones(len(scores)) if weight is None else weight.astype(np.float64)
+    if not (weight > 0).all():
+        scores, weight = scores[weight > 0], weight[weight > 0]
+    scores = scores.astype(np.float64, copy=False) + 0.0  # one zero, not two
+    everything = float(machines.total(np.array([weight.sum()]))[0])
+    slack = ROUNDING * everything
+    # The highest score with so much weight at or above it is the last that is decided positively,
+    # or the first that is not, as the target is a floor or a ceiling.
+    if point.at_least:
+        last = _highest(machines, scores, weight, point.target * everything - slack, reach=True)
+        below = -machines.least(-scores[scores < last].max(initial=-math.inf))
+        return half_way(below, last)
+    if everything <= point.target * everything + slack:  # the target is 1 but for rounding
+        return half_way(-math.inf, machines.least(scores.min(initial=math.inf)))
+    first = _highest(machines, scores, weight, point.target * everything + slack, reach=False)
+    above = machines.least(scores[scores > first].min(initial=math.inf))
+    return half_way(first, above if above < math.inf else None)
+
+
+def share_near(
+    machines: Machines, threshold: float, scores: FloatArray, weight: FloatArray | None
+) -> float:
+    """Share of the scores of all machines that are within 1 of a threshold.
+
+    Parameters
+    ----------
+    machines : Machines
+        Those that hold rows.
+    threshold : float
+        In log-odds.
+    scores : (n,) float64
+        Scores of the rows of this machine that count; there may be none.
+    weight : (n,) float, optional
+        Their weights.
+
+    Examples
+    --------
+    >>> share_near(ALONE, 0.0, np.array([-4.0, -0.5, 0.9, 1.0]), None)
+    0.5
+    """
+    near = np.abs(scores - threshold) < 1.0
+    # Summed, not multiplied: threads of a linear algebra library would stay awake for some
+    # milliseconds, and compete with the engine's for the cores.
+    found = [float(len(scores)), float(np.count_nonzero(near))]
+    if weight is not None:
+        found = [weight.sum(dtype=np.float64), weight[near].sum(dtype=np.float64)]
+    everything, within = machines.total(np.array(found))
+    return float(within / everything)
+
+
+def _highest(
+    machines: Machines, scores: FloatArray, weight: FloatArray, wanted: float, reach: bool
+) -> float:
+    """The highest score with at least, or more than, a given weight at or above it."""
+    keys = _in_order(scores)
+    found, above = np.uint64(0), 0.0
+    for shift in range(56, -8, -8):
+        digits = ((keys >> np.uint64(shift)) & _BYTE).astype(np.intp)
+        by_digit = machines.total(np.bincount(digits, weight, 256).astype(np.float64))
+        # Weight at or above each digit; rounding must not leave the lowest one short.
+        from_top = above + np.cumsum(by_digit[::-1])[::-1]
+        enough = from_top >= wanted if reach else from_top > wanted
+        present = np.flatnonzero(by_digit > 0)
+        candidates = present[enough[present]]
+        digit = int(candidates[-1] if len(candidates) else present[0])
+        above = float(from_top[digit + 1]) if digit < 255 else above
+        keep = digits == digit
+        keys, weight = keys[keep], weight[keep]
+        found |= np.uint64(digit) << np.uint64(shift)
+    return _as_score(found)
+
+
+def _in_order(scores: FloatArray) -> NDArray[np.uint64]:
+    """Whole numbers in the order of scores."""
+    bits = scores.view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def _as_score(key: np.uint64) -> float:
+    bits = key & ~_SIGN if key & _SIGN else ~key
+    return float(np.array([bits], np.uint64).view(np.float64)[0])

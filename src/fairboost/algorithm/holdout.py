@@ -1,0 +1,375 @@
+"""Which rows the multipliers look at.
+
+Trees fit the training rows, so rates on training rows soon say nothing about other people. The
+multipliers therefore read rates on rows that training does not touch:
+
+* a **share** of the rows, stratified by cell. The engine trains on the others and keeps the
+  scores of these: X is not copied and nothing is predicted twice. Of rows whose label no rate
+  counts only a quarter of the share is held out, for the loss: where false positive rates are to
+  be alike and fraud is rare, fraud is for training. The loss weighs the labels as they were;
+* **cross-fitting**, for small data: K further boosters each leave out one fold, the rates are
+  those of all rows out of fold, and the booster that is kept trains on all rows under the same
+  multipliers. It costs K + 1 fits and uses every row for both ends;
+* a **set** of the user's own, such as the latest month. With a share as well, rates are read on
+  **both**: a month alone may be too few rows to tell them. The threshold of an operating point is
+  placed on the set, since that is where decisions will be made;
+* or nothing: the training rows, as in the paper.
+
+What is left is the sampling error of the rows looked at. ``"auto"`` cross-fits where that would be
+large and a fit is cheap.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from fairboost._typing import BoolArray, Float32Array, IntArray
+from fairboost.data.cells import Cells, SensitiveColumn, Weights
+from fairboost.data.validation import DEFAULT_COLUMN
+from fairboost.exceptions import FairnessWarning, InvalidInputError
+
+__all__ = [
+    "NOTHING_HELD_OUT",
+    "Holdout",
+    "HoldoutKind",
+    "HoldoutLike",
+    "Shares",
+    "align_groups",
+    "check_holdout",
+    "choose",
+    "choose_shares",
+    "join",
+]
+
+HoldoutLike: TypeAlias = Literal["auto", "cross"] | float | None
+HoldoutKind: TypeAlias = Literal["none", "share", "cross", "set", "both"]
+
+SHARE = 0.2
+"""Rows held out by default."""
+
+SPARED = 0.25
+"""Share of the share that is held out of rows whose label no constrained rate counts."""
+
+SPARED_ROWS = 200
+"""But so many rows, as far as the whole share goes: the loss is read on them."""
+
+FOLDS = 5
+"""Boosters in cross-fitting, next to the one that is kept."""
+
+CROSS_BELOW_CELL = 2_000
+"""``"auto"`` cross-fits if fewer held-out rows than this would count towards some group's rate."""
+
+CROSS_BELOW_ROWS = 200_000
+"""``"auto"`` cross-fits up to this number of rows; beyond it, K + 1 fits take too long."""
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """The rows held out.
+
+    Parameters
+    ----------
+    kind : {"none", "share", "cross", "set", "both"}
+        How they are held out; "both" is a share and, after it, a set.
+    why : str
+        The choice in words.
+    folds : (n,) int8, optional
+        For a share, 1 for the rows held out and 0 for the others; in cross-fitting the fold.
+    seen : Cells, optional
+        The rows that rates are read on; None for the training rows.
+    outside_weight : (m,) float32, optional
+        Weights of the rows held out of the engine's training: a share, a set, or both.
+    trained_labels, seen_labels : (float, float)
+        Factors on the loss of either label, among the rows trained on and those held out, that
+        make up for holding out more of one than of the other.
+    placed : Cells, optional
+        The last of the rows seen, if a threshold is placed on them alone.
+    """
+
+    kind: HoldoutKind
+    why: str
+    folds: IntArray | None = None
+    seen: Cells | None = None
+    outside_weight: Float32Array | None = None
+    trained_labels: tuple[float, float] = (1.0, 1.0)
+    seen_labels: tuple[float, float] = (1.0, 1.0)
+    placed: Cells | None = None
+
+    @property
+    def trained(self) -> BoolArray | None:
+        """The rows that the model is trained on; None for all."""
+        return None if not self.cuts or self.folds is None else self.folds == 0
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a part of the user's rows is not trained on."""
+        return self.kind in ("share", "both")
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether rates are read on rows that no booster is trained on."""
+        return self.kind in ("share", "set", "both")
+
+    @property
+    def n_folds(self) -> int:
+        """Number of boosters that leave out a fold."""
+        return FOLDS if self.kind == "cross" else 0
+
+    def fold_codes(self, cells: Cells) -> list[IntArray]:
+        """Cells of the rows for each booster that leaves out a fold: those left out come last."""
+        if self.folds is None:
+            return []
+        return [_shifted(cells, self.folds == k) for k in range(self.n_folds)]
+
+
+NOTHING_HELD_OUT = Holdout("none", "rates are read on the training rows")
+
+
+def _shifted(cells: Cells, held: BoolArray) -> IntArray:
+    wide = np.min_scalar_type(2 * len(cells) - 1)
+    shifted: IntArray = cells.codes.astype(wide) + held.astype(wide) * wide.type(len(cells))
+    return shifted
+
+
+def choose(
+    holdout: HoldoutLike,
+    cells: Cells,
+    smallest: float,
+    sample_weight: Weights | None,
+    rng: np.random.Generator,
+    labels: Collection[int] = (0, 1),
+) -> Holdout:
+    """Choose the rows to hold out, stratified by cell.
+
+    Parameters
+    ----------
+    holdout : {"auto", "cross"}, float or None
+        What the user asked for.
+    cells : Cells
+        All rows.
+    smallest : float
+        The rows of the smallest group that count towards a constrained rate.
+    sample_weight : (n,) float, optional
+        Their weights.
+    rng : Generator
+        Draws the rows.
+    labels : collection of {0, 1}
+        The labels that rates count.
+    """
+    check_holdout(holdout)
+    if holdout is None:
+        return NOTHING_HELD_OUT
+    n = len(cells.codes)
+    quick = SHARE * smallest < CROSS_BELOW_CELL and n <= CROSS_BELOW_ROWS
+    if holdout == "cross" or (holdout == "auto" and quick):
+        why = f"cross-fitting in {FOLDS} folds"
+        if holdout == "auto":
+            why += f", as only {_rows_for(SHARE, smallest)} with a share of {SHARE:.0%}"
+        folds = _deal(cells, rng, FOLDS)
+        return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
+    shares = choose_shares(holdout, cells, smallest, labels)
+    if holdout == "auto" and n > CROSS_BELOW_ROWS:
+        reason = f", and with {n:,} rows cross-fitting would take long"
+        shares = replace(shares, why=shares.why + reason)
+    held = shares.mark(cells.codes, rng)
+    weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
+    trained, seen = (cells.among(rows, sample_weight) for rows in (~held, held))
+    return replace(
+        shares.holdout(cells, trained, seen), folds=held.astype(np.int8), outside_weight=weight
+    )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The share of rows to hold out of each cell.
+
+    Parameters
+    ----------
+    share : float
+        Of cells whose label some rate counts.
+    others : float
+        Of those whose label none does, all of them together.
+    spared : (n_cells,) bool
+        The latter.
+    why : str
+        The choice in words.
+    """
+
+    share: float
+    others: float
+    spared: BoolArray
+    why: str
+
+    def mark(
+        self, codes: IntArray, rng: np.random.Generator, before: IntArray | None = None
+    ) -> BoolArray:
+        """Draw the rows to hold out.
+
+        Parameters
+        ----------
+        codes : (n,) unsigned int
+            Cell of each row.
+        rng : Generator
+            Draws the rows.
+        before : (n_cells,) int, optional
+            Rows of each cell in earlier parts of the data, if these rows are a part of it: the
+            parts together then hold out as many rows of each cell as the whole would.
+        """
+        # The k-th row of a cell is held out where k * share passes a whole number; every cell
+        # starts half a step in, so that one of m rows is taken as soon as m * share is at least
+        # one half.
+        n_cells = len(self.spared)
+        order = _shuffled_by_cell(codes, rng)
+        counts = np.bincount(codes, minlength=n_cells)
+        first = np.zeros(n_cells, np.int64) if before is None else before
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+        shares = np.full(len(order), self.share)
+        if self.others != self.share:  # one row after the other, whatever their cells
+            which = np.repeat(self.spared, counts)
+            rank[which] = first[self.spared].sum() + np.arange(which.sum())
+            shares[which] = self.others
+        taken = np.floor((rank + 1) * shares + 0.5) > np.floor(rank * shares + 0.5)
+        held = np.zeros(len(order), bool)
+        held[order] = taken
+        return held
+
+    def holdout(self, cells: Cells, trained: Cells, seen: Cells) -> Holdout:
+        """What came of it: of all rows, those left to train on, and those held out."""
+        if self.others == self.share:
+            return Holdout("share", self.why, seen=seen)
+        which = "positive" if 1 in cells.labels[self.spared] else "negative"
+        why = f"{self.why}; of the {which} rows, which no rate counts, {100 * self.others:.2g}%"
+        return Holdout(
+            "share",
+            why,
+            seen=seen,
+            trained_labels=_as_in(cells, trained),
+            seen_labels=_as_in(cells, seen),
+        )
+
+
+def join(
+    share: Holdout, given: Holdout, cells: Cells, seen: Cells, weight: Float32Array | None
+) -> Holdout:
+    """A share and a set, to read rates on both.
+
+    Parameters
+    ----------
+    share, given : Holdout
+        The share of the training rows, and the set.
+    cells : Cells
+        The rows that the share was cut from.
+    seen : Cells
+        The rows of both, in this order.
+    weight : (m,) float32, optional
+        Their weights.
+    """
+    spares = share.seen_labels != (1.0, 1.0)
+    return replace(
+        share,
+        kind="both",
+        why=f"{share.why}; and {given.why}",
+        seen=seen,
+        placed=given.seen,
+        outside_weight=weight,
+        seen_labels=_as_in(cells, seen) if spares else (1.0, 1.0),
+    )
+
+
+def choose_shares(
+    holdout: HoldoutLike, cells: Cells, smallest: float, labels: Collection[int] = (0, 1)
+) -> Shares:
+    """Choose what share to hold out of each cell; arguments are those of :func:`choose`."""
+    auto = isinstance(holdout, str)
+    share = SHARE if isinstance(holdout, str) else float(holdout or SHARE)
+    why = f"a share of {100 * share:.2g}%" + f": {_rows_for(share, smallest)}" * auto
+    spared = ~np.isin(cells.labels, list(labels))
+    others = share
+    if spared.any():
+        found = float(cells.counts[spared].sum())
+        others = max(SPARED * share, min(share, SPARED_ROWS / max(found, 1.0)))
+    return Shares(share, others, spared, why)
+
+
+def _rows_for(share: float, smallest: float) -> str:
+    return f"{share * smallest:,.0f} held-out rows would count for the smallest group"
+
+
+def _as_in(cells: Cells, part: Cells) -> tuple[float, float]:
+    """Factors that give the labels of some rows the weight that they have among all."""
+    whole, ours = (np.bincount(c.labels, c.weights, minlength=2) for c in (cells, part))
+    if not ours.all():
+        return 1.0, 1.0  # of one label alone, or of no rows at all
+    factors = whole / ours * (ours.sum() / whole.sum())
+    return float(factors[0]), float(factors[1])
+
+
+def check_holdout(holdout: Any) -> None:
+    """Refuse what is neither a share nor a name."""
+    if holdout is None or (isinstance(holdout, str) and holdout in ("auto", "cross")):
+        return
+    number = isinstance(holdout, int | float | np.number) and not isinstance(holdout, bool)
+    if not number or not 0 < holdout < 1:
+        raise InvalidInputError(
+            f"holdout must be 'auto', 'cross', a share of the rows in (0, 1), or None for the "
+            f"training rows, found {holdout!r}"
+        )
+
+
+def _deal(cells: Cells, rng: np.random.Generator, n_hands: int) -> IntArray:
+    """Deal the rows of every cell out evenly."""
+    order = _shuffled_by_cell(cells.codes, rng)
+    hands = np.empty(len(order), np.int8)
+    hands[order] = np.arange(len(order)) % n_hands
+    return hands
+
+
+def _shuffled_by_cell(codes: IntArray, rng: np.random.Generator) -> IntArray:
+    shuffled = rng.permutation(len(codes))
+    return shuffled[np.argsort(codes[shuffled], kind="stable")]
+
+
+def align_groups(
+    columns: Sequence[SensitiveColumn], held_out: Sequence[SensitiveColumn]
+) -> list[SensitiveColumn]:
+    """Groups of a held-out set by the codes of the training set.
+
+    Parameters
+    ----------
+    columns, held_out : sequence of SensitiveColumn
+        The sensitive columns that are constrained, and all those of the held-out set.
+
+    Returns
+    -------
+    aligned : list of SensitiveColumn
+        The held-out columns; a group that training never saw counts as missing, with a warning.
+    """
+    by_name = {c.name: c for c in held_out}
+    if len(columns) == 1 and list(by_name) == [DEFAULT_COLUMN]:
+        by_name = {columns[0].name: held_out[0]}  # it came without a name
+    missing = [c.name for c in columns if c.name not in by_name]
+    if missing:
+        raise InvalidInputError(
+            f"holdout_set has the sensitive columns {', '.join(by_name) or 'none'}, expected "
+            f"those of training: {', '.join(c.name for c in columns)}; pass the same columns"
+        )
+    aligned = []
+    for known in columns:
+        new = by_name[known.name]
+        position = {value: k for k, value in enumerate(known.values)}
+        unseen = [value for value in new.values if value not in position]
+        if unseen:
+            warnings.warn(
+                f"holdout_set has groups of {known.name!r} that training never saw: "
+                f"{', '.join(map(repr, unseen))}; their rows count in no group's rate",
+                FairnessWarning,
+                stacklevel=4,
+            )
+        recode = np.array([*(position.get(v, -1) for v in new.values), -1], np.int32)
+        aligned.append(replace(known, codes=recode[new.codes]))
+    return aligned

@@ -1,0 +1,108 @@
+"""The dual player: how multipliers answer to violations.
+
+State in, state out: a step takes a state and returns the next, and changes nothing. The Lagrangian
+owns the current state (:mod:`fairboost.algorithm.lagrangian`).
+
+* :class:`Ascent` is the paper's step (Eq. 9, and line 9 of Algorithm 1), projected gradient
+  ascent: ``multiplier <- max(0, multiplier + rate * violation)``.
+* :class:`Control` is proportional-integral control (Sohrabi et al., ICML 2024), the default.
+  Boosting with shrinkage answers slowly to a multiplier: by the time the violation is gone, an
+  integral has overshot. A term in proportion to the (smoothed) violation acts at once and goes
+  when the violation goes::
+
+      integral   <- max(0, integral + gain u e)         e: the violation
+      smoothed   <- memory smoothed + (1 - memory) e    u: the unit of the multiplier
+      multiplier  = max(0, integral + damping u smoothed)
+
+  The units make one gain serve all (see ``Lagrangian.units``): trees answer to the weight that a
+  multiplier puts on a *row*, whatever the number of rows in the group, and the same change of
+  scores moves a rare rate less than a common one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fairboost._typing import FloatArray
+
+__all__ = ["Ascent", "Control", "DualPlayer", "DualState", "Rest", "resume", "start"]
+
+
+@dataclass(frozen=True)
+class DualState:
+    """The multipliers, one per inequality, never negative, and what the player remembers."""
+
+    multipliers: FloatArray
+    integral: FloatArray
+    smoothed: FloatArray
+
+
+def start(n_inequalities: int) -> DualState:
+    """All multipliers at zero (line 3 of Algorithm 1)."""
+    return resume(np.zeros(n_inequalities))
+
+
+def resume(multipliers: FloatArray) -> DualState:
+    """Start from given multipliers, with no violation in memory."""
+    return DualState(multipliers, multipliers, np.zeros_like(multipliers))
+
+
+class DualPlayer(Protocol):
+    """Moves the multipliers once per round."""
+
+    def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
+        """Answer to the violations of a round."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """Projected gradient ascent, as in the paper; units do not matter to it.
+
+    Examples
+    --------
+    >>> state = Ascent(1.0).step(start(2), np.array([0.5, -0.5]), np.ones(2))
+    >>> state.multipliers
+    array([0.5, 0. ])
+    """
+
+    rate: float
+
+    def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
+        """Climb by the violations."""
+        moved = np.maximum(0.0, state.multipliers + self.rate * violations)
+        return DualState(moved, moved, violations)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Does not move: the model is trained without constraints, and their rates are looked at."""
+
+    def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
+        """Stay."""
+        return state
+
+
+@dataclass(frozen=True)
+class Control:
+    """Proportional-integral control.
+
+    Examples
+    --------
+    >>> Control(gain=1.0, damping=0.0).step(start(2), np.array([0.5, -0.5]), np.ones(2)).integral
+    array([0.5, 0. ])
+    """
+
+    gain: float = 1.0
+    damping: float = 5.0
+    memory: float = 0.5
+
+    def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
+        """Integrate the violations, and lean against the present one."""
+        integral = np.maximum(0.0, state.integral + self.gain * units * violations)
+        smoothed = self.memory * state.smoothed + (1.0 - self.memory) * violations
+        moved = np.maximum(0.0, integral + self.damping * units * smoothed)
+        return DualState(moved, integral, smoothed)

@@ -1,0 +1,1 @@
+"""The same on the workers of a Dask cluster."""

@@ -1,0 +1,190 @@
+"""Dask collections: told apart from other tables, cut into partitions, mapped over lazily.
+
+Dask is imported only where a collection has been found, so fairboost works without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairboost._typing import Matrix
+from fairboost.data.validation import DEFAULT_COLUMN, check_two_dimensional
+from fairboost.exceptions import InvalidInputError
+
+__all__ = ["column_names", "header", "in_memory", "is_dask", "map_rows", "partitions"]
+
+
+def is_dask(value: object) -> bool:
+    """Whether a value is a Dask DataFrame, Series or Array.
+
+    Examples
+    --------
+    >>> is_dask(np.zeros(3))
+    False
+    """
+    return hasattr(type(value), "__dask_graph__") and hasattr(value, "npartitions")
+
+
+def header(X: Any) -> Matrix:
+    """A table without rows that has the columns of a collection."""
+    check_two_dimensional(X)
+    if hasattr(X, "columns"):
+        return pd.DataFrame(columns=list(X.columns))
+    if np.isnan(X.shape[1]):
+        raise InvalidInputError(
+            "the number of features of X is not known to Dask; call X.compute_chunk_sizes(), or "
+            "pass a Dask DataFrame"
+        )
+    return np.empty((0, X.shape[1]))
+
+
+def column_names(sensitive_features: Any) -> list[str]:
+    """Names of the sensitive columns in a collection."""
+    if hasattr(sensitive_features, "columns"):
+        return [str(name) for name in sensitive_features.columns]
+    if hasattr(sensitive_features, "chunks"):
+        if sensitive_features.ndim == 1 or sensitive_features.shape[1] == 1:
+            return [DEFAULT_COLUMN]
+        return [f"{DEFAULT_COLUMN}_{k}" for k in range(sensitive_features.shape[1])]
+    name = sensitive_features.name
+    return [DEFAULT_COLUMN if name is None or name == "" else str(name)]
+
+
+def partitions(
+    X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None
+) -> list[tuple[Any, ...]]:
+    """Cut collections into partitions that belong together, still lazy.
+
+    Returns
+    -------
+    parts : list of tuple of (Delayed or None)
+        Features, labels, sensitive columns and weights of each partition.
+    """
+    named = {
+        "X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight,
+    }  # fmt: skip
+    given = {name: value for name, value in named.items() if value is not None}
+    for name, value in given.items():
+        if not is_dask(value):
+            raise InvalidInputError(
+                f"{name} must be a Dask collection like X, found {type(value).__name__}; keep it "
+                "as a column of the same Dask DataFrame, so that rows stay together"
+            )
+        _check_aligned(name, value, X)
+    _check_categories(X)
+    delayed = {name: _delayed(value) for name, value in given.items()}
+    return [
+        tuple(delayed[name][k] if name in delayed else None for name in named)
+        for k in range(len(delayed["X"]))
+    ]
+
+
+def _check_aligned(name: str, value: Any, X: Any) -> None:
+    """Refuse partitions that cannot belong to those of X; rows are counted when they are read."""
+    expected, found = _n_parts(X), _n_parts(value)
+    if found != expected:
+        raise InvalidInputError(
+            f"{name} has {found} partitions, expected the {expected} of X; take all of them from "
+            "one Dask DataFrame, or repartition them alike"
+        )
+    for what in ("divisions", "chunks"):
+        ours, theirs = getattr(X, what, None), getattr(value, what, None)
+        if ours is None or theirs is None:
+            continue
+        if what == "chunks":
+            ours, theirs = ours[0], theirs[0]
+        known = not any(pd.isna(edge) for edge in (*ours, *theirs))
+        if known and tuple(ours) != tuple(theirs):
+            raise InvalidInputError(
+                f"{name} is cut into partitions at other rows than X ({what} {tuple(theirs)}, "
+                f"expected {tuple(ours)}); take both from one Dask DataFrame, or repartition them "
+                "alike"
+            )
+
+
+def _n_parts(value: Any) -> int:
+    return len(value.chunks[0]) if hasattr(value, "chunks") else int(value.npartitions)
+
+
+def _check_categories(X: Any) -> None:
+    """Refuse categorical columns whose categories may differ from partition to partition."""
+    if not hasattr(X, "dtypes"):
+        return
+    for name, dtype in X.dtypes.items():
+        if isinstance(dtype, pd.CategoricalDtype) and not X[name].cat.known:
+            raise InvalidInputError(
+                f"the categories of the column {name!r} are not known to Dask, and may be coded "
+                "in another way in every partition; call X = X.categorize() before"
+            )
+
+
+def _delayed(value: Any) -> Sequence[Any]:
+    if hasattr(value, "chunks"):
+        if value.ndim == 2 and len(value.chunks[1]) > 1:
+            value = value.rechunk({1: -1})
+        return list(value.to_delayed(optimize_graph=False).ravel())
+    # As they are: Dask would read several small files as one partition where few columns are
+    # wanted, labels but not features, and what X and y have in common it would make twice.
+    return list(value.to_delayed(optimize_graph=False))
+
+
+def in_memory(lazy: Sequence[Any]) -> list[list[Any]]:
+    """Futures that each of several lazy partitions of one collection is made from.
+
+    Those of a persisted collection: where they are, the partition should be read. There are none
+    where it comes from files.
+    """
+    from dask.optimization import cull
+    from distributed import Future
+
+    graphs: dict[int, dict[Any, Any]] = {}  # partitions share one as a rule
+    out = []
+    for part in lazy:
+        graph = part.__dask_graph__()
+        if id(graph) not in graphs:
+            graphs[id(graph)] = dict(graph)
+        known = graphs[id(graph)]
+        needed, _ = cull(known, [part.key])
+        out.append([task for task in needed.values() if isinstance(task, Future)])
+    return out
+
+
+def map_rows(function: Callable[..., Any], X: Any, extra: Any, like: np.ndarray) -> Any:
+    """Map a function over the rows of a collection, partition by partition, when it is computed.
+
+    Parameters
+    ----------
+    function : callable
+        Is called as ``function(part, extra)``, and returns an array with a row for each.
+    X : Dask DataFrame or Array
+        The rows.
+    extra : object
+        Sent to each worker once.
+    like : array
+        An empty array of the shape and type of the result.
+
+    Returns
+    -------
+    result : dask.array.Array
+        Lazy; in partitions like those of X.
+    """
+    import dask.array as da
+    from dask.delayed import delayed
+
+    # Not map_partitions with a lazy argument: Dask 2026.8 fails to fuse a single partition then.
+    once, apply = delayed(extra, pure=False, traverse=False), delayed(function, pure=False)
+    if hasattr(X, "chunks"):
+        lengths, lazy = X.chunks[0], _delayed(X)
+    else:
+        # Only the columns that are wanted are read, in the partitions that X has.
+        lazy = X.optimize(fuse=False).to_delayed(optimize_graph=False)
+        lengths = (np.nan,) * len(lazy)
+    rows = [
+        da.from_delayed(apply(part, once), (n, *like.shape[1:]), meta=like)
+        for part, n in zip(lazy, lengths, strict=True)
+    ]
+    return da.concatenate(rows, allow_unknown_chunksizes=True)

@@ -1,0 +1,477 @@
+"""Training on the workers of a Dask cluster, where the rows are.
+
+The client checks everything and makes a plan; workers carry it out together. Each trains on the
+partitions it holds, as one machine would on all rows (:mod:`fairboost.training.training`), inside
+XGBoost's collective: XGBoost adds up histograms of gradients, the Lagrangian adds up sums by cell
+(:mod:`fairboost.algorithm.all_reduce`). Every worker ends up with the same model;
+that of the first is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from fairboost._typing import Float32Array, FloatArray, Matrix
+from fairboost.algorithm.holdout import NOTHING_HELD_OUT, Holdout, Shares, choose_shares
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.cluster.collections import column_names, in_memory, is_dask, partitions
+from fairboost.cluster.rows import (
+    Layout,
+    Sorted,
+    Summary,
+    merge,
+    read_part,
+    sort_part,
+    summarise,
+)
+from fairboost.cluster.workers import run_together
+from fairboost.data.cells import Cells
+from fairboost.engines.port import EngineData, LossTerms
+from fairboost.engines.registry import load_engine
+from fairboost.engines.table_parts import Parts
+from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
+from fairboost.fairness.constraints import Constraint, columns_of
+from fairboost.kernel.threads import Threads, thread_count
+from fairboost.training.training import Method, Rows, Training, check_rows, what_counts
+from fairboost.verdicts import diagnostics
+
+__all__ = ["ClusterRun", "DaskJob", "check_for_dask", "is_dask_estimator", "train_on_dask"]
+
+
+@dataclass(frozen=True)
+class ClusterRun:
+    """Where a model was trained, and what travelled.
+
+    Parameters
+    ----------
+    rows : dict of str to int
+        Rows on each worker, by its address.
+    partitions : int
+        Number of partitions.
+    bytes_per_round : float
+        What each worker gave to the sums of the constraints in a round, whatever the number of
+        rows. XGBoost's own histograms are not in it.
+    """
+
+    rows: dict[str, int]
+    partitions: int
+    bytes_per_round: float
+
+
+@dataclass(frozen=True)
+class DaskJob:
+    """A training to be done on a cluster.
+
+    Parameters
+    ----------
+    method : Method
+        Constraints and how to reach them.
+    estimator : DaskXGBClassifier
+        The engine with its options.
+    X, y, sensitive_features, sample_weight : Dask collections
+        As the user gave them.
+    seed : int
+        Of the draw of rows to hold out.
+    engine_seed : int, optional
+        For the engine, if it has none of its own.
+    """
+
+    method: Method
+    estimator: Any
+    X: Any
+    y: Any
+    sensitive_features: Any
+    sample_weight: Any
+    seed: int
+    engine_seed: int | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the sensitive columns."""
+        return [] if self.sensitive_features is None else column_names(self.sensitive_features)
+
+    def options(self) -> dict[str, Any]:
+        """Options of XGBoost, without those of the cluster."""
+        params = self.estimator.get_params()
+        params.pop("coll_cfg", None)
+        if self.engine_seed is not None and params.get("random_state") is None:
+            params["random_state"] = self.engine_seed
+        return dict(params)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What every worker has to know."""
+
+    method: Method
+    constraints: tuple[Constraint, ...]
+    classes: np.ndarray
+    options: dict[str, Any]
+    loss: LossTerms
+    trained: Cells
+    holdout: Holdout
+    topic: str
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the first worker brings back."""
+
+    model: Any
+    lagrangian: Lagrangian
+    trees: list[int]
+    n_bytes: int
+
+
+def is_dask_estimator(estimator: object) -> bool:
+    """Whether an estimator trains on a Dask cluster.
+
+    LightGBM's is refused: its workers sum histograms inside the library, which offers no sum of
+    anything else, so they could not agree on the rates of groups.
+    """
+    homes = [c.__module__ for c in type(estimator).__mro__]
+    if any(home.startswith("lightgbm.dask") for home in homes):
+        raise EngineOptionError(
+            f"{type(estimator).__name__} cannot be constrained: a custom objective of LightGBM on "
+            "Dask sees the rows of one worker, and LightGBM offers no way to add up the rates of "
+            "groups over workers. Use xgboost.dask.DaskXGBClassifier, or LGBMClassifier on one "
+            "machine"
+        )
+    on_dask = any(home.startswith("xgboost.dask") for home in homes)
+    if on_dask and type(estimator).__name__ != "DaskXGBClassifier":
+        raise EngineOptionError(
+            f"estimator must be a DaskXGBClassifier to train on Dask, found "
+            f"{type(estimator).__name__}"
+        )
+    return on_dask
+
+
+def check_for_dask(estimator: Any, X: Any, iterate: str, asked: Mapping[str, Any]) -> None:
+    """Refuse what cannot be trained on a cluster.
+
+    Parameters
+    ----------
+    estimator : object
+        The user's.
+    X : object
+        The features.
+    iterate : str
+        Which model to keep.
+    asked : mapping
+        Further arguments of ``fit``.
+    """
+    if not is_dask_estimator(estimator):
+        found = "no estimator" if estimator is None else type(estimator).__name__
+        raise EngineOptionError(
+            f"X is a Dask collection, which {found} cannot be trained on; pass "
+            "FairGBMClassifier(xgboost.dask.DaskXGBClassifier(...)), or X.compute() if the rows "
+            "fit into one machine"
+        )
+    if not is_dask(X):
+        raise InvalidInputError(
+            f"a DaskXGBClassifier is trained on Dask collections, found X as "
+            f"{type(X).__name__}; pass dask.dataframe.from_pandas(X, npartitions=...), or use "
+            "XGBClassifier on one machine"
+        )
+    if iterate not in ("best", "last"):
+        raise InvalidInputError(
+            f"iterate={iterate!r} is not supported on Dask, where the model of every round is "
+            "looked at, but not their mean or a draw; use iterate='best' or 'last'"
+        )
+    for name, value in asked.items():
+        if value is not None and not (name == "categorical_feature" and value == "auto"):
+            raise InvalidInputError(
+                f"{name} is not supported on Dask; leave it out"
+                + (": a share of each partition is held out" if name == "holdout_set" else "")
+            )
+
+
+def train_on_dask(job: DaskJob, progress: bool) -> tuple[np.ndarray, Training, ClusterRun]:
+    """Train where the rows are; raises before that if anything is amiss.
+
+    Returns
+    -------
+    classes, training, run
+        The labels, what came of it, and where it happened.
+    """
+    _check_method(job.method)
+    load_engine("xgboost").check_estimator(_stock(job.options()))
+    _check_options(job.options())
+    client = _client(job.estimator)
+    constraints = job.method.constraints(job.columns)
+    used = [c for c in job.columns if c in {n for k in constraints for n in columns_of(k)}]
+    layout, parts = _read(client, job, used)
+    shares = _shares(job.method, constraints, layout.cells)
+    parts, trained, seen = _sort(client, layout, parts, shares, job.seed)
+    chosen = NOTHING_HELD_OUT
+    if shares is not None:
+        chosen = shares.holdout(layout.cells, trained, seen)
+    check_rows(job.method.operating_point, constraints, layout.cells, trained, chosen)
+    loss = _loss_terms(job, layout)
+    topic = f"fairboost-{id(job)}" if progress else ""
+    plan = _Plan(
+        job.method, constraints, layout.classes, job.options(), loss, trained, chosen, topic
+    )
+    diagnostics.warn_of_small_cells(_rows(plan, [], Threads()).lagrangian(*_game(plan)))
+    by_worker = _by_worker(client, parts, layout)
+    config = getattr(job.estimator, "coll_cfg", None)
+    n_rounds = int(_stock(job.options()).get_num_boosting_rounds())
+    with _bar(client, topic, n_rounds):
+        held = {address: [parts[k] for k in which] for address, which in by_worker.items()}
+        outcome: _Outcome = run_together(client, _train_here, held, [plan], config)[0]
+    outcome.model.estimator.set_params(n_jobs=job.options().get("n_jobs"))
+    counts = layout.counts.sum(axis=1)
+    run = ClusterRun(
+        {address: int(counts[which].sum()) for address, which in by_worker.items()},
+        len(parts),
+        outcome.n_bytes / (len(outcome.trees) + 1),  # the last look is one more
+    )
+    return layout.classes, Training(outcome.model, outcome.lagrangian, outcome.trees), run
+
+
+def _check_method(method: Method) -> None:
+    """Refuse what needs rows side by side on one machine."""
+    if method.holdout == "cross":
+        raise InvalidInputError(
+            "holdout='cross' trains five further boosters, which is meant for small data on one "
+            "machine; on Dask hold out a share, such as holdout=0.2, or use 'auto'"
+        )
+    if method.memberships == "honest":
+        raise InvalidInputError(
+            "memberships='honest' trains a model of the groups on all rows on one machine; on "
+            "Dask use memberships='observed', which 'auto' is there"
+        )
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for name in ("early_stopping_rounds", "callbacks"):
+        if options.get(name) is not None:
+            raise EngineOptionError(
+                f"the estimator sets {name}, which is not supported on Dask; leave it out "
+                "(iterate='best' keeps the best round that the held-out rows know)"
+            )
+    if options.get("tree_method") == "exact":
+        raise EngineOptionError(
+            "the estimator sets tree_method='exact', which XGBoost cannot do on several machines; "
+            "use 'hist'"
+        )
+    if options.get("booster") == "dart":
+        raise EngineOptionError(
+            "the estimator sets booster='dart', which is not supported on Dask: its last model is "
+            "none that a round has looked at; use 'gbtree'"
+        )
+
+
+def _client(estimator: Any) -> Any:
+    """The client of the estimator, or the one at hand."""
+    try:
+        client = estimator.client
+    except ValueError as error:
+        raise ClusterError(
+            "there is no Dask client to train with; start one before fit, e.g. "
+            "client = distributed.Client(...)"
+        ) from error
+    if client.asynchronous:
+        raise ClusterError(
+            "the Dask client is asynchronous, and fit is not; pass a synchronous one, "
+            "distributed.Client(asynchronous=False)"
+        )
+    return client
+
+
+def _stock(options: dict[str, Any]) -> Any:
+    return load_engine("xgboost").make_estimator(**options)
+
+
+def _read(client: Any, job: DaskJob, columns: Sequence[str]) -> tuple[Layout, list[Any]]:
+    """Have every partition checked, and merge what they tell."""
+    from dask.delayed import delayed
+
+    sensitive = job.sensitive_features if columns else None
+    lazy = partitions(job.X, job.y, sensitive, job.sample_weight)
+    read = delayed(read_part, pure=False)
+    to_read: dict[str, list[int]] = {}
+    for k, address in enumerate(_homes(client, [features for features, *_ in lazy])):
+        to_read.setdefault(address, []).append(k)
+    parts: list[Any] = [None] * len(lazy)
+    for address, which in to_read.items():
+        pinned = {"workers": [address], "allow_other_workers": True} if address else {}
+        tasks = [read(*lazy[k], list(columns)) for k in which]
+        for k, part in zip(which, client.compute(tasks, **pinned), strict=True):
+            parts[k] = part
+    summaries: list[Summary] = client.gather(client.map(summarise, parts, pure=False))
+    return merge(summaries, columns), parts
+
+
+def _homes(client: Any, lazy: Sequence[Any]) -> list[str]:
+    """The worker that holds each partition, if one does: rows stay where they are."""
+    futures = in_memory(lazy)
+    holders = client.who_has([future for found in futures for future in found])
+    out = []
+    for found in futures:
+        addresses = Counter(a for future in found for a in holders.get(future.key) or ())
+        # The same one every time, if there are several.
+        out.append(min(addresses, key=lambda a: (-addresses[a], a), default=""))
+    return out
+
+
+def _shares(method: Method, constraints: Sequence[Constraint], cells: Cells) -> Shares | None:
+    """What to hold out of each cell; None for nothing."""
+    counted = what_counts(method.operating_point, constraints, cells)
+    if method.holdout is None or not counted.labels:
+        return None
+    shares = choose_shares(method.holdout, cells, counted.smallest, counted.labels)
+    return replace(shares, why=f"{shares.why}, drawn in each partition")
+
+
+def _sort(
+    client: Any, layout: Layout, parts: Sequence[Any], shares: Shares | None, seed: int
+) -> tuple[list[Any], Cells, Cells]:
+    """Have every partition sorted into cells and split; rows to train on, and held out."""
+    holders = client.who_has(list(parts))
+    out = []
+    for k, part in enumerate(parts):
+        told = layout.numbers[k], len(layout.cells), shares, layout.before(k), (seed, k)
+        where = holders.get(part.key) or None
+        out.append(
+            client.submit(
+                sort_part, part, *told,
+                workers=where, allow_other_workers=bool(where), pure=False,
+            )
+        )  # fmt: skip
+    totals: FloatArray = np.sum(client.gather(client.map(_totals, out, pure=False)), axis=0)
+    trained, seen = (
+        replace(layout.cells, counts=t[0], weights=t[1], squares=t[2]) for t in totals
+    )
+    return out, trained, seen
+
+
+def _totals(part: Sorted) -> FloatArray:
+    return part.totals
+
+
+def _loss_terms(job: DaskJob, layout: Layout) -> LossTerms:
+    """What the options say about the loss, by the weight of either label."""
+    weights: Any = np.bincount(layout.cells.labels, layout.cells.weights, 2)
+    engine = load_engine("xgboost").make(_stock(job.options()), layout.classes)
+    return engine.loss_terms(np.array([0, 1]), weights)
+
+
+def _by_worker(client: Any, parts: Sequence[Any], layout: Layout) -> dict[str, list[int]]:
+    """Which partitions each worker trains on; those without rows are left out."""
+    filled = [k for k in range(len(parts)) if layout.counts[k].any()]
+    holders = client.who_has([parts[k] for k in filled])
+    out: dict[str, list[int]] = {}
+    for k in filled:
+        known = holders.get(parts[k].key) or ()
+        if not known:
+            raise ClusterError(
+                f"partition {k} is on no worker any more: the worker that held it left the "
+                "cluster. Call fit again"
+            )
+        # If several have it, the one with the least to do.
+        address = min(sorted(known), key=lambda a: len(out.get(a, ())))
+        out.setdefault(address, []).append(k)
+    return {address: out[address] for address in sorted(out)}
+
+
+def _game(plan: _Plan) -> tuple[Any, ...]:
+    return plan.method, plan.constraints, plan.method.player
+
+
+def _rows(plan: _Plan, parts: Sequence[Sorted], threads: Threads, machines: Any = None) -> Rows:
+    """The rows of this worker, by the cells of all."""
+    codes, weight = _joined([p.codes for p in parts], np.uint8), _weight(parts)
+    chosen, kept = plan.holdout, np.ones(len(codes), bool)
+    if chosen.seen is not None:
+        held = _joined([p.held_out for p in parts], bool)
+        kept = ~held
+        chosen = replace(
+            chosen,
+            folds=held.astype(np.int8),
+            seen=replace(chosen.seen, codes=codes[held]),
+            outside_weight=None if weight is None else weight[held],
+        )
+    options = {} if machines is None else {"machines": machines}
+    return Rows(
+        replace(plan.trained, codes=codes[kept]),
+        None if weight is None else weight[kept],
+        plan.loss.label_weights,
+        chosen,
+        None,
+        threads,
+        {},
+        **options,
+    )
+
+
+def _joined(arrays: Sequence[Any], dtype: Any) -> Any:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+
+def _weight(parts: Sequence[Sorted]) -> Float32Array | None:
+    found = [p.sample_weight for p in parts if p.sample_weight is not None]
+    return np.concatenate(found) if found else None
+
+
+def _train_here(parts: Sequence[Sorted], machines: Any, rank: int, plan: _Plan) -> _Outcome | None:
+    """Run on every worker: train on its rows, in step with the others."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    n_jobs = plan.options.get("n_jobs") or worker.state.nthreads
+    engine = load_engine("xgboost").make(_stock({**plan.options, "n_jobs": n_jobs}), plan.classes)
+    rows = _rows(plan, parts, Threads(thread_count(n_jobs), engine.library), machines)
+    lagrangian = rows.lagrangian(*_game(plan))
+    trees: list[int] = []
+
+    def after_round(n_trees: int) -> None:
+        trees.append(n_trees)
+        if plan.topic and rank == 0:
+            worker.log_event(plan.topic, n_trees)
+
+    labels = plan.trained.labels.astype(np.int8)[_joined([p.codes for p in parts], np.uint8)]
+    data = EngineData(
+        _table([p.X for p in parts]),
+        labels,
+        labels,
+        _weight(parts),
+        {},
+        rows.holdout.trained,
+        rows.holdout.trained_labels,
+    )
+    try:
+        problem = rows.problem(lagrangian, after_round)
+        model = engine.train(data, problem, plan.loss.intercept)
+    finally:
+        lagrangian.close()
+    if rank:
+        return None
+    lagrangian.forget_rows()
+    return _Outcome(model, lagrangian, trees, machines.n_bytes)
+
+
+def _table(tables: Sequence[Matrix]) -> Matrix:
+    return tables[0] if len(tables) == 1 else Parts(tables)
+
+
+@contextmanager
+def _bar(client: Any, topic: str, n_rounds: int) -> Iterator[None]:
+    """A progress bar that the first worker moves."""
+    if not topic:
+        yield
+        return
+    with tqdm(total=n_rounds, unit="round") as bar:
+        move: Callable[[Any], None] = lambda _: bar.update()  # noqa: E731
+        client.subscribe_topic(topic, move)
+        try:
+            yield
+        finally:
+            client.unsubscribe_topic(topic)

@@ -1,0 +1,208 @@
+"""One function on several Dask workers at once, joined by XGBoost's collective.
+
+A boosting round needs all machines: each adds its histograms to those of the others. So the tasks
+must run at the same time, each where its rows are, and if one cannot go on none can. What may
+happen, and what comes of it (``docs/cluster.md``):
+
+* a worker dies: the others notice within the second, as their connection to it breaks, and end
+  with an error. Dask would wait for the dead one's task for ever; here its absence is looked for,
+  and :class:`~fairboost.exceptions.ClusterError` is raised;
+* a task raises: the communicator is closed, which ends the others, and its error is told;
+* the scheduler dies: Dask's client gives up after half a minute, and so does this;
+* two trainings at once: each waits for all of its workers before it starts, by a lock on them.
+
+XGBoost's tracker, which introduces the machines to each other, runs on the first of them: workers
+can reach each other, while the client may be far away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fairboost.engines.xgboost.collective import Collective
+from fairboost.exceptions import ClusterError, FairboostError
+
+__all__ = ["run_together"]
+
+LOOK = 0.5
+"""Seconds between two looks at the workers."""
+
+GRACE = 20.0
+"""Seconds that the others have to end after one has failed, so that the first cause is known."""
+
+_TRACKERS: dict[str, Any] = {}  # on the worker that runs one
+
+
+def run_together(
+    client: Any,
+    work: Callable[..., Any],
+    parts: Mapping[str, Sequence[Any]],
+    arguments: Sequence[Any] = (),
+    config: Any = None,
+) -> list[Any]:
+    """Run a function on several workers at once and return what each returned.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected to the cluster.
+    work : callable
+        Is called as ``work(parts, collective, rank, *arguments)`` on every worker.
+    parts : mapping of str to sequence of Future
+        Addresses of workers, and what they hold.
+    arguments : sequence
+        The same for all.
+    config : xgboost.collective.Config, optional
+        Timeouts, retries and address of the tracker.
+    """
+    try:
+        return _run(client, work, parts, arguments, config)
+    except OSError as error:
+        raise ClusterError(
+            "the connection to the Dask scheduler broke during training, expected it to hold to "
+            f"the end: {error}. There is no model. Connect again and call fit again"
+        ) from error
+
+
+def _run(
+    client: Any,
+    work: Callable[..., Any],
+    parts: Mapping[str, Sequence[Any]],
+    arguments: Sequence[Any],
+    config: Any,
+) -> list[Any]:
+    from distributed import MultiLock
+
+    addresses = list(parts)
+    _check_alive(client, addresses)
+    with MultiLock(addresses, client), _tracker(client, addresses, config) as args:
+        shared = client.scatter(list(arguments), hash=False)
+        futures = {
+            address: client.submit(
+                _join, work, list(held), rank, args, *shared,
+                workers=[address], allow_other_workers=False, pure=False, retries=0,
+                key=f"fairboost-train-{uuid.uuid4().hex}",
+            )
+            for rank, (address, held) in enumerate(parts.items())
+        }  # fmt: skip
+        try:
+            _await(client, futures)
+            return client.gather(list(futures.values()))  # type: ignore[no-any-return]
+        finally:
+            client.cancel(list(futures.values()), force=True)
+
+
+def _join(
+    work: Callable[..., Any], parts: Sequence[Any], rank: int, args: dict[str, Any], *shared: Any
+) -> Any:
+    """Run on a worker: join the others, and work."""
+    from xgboost import collective
+
+    # Ranks by the order of workers: the same rows on the same rank, the same model.
+    args = {**args, "DMLC_TASK_ID": f"{rank:06d}"}
+    with collective.CommunicatorContext(**args):
+        return work(parts, Collective(), rank, *shared)
+
+
+def _await(client: Any, futures: dict[str, Any]) -> None:
+    """Wait for all; raise what went wrong first."""
+    from distributed import wait
+
+    failed_at = None
+    while pending := [f for f in futures.values() if f.status == "pending"]:
+        _check_alive(client, futures)
+        failed = any(f.status in ("error", "lost", "cancelled") for f in futures.values())
+        if failed and failed_at is None:
+            failed_at = time.monotonic()
+        if failed_at is not None and time.monotonic() - failed_at > GRACE:
+            break
+        with contextlib.suppress(TimeoutError):
+            wait(pending, timeout=LOOK, return_when="FIRST_COMPLETED")
+    failures = [f for f in futures.values() if f.status != "finished"]
+    if not failures:
+        return
+    errors = [f.exception() for f in failures if f.status == "error"]
+    own = [e for e in errors if not _says_that_another_failed(e)]
+    if not own:
+        time.sleep(LOOK)  # the scheduler may be about to notice
+        _check_alive(client, futures)
+    first = own[0] if own else errors[0] if errors else None
+    if isinstance(first, FairboostError):
+        raise first
+    raise ClusterError(
+        f"training stopped on {len(failures)} of {len(futures)} workers: "
+        f"{type(first).__name__ if first else 'a task was cancelled'}: "
+        f"{str(first).strip().splitlines()[0] if first else ''}. There is no model. The log of "
+        "the workers says more (client.get_worker_logs()); mend it and call fit again"
+    ) from first
+
+
+def _says_that_another_failed(error: BaseException) -> bool:
+    """Whether an error is only that the connection to another worker broke."""
+    text = str(error)
+    return type(error).__name__ == "XGBoostError" and (
+        "/collective/" in text or "llreduce" in text or "tracker" in text
+    )
+
+
+def _check_alive(client: Any, addresses: Any) -> None:
+    """Raise if a worker is gone."""
+    alive = client.nthreads()
+    lost = [address for address in addresses if address not in alive]
+    if lost:
+        raise ClusterError(
+            f"{len(lost)} of the {len(addresses)} workers that hold rows left the cluster during "
+            f"training ({', '.join(lost)}), expected all to stay to the end. There is no model. "
+            "Was it killed for lack of memory (see its log)? Call fit again: rows that were read "
+            "from files are read again by the workers that are left"
+        )
+
+
+@contextlib.contextmanager
+def _tracker(client: Any, addresses: Sequence[str], config: Any) -> Iterator[dict[str, Any]]:
+    """Arguments with which the workers find each other."""
+    token = uuid.uuid4().hex
+    host = getattr(config, "tracker_host_ip", None)
+    port = getattr(config, "tracker_port", None) or 0
+    timeout = getattr(config, "tracker_timeout", None) or 0
+    first = addresses[0]
+    asked = token, len(addresses), host, port, timeout
+    args = dict(client.run(_start_tracker, *asked, workers=[first])[first])
+    if config is not None:
+        args = config.get_comm_config(args)
+    try:
+        yield args
+    finally:
+        if first in client.nthreads():
+            with contextlib.suppress(OSError, ValueError):  # it may be going down right now
+                client.run(_drop_tracker, token, workers=[first])
+
+
+def _start_tracker(
+    token: str, n_workers: int, host: str | None, port: int, timeout: int, dask_worker: Any = None
+) -> Any:
+    """Run on the first worker."""
+    from distributed.comm import get_address_host
+    from xgboost.tracker import RabitTracker
+
+    host = host or get_address_host(dask_worker.address)
+    tracker = RabitTracker(n_workers, host, port, sortby="task", timeout=timeout)
+    tracker.start()
+
+    def wait() -> None:
+        with contextlib.suppress(Exception):  # the workers say what went wrong
+            tracker.wait_for()
+
+    threading.Thread(target=wait, name="fairboost-tracker", daemon=True).start()
+    _TRACKERS[token] = tracker
+    return tracker.worker_args()
+
+
+def _drop_tracker(token: str) -> None:
+    """Run on the first worker."""
+    _TRACKERS.pop(token, None)

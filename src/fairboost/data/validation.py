@@ -1,0 +1,438 @@
+"""The only door for user data: y, sensitive_features and sample_weight in, checked arrays out.
+
+X is not looked into beyond its number of rows: the engine reads it as the user gave it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix, issparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples
+
+from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
+from fairboost.data.cells import SensitiveColumn
+from fairboost.exceptions import InvalidInputError
+
+__all__ = [
+    "FitData",
+    "HeldOutSet",
+    "as_column",
+    "by_row",
+    "check_both_classes_weigh",
+    "check_fit_data",
+    "check_groups",
+    "check_holdout_set",
+    "check_two_classes",
+    "check_two_dimensional",
+    "distinct_groups",
+    "distinct_labels",
+    "encode_known",
+    "encode_labels",
+    "named_columns",
+    "python_value",
+    "read_sensitive_features",
+    "read_weights",
+    "sorted_order",
+    "take_rows",
+]
+
+DEFAULT_COLUMN = "sensitive_feature"
+"""Name of a sensitive column that came without one."""
+
+
+@dataclass(frozen=True)
+class FitData:
+    """What training needs, checked.
+
+    Parameters
+    ----------
+    classes : (2,) array
+        The two labels as the user wrote them; the second is the positive one.
+    labels : (n,) int8
+        0 or 1.
+    columns : tuple of SensitiveColumn
+        The sensitive attributes; empty if none were given.
+    sample_weight : (n,) float64 or None
+        Weights of the rows.
+    """
+
+    classes: np.ndarray
+    labels: IntArray
+    columns: tuple[SensitiveColumn, ...]
+    sample_weight: FloatArray | None
+
+
+def check_fit_data(
+    X: Matrix,
+    y: ArrayLike,
+    sensitive_features: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    classes: np.ndarray | None = None,
+) -> FitData:
+    """Check the arguments of ``fit``; every problem raises here, before training.
+
+    Labels are told by ``classes``, if they are known, and make them otherwise.
+    """
+    check_two_dimensional(X)
+    n = _num_samples(X)
+    if classes is None:
+        classes, labels = encode_labels(y)
+    else:
+        labels = encode_known(y, classes, "y")
+    _check_length("y", len(labels), n, "X")
+    columns = read_sensitive_features(sensitive_features, n)
+    weight = read_weights(sample_weight, n)
+    if weight is not None:
+        check_both_classes_weigh(classes, np.bincount(labels, weight, 2).tolist())
+    return FitData(classes, labels, columns, weight)
+
+
+@dataclass(frozen=True)
+class HeldOutSet:
+    """A held-out set of the user's own, checked.
+
+    Parameters
+    ----------
+    X : Matrix
+        As the user gave it.
+    labels : (m,) int8
+        0 or 1, by the classes of training.
+    columns : tuple of SensitiveColumn
+        The sensitive attributes, with codes of their own.
+    sample_weight : (m,) float64 or None
+        Weights of the rows.
+    """
+
+    X: Matrix
+    labels: IntArray
+    columns: tuple[SensitiveColumn, ...]
+    sample_weight: FloatArray | None
+
+
+def check_holdout_set(holdout_set: object, X: Matrix, classes: np.ndarray) -> HeldOutSet:
+    """Check ``holdout_set`` of ``fit``: the same features and labels as training."""
+    if not isinstance(holdout_set, tuple | list) or not 2 <= len(holdout_set) <= 4:
+        found = (
+            f"{len(holdout_set)} items"
+            if isinstance(holdout_set, tuple | list)
+            else type(holdout_set).__name__
+        )
+        raise InvalidInputError(
+            "holdout_set must be a tuple (X, y, sensitive_features[, sample_weight]), found "
+            f"{found}"
+        )
+    held_X, y, sensitive_features, weight = [*holdout_set, None, None][:4]
+    if y is None:
+        raise InvalidInputError("holdout_set has no labels; pass (X, y, sensitive_features)")
+    check_two_dimensional(held_X)
+    n = _num_samples(held_X)
+    _check_same_features(X, held_X)
+    labels = encode_known(y, classes, "y of holdout_set")
+    _check_length("y of holdout_set", len(labels), n, "its X")
+    try:
+        columns = read_sensitive_features(sensitive_features, n)
+        return HeldOutSet(held_X, labels, columns, read_weights(weight, n))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"holdout_set: {error}") from error
+
+
+def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
+    """Labels as 0 and 1 by the classes of training."""
+    column = column_or_1d(as_column(y))
+    unknown = ~np.isin(column, classes)
+    if unknown.any():
+        raise InvalidInputError(
+            f"{what} has the label {column[unknown].tolist()[0]!r}, expected those of training, "
+            f"{' and '.join(map(repr, classes.tolist()))}; code both alike"
+        )
+    labels: IntArray = np.asarray(column == classes[1]).astype(np.int8)
+    return labels
+
+
+def _check_same_features(X: Matrix, held_X: Matrix) -> None:
+    width, expected = (np.shape(table)[1] for table in (held_X, X))
+    if width != expected:
+        raise InvalidInputError(
+            f"X of holdout_set has {width} features, expected the {expected} of training; pass "
+            "the same columns in the same order"
+        )
+    names, found = (_feature_names(table) for table in (X, held_X))
+    if names is not None and found is not None and names != found:
+        differ = next((a, b) for a, b in zip(names, found, strict=True) if a != b)
+        raise InvalidInputError(
+            f"X of holdout_set has the feature {differ[1]!r} where training has {differ[0]!r}; "
+            "pass the same columns in the same order"
+        )
+
+
+def _feature_names(X: Matrix) -> list[str] | None:
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else [str(name) for name in names]
+
+
+def check_two_dimensional(X: Matrix) -> None:
+    """Refuse a single row or column given as a flat array."""
+    shape = getattr(X, "shape", (0, 0))
+    if len(shape) != 2:
+        raise InvalidInputError(
+            f"X must be a table of rows and columns, found {len(shape)} dimensions. Reshape your "
+            "data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+        )
+
+
+def as_column(values: ArrayLike) -> np.ndarray:
+    """One column as a 1-d NumPy array: series and arrays of any library, lists."""
+    if isinstance(values, np.ndarray | list | tuple | pd.Series):
+        return np.asarray(values)
+    native = nw.from_native(values, series_only=True, pass_through=True)
+    return native.to_numpy() if isinstance(native, nw.Series) else np.asarray(values)
+
+
+def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
+    """Two labels of any type, as 0 and 1."""
+    if y is None:
+        raise InvalidInputError(
+            "requires y to be passed, but the target y is None; pass the labels as y"
+        )
+    classes, labels = distinct_labels(y)
+    check_two_classes(classes)
+    return classes, labels.astype(np.int8, copy=False)
+
+
+def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
+    """The labels that occur, in order, and the position of each row's among them."""
+    column = column_or_1d(as_column(y), warn=True)
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        raise InvalidInputError(
+            "y contains NaN or infinity; drop the rows whose label is not known"
+        )
+    if column.dtype == object and pd.isna(column).any():
+        raise InvalidInputError("y contains missing labels; drop the rows whose label is unknown")
+    if len(column):
+        check_classification_targets(column)
+    classes = np.unique(column)
+    if len(classes) == 2:  # as it should be; finding positions takes a sort otherwise
+        return classes, (column == classes[1]).astype(np.int8)
+    classes, labels = np.unique(column, return_inverse=True)
+    return classes, labels
+
+
+def check_two_classes(classes: np.ndarray) -> None:
+    """Refuse labels that are not two."""
+    if len(classes) != 2:
+        found = ", ".join(map(repr, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
+        advice = (
+            "Only binary classification is supported; merge labels or train one model per label"
+            if len(classes) > 2
+            else "a classifier needs rows of both classes"
+        )
+        noun = "class" if len(classes) == 1 else "classes"
+        raise InvalidInputError(
+            f"y must have two classes, found {len(classes)} {noun}: {found}. {advice}."
+        )
+
+
+def read_weights(sample_weight: ArrayLike | None, n: int, part: bool = False) -> FloatArray | None:
+    """Check sample weights: one per row, finite, not negative, not all zero unless of a part."""
+    if sample_weight is None:
+        return None
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n, sample_weight, np.float64)
+    column = as_column(sample_weight)
+    if column.ndim != 1:
+        raise InvalidInputError(
+            f"Sample weights must be 1D array or scalar, found {column.ndim} dimensions"
+        )
+    try:
+        weight = column.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"sample_weight must be numbers: {error}") from error
+    _check_length("sample_weight", len(weight), n, "X")
+    with np.errstate(over="ignore"):
+        single = weight.astype(np.float32)  # as engines keep it
+    if not np.isfinite(single).all():
+        bad = int(np.flatnonzero(~np.isfinite(single))[0])
+        raise InvalidInputError(
+            f"sample_weight must be finite in single precision, found {weight[bad]} at row {bad}; "
+            "replace it, or drop the row"
+        )
+    if (weight < 0).any():
+        bad = int(np.flatnonzero(weight < 0)[0])
+        raise InvalidInputError(
+            f"sample_weight must not be negative, found {weight[bad]} at row {bad}; "
+            "a weight of 0 leaves a row out"
+        )
+    if not part and not single.any():
+        raise InvalidInputError(
+            "Sample weights must contain at least one non-zero number; all are zero, so there is "
+            "nothing to train on"
+        )
+    return weight
+
+
+def check_both_classes_weigh(classes: np.ndarray, weights: Sequence[float]) -> None:
+    """Refuse a class whose rows weigh nothing, given the weight of either."""
+    for label, total in zip(classes.tolist(), weights, strict=True):
+        if total == 0:
+            raise InvalidInputError(
+                f"sample_weight is zero on every row of class {label!r}, which leaves one class "
+                "to train on; a classifier needs rows of both classes"
+            )
+
+
+def read_sensitive_features(
+    sensitive_features: ArrayLike | None, n: int
+) -> tuple[SensitiveColumn, ...]:
+    """Sensitive columns of any type, as codes.
+
+    Examples
+    --------
+    >>> (column,) = read_sensitive_features(["b", None, "a", "b"], 4)
+    >>> column.name, column.codes.tolist(), column.values
+    ('sensitive_feature', [1, -1, 0, 1], ('a', 'b'))
+    """
+    if sensitive_features is None:
+        return ()
+    raw = named_columns(sensitive_features)
+    for name, column in raw:
+        _check_length(f"sensitive_features ({name})", len(column), n, "X")
+    names = [name for name, _ in raw]
+    if len(set(names)) < len(names):
+        raise InvalidInputError(
+            f"sensitive_features has columns of the same name: {names}; rename them"
+        )
+    return tuple(_encode_groups(name, column) for name, column in raw)
+
+
+def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
+    """Take a table or a single column apart into named columns."""
+    if isinstance(table, Mapping):
+        return [(str(name), _factorizable(column)) for name, column in table.items()]
+    if isinstance(table, pd.Series):
+        return [(_name_or_default(table.name), table)]
+    if isinstance(table, pd.DataFrame):
+        return [(str(name), table.iloc[:, k]) for k, name in enumerate(table.columns)]
+    native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        return [(name, native[name].to_numpy()) for name in native.columns]
+    if isinstance(native, nw.Series):
+        return [(_name_or_default(native.name), native.to_numpy())]
+    array = _factorizable(table)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return [(f"{DEFAULT_COLUMN}_{k}", array[:, k]) for k in range(array.shape[1])]
+    if array.ndim > 2:
+        raise InvalidInputError(
+            f"sensitive_features must be one column or a table of columns, found an array of "
+            f"{array.ndim} dimensions"
+        )
+    return [(DEFAULT_COLUMN, array.reshape(-1))]
+
+
+def _factorizable(column: ArrayLike) -> np.ndarray:
+    """Make an array without turning mixed values or None into strings."""
+    if isinstance(column, list | tuple):
+        return (
+            np.asarray(pd.Series(column, dtype=object))
+            if _flat(column)
+            else np.array(column, object)
+        )
+    return as_column(column)
+
+
+def _flat(values: Sequence[object]) -> bool:
+    return not any(isinstance(v, list | tuple | np.ndarray) for v in values)
+
+
+def _name_or_default(name: object) -> str:
+    return DEFAULT_COLUMN if name is None or name == "" else str(name)
+
+
+def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
+    codes, values = distinct_groups(name, column)
+    check_groups(name, len(values), int((codes >= 0).sum()))
+    order = sorted_order(values)
+    rank = np.empty(len(order) + 1, np.min_scalar_type(-len(order) - 1))  # a byte, as a rule
+    rank[order] = np.arange(len(order))
+    rank[-1] = -1  # code -1, a missing group, stays -1
+    return SensitiveColumn(name, rank[codes], tuple(python_value(values[k]) for k in order))
+
+
+def distinct_groups(name: str, column: ArrayLike) -> tuple[IntArray, np.ndarray]:
+    """The group of each row, -1 where it is missing, as a position among those that occur."""
+    try:
+        codes, uniques = pd.factorize(column, use_na_sentinel=True)
+    except TypeError as error:  # lists, or rows of unequal length
+        raise InvalidInputError(
+            f"sensitive column {name!r} must hold one plain value per row: {error}"
+        ) from error
+    return codes, np.asarray(uniques, dtype=object)
+
+
+def check_groups(name: str, n_values: int, known: int, few: int = 2) -> None:
+    """Refuse a column that has no groups, or almost as many as rows.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    n_values, known : int
+        Distinct values, and rows that have one.
+    few : int
+        Values that are not too many, however few the rows are.
+    """
+    if known == 0:
+        raise InvalidInputError(
+            f"sensitive column {name!r} is missing in every row; there is no group to compare"
+        )
+    if n_values > max(few, known / 2):
+        raise InvalidInputError(
+            f"sensitive column {name!r} has {n_values} distinct values in {known} rows, almost "
+            "one per row; expected groups of many rows. Is it an identifier or a number that "
+            "should be cut into bands?"
+        )
+
+
+def python_value(value: object) -> object:
+    """A value of NumPy as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def sorted_order(values: np.ndarray) -> np.ndarray:
+    """Sort groups so that codes do not depend on the order of rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # comparing unlike types may warn before it raises
+        try:
+            return np.argsort(values, kind="stable")
+        except TypeError:  # values of several types: by type, then as text
+            keys = [(type(v).__name__, str(v)) for v in values]
+            return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+
+
+def by_row(X: Matrix) -> Matrix:
+    """Return a table whose rows can be picked quickly: a sparse one as CSR, others as they are."""
+    return csr_matrix(X) if issparse(X) else X
+
+
+def take_rows(X: Matrix, rows: np.ndarray) -> Matrix:
+    """Pick rows of a table in any form the engine takes; sparse ones through :func:`by_row`."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if not hasattr(X, "shape"):  # a list of lists
+        return [X[i] for i in rows]
+    return X.take(rows) if hasattr(X, "column_names") else X[rows]  # an Arrow table; all others
+
+
+def _check_length(what: str, found: int, expected: int, reference: str) -> None:
+    if found != expected:
+        raise InvalidInputError(
+            f"{what} has {found} rows but {reference} has {expected}, an inconsistent number of "
+            "samples; pass one value per row"
+        )

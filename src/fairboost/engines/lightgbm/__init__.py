@@ -1,0 +1,1 @@
+"""LightGBM behind the port."""

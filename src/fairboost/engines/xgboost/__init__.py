@@ -1,0 +1,1 @@
+"""XGBoost behind the port."""

@@ -1,0 +1,132 @@
+"""XGBoost's JSON model, edited: its first rounds, further rounds, and factors on rounds. And read.
+
+XGBoost can cut a booster into rounds itself, but what it cuts forgets the categories of columns
+(seen in 3.2), and then reads codes of another coding as if they were its own. So the cut is made
+in the model's own format, in which all else stays as it is. Numbers survive: the shortest text of
+a single-precision number is read back as the same number.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairboost._typing import FloatArray
+from fairboost.kernel.loops import NODE
+
+__all__ = ["append_rounds", "first_rounds", "read_trees", "weighted_rounds"]
+
+# Attributes that early stopping leaves, and that prediction goes by.
+STOPPED = ("best_iteration", "best_score")
+
+
+def first_rounds(text: str, rounds: int) -> str:
+    """Keep the first rounds.
+
+    Parameters
+    ----------
+    text : str
+        The booster as ``Booster.save_raw("json")`` gives it.
+    rounds : int
+        Rounds to keep, each of one tree or of ``num_parallel_tree``.
+    """
+    document = json.loads(text)
+    model, weights = _trees(document)
+    n_trees = model["iteration_indptr"][rounds]
+    if weights is not None:
+        del weights[n_trees:]
+    for name in ("trees", "tree_info"):
+        del model[name][n_trees:]
+    del model["iteration_indptr"][rounds + 1 :]
+    _count(model)
+    attributes = document["learner"]["attributes"]
+    if int(attributes.get("best_iteration", -1)) >= rounds:
+        for name in STOPPED:
+            attributes.pop(name, None)
+    return json.dumps(document, separators=(",", ":"))
+
+
+def append_rounds(text: str, further: str) -> str:
+    """Put the rounds of a further booster after those of a model.
+
+    Parameters
+    ----------
+    text : str
+        The model; all but its trees is kept.
+    further : str
+        A booster trained from the model's scores on the same features.
+    """
+    document = json.loads(text)
+    model, weights = _trees(document)
+    added, added_weights = _trees(json.loads(further))
+    n_trees = len(model["trees"])
+    for k, tree in enumerate(added["trees"]):
+        tree["id"] = n_trees + k
+    if weights is not None:
+        weights += added_weights or [1.0] * len(added["trees"])
+    model["trees"] += added["trees"]
+    model["tree_info"] += added["tree_info"]
+    model["iteration_indptr"] += [n_trees + end for end in added["iteration_indptr"][1:]]
+    _count(model)
+    for name in STOPPED:
+        document["learner"]["attributes"].pop(name, None)
+    return json.dumps(document, separators=(",", ":"))
+
+
+def weighted_rounds(text: str, weights: FloatArray) -> str:
+    """Multiply the trees of each round by a factor; the starting score keeps its weight.
+
+    Parameters
+    ----------
+    text : str
+        The model.
+    weights : (n_rounds,) float64
+        The factors.
+    """
+    document = json.loads(text)
+    model, _ = _trees(document)
+    ends = model["iteration_indptr"]
+    for k, weight in enumerate(weights.tolist()):
+        for tree in model["trees"][ends[k] : ends[k + 1]]:
+            tree["base_weights"] = [weight * value for value in tree["base_weights"]]
+            # A leaf's value stands where an inner node has the value it splits at.
+            tree["split_conditions"] = [
+                weight * value if child == -1 else value
+                for value, child in zip(
+                    tree["split_conditions"], tree["left_children"], strict=True
+                )
+            ]
+    return json.dumps(document, separators=(",", ":"))
+
+
+def read_trees(text: str | bytes | bytearray) -> list[NDArray[Any]]:
+    """The trees of a booster whose features are all numbers, as arrays of nodes."""
+    model, _ = _trees(json.loads(text))
+    return [_nodes(tree) for tree in model["trees"]]
+
+
+def _nodes(tree: dict[str, Any]) -> NDArray[Any]:
+    left = np.array(tree["left_children"], np.int32)
+    itself, is_leaf = np.arange(len(left), dtype=np.int32), left < 0
+    nodes = np.empty(len(left), NODE)
+    nodes["at"] = tree["split_conditions"]  # of leaves, their values
+    nodes["feature"] = np.where(is_leaf, 0, tree["split_indices"])
+    nodes["left"] = np.where(is_leaf, itself, left)
+    nodes["right"] = np.where(is_leaf, itself, tree["right_children"])
+    nodes["missing_right"] = np.equal(tree["default_left"], 0)
+    return nodes
+
+
+def _trees(document: dict[str, Any]) -> tuple[dict[str, Any], list[float] | None]:
+    """The part of a model that holds trees, and their factors if it was trained by DART."""
+    booster = document["learner"]["gradient_booster"]
+    if booster["name"] == "dart":
+        return booster["gbtree"]["model"], booster["weight_drop"]
+    return booster["model"], None
+
+
+def _count(model: dict[str, Any]) -> None:
+    model["gbtree_model_param"]["num_trees"] = str(len(model["trees"]))

@@ -1,0 +1,215 @@
+"""XGBoost's options that a custom objective contradicts or silently drops: honoured or refused.
+
+With gradients of ours XGBoost's own objective is asked for two things only, the link and the
+metrics; what else it would have read, ``scale_pos_weight`` and the score to start from, is given
+the same meaning here (:func:`read_loss_terms`). The rest raises (:func:`check_options`,
+:func:`check_fit_options`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from fairboost._typing import Float32Array, FloatArray, IntArray
+from fairboost.engines.aliases import Aliases
+from fairboost.engines.port import LossTerms
+from fairboost.exceptions import EngineOptionError
+
+__all__ = [
+    "Metrics",
+    "check_fit_options",
+    "check_options",
+    "is_dart",
+    "option",
+    "read_loss_terms",
+    "read_metrics",
+    "thread_option",
+    "without",
+]
+
+# Every name under which XGBoost knows an option, scikit-learn's first.
+ALIASES = Aliases(
+    {
+        "n_jobs": ("n_jobs", "nthread"),
+        "learning_rate": ("learning_rate", "eta"),
+        "random_state": ("random_state", "seed"),
+    }
+)
+option, without = ALIASES.value, ALIASES.without
+
+# What each of these may be, and why nothing else.
+ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
+    "booster": (
+        ("gbtree", "dart"),
+        "fairboost keeps a prefix of an ensemble of trees, and a linear model has none",
+    ),
+    "num_class": ((0, 1, 2), "fairboost is for two classes"),
+    "multi_strategy": (("one_output_per_tree",), "fairboost is for one label"),
+    "process_type": (("default",), "fairboost grows trees of its own"),
+    "device": (("cpu",), "gradients are made on the CPU, and nobody has tried the rest with them"),
+    "boost_from_average": ((), "XGBoost itself passes over it; base_score sets where to start"),
+}
+
+
+def check_options(params: dict[str, Any]) -> None:
+    """Refuse the options that contradict the method.
+
+    Parameters
+    ----------
+    params : dict
+        ``get_params()`` of the user's ``XGBClassifier``.
+    """
+    objective = option(params, "objective")
+    if objective not in (None, "binary:logistic"):
+        raise EngineOptionError(
+            f"the estimator sets objective={objective!r}, but fairboost brings its own (the "
+            "binary log loss with constraints); leave objective out"
+        )
+    for name, (allowed, why) in ALLOWED.items():
+        found = option(params, name)
+        if found is not None and found not in allowed:
+            expected = " or ".join(map(repr, allowed)) or "nothing"
+            raise EngineOptionError(
+                f"the estimator sets {name}={found!r}, expected {expected}: {why}; leave {name} "
+                "out"
+            )
+    rounds = option(params, "n_estimators", 100)
+    if not rounds >= 1:
+        raise EngineOptionError(f"n_estimators must be at least 1, found {rounds!r}")
+    _scale_pos_weight(params)
+    if option(params, "base_score") is not None:
+        _base_score(params)
+
+
+def check_fit_options(params: dict[str, Any], fit_options: dict[str, Any]) -> None:
+    """Refuse arguments of ``fit`` that XGBoost takes elsewhere, or not at all.
+
+    Parameters
+    ----------
+    params : dict
+        ``get_params()`` of the user's ``XGBClassifier``.
+    fit_options : dict
+        The engine's own arguments of ``fit``.
+    """
+    read_metrics(params)
+    for name in ("eval_metric", "callbacks"):
+        if fit_options.get(name) is not None:
+            raise EngineOptionError(
+                f"XGBoost takes {name} with its other options, not in fit; pass "
+                f"XGBClassifier({name}=...)"
+            )
+    if fit_options.get("categorical_feature", "auto") != "auto":
+        raise EngineOptionError(
+            "categorical_feature is an argument of LightGBM; XGBoost reads columns of a "
+            "categorical dtype, with XGBClassifier(enable_categorical=True), or feature_types"
+        )
+    if option(params, "early_stopping_rounds") is not None and not fit_options.get("eval_set"):
+        raise EngineOptionError(
+            "the estimator sets early_stopping_rounds, but there is no set to be stopped by; pass "
+            "fit(..., eval_set=[(X, y)]), or leave early_stopping_rounds out"
+        )
+    names = fit_options.get("eval_names") or ()
+    for name in names:
+        if "-" in str(name):
+            raise EngineOptionError(
+                f"eval_names has {name!r}, but XGBoost allows no hyphen in the name of a set"
+            )
+    for what in ("eval_names", "eval_sample_weight"):
+        given, sets = fit_options.get(what), fit_options.get("eval_set") or ()
+        count = 1 if isinstance(sets, tuple) and sets else len(sets)
+        if given is not None and len(given) != count:
+            raise EngineOptionError(
+                f"{what} has {len(given)} items, expected one for each of the {count} sets in "
+                "eval_set"
+            )
+
+
+def is_dart(params: dict[str, Any]) -> bool:
+    """Tell whether trees are rescaled after they are grown."""
+    return bool(option(params, "booster") == "dart")
+
+
+def thread_option(params: dict[str, Any]) -> int | None:
+    """Return the number of threads asked for; None leaves it to XGBoost."""
+    found = option(params, "n_jobs")
+    return None if found is None or int(found) == 0 else int(found)
+
+
+def read_loss_terms(
+    params: dict[str, Any], labels: IntArray, sample_weight: Float32Array | None
+) -> LossTerms:
+    """Give ``scale_pos_weight`` and ``base_score`` the meaning they have in stock XGBoost.
+
+    There boosting starts from the weighted share of positives. With ``scale_pos_weight`` it starts
+    from one Newton step at even odds instead, on the gradient that the factor is in.
+    """
+    factor = _scale_pos_weight(params)
+    negative, positive = np.bincount(labels, sample_weight, minlength=2).astype(np.float64)
+    if option(params, "base_score") is not None:
+        share = _base_score(params)
+    elif abs(factor - 1.0) <= 1e-6:
+        share = positive / (negative + positive)
+    else:
+        share = float(expit(2 * (factor * positive - negative) / (factor * positive + negative)))
+    # XGBoost keeps it in single precision, and neither end has a finite score.
+    share = float(np.float32(min(max(share, 1e-30), 1 - 2.0**-24)))
+    return LossTerms(math.log(share / (1 - share)), (1.0, factor))
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Metrics to hand to XGBoost: its own by name, the user's as a function of raw scores."""
+
+    builtin: Any
+    function: Callable[..., Any] | None
+
+
+def read_metrics(params: dict[str, Any]) -> Metrics:
+    """Metrics on an evaluation set, with the meaning they have for a binary objective.
+
+    XGBoost applies the link before its own metrics. To a function, where the objective is not its
+    own, it hands raw scores: here the function gets probabilities, as it would in stock XGBoost.
+    """
+    wanted = option(params, "eval_metric")
+    found = list(wanted) if isinstance(wanted, Sequence) and not isinstance(wanted, str) else None
+    functions = [m for m in ([wanted] if found is None else found) if callable(m)]
+    names = [m for m in ([wanted] if found is None else found) if isinstance(m, str)]
+    if len(functions) > 1:
+        raise EngineOptionError(
+            f"eval_metric has {len(functions)} functions, and XGBoost takes one at most; compute "
+            "the others from predictions"
+        )
+    function = _on_probabilities(functions[0]) if functions else None
+    return Metrics((names if found is not None else names[0]) if names else None, function)
+
+
+def _on_probabilities(metric: Callable[..., Any]) -> Callable[..., Any]:
+    def evaluate(scores: FloatArray, rows: Any) -> tuple[str, float]:
+        weight, proba = rows.get_weight(), expit(scores)
+        options = {"sample_weight": weight} if weight.size else {}
+        return metric.__name__, metric(rows.get_label(), proba, **options)
+
+    return evaluate
+
+
+def _scale_pos_weight(params: dict[str, Any]) -> float:
+    weight = float(option(params, "scale_pos_weight", 1.0))
+    if not 0 < weight < math.inf:
+        raise EngineOptionError(f"scale_pos_weight must be positive, found {weight}")
+    return weight
+
+
+def _base_score(params: dict[str, Any]) -> float:
+    found = np.ravel(option(params, "base_score")).astype(np.float64)
+    if len(found) != 1 or not 0 < found[0] < 1:
+        raise EngineOptionError(
+            f"base_score must be one probability in (0, 1), found {params['base_score']!r}; leave "
+            "it out to start from the share of positives"
+        )
+    return float(found[0])

@@ -1,0 +1,23 @@
+"""What is held equal: rates, smooth stand-ins for them, constraints, operating points."""
+
+from fairboost.fairness.constraints import Bound, Constraint, GroupRates, Parity, bound, parity
+from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
+from fairboost.fairness.proxies import PROXIES, Proxy
+from fairboost.fairness.rates import RATES, Rate
+
+__all__ = [
+    "PROXIES",
+    "RATES",
+    "Bound",
+    "Constraint",
+    "GroupRates",
+    "OperatingPoint",
+    "Parity",
+    "Proxy",
+    "Rate",
+    "at_fpr",
+    "at_positive_rate",
+    "at_tpr",
+    "bound",
+    "parity",
+]

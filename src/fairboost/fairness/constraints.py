@@ -1,0 +1,386 @@
+"""Fairness constraints: violations of rates, and the way back from multipliers to rates.
+
+A constraint reads one or more rates of some groups and turns them into violations, positive where
+it is broken. It has two faces, kept apart on purpose:
+
+* ``violations(rates)`` is *evaluated* on exact rates, and moves the multipliers (paper, Eq. 9);
+* ``pullback(rates, multipliers)`` is *differentiated* on proxy rates: the derivative of
+  ``multipliers @ violations(rates)`` with respect to the rates, and makes the gradient (Eq. 8).
+
+Any object with ``rates``, ``by``, ``violations`` and ``pullback`` is a constraint; see
+:class:`Constraint` and ``examples/custom_constraint.py``.
+
+The paper's parity (Eq. 5) is one violation per group, ``c_g = max_a R_a - R_g - eps``. With j the
+group of largest rate its pullback is::
+
+    coef_j = sum of the other multipliers          coef_g = -multiplier_g   for g != j
+
+This is the exact derivative. Eq. 8 of the paper carries a further factor (m - 1) on group j, which
+is not in the derivative of the Lagrangian that it states; it makes no difference for two groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from fairboost._typing import FloatArray
+from fairboost.data.cells import EVERYONE, check_columns
+from fairboost.exceptions import ConstraintError
+from fairboost.fairness.rates import Rate, as_rate
+
+__all__ = [
+    "NAMED_CONSTRAINTS",
+    "Bound",
+    "Constraint",
+    "ConstraintLike",
+    "ConstraintName",
+    "GroupRates",
+    "Parity",
+    "bound",
+    "check_tolerance",
+    "columns_of",
+    "parity",
+    "resolve",
+]
+
+ConstraintName: TypeAlias = Literal[
+    "demographic_parity", "equal_opportunity", "equalized_odds", "predictive_equality"
+]
+
+NAMED_CONSTRAINTS: dict[str, tuple[str, ...]] = {
+    "demographic_parity": ("ppr",),
+    "equal_opportunity": ("fnr",),
+    "equalized_odds": ("fpr", "fnr"),
+    "predictive_equality": ("fpr",),
+}
+"""The rates of which a named constraint asks parity."""
+
+
+@dataclass(frozen=True)
+class GroupRates:
+    """The rates that a constraint reads.
+
+    Parameters
+    ----------
+    values : (n_rates, n_groups) float64
+        One row per rate of the constraint, one column per group.
+    weights : (n_rates, n_groups) float64
+        Weight of the rows that count towards each.
+    groups : tuple of tuple
+        Per group, its value of each of the constraint's columns.
+    """
+
+    values: FloatArray
+    weights: FloatArray
+    groups: tuple[tuple[object, ...], ...]
+
+
+@runtime_checkable
+class Constraint(Protocol):
+    """What a constraint has to offer; no base class is needed.
+
+    ``rates`` names the rates it reads. ``by`` says of which groups: None for every sensitive
+    column by itself (one copy of the constraint per column), a column name, several names for
+    their crossing, or ``()`` for all rows as one group.
+    """
+
+    @property
+    def rates(self) -> tuple[str | Rate, ...]:
+        """The rates it reads."""
+        ...
+
+    @property
+    def by(self) -> str | tuple[str, ...] | None:
+        """The columns whose groups it reads."""
+        ...
+
+    def violations(self, rates: GroupRates) -> FloatArray:
+        """One number per inequality, positive where it is broken."""
+        ...
+
+    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
+        """Derivative of ``multipliers @ violations`` by the rates, of the shape of the rates."""
+        ...
+
+
+ConstraintLike: TypeAlias = str | Constraint | Sequence[str | Constraint] | None
+
+
+@dataclass(frozen=True)
+class Parity:
+    """All groups within ``tolerance`` of the group of largest rate (paper, Eq. 5).
+
+    Made by :func:`parity`.
+    """
+
+    rate: Rate
+    tolerance: float
+    by: str | tuple[str, ...] | None = None
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The one rate it compares."""
+        return (self.rate,)
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return self.rate.name
+
+    def violations(self, rates: GroupRates) -> FloatArray:
+        """``max_a R_a - R_g - tolerance`` per group."""
+        (r,) = rates.values
+        out: FloatArray = r.max() - r - self.tolerance
+        return out
+
+    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
+        """Exact derivative; at a tie for the largest rate the first group takes it."""
+        (r,) = rates.values
+        coef = -multipliers
+        coef[r.argmax()] += multipliers.sum()
+        return coef[np.newaxis]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A rate of everyone, or of one group, at most ``at_most``.
+
+    Made by :func:`bound`.
+    """
+
+    rate: Rate
+    at_most: float
+    by: tuple[str, ...] | None = EVERYONE
+    group: tuple[object, ...] = ()
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The one rate it bounds."""
+        return (self.rate,)
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        who = f" of {', '.join(map(str, self.group))}" if self.group else ""
+        return f"{self.rate.name}<={self.at_most:g}{who}"
+
+    def violations(self, rates: GroupRates) -> FloatArray:
+        """``R - at_most``."""
+        return rates.values[:, self._index(rates)] - self.at_most
+
+    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
+        """The multiplier, on the bounded group."""
+        coef = np.zeros_like(rates.values)
+        coef[:, self._index(rates)] = multipliers
+        return coef
+
+    def _index(self, rates: GroupRates) -> int:
+        if self.group not in rates.groups:
+            known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in rates.groups)
+            wanted = self.group[0] if len(self.group) == 1 else self.group
+            raise ConstraintError(
+                f"bound(..., group={wanted!r}) names a group that is not in the data; the groups "
+                f"of {', '.join(self.by or ())!r} are {known}"
+            )
+        return rates.groups.index(self.group)
+
+
+def parity(
+    rate: str | Rate, tolerance: float = 0.01, *, by: str | tuple[str, ...] | None = None
+) -> Parity:
+    """Ask that a rate be alike across groups.
+
+    Parameters
+    ----------
+    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr"} or Rate
+        The rate to compare.
+    tolerance : float in [0, 1), default=0.01
+        How far apart the rates of two groups may be.
+    by : str or tuple of str, optional
+        The sensitive column whose groups are compared, or a tuple of several to compare the groups
+        of their crossing. By default every sensitive column is compared, each by itself.
+
+    Examples
+    --------
+    >>> parity("fnr", 0.02, by="sex").by
+    'sex'
+    >>> parity("fnr", 0.02, by=("sex", "race")).by   # women of each race, men of each race
+    ('sex', 'race')
+    """
+    if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
+        raise ConstraintError(
+            f"by must be a column name or a tuple of names to cross, found {by!r}; for several "
+            "columns side by side write one parity for each, or leave by out to compare all of "
+            "them"
+        )
+    return Parity(as_rate(rate), check_tolerance(tolerance), by)
+
+
+def bound(
+    rate: str | Rate,
+    at_most: float,
+    *,
+    group: object | Mapping[str, object] | None = None,
+) -> Bound:
+    """Ask that a rate of everyone, or of one group, stay below a bound.
+
+    Global bounds are how the paper operates at a point of the ROC curve or on a budget: with FPR
+    at most 5%, training shifts the scores until the decision threshold is that operating point.
+
+    Parameters
+    ----------
+    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr"} or Rate
+        The rate to bound.
+    at_most : float in (0, 1)
+        The bound. For "at least", bound the opposite rate: TPR >= 0.8 is FNR <= 0.2.
+    group : optional
+        Value of the sensitive column (when there is one column), or a mapping of columns to
+        values. By default the bound is on everyone, rows of unknown group included.
+
+    Examples
+    --------
+    >>> bound("fpr", 0.05).name
+    'fpr<=0.05'
+    >>> bound("fnr", 0.3, group={"sex": "F"}).name
+    'fnr<=0.3 of F'
+    """
+    if not _is_number(at_most) or not 0 < at_most < 1:
+        raise ConstraintError(
+            f"at_most of a bound must lie in (0, 1), found {at_most!r}; it is a share of rows, so "
+            "write 0.05 for 5%"
+        )
+    found = as_rate(rate)
+    if group is None:
+        return Bound(found, float(at_most))
+    if isinstance(group, Mapping):
+        return Bound(found, float(at_most), tuple(group), tuple(group.values()))
+    return Bound(found, float(at_most), None, (group,))
+
+
+def resolve(
+    constraint: ConstraintLike, tolerance: float, columns: Sequence[str]
+) -> tuple[Constraint, ...]:
+    """What the user wrote, as a flat list of constraints with explicit columns.
+
+    Parameters
+    ----------
+    constraint : str, Constraint, sequence of them, or None
+        The ``constraint`` parameter of the estimator.
+    tolerance : float
+        Tolerance of the constraints given by name.
+    columns : sequence of str
+        Names of the sensitive columns.
+
+    Examples
+    --------
+    >>> [(c.name, c.by) for c in resolve("equalized_odds", 0.01, ["sex", "race"])]
+    [('fpr', 'sex'), ('fpr', 'race'), ('fnr', 'sex'), ('fnr', 'race')]
+    """
+    tolerance = check_tolerance(tolerance)
+    if constraint is None:
+        return ()
+    items: Sequence[Any] = constraint if isinstance(constraint, list | tuple) else [constraint]
+    wanted: list[Constraint] = []
+    for item in items:
+        wanted.extend(_by_name(item, tolerance) if isinstance(item, str) else [_checked(item)])
+    if not wanted:
+        raise ConstraintError(
+            "constraint is an empty list; write constraint=None for no constraint"
+        )
+    placed = tuple(placed for c in wanted for placed in _placed(c, columns))
+    for c in placed:
+        check_columns(columns_of(c), columns)
+    return placed
+
+
+def _by_name(name: str, tolerance: float) -> list[Constraint]:
+    if name not in NAMED_CONSTRAINTS:
+        known = ", ".join(map(repr, NAMED_CONSTRAINTS))
+        raise ConstraintError(
+            f"unknown constraint {name!r}; expected one of {known}, a parity(...) or bound(...), "
+            "a list of them, or None"
+        )
+    return [parity(rate, tolerance) for rate in NAMED_CONSTRAINTS[name]]
+
+
+def _checked(item: object) -> Constraint:
+    if not isinstance(item, Constraint) or isinstance(item, type):
+        raise ConstraintError(
+            f"{item!r} is not a constraint; expected a name, a parity(...) or bound(...), or an "
+            "object with rates, by, violations and pullback"
+        )
+    for rate in item.rates:
+        as_rate(rate)
+    return item
+
+
+def columns_of(constraint: Constraint) -> tuple[str, ...]:
+    """The sensitive columns that a constraint reads; none for everyone."""
+    return (constraint.by,) if isinstance(constraint.by, str) else constraint.by or ()
+
+
+def _placed(constraint: Constraint, columns: Sequence[str]) -> list[Constraint]:
+    """Write out ``by=None``: one copy of the constraint per sensitive column."""
+    if constraint.by is not None:
+        return [constraint]
+    if not columns:
+        raise ConstraintError(
+            "the constraint compares groups but sensitive_features is missing; pass "
+            "fit(X, y, sensitive_features=...), or set constraint=None or a bound(...) on everyone"
+        )
+    if isinstance(constraint, Bound):
+        if len(columns) > 1:
+            raise ConstraintError(
+                f"bound(..., group={constraint.group[0]!r}) is ambiguous: there are "
+                f"{len(columns)} sensitive columns ({', '.join(columns)}); write "
+                f"group={{{columns[0]!r}: {constraint.group[0]!r}}}"
+            )
+        return [replace(constraint, by=(columns[0],))]
+    if isinstance(constraint, Parity):
+        return [replace(constraint, by=column) for column in columns]
+    return [_At(constraint, column) for column in columns]
+
+
+@dataclass(frozen=True)
+class _At:
+    """Someone else's constraint, at one sensitive column."""
+
+    constraint: Constraint
+    by: str
+
+    @property
+    def rates(self) -> tuple[str | Rate, ...]:
+        return self.constraint.rates
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.constraint, "name", type(self.constraint).__name__))
+
+    def violations(self, rates: GroupRates) -> FloatArray:
+        return self.constraint.violations(rates)
+
+    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
+        return self.constraint.pullback(rates, multipliers)
+
+
+def check_tolerance(tolerance: Any) -> float:
+    """Refuse what is not a difference of rates."""
+    if not _is_number(tolerance) or not 0 <= tolerance < 1:
+        raise ConstraintError(
+            f"tolerance must lie in [0, 1), found {tolerance!r}; it is a difference of rates, so "
+            "write 0.01 for one percentage point"
+        )
+    return float(tolerance)
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float | np.number)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )

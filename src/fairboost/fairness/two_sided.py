@@ -1,0 +1,81 @@
+"""Parity with two sides: every group within half the tolerance of the pooled rate.
+
+The paper compares every group with the group of largest rate. Which group that is changes from
+round to round, and with tolerance 0 its violations are never negative, so its multipliers only
+ever grow: with many groups training swings. Here each group is compared with the pooled rate R of
+all rows whose group is known, from both sides::
+
+    R_g - R <= tolerance / 2         R - R_g <= tolerance / 2
+
+If both hold for every group no two groups are further apart than the tolerance. With mu_g the
+difference of the two multipliers of group g and pi_g the group's share of the rows that count, the
+derivative is linear, ``coef_g = mu_g - pi_g sum_h mu_h``: there is no group to switch to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairboost._typing import FloatArray
+from fairboost.fairness.constraints import Constraint, GroupRates, Parity
+from fairboost.fairness.rates import Rate
+
+__all__ = ["TwoSided", "two_sided"]
+
+
+@dataclass(frozen=True)
+class TwoSided:
+    """All groups within ``tolerance / 2`` of the pooled rate."""
+
+    rate: Rate
+    tolerance: float
+    by: str | tuple[str, ...] | None
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The one rate it compares."""
+        return (self.rate,)
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return self.rate.name
+
+    @property
+    def slack(self) -> float:
+        """How far a rate may be from where it would ideally be."""
+        return self.tolerance / 2
+
+    def inequality_names(self, groups: Sequence[str]) -> list[str]:
+        """Name the violations, given labels of the groups."""
+        return [f"{self.name}[{g}] {side}" for side in ("above", "below") for g in groups]
+
+    def violations(self, rates: GroupRates) -> FloatArray:
+        """``R_g - R - tolerance / 2`` of each group, then ``R - R_g - tolerance / 2``."""
+        (r,), (w,) = rates.values, rates.weights
+        apart = r - (w @ r) / w.sum()
+        return np.concatenate([apart, -apart]) - self.slack
+
+    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
+        """Derivative; the same at all rates."""
+        (w,) = rates.weights
+        net = multipliers[: len(w)] - multipliers[len(w) :]
+        coef: FloatArray = net - w / w.sum() * net.sum()
+        return coef[np.newaxis]
+
+
+def two_sided(constraint: Constraint) -> Constraint:
+    """The two-sided form of a parity; other constraints as they are.
+
+    Examples
+    --------
+    >>> from fairboost import parity
+    >>> two_sided(parity("fnr", 0.02, by="sex")).slack
+    0.01
+    """
+    if isinstance(constraint, Parity):
+        return TwoSided(constraint.rate, constraint.tolerance, constraint.by)
+    return constraint

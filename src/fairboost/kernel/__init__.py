@@ -1,0 +1,1 @@
+"""The pass over rows: the only code whose time grows with them."""

@@ -1,0 +1,253 @@
+/* Loops over rows: what costs time in a round, and nothing else.
+
+   Rows are taken in blocks by whichever thread is free, and what is summed is kept block by block:
+   results do not depend on the number of threads. Within a block rows are worked off in chunks
+   that stay in the cache, each by several short loops: a loop over two or three arrays is
+   vectorised, one over all of them is not, and runs at a third of the speed.
+
+   No header of Python or NumPy is needed: loops.py describes `Rows` to ctypes. */
+
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { CHUNK = 512 };
+enum { DESCEND, LOOK, SUM_AND_DESCEND, CORRECT };
+
+/* Rows known by the probability of their group: (n, n_groups), and what a group weighs on a
+   positive decision of a row of label 0, then of label 1: (2, n_groups). */
+typedef struct {
+    const float *memberships;
+    const double *on_groups;
+    int64_t n_groups;
+} Soft;
+
+typedef struct {
+    int64_t task;               /* DESCEND ... */
+    int64_t n, block, next;     /* rows, rows in a block, the first block that nobody has taken */
+    int64_t wide;               /* use wide registers: has_wide() or 0 */
+    int64_t n_cells;
+    const void *cells;          /* unsigned, of 1, 2 or 4 bytes */
+    int64_t cells_size;
+    const void *scores;         /* float or double: 4 or 8 bytes */
+    int64_t scores_size;
+    const float *weight;        /* or NULL */
+    double threshold;
+    int64_t single;                      /* DESCEND in single precision, its tables too */
+    const void *pull, *bump;             /* by cell: DESCEND, LOOK */
+    const int64_t *side;                 /* by cell, a label, or -1 for none: DESCEND with soft */
+    const Soft *soft;
+    int64_t n_soft;
+    const double *away, *scale, *shift, *curve; /* by cell: SUM_AND_DESCEND, CORRECT */
+    void *gradient, *hessian;   /* float or double: 4 or 8 bytes */
+    int64_t gradient_size;
+    double *sums;               /* by block and cell (LOOK 1, SUM_AND_DESCEND 3) */
+    double *loss;               /* by block */
+} Rows;
+
+INLINE void read_cells(const Rows *r, int64_t lo, int m, uint32_t *restrict cell) {
+    if (r->cells_size == 1)
+        for (int i = 0; i < m; i++) cell[i] = ((const uint8_t *)r->cells)[lo + i];
+    else if (r->cells_size == 2)
+        for (int i = 0; i < m; i++) cell[i] = ((const uint16_t *)r->cells)[lo + i];
+    else
+        memcpy(cell, (const uint32_t *)r->cells + lo, (size_t)m * sizeof *cell);
+}
+
+#define JOINED(name, real) name##_##real
+#define NAMED(name, real) JOINED(name, real)
+#define OF(name) NAMED(name, REAL)
+
+#define REAL double
+#define BITS uint64_t
+#define SINGLE 0
+#include "loops_real.h"
+#undef REAL
+#undef BITS
+#undef SINGLE
+
+#define REAL float
+#define BITS uint32_t
+#define SINGLE 1
+#include "loops_real.h"
+
+/* What follows is in double precision: sums are read off it. */
+
+typedef Chunk_double Chunk;
+
+/* The weight of rows decided upon positively, 0 of the others. Summing it by cell is a loop of its
+   own: a branch in there, which no processor predicts, would take three times as long. */
+INLINE void positives(const Rows *r, int m, Chunk *c) {
+    const double *restrict f = c->score, *restrict w = c->weight;
+    double *restrict positive = c->other;
+    for (int i = 0; i < m; i++) positive[i] = f[i] >= r->threshold ? w[i] : 0.0;
+}
+
+/* Weight of positive decisions by cell, and the loss: all that is read of rows held out. */
+INLINE double look(const Rows *r, int m, Chunk *c, double *restrict sums) {
+    take_weighted_double(r, r->pull, c, m, c->pull);
+    exponential_double(c->score, 0.0, m, c->small);
+    logarithm_double(c->small, m, c->bend);
+    positives(r, m, c);
+    for (int i = 0; i < m; i++) sums[c->cell[i]] += c->other[i];
+    return sum_of_losses_double(c, c->bend, m);
+}
+
+/* The paper's game needs sums by cell as well: of positive decisions, losses and scores. With
+   u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) s(-u), from e^-|f|. */
+INLINE void sum_and_descend(const Rows *r, int64_t lo, int m, Chunk *c, double *restrict sums) {
+    const double *restrict f = c->score, *restrict w = c->weight;
+    double *restrict small = c->small, *restrict far = c->far, *restrict u = c->pull;
+    double *restrict step = c->step, *restrict bend = c->bend;
+    exponential_double(f, 0.0, m, small);
+    larger_side_double(small, m, far);
+    take_double(r->away, c, m, u);
+    take_double(r->shift, c, m, step);
+    take_double(r->scale, c, m, bend);
+    for (int i = 0; i < m; i++) {
+        u[i] *= f[i];
+        step[i] = w[i] * (bend[i] * (u[i] >= 0.0 ? far[i] : small[i] * far[i]) + step[i]);
+    }
+    take_weighted_double(r, r->curve, c, m, bend);
+    for (int i = 0; i < m; i++) bend[i] *= small[i] * far[i] * far[i];
+    write_reals_double(r->gradient, r->gradient_size, lo, m, step);
+    write_reals_double(r->hessian, r->gradient_size, lo, m, bend);
+    double *restrict loss = step;
+    logarithm_double(small, m, loss);
+    for (int i = 0; i < m; i++) loss[i] = w[i] * ((u[i] > 0.0 ? u[i] : 0.0) + loss[i]);
+    positives(r, m, c);
+    for (int i = 0; i < m; i++) {
+        double *of_cell = sums + 3 * (int64_t)c->cell[i];
+        of_cell[0] += c->other[i];
+        of_cell[1] += loss[i];
+        of_cell[2] += w[i] * f[i];
+    }
+}
+
+/* Another scale and shift of the slopes that are in the gradient. */
+INLINE void correct(const Rows *r, int64_t lo, int m, Chunk *c) {
+    read_reals_double(r->gradient, r->gradient_size, lo, m, c->step);
+    for (int i = 0; i < m; i++) {
+        uint32_t k = c->cell[i];
+        c->step[i] = r->scale[k] * c->step[i] + c->weight[i] * r->shift[k];
+    }
+    write_reals_double(r->gradient, r->gradient_size, lo, m, c->step);
+}
+
+/* Of a chunk, in either precision. */
+typedef union {
+    Chunk_double twice;
+    Chunk_float once;
+} Chunks;
+
+INLINE void work_block(Rows *r, int64_t block, Chunks *chunks) {
+    Chunk *c = &chunks->twice;
+    int64_t end = (block + 1) * r->block < r->n ? (block + 1) * r->block : r->n;
+    double loss = 0.0;
+    for (int64_t lo = block * r->block; lo < end; lo += CHUNK) {
+        int m = (int)(end - lo < CHUNK ? end - lo : CHUNK);
+        if (r->task == DESCEND) {
+            loss += r->single ? descend_float(r, lo, m, &chunks->once) : descend_double(r, lo, m, c);
+            continue;
+        }
+        read_rows_double(r, lo, m, c);
+        if (r->task == LOOK)
+            loss += look(r, m, c, r->sums + block * r->n_cells);
+        else if (r->task == SUM_AND_DESCEND)
+            sum_and_descend(r, lo, m, c, r->sums + 3 * block * r->n_cells);
+        else
+            correct(r, lo, m, c);
+    }
+    if (r->loss) r->loss[block] = loss;
+}
+
+INLINE void work_blocks(Rows *r) {
+    Chunks chunks;
+    for (;;) {
+        int64_t block = __atomic_fetch_add(&r->next, 1, __ATOMIC_RELAXED);
+        if (block * r->block >= r->n) return;
+        work_block(r, block, &chunks);
+    }
+}
+
+/* The same code for processors with and without wide registers. */
+static void narrow(Rows *r) { work_blocks(r); }
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) static void wide(Rows *r) { work_blocks(r); }
+
+/* AVX2 and FMA in the processor, and registers that the system keeps. Compilers have a built-in
+   for it, which some of them cannot link into a shared library. */
+static int has_wide(void) {
+    uint32_t a, b, c, d, kept, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_FMA) || !(c & bit_OSXSAVE)) return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2)) return 0;
+    __asm__("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
+    return (kept & 6) == 6;
+}
+#else
+static void wide(Rows *r) { work_blocks(r); }
+static int has_wide(void) { return 0; }
+#endif
+
+/* Take blocks until none is left: called by as many threads as shall share the rows. */
+EXPORT void fairboost_work(Rows *r) {
+    if (r->wide)
+        wide(r);
+    else
+        narrow(r);
+}
+
+/* A tree, and rows to be sent down it. */
+
+typedef struct {
+    float at;             /* rows below it go left; of a leaf, its value */
+    int32_t feature;
+    int32_t child[2];     /* left and right; of a leaf, itself */
+    int32_t missing_right; /* whether rows without a value go right */
+} Node;
+
+typedef struct {
+    int64_t n, block, next;    /* as in Rows */
+    int64_t n_features, depth; /* steps that lead every row to a leaf */
+    const float *table;        /* (n, n_features) */
+    const Node *nodes;
+    float *scores;
+} Fall;
+
+enum { SIDE_BY_SIDE = 8 };
+
+/* Add the values of leaves. Several rows go side by side, as each step of one waits for its memory,
+   and by arithmetic: nobody could predict a branch. */
+EXPORT void fairboost_fall(Fall *f) {
+    for (;;) {
+        int64_t block = __atomic_fetch_add(&f->next, 1, __ATOMIC_RELAXED);
+        int64_t lo = block * f->block, end = lo + f->block < f->n ? lo + f->block : f->n;
+        if (lo >= f->n) return;
+        for (; lo < end; lo += SIDE_BY_SIDE) {
+            int m = (int)(end - lo < SIDE_BY_SIDE ? end - lo : SIDE_BY_SIDE);
+            int32_t at[SIDE_BY_SIDE] = {0};
+            for (int64_t d = 0; d < f->depth; d++)
+                for (int i = 0; i < m; i++) {
+                    const Node *node = f->nodes + at[i];
+                    float x = f->table[(lo + i) * f->n_features + node->feature];
+                    at[i] = node->child[(!(x < node->at)) & (node->missing_right | (x == x))];
+                }
+            for (int i = 0; i < m; i++) f->scores[lo + i] += f->nodes[at[i]].at;
+        }
+    }
+}
+
+EXPORT int64_t fairboost_has_wide(void) { return has_wide(); }
+
+/* What a caller must agree with. */
+EXPORT int64_t fairboost_size_of_rows(void) { return (int64_t)sizeof(Rows); }
+EXPORT int64_t fairboost_size_of_fall(void) { return (int64_t)sizeof(Fall); }

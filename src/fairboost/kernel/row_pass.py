@@ -1,0 +1,319 @@
+"""The pass over the rows: sums by cell, gradient and Hessian, given what constraints weigh.
+
+Rows are worked off in blocks that are taken by whichever thread is free, inside compiled code that
+does not hold the interpreter's lock (:mod:`fairboost.kernel.loops`). The sums of blocks are added
+in the order of blocks: results do not depend on the number of threads.
+
+Rows are asked for no more than is read of them: of rows held out :meth:`RowPass.look` wants no
+gradient, of those trained on :meth:`RowPass.descend` wants no rates, and only the paper's game,
+which differentiates at proxy rates, wants all of :meth:`RowPass.evaluate`.
+
+The logistic loss is the cross-entropy proxy of ``(1 - 2y) f``, and ``phi(-u) = phi(u) - u``. With
+that proxy at threshold 0 (the paper's setting) the proxies of every rate, in both directions, are
+therefore read off the loss, and constraints cost no further exponential, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairboost._typing import BoolArray, FloatArray, IntArray, ScoreArray
+from fairboost.fairness.proxies import PROXIES, Proxy
+from fairboost.kernel import loops
+from fairboost.kernel.threads import Threads
+
+__all__ = ["CellSums", "Look", "RowPass", "SoftWeights"]
+
+BLOCK = 16_384
+"""Rows per block: long enough to pay for handing it out, short enough for threads to end alike."""
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """Weighted sums over the rows of each cell, all of shape (n_cells,).
+
+    Parameters
+    ----------
+    positive : FloatArray
+        Weight of the rows with score at or above the threshold.
+    loss : FloatArray
+        The logistic loss, without class weights.
+    up, down : FloatArray
+        The proxy of a positive and of a negative decision; 0 where no rate needs it.
+    """
+
+    positive: FloatArray
+    loss: FloatArray
+    up: FloatArray
+    down: FloatArray
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is read of rows to evaluate them.
+
+    Parameters
+    ----------
+    positive : (n_cells,) float64
+        Weight of the rows with score at or above the threshold, by cell.
+    loss : float
+        The logistic loss, with the weights of labels, summed over all rows.
+    """
+
+    positive: FloatArray
+    loss: float
+
+
+@dataclass(frozen=True)
+class SoftWeights:
+    """Weights on rows that are known by the probability of their group.
+
+    Parameters
+    ----------
+    memberships : (n, n_groups) float32
+        Probability of each group, row by row.
+    on_groups : (n_groups, 4) float64
+        What constraints weigh on a member of each group: on a positive and on a negative decision
+        of a row of label 0, then of label 1.
+    """
+
+    memberships: NDArray[np.float32]
+    on_groups: FloatArray
+
+
+class RowPass:
+    """The pass, and the buffers it fills.
+
+    Parameters
+    ----------
+    cells : (n,) unsigned int
+        Cell of each row. In cross-fitting, rows of the fold left out are in further cells,
+        numbered after those of training rows: their gradient and Hessian are 0.
+    labels : (n_cells,) int32
+        Label of each cell.
+    sample_weight : (n,) float32 or None
+        Weights of the rows.
+    label_weights : (float, float)
+        Factors on the loss (not on the rates) of the negative and the positive class.
+    needs_up, needs_down : (n_cells,) bool
+        The cells of which some rate reads the proxy of a positive, or negative, decision.
+    proxy : Proxy
+        The smooth step.
+    threshold : float or None
+        The decision threshold in log-odds; None if it will move, by setting ``threshold``.
+    threads : Threads
+        Those that share the rows.
+    dtype : dtype
+        Precision of the gradients handed out; engines read single precision.
+    n_trained : int, optional
+        Number of cells of training rows; all by default.
+    with_curvature : bool
+        Add the proxies' curvature to the Hessian, which is the loss's own otherwise.
+    """
+
+    def __init__(
+        self,
+        cells: IntArray,
+        labels: IntArray,
+        sample_weight: Any,
+        label_weights: tuple[float, float],
+        needs_up: BoolArray,
+        needs_down: BoolArray,
+        proxy: Proxy,
+        threshold: float | None,
+        threads: Threads | None = None,
+        dtype: Any = np.float32,
+        n_trained: int | None = None,
+        with_curvature: bool = False,
+    ) -> None:
+        n = len(cells)
+        self.cells = cells
+        self.weight = np.empty(0, np.float32) if sample_weight is None else sample_weight
+        self.n_trained = len(labels) if n_trained is None else n_trained
+        self.loss_weight = np.asarray(label_weights, np.float64)[labels]
+        self.loss_weight[self.n_trained :] = 0.0
+        self.with_curvature = with_curvature
+        self.away = np.where(labels == 1, -1.0, 1.0)  # 1 - 2y: the direction of a wrong decision
+        self.proxy = proxy
+        self.threshold = 0.0 if threshold is None else threshold
+        self.reads_loss = proxy is PROXIES["cross_entropy"] and threshold == 0.0
+        self.sides = []
+        if not self.reads_loss:
+            self.sides = _sides(self._padded(needs_up), self._padded(needs_down))
+        self.gradient = np.empty(n, dtype)
+        self.hessian = np.empty(n, dtype)
+        # One block at least: a machine may hold none of the rows.
+        self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, max(n, 1), BLOCK)]
+        # One block is done sooner than another thread has been told of it.
+        self.threads = Threads() if threads is None or len(self.blocks) == 1 else threads
+        self.loops = loops.Loops(
+            cells, len(labels), self.weight, self.gradient, self.hessian, BLOCK, self.threads
+        )
+
+    def evaluate(
+        self,
+        scores: ScoreArray,
+        on_up: FloatArray,
+        on_down: FloatArray,
+        soft: Sequence[SoftWeights] = (),
+    ) -> CellSums:
+        """Fill the gradient and the Hessian, and return sums by cell.
+
+        Parameters
+        ----------
+        scores : (n,) float64 or float32
+            Raw log-odds of the rows.
+        on_up, on_down : (n_trained,) float64
+            What the constraints weigh on the proxy of a positive, and of a negative, decision of
+            a row of each cell.
+        soft : sequence of SoftWeights
+            What they weigh on rows by the probability of their groups, on top of it.
+        """
+        on_up, on_down = self._padded(on_up), self._padded(on_down)
+        scale, shift = self.scale, self.shift = self._line(on_up, on_down)
+        curve = self.loss_weight
+        if self.with_curvature and self.reads_loss:  # all have the curvature of the loss
+            curve = curve + np.abs(on_up) + np.abs(on_down)
+        factors = [np.where(d > 0, on_up, -on_down) * (d != 0) for d in self.sides]
+
+        sums = self.loops.sum_and_descend(scores, self.threshold, self.away, (scale, shift), curve)
+        further: list[Any] = []
+        if self.sides or soft:
+            further = self._each_block(
+                lambda rows: self._add_proxies(
+                    scores[rows].astype(np.float64), rows, factors, soft
+                )
+            )
+        positive, loss, score = sums.T
+        if self.reads_loss:  # phi(-u) = phi(u) - u, and u is the score but for the sign
+            up = np.where(self.away > 0, loss, loss + score)
+            return CellSums(positive, loss, up, up - score)
+        up, down = np.zeros_like(loss), np.zeros_like(loss)
+        for direction, proxy in zip(self.sides, np.sum(further, axis=0), strict=True):
+            up[direction > 0] += proxy[direction > 0]
+            down[direction < 0] += proxy[direction < 0]
+        return CellSums(positive, loss, up, down)
+
+    def descend(
+        self,
+        scores: ScoreArray,
+        on_up: FloatArray,
+        on_down: FloatArray,
+        soft: Sequence[SoftWeights] = (),
+    ) -> float:
+        """Fill the gradient and the Hessian, and return the loss; arguments as in ``evaluate``.
+
+        The sigmoid has the same slope in both directions, and so needs one number for each cell,
+        and for each row one more where memberships are learned.
+        """
+        if self.proxy is not PROXIES["sigmoid"] or not self.with_curvature:
+            sums = self.evaluate(scores, on_up, on_down, soft)
+            return float(self.loss_weight @ sums.loss)
+        pull, bump = self.away * self.loss_weight, self._padded(on_up - on_down)
+        side = np.where(self.away < 0, 1, 0)
+        side[self.n_trained :] = -1
+        # Of rows of label 0, then of label 1, what a group weighs on going up.
+        groups = [(s.memberships, (s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T) for s in soft]
+        return self.loops.descend(scores, self.threshold, pull, bump, side, groups)
+
+    def look(self, scores: ScoreArray) -> Look:
+        """Read decisions and loss; no gradient is filled."""
+        return Look(*self.loops.look(scores, self.threshold, self.away * self.loss_weight))
+
+    def correct(self, on_up: FloatArray, on_down: FloatArray) -> bool:
+        """Change the gradient of the last pass to other coefficients, much faster than a pass.
+
+        Returns False, and does nothing, where that cannot be done accurately.
+        """
+        scale, shift = self._line(self._padded(on_up), self._padded(on_down))
+        # gradient = w (scale s(u) + shift), solved for s(u) and put together anew. The gradient
+        # may be in single precision: its old shift must not be blown up.
+        lost = (np.abs(self.scale) < 1e-6) & (scale != 0)
+        ratio = np.divide(scale, self.scale, out=np.zeros_like(scale), where=~lost & (scale != 0))
+        blown_up = np.abs(ratio * self.shift) > 30 * (np.abs(scale) + np.abs(shift))
+        if not self.reads_loss or lost.any() or blown_up.any():
+            return False
+        self.loops.correct(ratio, shift - ratio * self.shift)
+        self.scale, self.shift = scale, shift
+        return True
+
+    def _line(self, on_up: FloatArray, on_down: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scale and shift that turn the loss's slope into the gradient, by cell.
+
+        The loss has slope s(u), u = (1 - 2y) f. A wrong decision weighs on s(u) as well, a right
+        one on s(-u) = 1 - s(u) and pulls the other way: both are linear in s(u).
+        """
+        wrong, right = np.zeros_like(on_up), np.zeros_like(on_up)
+        if self.reads_loss:
+            wrong = np.where(self.away > 0, on_up, on_down)
+            right = np.where(self.away > 0, on_down, on_up)
+        return self.away * (self.loss_weight + wrong + right), -self.away * right
+
+    def _add_proxies(
+        self,
+        scores: FloatArray,
+        rows: slice,
+        factors: list[FloatArray],
+        soft: Sequence[SoftWeights],
+    ) -> FloatArray:
+        """Add what is not read off the loss; return the proxies' sums, by side and cell."""
+        cells, weight = self.cells[rows], self.weight[rows] if len(self.weight) else 1.0
+        sums, bend = np.zeros((len(self.sides), len(self.away))), np.zeros(len(scores))
+        for k, (direction, factor) in enumerate(zip(self.sides, factors, strict=True)):
+            margin = direction[cells] * (scores - self.threshold)
+            value, slope, curvature = self.proxy.evaluate(margin)
+            sums[k] = np.bincount(cells, weight * value, len(self.away))
+            self.gradient[rows] += weight * factor[cells] * slope
+            if self.with_curvature:
+                bend += np.abs(factor)[cells] * curvature
+        if self.sides and self.with_curvature:
+            # The sigmoid's curvature changes its sign; a Hessian must not.
+            self.hessian[rows] += np.abs(bend) * weight
+        if soft:
+            self._add_soft(scores, rows, soft)
+        return sums
+
+    def _add_soft(self, scores: FloatArray, rows: slice, soft: Sequence[SoftWeights]) -> None:
+        """Add the part of constraints that goes by memberships; signs are set row by row."""
+        cells = self.cells[rows]
+        weigh = np.sum([s.memberships[rows] @ s.on_groups for s in soft], axis=0)
+        positive = self.away[cells] < 0
+        up, down = np.where(positive, weigh[:, 2:].T, weigh[:, :2].T)
+        trained = (cells < self.n_trained) * (self.weight[rows] if len(self.weight) else 1.0)
+        on_up = trained * (np.maximum(up, 0.0) + np.maximum(-down, 0.0))
+        on_down = trained * (np.maximum(down, 0.0) + np.maximum(-up, 0.0))
+        _, slope, curvature = self.proxy.evaluate(scores - self.threshold)
+        _, back_slope, back_curvature = self.proxy.evaluate(self.threshold - scores)
+        self.gradient[rows] += on_up * slope - on_down * back_slope
+        self.hessian[rows] += np.abs(on_up * curvature + on_down * back_curvature)
+
+    def _padded(self, by_cell: Any) -> Any:
+        """Zeros for the cells of rows held out."""
+        missing = len(self.away) - len(by_cell)
+        return np.concatenate([by_cell, np.zeros(missing, by_cell.dtype)]) if missing else by_cell
+
+    def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
+        """Do all blocks and return the results in their order."""
+        results: list[Any] = [None] * len(self.blocks)
+        # Threads take the next block when they are free, they are not dealt a share: other work on
+        # the machine may hold up one of them.
+        left = iter(range(len(self.blocks)))
+
+        def take() -> None:
+            for k in left:  # next() on a shared range iterator is atomic
+                results[k] = work(self.blocks[k])
+
+        self.threads.share(take)
+        return results
+
+
+def _sides(up: BoolArray, down: BoolArray) -> list[FloatArray]:
+    """The fewest directions per cell that serve every rate: one side, unless a cell needs both."""
+    first = np.where(up, 1.0, np.where(down, -1.0, 0.0))
+    second = np.where(up & down, -1.0, 0.0)
+    return [side for side in (first, second) if side.any()]

@@ -1,0 +1,158 @@
+"""Labels, decisions and scores as users have them in, checked arrays out.
+
+The metrics' side of the door for user data: two labels of any type, decisions in the same labels,
+scores that rise with the positive one.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from fairboost.data.validation import as_column, read_weights
+from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.rates import Rate
+
+__all__ = ["ScoredRows", "read_decisions", "read_more_rows", "read_scored", "read_truth"]
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Rows that a threshold decides.
+
+    Parameters
+    ----------
+    labels : (n,) int32
+        0 and 1.
+    scores : (n,) float64
+        Scores that rise with label 1.
+    weight : (n,) float64 or None
+        Weights of the rows.
+    known : list
+        The labels as they were: the positive one, then the other if there is one.
+    """
+
+    labels: IntArray
+    scores: FloatArray
+    weight: FloatArray | None
+    known: list[object]
+
+    def rows(self, rate: Rate) -> int:
+        """How many rows count towards a rate and weigh something."""
+        counts = rate.counts(self.labels)
+        return int((counts if self.weight is None else counts & (self.weight > 0)).sum())
+
+    def effective(self, rate: Rate) -> float:
+        """Kish's effective number of the rows that count towards a rate."""
+        if self.weight is None:
+            return self.rows(rate)
+        weight = self.weight[rate.counts(self.labels)]
+        return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
+
+    def rate(self, rate: Rate, threshold: float) -> float:
+        """Value of a rate of everyone; NaN where no row counts."""
+        counts = rate.counts(self.labels)
+        events = (self.scores >= threshold)[counts] == (rate.direction > 0)
+        weight = None if self.weight is None else self.weight[counts]
+        return float(np.average(events, weights=weight)) if self.rows(rate) else np.nan
+
+
+def read_scored(
+    y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None, pos_label: object
+) -> ScoredRows:
+    """Check labels, scores and weights."""
+    labels, known = read_truth(y_true, pos_label)
+    scores = _read_scores(y_score, len(labels))
+    return ScoredRows(labels, scores, read_weights(sample_weight, len(labels)), known)
+
+
+def read_more_rows(name: str, rows: object, known: list[object]) -> ScoredRows:
+    """Check ``(y_true, y_score[, sample_weight])`` of rows whose labels are known from others."""
+    if not isinstance(rows, tuple | list) or len(rows) not in (2, 3):
+        several = isinstance(rows, tuple | list)
+        found = f"{len(rows)} items" if several else type(rows).__name__  # type: ignore[arg-type]
+        raise InvalidInputError(
+            f"{name} must be a tuple (y_true, y_score[, sample_weight]), found {found}; pass the "
+            "labels and scores of the rows to choose the threshold on"
+        )
+    y_true, y_score, weight = [*rows, None][:3]
+    try:
+        positive = _which_are_positive("y_true", y_true, None, known, "the same labels")
+        scores = _read_scores(y_score, len(positive))
+        weights = read_weights(weight, len(positive))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
+    return ScoredRows(positive.astype(np.int32), scores, weights, known)
+
+
+def read_truth(y_true: ArrayLike, pos_label: object) -> tuple[IntArray, list[object]]:
+    """Labels as 0 and 1, and what they were: the positive one, then the other if there is one."""
+    codes, values = _factorize("y_true", y_true, None)
+    if pos_label is None and len(values) == 2:
+        with suppress(TypeError):  # labels of two types have no order
+            pos_label = max(values)  # type: ignore[type-var]
+    if pos_label is None or len(values) > 2 or (len(values) == 2 and pos_label not in values):
+        raise InvalidInputError(
+            "y_true must hold two labels, and pos_label be one of them; found the labels "
+            f"{values[:5]} and pos_label={pos_label!r}; merge labels, or set pos_label="
+        )
+    labels = np.array([v == pos_label for v in values], np.int32)[codes]
+    return labels, [pos_label, *(v for v in values if v != pos_label)]
+
+
+def read_decisions(
+    y_true: ArrayLike, y_pred: ArrayLike, pos_label: object
+) -> tuple[IntArray, BoolArray]:
+    """Labels as 0 and 1, and which decisions are positive."""
+    labels, known = read_truth(y_true, pos_label)
+    remedy = "decisions, or pass scores to audit"
+    return labels, _which_are_positive("y_pred", y_pred, len(labels), known, remedy)
+
+
+def _which_are_positive(
+    name: str, column: ArrayLike, n: int | None, known: list[object], remedy: str
+) -> BoolArray:
+    codes, values = _factorize(name, column, n)
+    unknown = [v for v in values if v not in known]
+    if len(known) + len(unknown) > 2:
+        raise InvalidInputError(
+            f"{name} holds {unknown[0]!r}, which is not among the labels of y_true, {known}; pass "
+            f"{remedy}"
+        )
+    positive: BoolArray = np.array([v == known[0] for v in values])[codes]
+    return positive
+
+
+def _factorize(name: str, values: ArrayLike, n: int | None) -> tuple[np.ndarray, list[object]]:
+    codes, found = pd.factorize(_one_column(name, values, n))
+    if (missing := codes < 0).any():
+        raise InvalidInputError(f"{name} is missing at row {missing.argmax()}; drop such rows")
+    return codes, found.tolist()
+
+
+def _read_scores(y_score: ArrayLike, n: int) -> FloatArray:
+    column = _one_column("y_score", y_score, n)
+    try:
+        scores = column.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"y_score must hold numbers, found otherwise: {error}") from error
+    if (missing := np.isnan(scores)).any():
+        raise InvalidInputError(f"y_score is NaN at row {missing.argmax()}; drop such rows")
+    return scores
+
+
+def _one_column(name: str, values: ArrayLike, n: int | None) -> np.ndarray:
+    column = as_column(values)
+    if column.ndim != 1:
+        raise InvalidInputError(
+            f"{name} must be one column, found shape {column.shape}; of predict_proba pass [:, 1]"
+        )
+    if not len(column) or len(column) != (n or len(column)):
+        raise InvalidInputError(
+            f"{name} has {len(column)} rows, expected {n or 'some'}, one for each row of y_true"
+        )
+    return column

@@ -1,0 +1,143 @@
+"""How well scores predict: figures with intervals, and paired differences between two models.
+
+Every measure is a weighted mean of something that each row contributes, so one formula gives all
+errors: the deviation of the contributions, over the root of the rows. The difference between two
+models on the same rows is the mean of the differences row by row, which is known far better than
+either figure. A row's contribution to the AUC is its placement: the share of rows of the other
+label that it is on the right side of (DeLong et al., 1988).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost.metrics.intervals import check_confidence, wilson
+
+__all__ = ["DIFFERENCE", "Predictions", "performance_table"]
+
+DIFFERENCE = "difference"
+"""Name of the lines that compare two models, the first minus the second."""
+
+LEAST = 1e-15
+"""Probabilities are kept this far from 0 and 1: certain and wrong would be an infinite loss."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a model says of some rows.
+
+    Parameters
+    ----------
+    proba : (n,) float64
+        Probabilities of the positive label.
+    positive : (n,) bool
+        Decisions.
+    """
+
+    proba: FloatArray
+    positive: BoolArray
+
+    def contributions(
+        self, labels: IntArray, weight: FloatArray | None = None
+    ) -> dict[str, FloatArray]:
+        """What each row adds to each measure; the measure is the weighted mean."""
+        p = np.clip(self.proba, LEAST, 1.0 - LEAST)
+        parts = {
+            "accuracy": (self.positive == (labels == 1)).astype(np.float64),
+            "AUC": _placements(labels, self.proba, weight),
+            "log loss": -np.log(np.where(labels == 1, p, 1.0 - p)),
+            "Brier score": (self.proba - labels) ** 2,
+        }
+        return parts
+
+
+def performance_table(
+    labels: IntArray,
+    models: Mapping[str, Predictions],
+    sample_weight: FloatArray | None = None,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Accuracy, AUC, log loss and Brier score of some models, with intervals.
+
+    Parameters
+    ----------
+    labels : (n,) int
+        0 and 1, both present.
+    models : dict of str to Predictions
+        By name; two of them are also compared with each other.
+    sample_weight : (n,) float64, optional
+        Weights of the rows.
+    confidence : float
+        Nominal coverage of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model``, ``measure``, ``value``, ``low``, ``high``.
+
+    Examples
+    --------
+    >>> labels, p = np.array([0, 0, 1, 1] * 50), np.array([0.1, 0.6, 0.4, 0.9] * 50)
+    >>> table = performance_table(labels, {"one": Predictions(p, p >= 0.5)})
+    >>> print(table.round(3).to_string(index=False))
+    model     measure  value   low  high
+      one    accuracy  0.500 0.431 0.569
+      one         AUC  0.750 0.681 0.819
+      one    log loss  0.511 0.455 0.567
+      one Brier score  0.185 0.161 0.209
+    """
+    z = float(ndtri(0.5 + check_confidence(confidence) / 2))
+    found = {name: model.contributions(labels, sample_weight) for name, model in models.items()}
+    lines = []
+    for name, parts in found.items():
+        for measure, values in parts.items():
+            value, error = _mean(values, sample_weight)
+            low, high = value - z * error, value + z * error
+            if measure == "accuracy":
+                n = _effective(len(labels), sample_weight)
+                low, high = map(float, wilson(min(value, 1.0) * n, n, confidence))
+            if measure == "AUC":
+                low, high = max(low, 0.0), min(high, 1.0)
+            lines.append([name, measure, value, low, high])
+    if len(found) == 2:
+        first, second = found.values()
+        for measure in first:
+            value, error = _mean(first[measure] - second[measure], sample_weight)
+            lines.append([DIFFERENCE, measure, value, value - z * error, value + z * error])
+    return pd.DataFrame(lines, columns=["model", "measure", "value", "low", "high"])
+
+
+def _effective(n: int, weight: FloatArray | None) -> float:
+    return float(n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
+
+
+def _mean(values: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
+    """Weighted mean and its standard error."""
+    w = np.ones(len(values)) if weight is None else weight
+    mean = float(np.average(values, weights=w))
+    return mean, float(np.sqrt((w**2 * (values - mean) ** 2).sum()) / w.sum())
+
+
+def _placements(labels: IntArray, scores: FloatArray, weight: FloatArray | None) -> FloatArray:
+    """Contributions whose weighted mean is the AUC, and whose spread is its error."""
+    w = np.ones(len(scores)) if weight is None else weight
+    _, place = np.unique(scores, return_inverse=True)
+    out = np.empty(len(scores))
+    positive = labels == 1
+    sums = [np.bincount(place, w * (positive == side)) for side in (False, True)]
+    for side in (False, True):
+        other = sums[not side]
+        below = (np.cumsum(other) - other / 2) / other.sum()
+        mine = positive == side
+        out[mine] = below[place[mine]] if side else 1.0 - below[place[mine]]
+    area = float(np.average(out[positive], weights=w[positive]))
+    # Each label's rows are a sample of their own: their part of the error grows with their rarity.
+    share = np.where(positive, w[positive].sum(), w[~positive].sum()) / w.sum()
+    placed: FloatArray = area + (out - area) / share
+    return placed

@@ -1,0 +1,1 @@
+"""``FairGBMClassifier``, and its files."""

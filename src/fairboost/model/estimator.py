@@ -1,0 +1,695 @@
+"""``FairGBMClassifier``: the scikit-learn face of the method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from lightgbm import LGBMClassifier
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairboost._typing import ArrayLike, BoolArray, Booster, Classifier, FloatArray, Matrix
+from fairboost.algorithm.holdout import HoldoutLike
+from fairboost.cluster.collections import column_names, header, is_dask, map_rows
+from fairboost.cluster.report import tally
+from fairboost.cluster.training import DaskJob, check_for_dask, is_dask_estimator, train_on_dask
+from fairboost.data.cells import build_cells
+from fairboost.data.validation import (
+    DEFAULT_COLUMN,
+    check_fit_data,
+    check_holdout_set,
+    check_two_dimensional,
+)
+from fairboost.engines.port import Engine, is_on_disk
+from fairboost.engines.registry import engine_of
+from fairboost.exceptions import ExportError, InvalidInputError
+from fairboost.fairness.constraints import ConstraintLike, ConstraintName, columns_of
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.proxies import Proxy, ProxyName
+from fairboost.model import document as persistence
+from fairboost.model import model_file
+from fairboost.training.iterates import (
+    IterateName,
+    average_weights,
+    check_iterate,
+    randomized_scores,
+)
+from fairboost.training.training import (
+    PAPER_LEARNING_RATE,
+    Job,
+    MembershipsName,
+    Method,
+    MultipliersName,
+    Training,
+    train,
+)
+from fairboost.verdicts import diagnostics, fairness_report
+from fairboost.verdicts.fairness_report import FairnessReport
+
+__all__ = ["FairGBMClassifier", "load"]
+
+
+class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Gradient boosted trees under fairness constraints, on stock LightGBM or XGBoost.
+
+    Trains the given ``LGBMClassifier`` or ``XGBClassifier`` by FairGBM (Cruz et al., ICLR 2023):
+    every round the trees descend on the log loss plus smooth stand-ins of the constraints, and the
+    multipliers that weigh the constraints answer to the exact rates, read on rows that are held
+    out of training so that the constraints hold for other people too. The result is a stock
+    booster; groups are needed in training only.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier, XGBClassifier, DaskXGBClassifier or FrozenEstimator, optional
+        The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed,
+        and its options are reached as ``estimator__num_leaves`` and so on. XGBoost is an extra,
+        ``pip install fairboost[xgboost]``; docs/engines.md has what differs. With
+        ``xgboost.dask.DaskXGBClassifier`` training is on a cluster (docs/cluster.md). A fitted
+        one in ``sklearn.frozen.FrozenEstimator`` keeps its trees, and a short stage of small ones
+        is added. Pass rows that it was not trained on, at least as ``holdout_set``: on its own
+        training rows its rates are better than they will be.
+    constraint : str, constraint, sequence of them, or None, default="equalized_odds"
+        ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
+        ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions);
+        a :func:`~fairboost.parity` or :func:`~fairboost.bound`; an object of your own that follows
+        :class:`~fairboost.fairness.Constraint`; a list of these; or None for the plain engine.
+    tolerance : float in [0, 1), default=0.01
+        How far apart the rates of two groups may be, for constraints given by name.
+    confidence : float in (0, 1), optional
+        Tighten the aim so that the constraints hold on all people at this confidence, as far as
+        the rows held out can tell; the report says where they cannot.
+    operating_point : float in (0, 1) or OperatingPoint, default=0.5
+        The probability from which a decision is positive; or :func:`~fairboost.at_fpr`,
+        :func:`~fairboost.at_tpr` or :func:`~fairboost.at_positive_rate`, and the probability is
+        found, on the rows held out, at which that rate of everyone has its target. Rates are held
+        equal at this point.
+    holdout : {"auto", "cross"}, float or None, default="auto"
+        The rows on which rates are read: a share of the rows, which are then not trained on;
+        ``"cross"``, all rows out of fold, for which five further boosters are trained; or None,
+        the training rows. ``"auto"`` is a share of 20%, but cross-fits where that would be too few
+        rows to go by and the data is small enough for it to be quick. With
+        ``fit(holdout_set=...)`` that set alone is looked at, unless a share is asked for by its
+        number: then both are.
+    multipliers : {"two_sided", "paper"}, default="two_sided"
+        Compare every group with the pooled rate, from both sides, and control the multipliers so
+        that they settle; or the paper's comparison with the largest rate, and plain ascent.
+    multiplier_learning_rate : float or "auto", default="auto"
+        Gain of the multipliers; ``"auto"`` is 1, and 0.1 for the paper's.
+    proxy : {"auto", "cross_entropy", "hinge", "squared", "sigmoid"} or Proxy, default="auto"
+        The smooth step that stands in for a decision in gradients; ``"auto"`` is the sigmoid, and
+        the cross-entropy for the paper's multipliers.
+    memberships : {"auto", "observed", "honest"}, default="auto"
+        What a row counts as in gradients: its group, or the probability of its group given its
+        features and label. ``"auto"`` takes the second from 20,000 to 200,000 rows if features do
+        not give the group away: trees would otherwise learn which *training rows* are in a group.
+    iterate : {"best", "last", "average", "randomized"}, default="best"
+        The model to keep: that of lowest held-out loss among the rounds within tolerance (of least
+        violation, if there is none), that of the last round, the mean over all rounds, or the
+        paper's randomized classifier, which scores each row by a round drawn for it.
+    random_state : int, RandomState or None, default=None
+        Seeds the draw of rows to hold out (the same one every time if None), the draws of
+        ``iterate="randomized"``, and the engine if its own ``random_state`` is None.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+        The labels; the second is the positive one.
+    estimator_ : LGBMClassifier or XGBClassifier
+        The fitted engine, a stock one. An ``XGBClassifier`` calls the labels 0 and 1.
+    booster_ : lightgbm.Booster or xgboost.Booster
+        Its booster.
+    threshold_ : float
+        The probability from which ``predict`` says positive. It does not move probabilities; but
+        under a constraint these are scores of a fair decision, not calibrated within groups.
+    multipliers_ : pandas.Series
+        The multipliers at the end of training, by inequality.
+    trace_ : pandas.DataFrame
+        One row per round: ``round``, ``loss``, ``held-out loss``, ``held-out accuracy``,
+        ``threshold`` where it moves, ``rate: ...``, ``violation: ...``, ``multiplier: ...`` as
+        Algorithm 1 saw them at the start of the round, and ``trees``, the number of trees after
+        it. Rates and violations are those of the rows held out.
+    best_iteration_ : int
+        Number of rounds in the model kept.
+    fairness_report_ : FairnessReport or None
+        Rates by group on the rows held out, with intervals, whether each constraint is met, and
+        what to do if not; made to be printed. None without constraints and operating point.
+    cluster_ : ClusterRun
+        Where the model was trained, if it was on a Dask cluster: ``rows`` on each worker,
+        ``partitions``, and ``bytes_per_round`` that each gave to sums.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array of str
+        Their names, if X had them.
+
+    Notes
+    -----
+    With ``constraint=None`` the scores equal those of the engine alone; where a threshold has to
+    be found, those of the engine on the rows not held out, labels weighing as they did among all.
+    Sample weights count in the loss and in every rate; ``class_weight``, ``scale_pos_weight`` and
+    ``is_unbalance`` of the engine count in the loss only. The rows of a missing group count in the
+    loss and in rates of everyone.
+
+    References
+    ----------
+    A. F. Cruz, C. Belém, S. Jesus, J. Bravo, P. Saleiro, P. Bizarro. FairGBM: Gradient Boosting
+    with Fairness Constraints. ICLR 2023.
+
+    Examples
+    --------
+    >>> from fairboost import FairGBMClassifier
+    >>> from fairboost.datasets import make_loans
+    >>> from lightgbm import LGBMClassifier
+    >>> loans = make_loans(2_000, seed=0)
+    >>> engine = LGBMClassifier(n_estimators=20, verbose=-1)
+    >>> model = FairGBMClassifier(engine, constraint="equal_opportunity", tolerance=0.02)
+    >>> model = model.fit(loans.X, loans.y, sensitive_features=loans.sensitive["sex"])
+    >>> model.predict_proba(loans.X).shape
+    (2000, 2)
+    """
+
+    def __init__(
+        self,
+        estimator: Classifier | None = None,
+        *,
+        constraint: ConstraintName | ConstraintLike = "equalized_odds",
+        tolerance: float = 0.01,
+        confidence: float | None = None,
+        operating_point: float | OperatingPoint = 0.5,
+        holdout: HoldoutLike = "auto",
+        multipliers: MultipliersName = "two_sided",
+        multiplier_learning_rate: float | Literal["auto"] = "auto",
+        proxy: ProxyName | Literal["auto"] | Proxy = "auto",
+        memberships: MembershipsName = "auto",
+        iterate: IterateName = "best",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.constraint = constraint
+        self.tolerance = tolerance
+        self.confidence = confidence
+        self.operating_point = operating_point
+        self.holdout = holdout
+        self.multipliers = multipliers
+        self.multiplier_learning_rate = multiplier_learning_rate
+        self.proxy = proxy
+        self.memberships = memberships
+        self.iterate = iterate
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def paper(
+        cls,
+        estimator: Classifier | None = None,
+        constraint: ConstraintName | ConstraintLike = "equalized_odds",
+        *,
+        tolerance: float = 0.0,
+        multiplier_learning_rate: float = PAPER_LEARNING_RATE,
+        proxy: ProxyName | Proxy = "cross_entropy",
+        iterate: IterateName = "last",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> Self:
+        """Algorithm 1 of the paper exactly, whatever the defaults of the class become.
+
+        Multipliers start at zero and climb by plain projected ascent on the exact training rates,
+        proxies are the paper's cross-entropy, the Hessian is the loss's own and decisions are
+        taken at 0.5. The derivative is exact for more than two groups, where Eq. 8 of the paper
+        carries a factor (m - 1) too many.
+
+        Parameters
+        ----------
+        estimator, constraint, tolerance, multiplier_learning_rate, proxy, iterate, random_state,
+        verbose
+            As in the class; ``iterate="randomized"`` is the classifier of the paper's guarantees.
+
+        Examples
+        --------
+        >>> FairGBMClassifier.paper(constraint="equal_opportunity").proxy
+        'cross_entropy'
+        """
+        return cls(
+            estimator,
+            constraint=constraint,
+            tolerance=tolerance,
+            operating_point=0.5,
+            holdout=None,
+            multipliers="paper",
+            multiplier_learning_rate=multiplier_learning_rate,
+            proxy=proxy,
+            memberships="observed",
+            iterate=iterate,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    def fit(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        holdout_set: tuple[Any, ...] | None = None,
+        eval_set: Sequence[tuple[Matrix, ArrayLike]] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[ArrayLike] | None = None,
+        eval_metric: str | Callable[..., Any] | Sequence[str | Callable[..., Any]] | None = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+        categorical_feature: Sequence[str | int] | Literal["auto"] = "auto",
+    ) -> Self:
+        """Train under the constraints.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. Missing
+            values and categorical columns are the engine's matter. Or, with XGBoost,
+            :class:`~fairboost.datasets.ParquetRows`, which stay on disk. With a
+            ``DaskXGBClassifier`` this and the following are Dask collections.
+        y : array-like of shape (n,)
+            Two labels of any type; the larger one is positive.
+        sensitive_features : column or table of columns, optional
+            The groups, of any type; missing values are allowed. Needed if a constraint compares
+            groups.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, in the loss and in every rate.
+        holdout_set : tuple (X, y, sensitive_features[, sample_weight]), optional
+            Rows of your own on which rates are read and the iterate is chosen, such as those of
+            the latest month. Nothing is then held out of the others, unless ``holdout`` is a
+            number: rates are then read on that share of them as well, and the threshold of an
+            operating point is placed on your rows alone.
+        eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
+            As in ``LGBMClassifier.fit``. Metrics see probabilities, as with a binary objective.
+            XGBoost takes the last three with its options, and refuses them here.
+
+        Returns
+        -------
+        self : FairGBMClassifier
+        """
+        fit_options = {
+            "eval_set": eval_set,
+            "eval_names": eval_names,
+            "eval_sample_weight": eval_sample_weight,
+            "eval_metric": eval_metric,
+            "callbacks": callbacks,
+            "categorical_feature": categorical_feature,
+        }
+        self.__dict__.pop("cluster_", None)  # of an earlier fit
+        if is_dask_estimator(self.estimator) or is_dask(X):
+            asked = {"holdout_set": holdout_set, **fit_options}
+            on_dask = self._dask_job(X, y, sensitive_features, sample_weight, asked)
+            self.classes_, result, self.cluster_ = train_on_dask(on_dask, bool(self.verbose))
+        else:
+            job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
+            self.classes_ = job.data.classes
+            result = train(job, progress=bool(self.verbose))
+        self._keep(result, X)
+        if self.fairness_report_ is not None and self._seen is not None:
+            diagnostics.warn_if_not_met(self.fairness_report_)
+            diagnostics.warn_if_beside_the_point(self._seen.realised)
+        return self
+
+    def _dask_job(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        asked: dict[str, Any],
+    ) -> DaskJob:
+        """Check what can be checked without looking at the rows."""
+        check_for_dask(self.estimator, X, self.iterate, asked)
+        validate_data(self, header(X), skip_check_array=True, reset=True)
+        check_random_state(self.random_state)
+        seeds = (0, None) if self.random_state is None else (self._draw(), self._draw())
+        rows = X, y, sensitive_features, sample_weight
+        return DaskJob(self._method(), self.estimator, *rows, *seeds)
+
+    def _job(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        sensitive_features: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        holdout_set: tuple[Any, ...] | None,
+        fit_options: dict[str, Any],
+    ) -> Job:
+        """Check everything; what is wrong raises here."""
+        validate_data(self, _columns_of(X), skip_check_array=True, reset=True)
+        data = check_fit_data(X, y, sensitive_features, sample_weight)
+        engine = self._engine(X, data.classes)
+        engine.check_arguments(X, fit_options)
+        best_of_one = self.iterate == "best" and self.constraint is None
+        check_iterate("last" if best_of_one else self.iterate, engine.rescales_trees)
+        if engine.base is not None and self.iterate in ("average", "randomized"):
+            raise InvalidInputError(
+                f"iterate={self.iterate!r} cannot be had on top of a frozen model, whose trees "
+                "stay as they are; use iterate='best' or 'last'"
+            )
+        check_random_state(self.random_state)  # raises here rather than after training
+        method = self._method()
+        unseen = self.iterate in ("average", "randomized") or engine.rescales_trees
+        if unseen and holdout_set is None:
+            method = method.for_unseen_model(self.iterate)
+        moving = isinstance(self.operating_point, OperatingPoint)
+        if engine.base is not None and moving and self.constraint is None:
+            raise InvalidInputError(
+                f"operating_point={self.operating_point} without a constraint would add trees to "
+                "the frozen model for nothing; fairboost.metrics.threshold_at places a threshold "
+                "for a model as it is"
+            )
+        held_out = None
+        if holdout_set is not None:
+            if self.holdout == "cross":
+                raise InvalidInputError(
+                    "holdout='cross' reads rates on the training rows out of fold, holdout_set on "
+                    "rows of your own; leave one of them out, or hold out a share beside the set, "
+                    "holdout=0.2"
+                )
+            held_out = check_holdout_set(holdout_set, X, data.classes)
+        seed = 0 if self.random_state is None else self._draw()
+        return Job(method, engine, X, y, data, held_out, fit_options, seed)
+
+    def _engine(self, X: Matrix, classes: np.ndarray) -> Engine:
+        if isinstance(self.estimator, FrozenEstimator):
+            return engine_of(self.estimator.estimator).stage_on(self.estimator, X, classes)
+        chosen: Any = LGBMClassifier() if self.estimator is None else self.estimator
+        kind = engine_of(chosen)
+        kind.check_estimator(chosen)
+        engine = clone(chosen)
+        if self.random_state is not None and engine.random_state is None:
+            engine.set_params(random_state=self._draw())
+        return kind.make(engine, classes)
+
+    def _method(self) -> Method:
+        return Method(
+            constraint=self.constraint,
+            tolerance=self.tolerance,
+            confidence=self.confidence,
+            operating_point=self.operating_point,
+            holdout=self.holdout,
+            multipliers=self.multipliers,
+            multiplier_learning_rate=self.multiplier_learning_rate,
+            proxy=self.proxy,
+            memberships=self.memberships,
+        )
+
+    def _draw(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _keep(self, result: Training, X: Matrix) -> None:
+        """Set the fitted attributes."""
+        model, lagrangian = result.model, result.lagrangian
+        kept = result.last_iterate()
+        if self.iterate == "best" and lagrangian.terms:
+            kept = result.best_iterate()
+            model = result.first(kept)
+        if self.iterate == "average":
+            model = model.with_tree_weights(average_weights(model.n_rounds))
+        self._model = model
+        self._draw_seed = None
+        if self.iterate == "randomized":
+            self._draw_seed = self._draw()
+        self.multipliers_ = pd.Series(
+            lagrangian.dual.multipliers, index=list(lagrangian.inequalities), name="multiplier"
+        )
+        self.trace_ = lagrangian.trace.to_frame()
+        # A round that early stopping ended is counted too; one that raised in a callback is not.
+        self.trace_["trees"] = pd.Series(result.trees, dtype="int64").reindex(self.trace_.index)
+        self.best_iteration_ = model.n_rounds
+        self._seen, self.fairness_report_ = None, None
+        self._score_threshold = result.threshold(kept)
+        if lagrangian.terms or lagrangian.point is not None:
+            self._seen = result.seen(kept)
+            unseen = self.iterate in ("average", "randomized") or result.rescaled
+            if unseen:  # a model that no round has looked at
+                self._seen, self._score_threshold = result.seen_by(self._scores, X)
+        self.threshold_ = model.probability(self._score_threshold)
+        if not isinstance(self.operating_point, OperatingPoint):
+            self.threshold_ = float(self.operating_point)  # which expit would round
+        if self._seen is not None:
+            self.fairness_report_ = fairness_report.build(
+                self._seen, confidence=result.lagrangian.confidence
+            )
+
+    @property
+    def estimator_(self) -> Classifier:
+        """The fitted engine, a stock ``LGBMClassifier`` or ``XGBClassifier``."""
+        check_is_fitted(self, "_model")
+        fitted: Classifier = self._model.estimator
+        return fitted
+
+    @property
+    def booster_(self) -> Booster:
+        """The stock booster, of LightGBM or XGBoost."""
+        check_is_fitted(self, "_model")
+        found: Booster = self._model.booster
+        return found
+
+    def decision_function(self, X: Matrix) -> FloatArray:
+        """Log-odds of the positive label, less those of the operating point.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+
+        Returns
+        -------
+        scores : (n,) float64
+            At or above 0 where ``predict`` says positive.
+        """
+        if is_dask(X):
+            return self._lazily("decision_function", X, np.empty(0))
+        return self._scores(X) - self._score_threshold
+
+    def predict_proba(self, X: Matrix) -> FloatArray:
+        """Probability of each label.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+
+        Returns
+        -------
+        proba : (n, 2) float64
+            Of a Dask collection a Dask array, which is computed partition by partition.
+        """
+        if is_dask(X):
+            return self._lazily("predict_proba", X, np.empty((0, 2)))
+        positive = expit(self._scores(X))
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: Matrix) -> np.ndarray:
+        """Decide for each row. No group is needed.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+
+        Returns
+        -------
+        labels : (n,) array
+            Of the type of ``classes_``.
+        """
+        if is_dask(X):
+            return self._lazily("predict", X, self.classes_[:0])
+        decision = self.decision_function(X) >= 0
+        return self.classes_[decision.astype(np.intp)]
+
+    def _lazily(self, name: str, X: Any, like: np.ndarray) -> np.ndarray:
+        """Have a method called on each partition, when the result is computed."""
+        check_is_fitted(self, "_model")
+        validate_data(self, header(X), skip_check_array=True, reset=False)
+        lazy: np.ndarray = map_rows(_call, X, (self, name), like)  # a dask.array.Array
+        return lazy
+
+    def _scores(self, X: Matrix) -> FloatArray:
+        check_is_fitted(self, "_model")
+        check_two_dimensional(X)
+        validate_data(self, _columns_of(X), skip_check_array=True, reset=False)
+        if self._draw_seed is not None:
+            return randomized_scores(self._model, X, self._draw_seed)
+        return self._model.scores(X)
+
+    def report_on(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> FairnessReport:
+        """Judge the constraints on other rows, such as a test set.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+            The rows; a Dask collection is read partition by partition.
+        y, sensitive_features, sample_weight
+            Their labels, groups and weights, as in :meth:`fit`.
+
+        Returns
+        -------
+        report : FairnessReport
+            Of these rows as ``test``, beside the rows held out in training; of these rows alone
+            if the model was loaded from a file.
+        """
+        return self._judge(X, y, sensitive_features, sample_weight)
+
+    def _judge(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None,
+        positive: BoolArray | None = None,
+    ) -> FairnessReport:
+        """As :meth:`report_on`; rows that are decided already are not scored again."""
+        check_is_fitted(self, "_model")
+        lazy = is_dask(X)
+        if lazy:
+            names = column_names(sensitive_features)
+        else:
+            data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
+            names = [c.name for c in data.columns]
+        constraints = self._method().constraints(self._constrained(names))
+        point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
+        if not constraints and point is None:
+            raise InvalidInputError(
+                "the model was trained without constraints, so there is nothing to judge; "
+                "fairboost.metrics.audit gives the rates of any model"
+            )
+        used = {name for constraint in constraints for name in columns_of(constraint)}
+        told: dict[str, Any] = {
+            "where": "test", "note": "", "point": point, "threshold": self._score_threshold,
+        }  # fmt: skip
+        if lazy:
+            columns = [name for name in names if name in used]
+            rows = X, y, sensitive_features, sample_weight
+            counted = tally(self.decision_function, *rows, columns, self.classes_)
+            test = fairness_report.see_events(constraints, *counted, **told)
+        else:
+            kept = [c for c in data.columns if c.name in used]
+            cells = build_cells(data.labels, kept, data.sample_weight)
+            if positive is None:
+                positive = self.decision_function(X) >= 0
+            test = fairness_report.see(constraints, cells, positive, data.sample_weight, **told)
+        seen = (test, None) if self._seen is None else (self._seen, test)
+        return fairness_report.build(*seen, confidence=self._method().asked_confidence)
+
+    def _constrained(self, names: list[str]) -> list[str]:
+        """Those of the given sensitive columns that the constraints were trained on."""
+        terms = () if self._seen is None else self._seen.terms
+        known = list(dict.fromkeys(name for t in terms for name in t.groups.columns))
+        one_each = len(known) == len(names) == 1
+        if not known or (one_each and DEFAULT_COLUMN in (*known, *names)):
+            return names  # loaded from a file, or a column without a name
+        missing = [name for name in known if name not in names]
+        if missing:
+            raise InvalidInputError(
+                f"the constraints are on the sensitive columns {known}, found in "
+                f"sensitive_features: {names}; pass {missing} as well"
+            )
+        return known
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file, as JSON with the booster in its engine's format.
+
+        Parameters
+        ----------
+        path : str or Path
+            Overwritten if it exists, whole or not at all. Read it with :func:`fairboost.load`.
+        """
+        check_is_fitted(self, "_model")
+        persistence.write_document(path, model_file.to_document(self))
+
+    def export(self, path: str | Path) -> None:
+        """Write a stock model file that returns the same probabilities without fairboost.
+
+        Parameters
+        ----------
+        path : str or Path
+            For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text
+            format; or, ending in ``.json``, for ``xgboost.Booster(model_file=path)``. Decisions
+            are positive from the probability on that ``fairboost_threshold`` gives, a line that
+            LightGBM passes over, or an attribute of XGBoost's booster.
+        """
+        check_is_fitted(self, "_model")
+        if self._draw_seed is not None:
+            raise ExportError(
+                "iterate='randomized' scores each row by another prefix of the ensemble, which "
+                "no single booster does; train with iterate='average' or 'last', or use "
+                "save()"
+            )
+        endings = self._model.file_endings
+        if endings and Path(path).suffix not in endings:
+            raise ExportError(
+                f"the engine tells the format of a model by the ending of its file, expected "
+                f"{' or '.join(endings)}, found {str(path)!r}; rename it"
+            )
+        notes = {"threshold": self.threshold_, "operating_point": self.operating_point}
+        persistence.write_atomically(path, self._model.export(**notes))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _columns_of(X: Matrix) -> Matrix:
+    """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
+    return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
+
+
+def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.ndarray:
+    model, name = model_and_name
+    found: np.ndarray = getattr(model, name)(part)
+    return found
+
+
+def load(path: str | Path) -> FairGBMClassifier:
+    """Read a model that :meth:`FairGBMClassifier.save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. It is checked: a truncated, edited or newer file raises ``ModelFileError``.
+
+    Returns
+    -------
+    model : FairGBMClassifier
+        Fitted; scores equal those of the saved model bit by bit.
+
+    Examples
+    --------
+    >>> import tempfile, fairboost
+    >>> X, y = [[1.0], [2.0], [3.0], [4.0]] * 20, ["no", "no", "yes", "yes"] * 20
+    >>> engine = LGBMClassifier(n_estimators=5, verbose=-1)
+    >>> model = fairboost.FairGBMClassifier(engine, constraint=None).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.json")
+    ...     again = fairboost.load(f"{folder}/model.json")
+    >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
+    True
+    """
+    document = persistence.read_document(path)
+    model = FairGBMClassifier(**model_file.parameters(document))
+    for name, value in model_file.fitted_attributes(document).items():
+        setattr(model, name, value)
+    return model

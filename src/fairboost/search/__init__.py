@@ -1,0 +1,1 @@
+"""Random search that can be interrupted and shared: spaces, trials, choice among them."""

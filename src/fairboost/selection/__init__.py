@@ -1,0 +1,1 @@
+"""Which model to keep: a trade-off curve, or a search over options."""

@@ -1,0 +1,365 @@
+"""The trade-off between accuracy and fairness: one base model, one short stage per tolerance.
+
+A model is trained once without constraints. Each tolerance then starts from its scores and adds a
+few small trees under the constraint: the multipliers of the last tolerance are where the next one
+starts from, so that a whole curve costs little more than a model or two. All models share the same
+binned data and the same rows held out, on which the figures of the table are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from tqdm.auto import tqdm
+
+from fairboost._typing import ArrayLike, Classifier, Matrix
+from fairboost.algorithm.holdout import SHARE
+from fairboost.algorithm.multipliers import Rest
+from fairboost.cluster.collections import is_dask
+from fairboost.cluster.training import is_dask_estimator
+from fairboost.data.validation import as_column, read_weights
+from fairboost.exceptions import ConstraintError, InvalidInputError
+from fairboost.fairness.constraints import (
+    Constraint,
+    ConstraintLike,
+    ConstraintName,
+    Parity,
+    check_tolerance,
+    resolve,
+)
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.two_sided import two_sided
+from fairboost.metrics.intervals import wilson
+from fairboost.model.estimator import FairGBMClassifier
+from fairboost.plots import TradeoffDisplay
+from fairboost.training.training import Job, Training, lay_out
+from fairboost.verdicts import diagnostics
+from fairboost.verdicts.verdict import Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["TradeoffCurve", "tradeoff_curve"]
+
+ROUNDS, LEAVES, LEARNING_RATE = 12, 8, 0.3
+"""A stage of the curve. It starts where its neighbour ended, so that few rounds will do."""
+
+
+@dataclass(frozen=True)
+class TradeoffCurve:
+    """Models from no constraint to zero tolerance.
+
+    Made by :func:`tradeoff_curve`.
+
+    Parameters
+    ----------
+    models : tuple of FairGBMClassifier
+        Fitted, in the order of the table; the first is the one without constraints.
+    table : pandas.DataFrame
+        One row per model: ``tolerance`` (missing for the first), ``accuracy``, ``accuracy low``,
+        ``accuracy high``, ``loss``, ``gap``, ``gap low``, ``gap high`` on the rows held out, and
+        ``trees``. The gap is the largest among the parities asked for.
+    """
+
+    models: tuple[FairGBMClassifier, ...]
+    table: pd.DataFrame
+
+    def best(self, alpha: float = 0.5) -> FairGBMClassifier:
+        """The model of largest ``alpha * accuracy + (1 - alpha) * (1 - gap)``.
+
+        Parameters
+        ----------
+        alpha : float in [0, 1], default=0.5
+            What accuracy weighs against fairness.
+        """
+        if not 0 <= alpha <= 1:
+            raise InvalidInputError(
+                f"alpha must lie in [0, 1], found {alpha!r}; 1 asks for accuracy alone, 0 for "
+                "fairness alone"
+            )
+        merit = alpha * self.table["accuracy"] + (1 - alpha) * (1 - self.table["gap"])
+        return self.models[int(np.argmax(merit))]
+
+    def within(self, tolerance: float) -> FairGBMClassifier:
+        """The most accurate model whose gap on the rows held out is within a tolerance.
+
+        Parameters
+        ----------
+        tolerance : float
+            The largest gap to accept.
+        """
+        fair = np.flatnonzero(self.table["gap"] <= tolerance)
+        if not len(fair):
+            raise InvalidInputError(
+                f"no model of the curve has a gap within {tolerance:g} on the rows held out; the "
+                f"least is {self.table['gap'].min():.4f}. Accept that, or train a model of its "
+                f"own: FairGBMClassifier(tolerance={tolerance:g})"
+            )
+        return self.models[int(fair[np.argmax(self.table["accuracy"].iloc[fair])])]
+
+    def on(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """The table on other rows, such as a test set.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight
+            The rows, as in ``fit``.
+        """
+        truth = as_column(y)
+        weight = read_weights(sample_weight, len(truth))
+        rows = len(truth) if weight is None else weight.sum() ** 2 / (weight**2).sum()
+        lines = []
+        for model in self.models:
+            report = model.report_on(
+                X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
+            )
+            right = float(np.average(model.predict(X) == truth, weights=weight))
+            lines.append(_line(model, right, float(rows), report.test_verdicts))
+        return pd.DataFrame(lines)
+
+    def plot(
+        self, ax: Axes | None = None, chosen: FairGBMClassifier | None = None
+    ) -> TradeoffDisplay:
+        """Accuracy against gap, with intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+        chosen : FairGBMClassifier, optional
+            One of the models, to be marked.
+
+        Returns
+        -------
+        display : fairboost.plots.TradeoffDisplay
+        """
+        own = next((k for k, model in enumerate(self.models) if model is chosen), None)
+        if chosen is not None and own is None:
+            raise InvalidInputError(
+                "the chosen model is not one of the curve's; pass one that best, within or "
+                "models gave"
+            )
+        return TradeoffDisplay(self.table, own).plot(ax)
+
+
+def tradeoff_curve(
+    estimator: Classifier | None,
+    X: Matrix,
+    y: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    constraint: ConstraintName | ConstraintLike = "equalized_odds",
+    tolerances: Sequence[float] | int = 20,
+    sample_weight: ArrayLike | None = None,
+    holdout: float | Literal["auto", "cross"] | None = "auto",
+    holdout_set: tuple[Any, ...] | None = None,
+    operating_point: float | OperatingPoint = 0.5,
+    random_state: int | None = None,
+    verbose: int = 0,
+) -> TradeoffCurve:
+    """Train models from no constraint to zero tolerance, for little more than the price of one.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier, XGBClassifier or None
+        The engine with its options, for the base model; ``LGBMClassifier()`` if None.
+    X, y, sensitive_features, sample_weight, holdout_set
+        As in :meth:`FairGBMClassifier.fit`.
+    constraint : str, constraint or sequence of them
+        As in :class:`FairGBMClassifier`; the tolerance of every parity in it is varied, bounds
+        stay as they are.
+    tolerances : sequence of float, or int, default=20
+        The tolerances; or how many models to train, the one without constraints included, with
+        tolerances evenly spaced from that model's gap to zero.
+    holdout : float, "auto", "cross" or None, default="auto"
+        As in :class:`FairGBMClassifier`, but that ``"auto"`` never cross-fits, which multiplies
+        the cost by six: it is a share of 20%, or the ``holdout_set`` alone. None measures on the
+        training rows, which trees fit.
+    operating_point, random_state
+        As in :class:`FairGBMClassifier`.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    curve : TradeoffCurve
+
+    Examples
+    --------
+    >>> from fairboost import tradeoff_curve
+    >>> from fairboost.datasets import make_loans
+    >>> loans = make_loans(2_000, seed=0)
+    >>> from lightgbm import LGBMClassifier
+    >>> engine = LGBMClassifier(n_estimators=20, verbose=-1)
+    >>> sex = loans.sensitive["sex"]
+    >>> curve = tradeoff_curve(
+    ...     engine, loans.X, loans.y, sensitive_features=sex, constraint="equal_opportunity",
+    ...     tolerances=5,
+    ... )
+    >>> len(curve.models), float(curve.table["tolerance"].iloc[-1])
+    (5, 0.0)
+    """
+    _check_tolerances(tolerances)
+    if is_dask_estimator(estimator) or is_dask(X):
+        raise InvalidInputError(
+            "tradeoff_curve trains on one machine, found a Dask collection or estimator; fit "
+            "FairGBMClassifier(DaskXGBClassifier(...), tolerance=...) once for each tolerance"
+        )
+    prototype = FairGBMClassifier(
+        estimator,
+        constraint=constraint,
+        holdout=SHARE if holdout == "auto" and holdout_set is None else holdout,
+        operating_point=operating_point,
+        random_state=random_state,
+    )
+    job = prototype._job(X, y, sensitive_features, sample_weight, holdout_set, {})
+    curve = _Curve(prototype, job)
+    found = [curve.model(curve.base_training, None)]
+    for tolerance in tqdm(curve.spaced(tolerances), disable=not verbose, unit="model"):
+        found.append(curve.model(curve.stage(tolerance), tolerance))
+    models, lines = zip(*found, strict=True)
+    return TradeoffCurve(models, pd.DataFrame(list(lines)))
+
+
+class _Curve:
+    """The base training, and stages on top of it."""
+
+    def __init__(self, prototype: FairGBMClassifier, job: Job) -> None:
+        self.prototype, self.job = prototype, job
+        engine = job.engine
+        if engine.base is not None:
+            raise InvalidInputError(
+                "tradeoff_curve trains its own base model; pass an unfitted estimator"
+            )
+        self.wanted = resolve(job.method.constraint, 0.0, job.columns)
+        if not any(isinstance(c, Parity) for c in self.wanted):
+            raise ConstraintError(
+                "a trade-off curve varies the tolerance of parities, but the constraint has none; "
+                "use a named constraint or parity(...)"
+            )
+        constraints = self.constraints(0.0)
+        self.rows = lay_out(job, constraints, spare=False)
+        lagrangian = self.rows.lagrangian(job.method, constraints, Rest())
+        diagnostics.warn_of_small_cells(lagrangian)
+        trees: list[int] = []
+        self.base, self.lockstep = engine.train_and_keep_data(
+            job.engine_data(self.rows),
+            self.rows.problem(lagrangian, trees.append),
+            job.loss_terms.intercept,
+        )
+        lagrangian.close()
+        self.base_training = Training(self.base, lagrangian, trees)
+        self.multipliers = lagrangian.dual.multipliers
+
+    def constraints(self, tolerance: float) -> tuple[Constraint, ...]:
+        """The constraints at a tolerance."""
+        return tuple(
+            two_sided(replace(c, tolerance=tolerance) if isinstance(c, Parity) else c)
+            for c in self.wanted
+        )
+
+    def spaced(self, tolerances: Sequence[float] | int) -> list[float]:
+        """The tolerances to train for, from loose to tight."""
+        if not isinstance(tolerances, int | np.integer):
+            return sorted((float(t) for t in tolerances), reverse=True)
+        lagrangian = self.base_training.lagrangian
+        rates, parts = lagrangian.seen_rates[-1], lagrangian.rate_slices
+        widest = max(
+            float(np.ptp(rates[part]))
+            for part, c in zip(parts, self.wanted, strict=True)
+            if isinstance(c, Parity)
+        )
+        return [float(t) for t in np.linspace(widest, 0.0, tolerances)[1:]]
+
+    def stage(self, tolerance: float) -> Training:
+        """Go on from the base model under the constraints at a tolerance."""
+        method = self.job.method
+        lagrangian = self.rows.lagrangian(method, self.constraints(tolerance), method.player)
+        lagrangian.resume(self.multipliers, self.base_training.lagrangian.threshold)
+        trees: list[int] = []
+        booster = self.lockstep.stage(
+            self.rows.problem(lagrangian, trees.append),
+            ROUNDS,
+            LEAVES,
+            LEARNING_RATE,
+        )
+        lagrangian.close()
+        self.multipliers = lagrangian.dual.multipliers
+        return Training(self.base.with_stage(booster), lagrangian, trees)
+
+    def model(
+        self, training: Training, tolerance: float | None
+    ) -> tuple[FairGBMClassifier, dict[str, float]]:
+        """A fitted estimator, as if it had been trained by itself, and its line of the table."""
+        model = clone(self.prototype)
+        kept = training.last_iterate()
+        if tolerance is None:  # it is not held to anything
+            model.set_params(iterate="last", tolerance=0.0)
+        else:
+            constraint = _with_tolerance(model.constraint, tolerance)
+            model.set_params(tolerance=tolerance, constraint=constraint)
+            kept = training.best_iterate()
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.prototype, name):
+                setattr(model, name, getattr(self.prototype, name))
+        model.classes_ = self.job.data.classes
+        model._keep(training, self.job.X)
+        losses, accuracies, _ = training.lagrangian.trace.iterates()
+        assert model.fairness_report_ is not None
+        line = _line(
+            model,
+            float(accuracies[kept]),
+            training.lagrangian.seen_rows,
+            model.fairness_report_.verdicts,
+        )
+        return model, {**line, "loss": float(losses[kept])}
+
+
+def _check_tolerances(tolerances: Sequence[float] | int) -> None:
+    if isinstance(tolerances, int | np.integer):
+        if tolerances < 2:
+            raise InvalidInputError(
+                f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
+            )
+        return
+    for tolerance in tolerances:
+        check_tolerance(tolerance)
+
+
+def _with_tolerance(constraint: Any, tolerance: float) -> Any:
+    """What the user wrote, with another tolerance in every parity."""
+    if isinstance(constraint, Parity):
+        return replace(constraint, tolerance=tolerance)
+    if isinstance(constraint, list | tuple):
+        return type(constraint)(_with_tolerance(c, tolerance) for c in constraint)
+    return constraint
+
+
+def _line(
+    model: FairGBMClassifier, accuracy: float, rows: float, verdicts: Sequence[Verdict]
+) -> dict[str, float]:
+    """A model's line of the table: accuracy and the largest gap, with their intervals."""
+    low, high = wilson(accuracy * rows, rows)
+    worst = max((v for v in verdicts if v.measure == "gap"), key=lambda v: v.value)
+    return {
+        "tolerance": np.nan if model.iterate == "last" else model.tolerance,
+        "accuracy": accuracy,
+        "accuracy low": float(low),
+        "accuracy high": float(high),
+        "gap": worst.value,
+        "gap low": worst.low,
+        "gap high": worst.high,
+        "trees": model.best_iteration_,
+    }

@@ -1,0 +1,192 @@
+"""Which of the models f_1 ... f_T to keep: the best, the last, their average, a draw for each row.
+
+Every prefix of a boosted ensemble is one of the iterates of Algorithm 1, so the last model holds
+them all.
+
+* ``best``: the round of lowest held-out loss among those within tolerance on the rows held out;
+  the round of least violation if there is none. Where the engine takes steps so large that no
+  round has a lower loss than no model at all, rounds are told by their decisions instead.
+* ``last``: f_T.
+* ``average``: the mean of f_1 ... f_T. Tree m is in the iterates m ... T, so the mean is the same
+  ensemble
+  with tree m times (T - m + 1) / T: one deterministic model.
+* ``randomized``: the paper's classifier; a row is scored by f_t, t drawn uniformly from 1 ... T.
+  The
+  draw is a hash of a seed and the row's score by f_T: it needs no state and does not depend on
+  which other rows are scored with it, so a person gets the same decision whenever they ask.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairboost._typing import BoolArray, FloatArray, Matrix
+from fairboost.data.validation import by_row, take_rows
+from fairboost.engines.port import TrainedModel
+from fairboost.exceptions import InvalidInputError
+
+__all__ = [
+    "IterateName",
+    "average_weights",
+    "best_iterate",
+    "check_iterate",
+    "draw_rounds",
+    "measure",
+    "randomized_scores",
+]
+
+IterateName: TypeAlias = Literal["best", "last", "average", "randomized"]
+
+TRAINED = 0.1
+"""A round counts as trained once its loss has come this close to the lowest, as a share of the way
+from the untrained one. Rounds before it are fair because they do not tell people apart yet."""
+
+
+UNTOLD = 0.125
+"""Violations up to this share of their standard error count as none: no one can tell them."""
+
+
+def check_iterate(iterate: str, rescales_trees: bool) -> None:
+    """Refuse unknown names, and what an ensemble with rescaled trees cannot give."""
+    if iterate not in get_args(IterateName):
+        raise InvalidInputError(
+            f"unknown iterate {iterate!r}; expected one of "
+            f"{', '.join(map(repr, get_args(IterateName)))}"
+        )
+    if rescales_trees and iterate != "last":
+        raise InvalidInputError(
+            f"iterate={iterate!r} needs the model as it was at every round, but DART rescales old "
+            "trees; use iterate='last', or boosting_type='gbdt'"
+        )
+
+
+def best_iterate(
+    losses: FloatArray,
+    violations: FloatArray,
+    errors: FloatArray,
+    untrained_loss: float,
+    usable: BoolArray | None = None,
+) -> int:
+    """Position of the iterate to keep.
+
+    Parameters
+    ----------
+    losses : (n_iterates,) float64
+        Held-out loss of each.
+    violations, errors : (n_iterates, n_inequalities) float64
+        Violations on the rows held out, and their standard errors.
+    untrained_loss : float
+        Loss of a model that gives everyone the same probability.
+    usable : (n_iterates,) bool, optional
+        Which to choose from; all, if it is none of them.
+
+    Examples
+    --------
+    >>> losses = np.array([0.60, 0.42, 0.41, 0.40])
+    >>> violations = np.array([[-0.01], [-0.01], [0.00], [0.02]])
+    >>> best_iterate(losses, violations, np.full((4, 1), 0.01), untrained_loss=0.69)
+    2
+    """
+    learned = max(untrained_loss - losses.min(), 0.0)
+    near = losses <= losses.min() + TRAINED * learned
+    # From the first round that is trained on: later the constraint may well cost more than that,
+    # but not so much that nothing is left of the model.
+    trained = (np.arange(len(losses)) >= np.argmax(near)) & (near | (losses < untrained_loss))
+    if usable is not None and (trained & usable).any():
+        trained &= usable
+    # Violations count by their standard errors: a small group's rate swings more.
+    broken = np.maximum(violations / errors - UNTOLD, 0.0)
+    total = np.sqrt((broken**2).sum(axis=1))
+    least = total[trained].min(initial=np.inf)
+    candidates = trained & (total <= least)
+    return int(np.flatnonzero(candidates)[np.argmin(losses[candidates])])
+
+
+def measure(
+    losses: FloatArray, untrained_loss: float, wrong: FloatArray
+) -> tuple[FloatArray, float]:
+    """By what to compare iterates, and what it is for a model that tells no one apart.
+
+    Parameters
+    ----------
+    losses : (n_iterates,) float64
+        Held-out loss of each.
+    untrained_loss : float
+        Loss of a model that gives everyone the same probability.
+    wrong : (n_iterates,) float64
+        Mean of the false positive and the false negative rate of everyone.
+
+    Returns
+    -------
+    losses : (n_iterates,) float64
+        The losses. If all are as high as the untrained one, probabilities are worth nothing, but
+        decisions may be: then what is wrong of these.
+    untrained_loss : float
+        The same of the untrained model.
+
+    Examples
+    --------
+    >>> measure(np.array([0.07, 0.09]), 0.056, np.array([0.34, 0.28]))
+    (array([0.34, 0.28]), 0.5)
+    """
+    if losses.min() < untrained_loss or wrong.min() > 0.5 * (1.0 - TRAINED):
+        return losses, untrained_loss
+    return wrong, 0.5
+
+
+def average_weights(n_rounds: int) -> FloatArray:
+    """Factor of each tree in the mean of all iterates.
+
+    Examples
+    --------
+    >>> average_weights(4)
+    array([1.  , 0.75, 0.5 , 0.25])
+    """
+    return np.arange(n_rounds, 0, -1) / n_rounds
+
+
+def draw_rounds(scores: FloatArray, n_rounds: int, seed: int) -> NDArray[np.int64]:
+    """Draw a round from 1 ... n_rounds for each row, reproducibly.
+
+    Parameters
+    ----------
+    scores : (n,) float64
+        The rows' scores by the full ensemble: what tells rows apart.
+    n_rounds : int
+        T.
+    seed : int
+        Another seed gives other draws.
+
+    Examples
+    --------
+    >>> draw_rounds(np.array([0.5, -1.0, 0.5]), 100, seed=0).tolist()
+    [2, 28, 2]
+    """
+    # splitmix64 on the bits of the score: neighbouring scores get unrelated draws.
+    with np.errstate(over="ignore"):
+        bits = (scores + 0.0).view(np.uint64) + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+        bits ^= bits >> np.uint64(31)
+    uniform = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return 1 + (uniform * n_rounds).astype(np.int64)
+
+
+def randomized_scores(model: TrainedModel, X: Matrix, seed: int) -> FloatArray:
+    """Score each row by the iterate drawn for it.
+
+    Rows are sorted by draw and each goes through its own prefix once: half the work of scoring all
+    rows by the whole ensemble, on top of that.
+    """
+    scores = model.scores(X)
+    rounds = draw_rounds(scores, model.n_rounds, seed)
+    order = np.argsort(rounds, kind="stable")
+    drawn, starts = np.unique(rounds[order], return_index=True)
+    X = by_row(X)
+    for t, rows in zip(drawn, np.split(order, starts)[1:], strict=True):
+        if t < model.n_rounds:
+            scores[rows] = model.scores(take_rows(X, rows), int(t))
+    return scores

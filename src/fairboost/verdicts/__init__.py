@@ -1,0 +1,1 @@
+"""What to tell the user: verdicts, the fairness report, warnings."""

@@ -1,0 +1,368 @@
+"""What the constrained rates are on rows held out, whether constraints are met, what to do if not.
+
+Rates have Wilson's interval; how constraints are judged is in :mod:`fairboost.verdicts.verdict`.
+Intervals allow for sampling alone. Multipliers and iterate were chosen by the rows held out, so
+these look a little better than new people would; test rows do not.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairboost._typing import BoolArray, FloatArray
+from fairboost.algorithm.holdout import HoldoutKind
+from fairboost.data.cells import Cells, Weights
+from fairboost.fairness.binding import RateMap, Term, bind, slices
+from fairboost.fairness.constraints import Constraint, GroupRates
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import RATES
+from fairboost.fairness.realised_rate import Realised, realise
+from fairboost.metrics.intervals import check_confidence, wilson
+from fairboost.verdicts.verdict import Verdict, judge
+
+__all__ = ["FairnessReport", "RatesSeen", "Verdict", "build", "see", "see_events"]
+
+KEYS = ("rate", "by", "group")
+FIGURES = ("value", "low", "high", "limit")
+
+NOT_MET = (
+    "Where a constraint is not met: train more rounds (n_estimators), allow more (a larger "
+    "tolerance or bound), or merge groups. With multipliers='paper', the default multipliers and "
+    "proxy='sigmoid' reach more."
+)
+TOO_FEW = {
+    "share": "Where rows are too few: holdout='cross' reads the rates on all rows.",
+    "set": "Where rows are too few: pass a larger holdout_set, or hold out a share as well.",
+    "both": "Where rows are too few: hold out a larger share, or pass a larger holdout_set.",
+}
+TRAINING_ROWS = (
+    "These are rates of training rows, which trees fit: expect larger gaps among new people. "
+    "holdout='auto' reads them on rows held out."
+)
+ON_TEST = "believe them rather than rows that training has looked at."
+
+
+@dataclass(frozen=True)
+class RatesSeen:
+    """One set of rows on which the rates were read.
+
+    Parameters
+    ----------
+    where : str
+        Name of the rows in tables, e.g. "held out".
+    note : str
+        How they were chosen.
+    values : tuple of (n_rates, n_groups) float64
+        Exact rates, one array per term.
+    terms : tuple of Term
+        The constraints, bound to these rows.
+    kind : {"share", "cross", "set", "both", "none"}
+        How they were held out, as in :class:`fairboost.algorithm.holdout.Holdout`; advice depends
+        on it.
+    realised : Realised, optional
+        What the operating point came to.
+    """
+
+    where: str
+    note: str
+    values: tuple[FloatArray, ...]
+    terms: tuple[Term, ...]
+    kind: HoldoutKind = "share"
+    realised: Realised | None = None
+
+    def read(self) -> Iterator[tuple[Term, GroupRates]]:
+        """Each term with its rates."""
+        for term, values in zip(self.terms, self.values, strict=True):
+            yield term, term.read(np.clip(values, 0.0, 1.0))  # sums of weights round
+
+
+def see(
+    constraints: Sequence[Constraint],
+    cells: Cells,
+    positive: BoolArray,
+    sample_weight: Weights | None,
+    *,
+    where: str,
+    note: str,
+    kind: HoldoutKind = "set",
+    point: OperatingPoint | None = None,
+    threshold: float = 0.0,
+) -> RatesSeen:
+    """Read the rates that constraints ask for off decisions.
+
+    Parameters
+    ----------
+    constraints : sequence of Constraint
+        The constraints.
+    cells : Cells
+        The rows.
+    positive : (n,) bool
+        Whether a row was decided positively.
+    sample_weight : (n,) float, optional
+        Weights of the rows.
+    where, note, kind : str
+        As in :class:`RatesSeen`.
+    point : OperatingPoint, optional
+        Where decisions were made, if not at a given probability.
+    threshold : float
+        What it led to, in log-odds.
+    """
+    return see_events(
+        constraints, cells, cells.weight_of(positive, sample_weight),
+        where=where, note=note, kind=kind, point=point, threshold=threshold,
+    )  # fmt: skip
+
+
+def see_events(
+    constraints: Sequence[Constraint],
+    cells: Cells,
+    events: FloatArray,
+    *,
+    where: str,
+    note: str,
+    kind: HoldoutKind = "set",
+    point: OperatingPoint | None = None,
+    threshold: float = 0.0,
+) -> RatesSeen:
+    """As :func:`see`, given the weight of positive decisions in each cell."""
+    terms = tuple(bind(c, cells) for c in constraints)
+    rates = RateMap(cells, terms).exact(events)
+    parts = slices([t.counted.size for t in terms])
+    realised = None
+    if point is not None and cells.weights[point.rate.counts(cells.labels)].any():
+        realised = realise(point, threshold, cells, events)
+    return RatesSeen(where, note, tuple(rates[part] for part in parts), terms, kind, realised)
+
+
+@dataclass(frozen=True, eq=False)
+class FairnessReport:
+    """Rates by group, a verdict per constraint, and advice; made to be printed.
+
+    Parameters
+    ----------
+    rates : pandas.DataFrame
+        One line per ``rate`` and ``group``: the groups' column ``by``, the ``rows`` that count,
+        the rate, in a column named as the rows (``held out``), and its interval ``low``, ``high``.
+        With test rows also ``test``, ``test low``, ``test high`` and ``test rows``.
+    verdicts, test_verdicts : tuple of Verdict
+        One per constraint, on the rows held out and on the test rows.
+    note : str
+        How the rows were chosen.
+    advice : tuple of str
+        What to know and what to do.
+    where : str
+        Name of the rows that the verdicts are about.
+    level : float
+        Nominal coverage of the intervals.
+    """
+
+    rates: pd.DataFrame
+    verdicts: tuple[Verdict, ...]
+    note: str
+    advice: tuple[str, ...]
+    where: str = "held out"
+    level: float = 0.95
+    test_verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def met(self) -> bool:
+        """Whether every constraint is met on the rows held out."""
+        return all(v.status == "met" for v in self.verdicts)
+
+    def __str__(self) -> str:
+        fill = textwrap.TextWrapper(width=99, subsequent_indent="  ").fill
+        advice = "\n".join(fill(f"- {line}") for line in self.advice)
+        parts = [fill(self._headline), *map(_aligned, self._tables()), advice]
+        return "\n\n".join(filter(None, parts))
+
+    def _repr_html_(self) -> str:
+        tables = "".join(t.to_html(index=False, border=0) for t in self._tables())
+        advice = "".join(f"<li>{escape(line)}</li>" for line in self.advice)
+        return f"<p>{escape(self._headline)}</p>{tables}<ul>{advice}</ul>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain JSON types; NaN, which JSON lacks, as text."""
+        plain: dict[str, Any] = _plain({**vars(self), "rates": self.rates.to_dict("list")})
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> FairnessReport:
+        """Undo :meth:`to_dict`."""
+        verdicts = {
+            name: tuple(Verdict(**{**v, **{f: float(v[f]) for f in FIGURES}}) for v in plain[name])
+            for name in ("verdicts", "test_verdicts")
+        }
+        rates, advice = _frame(plain["rates"]), tuple(plain["advice"])
+        return cls(**{**plain, **verdicts, "rates": rates, "advice": advice})
+
+    @property
+    def _headline(self) -> str:
+        met, tested = (
+            sum(v.status == "met" for v in found) for found in (self.verdicts, self.test_verdicts)
+        )
+        found = f"{met} of {len(self.verdicts)} met" if self.verdicts else "none"
+        if self.test_verdicts:  # a reader of the first line alone must not be misled
+            found += f" on the rows {self.where}, {tested} on the test rows"
+        note = f" {self.note[:1].upper()}{self.note[1:]}." if self.note else ""
+        return f"Fairness constraints: {found}.{note} Intervals: {100 * self.level:g}%."
+
+    def _tables(self) -> list[pd.DataFrame]:
+        """Verdicts and rates, as text."""
+        if not self.verdicts:
+            return []
+        lines = []
+        for k, verdict in enumerate(self.verdicts):
+            lines.append([verdict.constraint, *_cells(verdict)])
+            lines += [["  on the test rows", *_cells(v)] for v in self.test_verdicts[k : k + 1]]
+        titles = ["constraint", self.where, "smallest group", "verdict"]
+        in_words = {name: rate.title for name, rate in RATES.items()}
+        rates = self.rates[["group", "rate"]].replace({"rate": in_words})
+        for where, prefix in ((self.where, ""), ("test", "test ")):
+            if f"{prefix}rows" in self.rates:
+                columns = [f"{prefix}rows", where, f"{prefix}low", f"{prefix}high"]
+                figures = self.rates[columns].to_numpy()
+                rates[columns[0]] = [_format("{:,.0f}", n) for n in figures[:, :1]]
+                rates[where] = [_format("{:.3f} [{:.3f}, {:.3f}]", r) for r in figures[:, 1:]]
+        return [pd.DataFrame(lines, columns=titles), rates]
+
+
+def build(
+    held_out: RatesSeen,
+    test: RatesSeen | None = None,
+    *,
+    confidence: float | None = None,
+    level: float = 0.95,
+) -> FairnessReport:
+    """Judge the rates seen.
+
+    Parameters
+    ----------
+    held_out : RatesSeen
+        The rows that the verdicts are about.
+    test : RatesSeen, optional
+        Test rows, shown beside them.
+    confidence : float, optional
+        What training was asked for: "met" then takes an upper bound within the limit.
+    level : float, default=0.95
+        Coverage of the intervals; ``confidence`` goes before it.
+
+    Examples
+    --------
+    >>> from fairboost.data.cells import SensitiveColumn, build_cells
+    >>> from fairboost.fairness.constraints import parity
+    >>> from fairboost.fairness.binding import bind
+    >>> sex = SensitiveColumn("sex", np.repeat([0, 1], 2000), ("F", "M"))
+    >>> term = bind(parity("fnr", 0.02, by="sex"), build_cells(np.ones(4000, int), [sex]))
+    >>> report = build(RatesSeen("held out", "a share of 20%", (np.array([[0.4, 0.3]]),), (term,)))
+    >>> print(report.verdicts[0], report.verdicts[0].status)
+    gap 0.1000 [0.0708, 0.1292] not met
+    """
+    level = check_confidence(level if confidence is None else confidence)
+    seen = [held_out] if test is None else [held_out, test]
+    judged = [[judge(*pair, confidence, level) for pair in s.read()] for s in seen]
+    verdicts, *tested = (tuple(verdict for verdict, _ in rows) for rows in judged)
+    advice = [line for _, line in judged[0]]
+    for those in tested:
+        worse = [
+            t for t, v in zip(those, verdicts, strict=True) if t.status not in ("met", v.status)
+        ]
+        advice += [f"{t.constraint}: {t.status} on the test rows; {ON_TEST}" for t in worse]
+    found = {v.status for v in verdicts}
+    advice += [NOT_MET] * ("not met" in found)
+    advice += [TOO_FEW.get(held_out.kind, "")] * ("too few rows to tell" in found)
+    advice += [TRAINING_ROWS] * (held_out.kind == "none" and bool(verdicts))
+    advice += [_on_operating_point(s, level) for s in seen]
+    return FairnessReport(
+        rates=_rate_table(seen, level),
+        verdicts=verdicts,
+        note="; ".join(f"{s.where}: {s.note}" for s in seen if s.note),
+        advice=tuple(filter(None, advice)),
+        where=held_out.where,
+        level=level,
+        test_verdicts=tested[0] if tested else (),
+    )
+
+
+def _on_operating_point(seen: RatesSeen, level: float) -> str:
+    """What the operating point came to on some rows, in words."""
+    if (found := seen.realised) is None:
+        return ""
+    low, high = map(float, wilson(found.value * found.rows, found.rows, level))
+    target, at_least = found.point.target, found.point.at_least
+    rows = f"{seen.where} rows" if seen.where in ("test", "training") else f"rows {seen.where}"
+    said = (
+        f"{found.point}: decisions are positive from a probability of {found.threshold:.4g} on, "
+        f"where the {found.point.rate.title} of everyone is {found.value:.4f} "
+        f"[{low:.4f}, {high:.4f}] on the {rows}"
+    )
+    if high < target if at_least else low > target:
+        limit = "at least" if at_least else "at most"
+        said += (
+            f", and not {limit} {target:g}: these are other people than those on whom the "
+            "threshold was placed, or they were too few, or trained on. "
+            "fairboost.metrics.threshold_at places it anew on recent rows"
+        )
+    elif not found.hits and seen.where != "test":
+        said += f", not {target:g}: too many rows have the same score"
+    return said + "."
+
+
+def _rate_table(seen: Sequence[RatesSeen], level: float) -> pd.DataFrame:
+    """One line per rate and group, however many constraints read it."""
+    columns = [*KEYS, "rows", seen[0].where, "low", "high"]
+    columns += ["test", "test low", "test high", "test rows"] * (len(seen) - 1)
+    lines: dict[object, dict[str, Any]] = {}
+    for s, prefix in zip(seen, ("", "test "), strict=False):
+        for term, rates in s.read():
+            by = ", ".join(term.groups.columns) or "everyone"
+            low, high = wilson(rates.values * term.rows, term.rows, level)
+            for k, g in np.ndindex(rates.values.shape):
+                rate = term.rates[k]
+                line = lines.setdefault((rate, term.groups.columns, rates.groups[g]), {})
+                line |= {"rate": rate.name, "by": by, "group": term.groups.label(g)}
+                line |= {f"{prefix}low": low[k, g], f"{prefix}high": high[k, g]}
+                line[f"{prefix}rows"] = term.rows[k, g]
+                line["test" if prefix else s.where] = rates.values[k, g]
+    return _frame({c: [line.get(c, np.nan) for line in lines.values()] for c in columns})
+
+
+def _frame(columns: dict[str, list[Any]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {c: v if c in KEYS else np.array(v, np.float64) for c, v in columns.items()}
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Verdict):
+        return _plain(vars(value))
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _cells(v: Verdict) -> list[str]:
+    return [str(v), f"{v.smallest_group}: {v.smallest_rows:,} rows", v.status]
+
+
+def _format(form: str, values: FloatArray) -> str:
+    return "-" if np.isnan(values).any() else form.format(*values)
+
+
+def _aligned(table: pd.DataFrame) -> str:
+    """The table as text, numbers of rows to the right."""
+    columns = []
+    for title, column in table.items():
+        cells = [str(title), *column]
+        width = max(map(len, cells))
+        right = cells[0].endswith("rows")
+        columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))

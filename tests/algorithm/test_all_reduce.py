@@ -1,0 +1,217 @@
+"""Rows on several machines: the same sums, thresholds and steps as on one."""
+
+from __future__ import annotations
+
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairboost import at_fpr, at_positive_rate, at_tpr, parity
+from fairboost.algorithm.all_reduce import ALONE, share_near, threshold_over
+from fairboost.algorithm.holdout import Holdout
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent, Control
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.proxies import PROXIES
+from fairboost.fairness.two_sided import two_sided
+
+
+class Threads:
+    """Machines that are threads of this process."""
+
+    def __init__(self, n):
+        self.here, self.n, self.values = threading.local(), n, [None] * n
+        self.barrier = threading.Barrier(n, timeout=20)
+        self.n_bytes = 0
+
+    def _all(self, value):
+        self.values[self.here.rank] = value
+        self.barrier.wait()
+        found = list(self.values)
+        self.barrier.wait()
+        return found
+
+    def total(self, values):
+        if self.here.rank == 0:
+            self.n_bytes += values.nbytes
+        return np.sum(self._all(values), axis=0)
+
+    def least(self, value):
+        return min(self._all(value))
+
+    def run(self, work):
+        def at(rank):
+            self.here.rank = rank
+            return work(rank)
+
+        with ThreadPoolExecutor(self.n) as pool:
+            return list(pool.map(at, range(self.n)))
+
+
+SCORES = st.lists(
+    st.floats(-40, 40, width=32) | st.sampled_from([0.0, -0.0, 1.0, -1.0]), min_size=1, max_size=40
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=SCORES,
+    make=st.sampled_from([at_fpr, at_tpr, at_positive_rate]),
+    target=st.sampled_from([0.01, 0.1, 0.5, 0.7, 0.99, 1 - 1e-12]),
+    weighted=st.booleans(),
+    n=st.integers(2, 3),
+    seed=st.integers(0, 99),
+)
+def test_a_threshold_over_machines_is_that_of_all_rows(scores, make, target, weighted, n, seed):
+    rng = np.random.default_rng(seed)
+    scores = np.array(scores, np.float64)
+    weight = rng.integers(0, 3, len(scores)).astype(np.float32) if weighted else None
+    if weight is not None and not weight.any():
+        weight[0] = 1.0
+    of_machine = rng.integers(0, n, len(scores))
+    point, machines = make(target), Threads(n)
+
+    def work(rank):
+        mine = of_machine == rank
+        part = None if weight is None else weight[mine]
+        return threshold_over(machines, point, scores[mine], part)
+
+    assert machines.run(work) == [point.among(scores, weight)] * n
+
+
+@settings(max_examples=40, deadline=None)
+@given(scores=SCORES, weighted=st.booleans(), n=st.integers(2, 3), seed=st.integers(0, 99))
+def test_the_share_near_a_threshold_is_that_of_all_rows(scores, weighted, n, seed):
+    rng = np.random.default_rng(seed)
+    scores = np.array(scores, np.float64)
+    weight = rng.integers(1, 3, len(scores)).astype(np.float32) if weighted else None
+    of_machine, machines = rng.integers(0, n, len(scores)), Threads(n)
+
+    def work(rank):
+        mine = of_machine == rank
+        return share_near(machines, 0.3, scores[mine], None if weight is None else weight[mine])
+
+    expected = np.average((scores > -0.7) & (scores < 1.3), weights=weight)
+    assert machines.run(work) == pytest.approx([expected] * n)
+    assert share_near(ALONE, 0.3, scores, weight) == pytest.approx(expected)
+
+
+def test_bytes_of_a_threshold_do_not_depend_on_rows():
+    sent = []
+    for n in (10, 10_000):
+        machines = Threads(2)
+        scores = np.random.default_rng(0).normal(size=n)
+        machines.run(
+            lambda rank, m=machines, s=scores: threshold_over(m, at_fpr(0.1), s[rank::2], None)
+        )
+        sent.append(machines.n_bytes)
+    assert sent[0] == sent[1] == 8 * (8 * 256 + 1)
+
+
+def rows(n, seed=0, weighted=True):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, n).astype(np.int8)
+    column = SensitiveColumn("g", rng.integers(-1, 3, n).astype(np.int8), ("a", "b", "c"))
+    weight = rng.uniform(0.5, 2, n).astype(np.float32) if weighted else None
+    return build_cells(labels, [column], weight), weight, rng.integers(0, 5, n) == 0
+
+
+def play(cells, weight, held, here, machines, start, moves, **options):
+    """Three rounds with given moves of the scores, on the rows of one machine."""
+    trained, seen = (cells.among(mask, weight) for mask in (~held, held))
+    ours, theirs = here & ~held, here & held
+    trained = replace(trained, codes=cells.codes[ours])
+    seen = replace(seen, codes=cells.codes[theirs])
+    holdout = Holdout("share", "", None, seen, weight[theirs])
+    lagrangian = Lagrangian(
+        trained, holdout=holdout, sample_weight=weight[ours], machines=machines, **options
+    )
+    gradients = []
+    for move in moves:
+        scores = start + move
+        lagrangian.watch(scores[theirs])
+        gradients.append(lagrangian(scores[ours])[0].copy())
+    lagrangian.watch(start[theirs])
+    lagrangian.observe(start[ours])
+    return lagrangian, gradients
+
+
+@pytest.mark.parametrize("threshold", [0.2, at_fpr(0.3)])
+@pytest.mark.parametrize("paper", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 5.0], ids=["", "far apart"])
+def test_every_machine_takes_the_steps_of_one_with_all_rows(scale, paper, threshold):
+    n = 900
+    cells, weight, held = rows(n)
+    rng = np.random.default_rng(1)
+    start, moves = scale * rng.normal(size=n) - 4 * (scale > 1), rng.normal(0, 0.3, (3, n))
+    constraint = parity("fpr", 0.01, by="g")
+    options = {
+        "constraints": [constraint if paper else two_sided(constraint)],
+        "proxy": PROXIES["cross_entropy" if paper else "sigmoid"],
+        "player": Ascent(1.0) if paper else Control(),
+        "convex": not paper,
+        "threshold": threshold,
+        "dtype": np.float64,
+    }
+    # The second machine has no rows of group c, the third none at all.
+    of_machine = np.where(cells.groups["g"][cells.codes] == 2, 0, np.arange(n) % 2)
+    everything = np.ones(n, bool)
+    whole, gradients = play(cells, weight, held, everything, ALONE, start, moves, **options)
+    machines = Threads(3)
+    parts = machines.run(
+        lambda rank: play(
+            cells, weight, held, of_machine == rank, machines, start, moves, **options
+        )
+    )
+    for rank, (lagrangian, mine) in enumerate(parts):
+        np.testing.assert_allclose(
+            lagrangian.trace.to_frame(), whole.trace.to_frame(), rtol=0, atol=1e-12
+        )
+        np.testing.assert_array_equal(lagrangian.dual.multipliers, parts[0][0].dual.multipliers)
+        for here, there in zip(mine, gradients, strict=True):
+            np.testing.assert_allclose(here, there[(of_machine == rank)[~held]], atol=1e-12)
+    assert math.isclose(parts[2][0].seen_rows, whole.seen_rows)
+
+
+def test_bytes_of_a_round_do_not_depend_on_rows():
+    sent = []
+    for n in (300, 3_000):
+        cells, weight, held = rows(n)
+        machines = Threads(2)
+        start = np.random.default_rng(1).normal(size=n)
+        options = {
+            "constraints": [two_sided(parity("fnr", by="g"))],
+            "proxy": PROXIES["sigmoid"],
+            "player": Control(),
+            "convex": True,
+        }
+        machines.run(
+            lambda rank, m=machines, c=cells, w=weight, h=held, s=start, o=options: play(
+                c, w, h, np.arange(len(s)) % 2 == rank, m, s, [s * 0], **o
+            )
+        )
+        sent.append(machines.n_bytes)
+    # Two losses and the decisions in each cell; one round, and a last look.
+    assert sent[0] == sent[1] == 2 * (2 + 8) * 8
+
+
+def test_a_record_of_training_holds_no_rows():
+    cells, weight, held = rows(400)
+    start = np.random.default_rng(1).normal(size=400)
+    lagrangian, _ = play(
+        cells, weight, held, np.ones(400, bool), ALONE, start, [start * 0],
+        constraints=[two_sided(parity("fnr", by="g"))], proxy=PROXIES["sigmoid"],
+        player=Control(), convex=True, threshold=at_fpr(0.3),
+    )  # fmt: skip
+    before = lagrangian.trace.to_frame()
+    lagrangian.forget_rows()
+    sizes = [v.size for v in vars(lagrangian).values() if isinstance(v, np.ndarray)]
+    assert max(sizes) < 50
+    assert lagrangian.cells.codes.size == lagrangian.holdout.seen.codes.size == 0
+    assert lagrangian.trace.to_frame().equals(before)

@@ -1,0 +1,354 @@
+"""What is known beforehand of inequalities: sampling errors, margins, units of multipliers."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from fairboost import FairGBMClassifier
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.margins import CAUTION, Sampling
+from fairboost.algorithm.multipliers import Control, DualState, start
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.binding import RateMap, bind
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.proxies import PROXIES
+from fairboost.fairness.two_sided import two_sided
+from tests.problems import MeanGap, without_margin
+
+N = 900
+
+
+class Spy:
+    """A player that writes down what it is told, and does not move."""
+
+    def __init__(self):
+        self.violations, self.units = [], []
+
+    def step(self, state: DualState, violations, units):
+        self.violations.append(violations)
+        self.units.append(units)
+        return state
+
+
+class AtMostThreeTenths:
+    """A constraint of someone's own: no group's share of positive decisions above 0.3."""
+
+    rates, by = ("ppr",), "g"
+
+    def violations(self, rates):
+        return rates.values[0] - 0.3
+
+    def pullback(self, rates, multipliers):
+        return multipliers[np.newaxis]
+
+
+@pytest.fixture
+def data():
+    """Groups of 600, 240 and 60 rows, with every second row positive."""
+    group = np.repeat([0, 1, 2], [600, 240, 60]).astype(np.int32)
+    y = np.tile([0, 1], N // 2).astype(np.int32)
+    rng = np.random.default_rng(0)
+    f = rng.normal(0.3 * group, 1.0)
+    return y, SensitiveColumn("g", group, ("a", "b", "c")), f, rng.gamma(2.0, size=N)
+
+
+def look(y, column, f, constraints, weight=None, **options):
+    """What a player is told about a round on these scores, next to what the trace shows."""
+    spy = Spy()
+    weight = None if weight is None else weight.astype(np.float32)
+    lagrangian = Lagrangian(
+        build_cells(y, [column], weight), constraints, PROXIES["sigmoid"], spy,
+        convex=True, sample_weight=weight, **options,
+    )  # fmt: skip
+    lagrangian(f)
+    recorded = lagrangian.trace.to_frame().iloc[0]
+    return spy.violations[0], recorded.filter(like="violation: ").to_numpy(), spy.units[0]
+
+
+def errors_by_hand(y, column, f, weight):
+    """Of the distance of each group's FNR to the pooled one, from rates that are independent.
+
+    With pi the groups' shares, the distance of group g is sum_h ([h = g] - pi_h) R_h, and R_h has
+    variance R_h (1 - R_h) / n_h; n_h is Kish's effective number of rows, (sum w)^2 / sum w^2.
+    """
+    w = np.ones(N) if weight is None else weight.astype(np.float32).astype(float)
+    mine = [(column.codes == g) & (y == 1) for g in range(3)]
+    rates = np.array([np.average(f[m] < 0, weights=w[m]) for m in mine])
+    effective = np.array([w[m].sum() ** 2 / (w[m] ** 2).sum() for m in mine])
+    shares = np.array([w[m].sum() for m in mine]) / sum(w[m].sum() for m in mine)
+    jacobian = np.eye(3) - shares
+    one_side = np.sqrt(jacobian**2 @ (rates * (1 - rates) / effective))
+    return np.tile(one_side, 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_a_violation_has_the_sampling_error_of_the_rows_it_is_read_on(data, weighted):
+    y, column, f, weight = data
+    weight = weight.astype(np.float32) if weighted else None
+    lagrangian = Lagrangian(
+        build_cells(y, [column], weight), [two_sided(parity("fnr", 0.1, by="g"))],
+        PROXIES["sigmoid"], Spy(), convex=True, sample_weight=weight,
+    )  # fmt: skip
+    lagrangian(f)
+    expected = errors_by_hand(y, column, f, weight)
+    np.testing.assert_allclose(lagrangian.errors[0], expected, rtol=1e-9)
+    drawn = simulated_errors(y, column, f, weight)
+    np.testing.assert_allclose(expected, drawn, rtol=0.15)
+
+
+def simulated_errors(y, column, f, weight, times=600):
+    """The deviation of the same distances over redrawn decisions, weights staying as they are."""
+    rng = np.random.default_rng(1)
+    w = np.ones(N) if weight is None else weight.astype(float)
+    mine = [(column.codes == g) & (y == 1) for g in range(3)]
+    chance = np.zeros(N)
+    for m in mine:
+        chance[m] = np.average(f[m] < 0, weights=w[m])
+    events = rng.random((times, N)) < chance
+    rates = np.stack([events[:, m] @ w[m] / w[m].sum() for m in mine], axis=1)
+    pooled = np.average(rates, axis=1, weights=[w[m].sum() for m in mine])
+    return np.tile((rates - pooled[:, None]).std(axis=0), 2)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+def test_confidence_adds_what_a_violation_may_be_larger_on_all_people(data, confidence):
+    """All inequalities of a constraint at once, by Bonferroni: here the bounds on three groups."""
+    y, column, f, _ = data
+    told, exact, _ = look(y, column, f, [AtMostThreeTenths()], confidence=confidence)
+    rates = np.array([(f[column.codes == g] >= 0).mean() for g in range(3)])
+    errors = np.sqrt(rates * (1 - rates) / [600, 240, 60])
+    z = norm.ppf(1 - (1 - confidence) / 3)
+    np.testing.assert_allclose(told - exact, z * errors, rtol=1e-9, atol=1e-15)
+
+
+def test_the_margin_goes_all_the_way_to_parity_and_no_further(data):
+    """Beyond it the two sides of a group would pull against each other."""
+    y, column, f, _ = data
+    constraints = [two_sided(parity("fnr", 0.02, by="g"))]
+    told, exact, _ = look(y, column, f, constraints, confidence=0.99)
+    np.testing.assert_allclose(told - exact, 0.01, rtol=1e-9)
+    above, below = np.split(told, 2)
+    np.testing.assert_allclose(above, -below, atol=1e-12)
+
+
+def test_a_bound_has_a_margin_of_its_own(data):
+    y, column, f, _ = data
+    told, exact, _ = look(y, column, f, [bound("fpr", 0.3)], confidence=0.95)
+    rate = (f[y == 0] >= 0).mean()
+    expected = norm.ppf(0.95) * np.sqrt(rate * (1 - rate) / (N / 2))
+    np.testing.assert_allclose(told - exact, [expected], rtol=1e-9)
+
+
+def test_a_rate_of_zero_is_not_known_exactly():
+    """As if half a row had differed."""
+    sampling, _ = positives([450, 50], [bound("fnr", 0.3)])
+    low = 0.5 / 501
+    for rate in (0.0, 1.0):
+        errors = sampling.errors(np.array([rate]))
+        np.testing.assert_allclose(errors, np.sqrt(low * (1 - low) / 500), rtol=1e-9)
+
+
+def test_the_trace_shows_violations_without_margins(data):
+    y, column, f, _ = data
+    constraints = [two_sided(parity("fnr", 0.1, by="g"))]
+    _, cautious, _ = look(y, column, f, constraints, confidence=0.99)
+    _, plain, _ = look(y, column, f, constraints)
+    np.testing.assert_array_equal(cautious, plain)
+
+
+# Against samples drawn by the thousand
+
+GROUPS = {
+    "two": ([400, 90], [0.3, 0.4]),
+    "six": ([900, 500, 300, 150, 80, 40], [0.2, 0.25, 0.3, 0.2, 0.5, 0.1]),
+}
+DRAWS = 20_000
+FNR = two_sided(parity("fnr", 0.1, by="g"))
+CONSTRAINTS = {
+    "parity": FNR,
+    "bound": bound("fnr", 0.3),
+    "bound on a group": bound("fnr", 0.3, group={"g": 1}),
+}
+
+
+def positives(n, constraints, confidence=None, weight=None):
+    """Sampling errors of constraints on n[g] positive rows of group g."""
+    column = SensitiveColumn("g", np.repeat(np.arange(len(n)), n), tuple(range(len(n))))
+    cells = build_cells(np.ones(sum(n), np.int32), [column], weight)
+    terms = [bind(c, cells) for c in constraints]
+    return Sampling(RateMap(cells, terms).per_row, terms, confidence), terms
+
+
+def samples(n, truth, weight=None, draws=DRAWS):
+    """Rates of the groups in samples of the same people."""
+    rng = np.random.default_rng(0)
+    if weight is None:
+        return rng.binomial(n, truth, (draws, len(n))) / np.asarray(n)
+    rates = []
+    for w, p in zip(np.split(weight, np.cumsum(n)[:-1]), truth, strict=True):
+        rates.append((rng.random((draws, len(w))) < p) @ w / w.sum())
+    return np.stack(rates, axis=1)
+
+
+def violations_of(term, rates, weights):
+    """The constraint's own, in every sample; one on everyone reads the pooled rate."""
+    everyone = rates @ weights / weights.sum()
+    shown = rates if len(term.groups) > 1 else everyone[:, None]
+    return np.array([term.constraint.violations(term.read(r)) for r in shown])
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("groups", GROUPS)
+def test_the_error_is_the_deviation_over_samples(groups, constraint, weighted):
+    n, truth = GROUPS[groups]
+    weight = np.random.default_rng(1).gamma(2.0, size=sum(n)) if weighted else None
+    sampling, (term,) = positives(n, [CONSTRAINTS[constraint]], weight=weight)
+    w = np.ones(sum(n)) if weight is None else weight
+    by_group = np.add.reduceat(w, np.cumsum([0, *n[:-1]]))
+    drawn = samples(n, truth, weight, DRAWS if weight is None else 4_000)
+    found = violations_of(term, drawn, by_group).std(axis=0)
+    rates = np.array(truth) if len(term.groups) > 1 else np.array([truth @ by_group / w.sum()])
+    errors = sampling.errors(rates)
+    # A pooled rate of unlike groups varies less than rows drawn from everyone; by 3% here.
+    slack = 0.02 if len(term.groups) > 1 and weight is None else 0.06
+    np.testing.assert_allclose(errors, found, rtol=slack)
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+def test_margins_hold_for_all_inequalities_at_once(groups):
+    """Bonferroni: so they cover more often than asked for, and half of them much less often."""
+    n, truth = GROUPS[groups]
+    n = [10 * m for m in n]  # the law of a rate of 0.1 on 40 rows is not normal: 84% are covered
+    sampling, (term,) = positives(n, [two_sided(parity("fnr", 0.9, by="g"))], confidence=0.9)
+    exact = term.constraint.violations(term.read(np.array(truth)))
+    covered = {1.0: 0, 0.5: 0}
+    for rates in samples(n, truth, draws=1_000):
+        seen = term.constraint.violations(term.read(rates))
+        margin = sampling.z * sampling.errors(rates)
+        for share in covered:
+            covered[share] += (exact <= seen + share * margin).all()
+    assert covered[1.0] / 1_000 >= 0.89
+    assert covered[0.5] / 1_000 < 0.8
+
+
+def test_bonferroni_counts_the_inequalities_of_each_constraint_by_itself():
+    sampling, _ = positives([50, 50, 50], [FNR, bound("fnr", 0.3)], confidence=0.95)
+    np.testing.assert_allclose(sampling.z[:6], norm.isf(0.05 / 6))
+    np.testing.assert_allclose(sampling.z[6:], norm.isf(0.05))
+    without, _ = positives([50, 50, 50], [FNR, bound("fnr", 0.3)])
+    np.testing.assert_array_equal(without.z, CAUTION)
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_the_margin_grows_with_the_error_up_to_half_the_tolerance(confidence):
+    sampling, _ = positives([50, 50], [two_sided(parity("fnr", 0.1, by="g"))], confidence)
+    errors = np.linspace(0.0, 0.2, 50)
+    margins = np.array([sampling.margin(np.full(4, e)) for e in errors])
+    assert (np.diff(margins, axis=0) >= 0).all()
+    assert margins.max() == pytest.approx(0.05)
+    assert (margins >= np.minimum(sampling.z * errors[:, None], 0.05) - 1e-12).all()
+    a_bound, _ = positives([50, 50], [bound("fnr", 0.3)], confidence)
+    np.testing.assert_allclose(a_bound.margin(np.array([10.0])), 10 * a_bound.z)  # no parity there
+
+
+# Units
+
+
+def test_the_unit_is_the_weight_of_a_row_and_the_size_of_the_rate(data):
+    """By hand, for demographic parity of groups with shares 2/3, 4/15 and 1/15.
+
+    A multiplier of 1 on group g puts (n / W_g) (1 - pi_g) on its rows, and n / W_h pi_h = 1 on
+    those of others. The rate's own size is 2 sqrt(R (1 - R)), a mean by the same derivative.
+    """
+    y, column, f, _ = data
+    _, _, units = look(y, column, f, [two_sided(parity("ppr", 0.0, by="g"))])
+    pi = np.array([600, 240, 60]) / N
+    rates = np.array([(f[column.codes == g] >= 0).mean() for g in range(3)])
+    jacobian = np.abs(np.eye(3) - pi)
+    on_row = (jacobian / pi).max(axis=1)
+    np.testing.assert_allclose(on_row, [1.0, 1 / pi[1] - 1, 1 / pi[2] - 1])
+    size = jacobian @ (2 * np.sqrt(rates * (1 - rates))) / jacobian.sum(axis=1)
+    np.testing.assert_allclose(units, np.tile(1 / (on_row * size), 2))
+
+
+def test_rare_rates_have_larger_units_up_to_a_limit(data):
+    """The same change of scores moves them less; 0.2% is as rare as rates are taken for."""
+    y, column, _, _ = data
+    negatives = np.flatnonzero(y == 0)
+
+    def unit(n_positive):
+        f = np.full(N, -1.0)
+        f[negatives[:n_positive]] = 1.0
+        return look(y, column, f, [bound("fpr", 0.3)])[2][0]
+
+    at_half = unit(N // 4)
+    assert unit(N // 40) / at_half == pytest.approx(0.5 / np.sqrt(22 / 450 * 428 / 450), rel=1e-9)
+    assert unit(0) / at_half == pytest.approx(0.5 / np.sqrt(0.002), rel=1e-9)
+
+
+def test_a_constraint_that_is_flat_at_parity_is_not_ignored(data):
+    """The variance of rates has no derivative where rates are equal; its multipliers must move."""
+    y, column, f, _ = data
+    lagrangian = Lagrangian(
+        build_cells(y, [column]), [MeanGap(0.0)], PROXIES["sigmoid"], Control(), convex=True
+    )
+    without_margin(lagrangian)
+    f = f - 2 * column.codes  # the groups are far apart
+    for _ in range(3):
+        lagrangian(f)
+    violations = lagrangian.trace.to_frame().filter(like="violation: ").iloc[-1]
+    assert (violations > 0.02).all()
+    assert (lagrangian.dual.multipliers > 0).all()
+
+
+def test_a_constraint_that_starts_flat_moves_once_groups_part(data):
+    """f_0 gives everyone the same score: the rates are equal and the derivative is 0."""
+    y, column, f, _ = data
+    lagrangian = Lagrangian(
+        build_cells(y, [column]), [MeanGap(0.0)], PROXIES["sigmoid"], Control(), convex=True
+    )
+    without_margin(lagrangian)
+    for _ in range(3):
+        lagrangian(np.zeros(N))
+    assert not lagrangian.dual.multipliers.any()
+    for _ in range(2):
+        gradient, hessian = lagrangian(f - 2 * column.codes)
+    assert (lagrangian.dual.multipliers > 0).all()
+    assert np.isfinite(lagrangian.dual.multipliers).all()
+    assert np.isfinite(gradient).all() and np.isfinite(hessian).all()
+
+
+def test_someone_elses_constraint_is_heeded_in_a_fit(engine, toy):
+    """From the constant f_0, by the control that needs units for it."""
+    constraint = MeanGap(0.0005)
+    constraint.by = "sensitive_feature"
+
+    def spread(model):
+        decided = model.predict(toy.X) == 1
+        return sum(
+            np.var([decided[(toy.y == label) & (toy.group == g)].mean() for g in "ab"])
+            for label in (0, 1)
+        )
+
+    model = FairGBMClassifier(
+        engine(n_estimators=40), constraint=constraint, holdout=None, memberships="observed"
+    ).fit(toy.X, toy.y, sensitive_features=toy.group)
+    multipliers = model.trace_.filter(like="multiplier: ")
+    assert (multipliers.max() > 0).all() and np.isfinite(multipliers).all(axis=None)
+    plain = engine(n_estimators=40).fit(toy.X, toy.y)
+    assert spread(model) < 0.5 * spread(plain)
+
+
+def test_the_spy_is_told_what_control_would_be(data):
+    """The tests above look at what moves the multipliers."""
+    y, column, f, _ = data
+    constraints = [two_sided(parity("fnr", 0.1, by="g"))]
+    told, _, units = look(y, column, f, constraints, confidence=0.9)
+    lagrangian = Lagrangian(
+        build_cells(y, [column]), constraints, PROXIES["sigmoid"], Control(),
+        convex=True, confidence=0.9,
+    )  # fmt: skip
+    lagrangian(f)
+    expected = Control().step(start(6), told, units).multipliers
+    np.testing.assert_array_equal(lagrangian.dual.multipliers, expected)

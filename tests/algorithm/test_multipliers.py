@@ -1,0 +1,136 @@
+"""The dual players, by hand and on a plant that answers slowly."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairboost.algorithm.multipliers import Ascent, Control, resume, start
+
+
+def steps(player, violations, units=None):
+    """Multipliers after each of some rounds; violations by round and inequality."""
+    violations = np.asarray(violations, float)
+    units = np.ones(violations.shape[1]) if units is None else np.asarray(units)
+    state, out = start(violations.shape[1]), []
+    for row in violations:
+        state = player.step(state, row, units)
+        out.append(state)
+    return out
+
+
+def test_three_steps_of_control_by_hand():
+    """Gain 1, damping 2, memory 1/2, on two inequalities of unit 1 and one of unit 1/2::
+
+        violation    integral    smoothed       integral + 2 smoothed      (unit 1)
+         .4          .4          .2             .8
+         .2          .6          .2             1.0
+        -.3          .3         -.05            .2
+
+        -.4          0          -.2             0, projected
+         .2          .2          0              .2
+         .3          .5          .15            .8
+
+    The third has the violations of the first, and by its unit half the answers.
+    """
+    player = Control(gain=1.0, damping=2.0, memory=0.5)
+    violations = [[0.4, -0.4, 0.4], [0.2, 0.2, 0.2], [-0.3, 0.3, -0.3]]
+    first, second, third = steps(player, violations, [1.0, 1.0, 0.5])
+    np.testing.assert_allclose(first.multipliers, [0.8, 0.0, 0.4])
+    np.testing.assert_allclose(first.integral, [0.4, 0.0, 0.2])
+    np.testing.assert_allclose(first.smoothed, [0.2, -0.2, 0.2])
+    np.testing.assert_allclose(second.multipliers, [1.0, 0.2, 0.5])
+    np.testing.assert_allclose(second.integral, [0.6, 0.2, 0.3])
+    np.testing.assert_allclose(second.smoothed, [0.2, 0.0, 0.2], atol=1e-15)
+    np.testing.assert_allclose(third.multipliers, [0.2, 0.8, 0.1])
+    np.testing.assert_allclose(third.integral, [0.3, 0.5, 0.15])
+    np.testing.assert_allclose(third.smoothed, [-0.05, 0.15, -0.05])
+
+
+def test_control_without_damping_is_ascent():
+    violations = np.random.default_rng(0).normal(size=(20, 5))
+    pairs = zip(
+        steps(Control(gain=0.3, damping=0.0), violations), steps(Ascent(0.3), violations),
+        strict=True,
+    )  # fmt: skip
+    for control, ascent in pairs:
+        np.testing.assert_array_equal(control.multipliers, ascent.multipliers)
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=1, max_size=30),
+    st.floats(0, 10), st.floats(0, 20), st.floats(0, 0.99), st.floats(0, 10),
+)  # fmt: skip
+@settings(deadline=None)
+def test_multipliers_of_control_are_never_negative(violations, gain, damping, memory, unit):
+    player = Control(gain, damping, memory)
+    states = steps(player, np.array(violations)[:, None], [unit])
+    for state in states:
+        assert state.multipliers.min() >= 0 and state.integral.min() >= 0
+        assert abs(state.smoothed).max() <= max(map(abs, violations)) + 1e-12
+
+
+@given(st.lists(st.floats(-1, 0), min_size=1, max_size=30))
+@settings(deadline=None)
+def test_while_nothing_is_violated_nothing_is_weighed(violations):
+    states = steps(Control(), np.array(violations)[:, None])
+    assert all(state.multipliers[0] == 0 for state in states)
+
+
+def test_a_long_time_within_the_limit_is_no_credit():
+    """The integral stops at zero, so that the first violation after it is answered at once."""
+    calm = np.full((200, 1), -0.1)
+    after = steps(Control(damping=0.0), np.concatenate([calm, [[0.1]]]))[-1]
+    np.testing.assert_allclose(after.multipliers, [0.1])
+
+
+def test_a_step_changes_nothing_that_it_was_given():
+    state, violations, units = start(3), np.array([0.1, -0.2, 0.3]), np.ones(3)
+    for player in (Control(), Ascent(1.0)):
+        player.step(state, violations, units)
+        assert not state.multipliers.any() and not state.integral.any()
+        np.testing.assert_array_equal(violations, [0.1, -0.2, 0.3])
+        np.testing.assert_array_equal(units, 1)
+
+
+def test_to_resume_is_to_go_on_from_the_multipliers():
+    resumed = resume(np.array([0.5, 2.0]))
+    np.testing.assert_array_equal(resumed.multipliers, resumed.integral)
+    kept = Control().step(resumed, np.zeros(2), np.ones(2))
+    np.testing.assert_array_equal(kept.multipliers, [0.5, 2.0])
+
+
+# A plant that answers slowly, as boosting with shrinkage does
+
+
+def errors_of_a_slow_plant(player, lag, slope, rounds=400):
+    """Distance of a rate from its limit while it follows a multiplier with a first-order lag.
+
+    The rate stands at 0.5, may be 0.1, and goes a share ``lag`` of the way to
+    ``0.5 - slope * multiplier`` in each round.
+    """
+    state, rate, out = start(1), 0.5, []
+    for _ in range(rounds):
+        state = player.step(state, np.array([rate - 0.1]), np.ones(1))
+        rate += lag * (0.5 - slope * state.multipliers[0] - rate)
+        out.append(rate - 0.1)
+    return np.array(out)
+
+
+def overshoot(errors):
+    return max(-errors.min(), 0) / 0.4
+
+
+def rounds_to_settle(errors):
+    return int(np.flatnonzero(np.abs(errors) > 0.01)[-1]) + 1
+
+
+@pytest.mark.parametrize("lag", [0.05, 0.1])
+@pytest.mark.parametrize("slope", [0.1, 0.3, 1.0])
+def test_control_settles_without_the_overshoot_of_integration(lag, slope):
+    control = errors_of_a_slow_plant(Control(), lag, slope)
+    integration = errors_of_a_slow_plant(Control(damping=0.0), lag, slope)
+    assert overshoot(integration) > 0.15  # by the time the violation is gone, it has gone too far
+    assert overshoot(control) < 0.5 * overshoot(integration)
+    assert rounds_to_settle(control) < 0.5 * rounds_to_settle(integration)
+    assert abs(control[-1]) < 1e-6  # and no error is left

@@ -1,0 +1,142 @@
+"""Partitions, read and sorted apart, are the rows of one table."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairboost.algorithm.holdout import choose_shares
+from fairboost.cluster.rows import merge, read_part, sort_part, summarise
+from fairboost.data.cells import build_cells
+from fairboost.data.validation import check_fit_data
+from fairboost.engines.table_parts import Parts
+from fairboost.exceptions import InvalidInputError
+
+COLUMNS = ["sex", "age"]
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "x": np.arange(n),
+            "y": rng.choice(["no", "yes"], n),
+            "sex": rng.choice(["f", "m", None], n, p=[0.4, 0.5, 0.1]),
+            "age": rng.integers(2, 5, n) * 10,
+            "weight": rng.uniform(0.5, 2, n),
+        }
+    )
+
+
+def read(frame, weighted=True):
+    weight = frame["weight"] if weighted else None
+    return read_part(frame[["x"]], frame["y"], frame[COLUMNS], weight, COLUMNS)
+
+
+def cut(frame, edges):
+    edges = [0, *sorted(edges), len(frame)]
+    return [frame.iloc[a:b] for a, b in pairwise(edges)]
+
+
+@given(st.lists(st.integers(0, 300), max_size=6), st.booleans(), st.integers(0, 50))
+@settings(deadline=None, max_examples=40)
+def test_partitions_have_the_cells_of_the_whole(edges, weighted, seed):
+    frame = table(300, seed)
+    parts = [read(f, weighted) for f in cut(frame, edges)]
+    layout = merge([summarise(p) for p in parts], COLUMNS)
+    weight = frame["weight"] if weighted else None
+    data = check_fit_data(frame[["x"]], frame["y"], frame[COLUMNS], weight)
+    single = None if weight is None else data.sample_weight.astype(np.float32)
+    whole = build_cells(data.labels, data.columns, single)
+    assert layout.classes.tolist() == data.classes.tolist()
+    assert layout.cells.values == whole.values
+    np.testing.assert_array_equal(layout.cells.labels, whole.labels)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(layout.cells.groups[name], whole.groups[name])
+    for what in ("counts", "weights", "squares"):
+        np.testing.assert_allclose(getattr(layout.cells, what), getattr(whole, what))
+    shares = choose_shares(0.3, layout.cells, 0.0)
+    done = [
+        sort_part(p, layout.numbers[k], len(layout.cells), shares, layout.before(k), (seed, k))
+        for k, p in enumerate(parts)
+    ]
+    codes = np.concatenate([d.codes for d in done])
+    np.testing.assert_array_equal(codes, whole.codes)
+    held = np.concatenate([d.held_out for d in done])
+    taken = np.bincount(codes[held], minlength=len(whole))
+    assert np.abs(taken - 0.3 * whole.counts).max() <= 0.5 + 1e-9
+    trained, seen = np.sum([d.totals for d in done], axis=0)
+    np.testing.assert_array_equal(seen[0], taken)
+    np.testing.assert_allclose(trained + seen, [whole.counts, whole.weights, whole.squares])
+
+
+def test_without_groups_and_without_holding_out():
+    frames = cut(table(40), [5])
+    frames[0] = frames[0].assign(y="yes")
+    parts = [read_part(f[["x"]], f["y"], None, None, []) for f in frames]
+    layout = merge([p.summary for p in parts], [])
+    assert layout.cells.labels.tolist() == [0, 1]
+    done = [
+        sort_part(p, layout.numbers[k], 2, None, layout.before(k), (0, k))
+        for k, p in enumerate(parts)
+    ]
+    assert done[0].codes.tolist() == [1] * 5
+    assert done[0].held_out is None
+    assert sum(d.totals for d in done)[0, 0].sum() == 40
+
+
+def fault(**changes):
+    parts = [read(f) for f in cut(table(60), [20])]
+    parts.append(read(table(20, 9).assign(**changes)))
+    with pytest.raises(InvalidInputError) as caught:
+        merge([p.summary for p in parts], COLUMNS)
+    return str(caught.value)
+
+
+def test_faults_name_the_partition():
+    assert fault(weight=-1.0).startswith("partition 2 of 3: sample_weight must not be negative")
+    assert "partition 2 of 3: y contains missing" in fault(y=[None] + ["no"] * 19)
+    assert "partition 2 of 3 has the label 'maybe'" in fault(y="maybe")
+    lists = fault(sex=[["f"]] * 20)
+    assert lists.startswith("partition 2 of 3: sensitive column 'sex' must hold one plain value")
+    two = [read(table(10).assign(weight=np.nan)) for _ in range(3)]
+    with pytest.raises(InvalidInputError, match="and 2 other partitions are wrong"):
+        merge([p.summary for p in two], COLUMNS)
+
+
+def test_weights_may_be_zero_in_a_partition_but_not_in_a_class():
+    frames = cut(table(60), [20])
+    parts = [read(frames[0].assign(weight=0.0)), read(frames[1])]
+    assert merge([p.summary for p in parts], COLUMNS).cells.counts.sum() == 60
+    zero = [read(f.assign(weight=(f["y"] == "no").astype(float))) for f in frames]
+    with pytest.raises(InvalidInputError, match="every row of class 'yes'"):
+        merge([p.summary for p in zero], COLUMNS)
+
+
+def test_known_labels():
+    parts = [read(f.assign(y="yes")).summary for f in cut(table(60), [20])]
+    labels = np.array(["no", "yes"])
+    assert merge(parts, COLUMNS, labels).cells.labels.tolist() == [1] * 9
+    with pytest.raises(InvalidInputError, match="found 1 class"):
+        merge(parts, COLUMNS)
+    with pytest.raises(InvalidInputError, match="partition 0 of 2: y has the label 'yes'"):
+        merge(parts, COLUMNS, np.array(["bad", "good"]))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "sparse"])
+def test_tables_in_parts_are_one(kind):
+    make = {"numpy": np.asarray, "pandas": pd.DataFrame, "sparse": sp.csc_matrix}[kind]
+    plain = {"numpy": np.asarray, "pandas": np.asarray, "sparse": lambda t: t.toarray()}[kind]
+    whole = np.arange(40.0).reshape(20, 2)
+    parts = Parts([make(t) for t in np.split(whole, [3, 3, 9])])
+    assert parts.shape == (20, 2)
+    assert hasattr(parts, "columns") == (kind == "pandas")
+    for rows in ([], [1], [0, 5], [2, 3, 8, 9, 19], range(20)):
+        rows = np.array(rows, np.intp)
+        np.testing.assert_array_equal(plain(parts.iloc[rows]), whole[rows])

@@ -1,0 +1,469 @@
+import ctypes
+import shutil
+from importlib import import_module
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lightgbm import LGBMClassifier
+
+from fairboost.engines.registry import load_engine
+from fairboost.fairness.proxies import PROXIES
+from fairboost.kernel import loops, threads
+from fairboost.kernel import row_pass as module
+from fairboost.kernel.row_pass import RowPass, SoftWeights
+from fairboost.kernel.threads import Threads, thread_count
+
+NOTHING = np.zeros(4)
+
+
+def row_pass(
+    n=1000,
+    n_threads=1,
+    proxy="cross_entropy",
+    threshold=0.0,
+    dtype=np.float32,
+    with_curvature=False,
+    weighted=True,
+):
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 4, n).astype(np.int32)
+    labels = np.array([0, 1, 0, 1], np.int32)
+    weight = rng.random(n).astype(np.float32)
+    needs = np.ones(4, bool)
+    made = RowPass(
+        cells,
+        labels,
+        weight if weighted else None,
+        (1.0, 1.0),
+        needs,
+        needs,
+        PROXIES[proxy],
+        threshold,
+        Threads(n_threads),
+        dtype,
+        with_curvature=with_curvature,
+    )
+    return made, rng.normal(0, 2, n)
+
+
+def test_sums_by_cell_are_what_they_say():
+    rows, f = row_pass(threshold=0.3)
+    sums = rows.evaluate(f, NOTHING, NOTHING)
+    w = rows.weight.astype(float)
+    y = np.array([0, 1, 0, 1])[rows.cells]
+    loss = np.logaddexp(0, np.where(y == 1, -f, f))
+    for name, per_row in {
+        "positive": f >= 0.3,
+        "loss": loss,
+        "up": np.logaddexp(0, f - 0.3),
+        "down": np.logaddexp(0, 0.3 - f),
+    }.items():
+        np.testing.assert_allclose(getattr(sums, name), np.bincount(rows.cells, w * per_row))
+
+
+@pytest.fixture(params=["wide", "narrow"])
+def registers(request, monkeypatch):
+    """The loops for processors with and without wide registers."""
+    if request.param == "wide" and not loops._WIDE:
+        pytest.skip("this processor has none")
+    monkeypatch.setattr(loops, "_WIDE", request.param == "wide")
+
+
+def each_row_its_cell(f, label=0):
+    """Loss, slope and curvature of each row, in double precision."""
+    n, needs = len(f), np.zeros(len(f), bool)
+    rows = RowPass(
+        np.arange(n, dtype=np.uint32), np.full(n, label, np.int32), None, (1.0, 1.0), needs,
+        needs, PROXIES["cross_entropy"], 0.0, dtype=np.float64,
+    )  # fmt: skip
+    return rows.evaluate(f, np.zeros(n), np.zeros(n)).loss, rows.gradient, rows.hessian
+
+
+@pytest.mark.usefixtures("registers")
+def test_exponential_and_logarithm_are_those_of_numpy():
+    f = np.concatenate([np.linspace(0, 40, 20_001), [-0.0, 1e-300, 650]])
+    small = np.exp(-f)
+    loss, slope, curvature = each_row_its_cell(-f)
+    np.testing.assert_allclose(loss, np.log1p(small), rtol=2e-15)
+    np.testing.assert_allclose(slope, small / (1 + small), rtol=2e-15)
+    np.testing.assert_allclose(curvature, small / (1 + small) ** 2, rtol=2e-15)
+    loss, slope, _ = each_row_its_cell(f)
+    np.testing.assert_allclose(loss, f + np.log1p(small), rtol=2e-15)
+    np.testing.assert_allclose(slope, 1 / (1 + small), rtol=2e-15)
+    np.testing.assert_array_equal(each_row_its_cell(-f, label=1)[1], -slope)
+
+
+@pytest.mark.usefixtures("registers")
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e300])
+def test_far_scores_do_not_overflow(far):
+    loss, slope, curvature = each_row_its_cell(np.array([far, -far]))
+    assert loss[0] == far and 0 <= loss[1] < 1e-300
+    assert slope[0] == 1 and 0 <= slope[1] < 1e-300
+    assert (curvature >= 0).all() and (curvature < 1e-300).all()
+
+
+def single(f, label):
+    """Loss, slopes and curvatures in single precision, as for an engine that has no more."""
+    rows = RowPass(
+        np.zeros(len(f), np.uint8), np.array([label]), None, (1.0, 1.0), np.ones(1, bool),
+        np.ones(1, bool), PROXIES["sigmoid"], 0.0, with_curvature=True,
+    )  # fmt: skip
+    return rows.descend(f.astype(np.float32), np.zeros(1), np.zeros(1)), rows
+
+
+@pytest.mark.usefixtures("registers")
+def test_single_precision_is_that_of_single_numbers():
+    f = np.concatenate([np.linspace(0, 40, 20_001), [-0.0, 1e-30, 80]])
+    f = f.astype(np.float32).astype(float)
+    small = np.exp(-f)
+    for sign, label in ((-1, 0), (1, 1)):  # on the right side
+        _, rows = single(sign * f, label)
+        np.testing.assert_allclose(-sign * rows.gradient, small / (1 + small), rtol=4e-7)
+        np.testing.assert_allclose(rows.hessian, small / (1 + small) ** 2, rtol=6e-7)
+    loss, rows = single(f, 0)
+    np.testing.assert_allclose(rows.gradient, 1 / (1 + small), rtol=2e-7)
+    assert loss == pytest.approx((f + np.log1p(small)).sum(), rel=1e-7)
+    for score in (-30.0, -3.0, -0.3, -0.03, 0.03, 3.0):
+        loss, _ = single(np.array([score]), 0)
+        assert loss == pytest.approx(np.logaddexp(0, np.float32(score)), rel=3e-7)
+
+
+@pytest.mark.usefixtures("registers")
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e30])
+def test_far_scores_do_not_overflow_in_single_precision(far):
+    loss, rows = single(np.array([far, -far]), 0)
+    assert loss == pytest.approx(np.float32(far))
+    assert rows.gradient[0] == 1 and 0 <= rows.gradient[1] < 1e-37
+    assert (rows.hessian >= 0).all() and (rows.hessian < 1e-37).all()
+
+
+@pytest.mark.usefixtures("registers")
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    n=st.integers(0, 2_000),
+    cell_type=st.sampled_from([np.uint8, np.uint16, np.uint32, np.int32]),
+    score_type=st.sampled_from([np.float32, np.float64]),
+    out_type=st.sampled_from([np.float32, np.float64]),
+    weighted=st.booleans(),
+    threshold=st.sampled_from([0.0, -1.3, 2.0]),
+    n_soft=st.integers(0, 2),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_default_game_is_what_its_formula_says(
+    n, cell_type, score_type, out_type, weighted, threshold, n_soft, seed
+):
+    """Every kind of array that the compiled loops read, against the same in NumPy."""
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(0, 5, n).astype(cell_type)  # the last is of rows left out
+    labels, trained = np.array([0, 1, 1, 0, 1]), np.array([1.0, 1.0, 1.0, 1.0, 0.0])
+    weight = rng.random(n).astype(np.float32) if weighted else None
+    w = np.ones(n) if weight is None else weight.astype(float)
+    f = rng.normal(0, 3, n).astype(score_type)
+    on_up, on_down = rng.normal(size=(2, 4))
+    soft = [
+        SoftWeights(rng.random((n, 3)).astype(np.float32), rng.normal(size=(3, 4)))
+        for _ in range(n_soft)
+    ]
+    needs = np.ones(5, bool)
+    rows = RowPass(
+        cells, labels, weight, (1.0, 2.5), needs, needs, PROXIES["sigmoid"], threshold,
+        dtype=out_type, n_trained=4, with_curvature=True,
+    )  # fmt: skip
+    loss = rows.descend(f, on_up, on_down, soft)
+
+    y, counts = labels[cells], trained[cells]
+    u, v = np.where(y == 1, -1.0, 1.0) * f, f.astype(float) - threshold
+    s, p = 1 / (1 + np.exp(-u)), 1 / (1 + np.exp(-v))
+    loss_weight = w * counts * np.where(y == 1, 2.5, 1.0)
+    on_groups = sum((s.memberships @ s.on_groups for s in soft), np.zeros((n, 4)))
+    ups, downs = on_groups.reshape(n, 2, 2)[np.arange(n), y].T
+    on_cell, on_own = np.append(on_up - on_down, 0.0)[cells], ups - downs
+    bump = w * counts * p * (1 - p)
+    gradient = loss_weight * np.where(y == 1, -1, 1) * s + bump * (on_cell + on_own)
+    size = np.abs(on_cell) + np.abs(on_own)
+    hessian = loss_weight * s * (1 - s) + bump * np.abs(1 - 2 * p) * size
+    near = (
+        {"rtol": 1e-5, "atol": 1e-6} if np.float32 in (out_type, score_type) else {"atol": 1e-13}
+    )
+    np.testing.assert_allclose(rows.gradient, gradient, **near)
+    np.testing.assert_allclose(rows.hessian, hessian, **near)
+    assert loss == pytest.approx(loss_weight @ np.logaddexp(0, u), rel=1e-6, abs=1e-12)
+    rows.threads.close()
+
+
+def test_reading_proxies_off_the_loss_equals_computing_them():
+    """The short cut for cross-entropy at threshold 0 against the general path."""
+    short, f = row_pass(dtype=np.float64)
+    general, _ = row_pass(dtype=np.float64)
+    general.reads_loss, general.sides = False, [np.ones(4), -np.ones(4)]
+    assert short.reads_loss and not short.sides
+    on_up, on_down = np.array([0.5, -0.2, 0.0, 1.5]), np.array([-0.7, 0.0, 0.4, 2.0])
+    a, b = short.evaluate(f, on_up, on_down), general.evaluate(f, on_up, on_down)
+    np.testing.assert_allclose(a.up, b.up)
+    np.testing.assert_allclose(a.down, b.down)
+    np.testing.assert_allclose(short.gradient, general.gradient, atol=1e-14)
+
+
+def test_a_corrected_gradient_is_that_of_a_new_pass():
+    first, f = row_pass(dtype=np.float64)
+    again, _ = row_pass(dtype=np.float64)
+    before = np.array([0.5, -0.2, 0.0, 1.5]), np.array([-0.3, 0.0, 0.4, 2.0])
+    after = np.array([0.1, 0.3, -0.5, 1.0]), np.array([0.7, -0.4, 0.0, 0.2])
+    first.evaluate(f, *before)
+    assert first.correct(*after)
+    again.evaluate(f, *after)
+    np.testing.assert_allclose(first.gradient, again.gradient, atol=1e-13)
+    assert first.correct(*before)  # and back
+    again.evaluate(f, *before)
+    np.testing.assert_allclose(first.gradient, again.gradient, atol=1e-13)
+
+
+def test_a_gradient_that_has_lost_its_slope_is_not_corrected():
+    rows, f = row_pass()
+    rows.evaluate(f, np.array([-1.0, 0, 0, 0]), NOTHING)  # cancels the loss in cell 0
+    assert not rows.correct(NOTHING, NOTHING)
+    general, _ = row_pass(proxy="hinge")
+    general.evaluate(f, NOTHING, NOTHING)
+    assert not general.correct(np.ones(4), NOTHING)
+
+
+def test_a_cell_is_evaluated_in_both_directions_only_if_both_are_needed():
+    up, down = np.array([True, False, True, False]), np.array([False, True, True, False])
+    first, second = module._sides(up, down)
+    assert first.tolist() == [1, -1, 1, 0]
+    assert second.tolist() == [0, 0, -1, 0]
+    assert len(module._sides(up, np.zeros(4, bool))) == 1
+    assert module._sides(np.zeros(4, bool), np.zeros(4, bool)) == []
+
+
+@pytest.mark.parametrize("proxy", ["cross_entropy", "sigmoid"])
+def test_threads_do_not_change_a_bit(monkeypatch, proxy):
+    monkeypatch.setattr(module, "BLOCK", 64)
+    results = []
+    for n_threads in (1, 2, 3, 7):
+        rows, f = row_pass(n_threads=n_threads, proxy=proxy)
+        sums = rows.evaluate(f, np.arange(4) / 3, -np.arange(4) / 7)
+        rows.threads.close()
+        results.append((sums, rows.gradient, rows.hessian))
+    for sums, gradient, hessian in results[1:]:
+        for name in ("positive", "loss", "up", "down"):
+            assert (getattr(sums, name) == getattr(results[0][0], name)).all()
+        assert (gradient == results[0][1]).all()
+        assert (hessian == results[0][2]).all()
+
+
+@pytest.mark.parametrize("proxy", ["cross_entropy", "sigmoid", "hinge"])
+def test_threads_do_not_change_a_bit_of_what_the_default_game_asks_for(monkeypatch, proxy):
+    monkeypatch.setattr(module, "BLOCK", 64)
+    results = []
+    for n_threads in (1, 2, 7):
+        rows, f = row_pass(n_threads=n_threads, proxy=proxy, with_curvature=True)
+        loss, seen = rows.descend(f, np.arange(4) / 3, np.arange(4) / 7), rows.look(f)
+        rows.threads.close()
+        results.append((loss, seen.loss, *seen.positive, *rows.gradient, *rows.hessian))
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_look_is_what_it_says(weighted):
+    rows, f = row_pass(n=3_000, threshold=0.3, weighted=weighted)
+    rows.loss_weight[:] = 1.0, 2.0, 1.0, 2.0
+    w = rows.weight.astype(float) if weighted else np.ones(len(f))
+    y = rows.cells % 2
+    seen = rows.look(f)
+    np.testing.assert_allclose(seen.positive, np.bincount(rows.cells, w * (f >= 0.3)))
+    loss = np.logaddexp(0, np.where(y == 1, -f, f)) * (1 + y) @ w
+    assert seen.loss == pytest.approx(loss, rel=1e-12)
+
+
+def test_no_rows_are_no_trouble():
+    """On a cluster, a worker may hold none of the rows held out."""
+    rows, f = row_pass(n=0)
+    seen = rows.look(f)
+    assert seen.loss == 0 and seen.positive.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("n_groups", [100, 200])
+def test_many_cells(n_groups):
+    """More cells than a byte can number."""
+    rng = np.random.default_rng(0)
+    n_cells = 2 * n_groups
+    cells = rng.integers(0, n_cells, 5000).astype(np.int32)
+    labels = (np.arange(n_cells) % 2).astype(np.int32)
+    needs = np.ones(n_cells, bool)
+    rows = RowPass(cells, labels, None, (1.0, 1.0), needs, needs, PROXIES["cross_entropy"], 0.0)
+    f = rng.normal(size=5000)
+    sums = rows.evaluate(f, np.zeros(n_cells), np.zeros(n_cells))
+    np.testing.assert_array_equal(sums.positive, np.bincount(cells, f >= 0, n_cells))
+
+
+def test_a_class_without_weight_still_gets_its_constraint():
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 2, 100).astype(np.int32)
+    needs = np.ones(2, bool)
+    rows = RowPass(
+        cells, np.array([0, 1], np.int32), None, (1.0, 0.0), needs, needs,
+        PROXIES["cross_entropy"], 0.0,
+    )  # fmt: skip
+    f = rng.normal(size=100)
+    rows.evaluate(f, np.zeros(2), np.array([0.0, 2.0]))
+    expected = np.where(cells == 1, -2 / (1 + np.exp(f)), 1 / (1 + np.exp(-f)))
+    np.testing.assert_allclose(rows.gradient, expected, rtol=1e-6)
+
+
+def test_an_error_in_a_thread_is_not_lost(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 64)
+    rows, _ = row_pass(n_threads=3)
+    with pytest.raises(IndexError):
+        rows._each_block(lambda block: [][block.start])
+    rows.threads.close()
+
+
+@pytest.mark.parametrize("engine", ["lightgbm.basic", "xgboost.core"])
+def test_threads_of_an_engine_do_not_change_a_bit(monkeypatch, engine):
+    monkeypatch.setattr(module, "BLOCK", 64)
+    threads = Threads(3, import_module(engine)._LIB)
+    if threads.parallel is None:
+        pytest.skip("this build of the engine is not on GNU's or LLVM's OpenMP")
+    alone, f = row_pass(proxy="sigmoid", with_curvature=True)
+    shared, _ = row_pass(proxy="sigmoid", with_curvature=True)
+    shared.threads = shared.loops.threads = threads
+    on = np.arange(4) / 3, np.arange(4) / 7
+    for _ in range(50):
+        assert shared.descend(f, *on) == alone.descend(f, *on)
+        assert (shared.gradient == alone.gradient).all()
+    assert threads.pool is None
+
+
+def test_an_engine_without_openmp_leaves_it_to_threads_of_python():
+    threads = Threads(2, ctypes.CDLL(None))
+    assert threads.parallel is None
+    seen = []
+    threads.share(lambda: seen.append(1))
+    assert len(seen) == 2
+    threads.close()
+    threads.share(lambda: seen.append(1))  # they come back
+    assert len(seen) == 4
+    threads.close()
+
+
+def test_thread_count_follows_the_engine(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads.joblib, "cpu_count", lambda: 8)
+    assert [thread_count(n) for n in (None, 0, -1, -2, 3, -100)] == [8, 8, 8, 7, 3, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    assert [thread_count(n) for n in (None, 0, -1, 3)] == [4, 4, 8, 3]
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 5), (3, 3), (-1, -1)])
+def test_lightgbm_takes_the_physical_cores_by_default(monkeypatch, n_jobs, expected):
+    def cpu_count(only_physical_cores=False):
+        return 5 if only_physical_cores else 10
+
+    monkeypatch.setattr(joblib, "cpu_count", cpu_count)
+    estimator = LGBMClassifier(n_jobs=n_jobs)
+    engine = load_engine("lightgbm").make(estimator, np.array([0, 1]))
+    assert engine.n_jobs == expected
+    assert thread_count(engine.n_jobs) == estimator._process_n_jobs(n_jobs)
+
+
+def test_a_library_that_is_missing_or_of_another_version_is_told(monkeypatch, tmp_path):
+    here = tmp_path / "loops.py"
+    monkeypatch.setattr(loops, "__file__", str(here))
+    with pytest.raises(ImportError, match=r"libloops.* cannot be loaded .*install fairboost"):
+        loops._load()
+    shutil.copy(loops._LIBRARY._name, tmp_path)
+    assert loops._load().fairboost_size_of_rows() == ctypes.sizeof(loops.Rows)
+    monkeypatch.setattr(loops, "Rows", loops.Soft)
+    with pytest.raises(ImportError, match="of another version; install fairboost"):
+        loops._load()
+
+
+def test_lengths_are_checked_before_compiled_code_believes_them():
+    rows, f = row_pass()
+    with pytest.raises(ValueError, match="scores of 1,000 rows, found 999"):
+        rows.look(f[:-1])
+    soft, _ = row_pass(proxy="sigmoid", with_curvature=True)
+    with pytest.raises(ValueError, match="memberships of 1,000 rows"):
+        soft.descend(f, NOTHING, NOTHING, [SoftWeights(np.ones((9, 2), "f4"), np.ones((2, 4)))])
+    arrays = np.ones(3, np.float32), np.empty(3, np.float32), np.empty(3, np.float32)
+    with pytest.raises(IndexError, match="from 0 to 1, found up to 2"):
+        loops.Loops(np.arange(3, dtype=np.uint8), 2, *arrays, 64, Threads())
+    with pytest.raises(ValueError, match="of the same rows"):
+        loops.Loops(np.arange(4, dtype=np.uint8), 4, *arrays, 64, Threads())
+
+
+# Trees
+
+
+@st.composite
+def trees(draw, n_features):
+    """Any tree, its nodes in any order but for the root."""
+    n_inner = draw(st.integers(0, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    nodes = [[rng.normal(), 0, 0, 0, 0]]
+    for _ in range(n_inner):
+        leaf = rng.choice([k for k, node in enumerate(nodes) if node[2] == k])
+        ends = len(nodes), len(nodes) + 1
+        nodes[leaf] = [round(rng.normal(), 1), rng.integers(n_features), *ends, rng.integers(2)]
+        nodes += [[rng.normal(), 0, end, end, 0] for end in ends]
+    return np.array([tuple(node) for node in nodes], loops.NODE)
+
+
+@settings(deadline=None)
+@given(
+    data=st.data(),
+    n=st.integers(0, 300),
+    n_features=st.integers(1, 5),
+    n_threads=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_rows_fall_to_their_leaves(data, n, n_features, n_threads, seed):
+    rng, nodes = np.random.default_rng(seed), data.draw(trees(n_features))
+    table = rng.normal(size=(n, n_features)).round(1).astype(np.float32)
+    table[rng.random(table.shape) < 0.2] = np.nan
+    scores = rng.normal(size=n).astype(np.float32)
+    expected = scores.copy()
+    for i, row in enumerate(table):
+        node = 0
+        while nodes[node]["left"] != node:
+            at = nodes[node]
+            x = row[at["feature"]]
+            right = at["missing_right"] if np.isnan(x) else not x < at["at"]
+            node = at["right"] if right else at["left"]
+        expected[i] += nodes[node]["at"]
+    threads = Threads(n_threads)
+    loops.fall(table, nodes, scores, 64, threads)
+    threads.close()
+    np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (lambda t, n, s: (t, n, s[1:]), ValueError, "scores of 4 rows, found 3"),
+        (lambda t, n, s: (t.astype(float), n, s), ValueError, "in single precision"),
+        (lambda t, n, s: (t.T.copy().T, n, s), ValueError, "contiguous"),
+        (lambda t, n, s: (t, n["left"].copy(), s), ValueError, "in single precision"),
+        (lambda t, n, s: (t[:, :1].copy(), n, s), IndexError, "features, that there are not"),
+        (lambda t, n, s: (t, _with(n, left=3), s), IndexError, "lead to others"),
+        (lambda t, n, s: (t, _with(n, right=-1), s), IndexError, "lead to others"),
+        (lambda t, n, s: (t, _with(n, feature=-1), s), IndexError, "read features"),
+        (lambda t, n, s: (t, _with(n, 1, left=0, right=0), s), ValueError, "are no tree"),
+    ],
+)
+def test_what_would_read_beyond_its_arrays_is_refused(change, error, match):
+    table, scores = np.zeros((4, 2), np.float32), np.zeros(4, np.float32)
+    nodes = np.array([(0.5, 1, 1, 2, 0), (1, 0, 1, 1, 0), (2, 0, 2, 2, 0)], loops.NODE)
+    with pytest.raises(error, match=match):
+        loops.fall(*change(table, nodes, scores), 64, Threads())
+
+
+def _with(nodes, which=0, **fields):
+    changed = nodes.copy()
+    for name, value in fields.items():
+        changed[name][which] = value
+    return changed

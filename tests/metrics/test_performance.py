@@ -1,0 +1,76 @@
+"""Figures equal scikit-learn's, and their intervals hold the truth as often as they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
+
+from fairboost.metrics.performance import Predictions, performance_table
+
+
+def make(n, rng, shift=1.0):
+    labels = (rng.random(n) < 0.3).astype(np.int8)
+    base = rng.normal(size=n)
+    proba = 1 / (1 + np.exp(-(shift * labels - 1 + base)))
+    other = 1 / (1 + np.exp(-(shift * labels - 1 + base + 0.3 * rng.normal(size=n))))
+    return labels, proba, other
+
+
+def said(p):
+    return Predictions(p, p >= 0.5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("decimals", [1, 8])
+def test_figures_are_those_of_scikit_learn(weighted, decimals):
+    rng = np.random.default_rng(0)
+    labels, proba, _ = make(400, rng)
+    proba = proba.round(decimals).clip(0.01, 0.99)
+    weight = rng.integers(1, 5, 400).astype(float) if weighted else None
+    table = performance_table(labels, {"m": said(proba)}, weight).set_index("measure")["value"]
+    expected = {
+        "accuracy": accuracy_score(labels, proba >= 0.5, sample_weight=weight),
+        "AUC": roc_auc_score(labels, proba, sample_weight=weight),
+        "log loss": log_loss(labels, proba, sample_weight=weight),
+        "Brier score": brier_score_loss(labels, proba, sample_weight=weight),
+    }
+    assert table.to_dict() == pytest.approx(expected)
+
+
+def test_difference_is_paired():
+    labels, proba, other = make(2000, np.random.default_rng(1))
+    table = performance_table(labels, {"a": said(proba), "b": said(other)})
+    by_model = table.set_index(["measure", "model"])
+    for measure in ("accuracy", "AUC", "log loss", "Brier score"):
+        a, b, d = (by_model.loc[(measure, m)] for m in ("a", "b", "difference"))
+        assert d["value"] == pytest.approx(a["value"] - b["value"])
+        # Known better than the figures themselves, as the models mostly agree.
+        assert d["high"] - d["low"] < 0.8 * (a["high"] - a["low"])
+
+
+def test_a_model_does_not_differ_from_itself():
+    labels, proba, _ = make(300, np.random.default_rng(2))
+    table = performance_table(labels, {"a": said(proba), "b": said(proba)})
+    same = table[table["model"] == "difference"][["value", "low", "high"]]
+    assert (same.to_numpy() == 0).all()
+
+
+def test_intervals_hold_the_truth():
+    rng = np.random.default_rng(3)
+    labels, proba, other = make(400_000, rng)
+    truth = performance_table(labels, {"a": said(proba), "b": said(other)})["value"].to_numpy()
+    held = np.zeros(len(truth))
+    repeats = 200
+    for _ in range(repeats):
+        labels, proba, other = make(300, rng)
+        table = performance_table(labels, {"a": said(proba), "b": said(other)})
+        held += (table["low"].to_numpy() <= truth) & (truth <= table["high"].to_numpy())
+    # 95% of 200, less three standard errors.
+    assert (held / repeats > 0.95 - 3 * np.sqrt(0.95 * 0.05 / repeats)).all()
+
+
+def test_certain_and_wrong_is_a_large_loss_and_not_an_infinite_one():
+    table = performance_table(np.array([0, 1]), {"m": said(np.array([1.0, 0.0]))})
+    loss = table.set_index("measure")["value"]["log loss"]
+    assert 30 < loss < 40

@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from fairboost import FairGBMClassifier, bound, load, parity
+from fairboost.exceptions import ConstraintError, ModelFileError
+from fairboost.fairness.proxies import PROXIES, Proxy
+from fairboost.model import document as persistence
+
+
+class AtMostThreeTenths:
+    """A constraint of the user's own: no group's share of positive decisions above 0.3."""
+
+    rates = ("ppr",)
+    by = None
+    description = "AtMostThreeTenths()"
+
+    def violations(self, rates):
+        return rates.values[0] - 0.3
+
+    def pullback(self, rates, multipliers):
+        return multipliers[np.newaxis]
+
+
+@pytest.fixture(scope="module")
+def fair(engine, toy):
+    def fit(X=None, y=None, *, groups=None, engine_options=None, **params):
+        params = {"constraint": "demographic_parity", "multiplier_learning_rate": 2.0, **params}
+        model = FairGBMClassifier(engine(**(engine_options or {})), random_state=0, **params)
+        X, y = toy.X if X is None else X, toy.y if y is None else y
+        return model.fit(X, y, sensitive_features=toy.group if groups is None else groups)
+
+    return fit
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.json"
+
+
+def round_trip(model, path):
+    with warnings.catch_warnings(action="error"):
+        model.save(path)
+    return load(path)
+
+
+def assert_same(loaded, model, X):
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_array_equal(loaded.classes_, model.classes_)
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert loaded.best_iteration_ == model.best_iteration_
+    assert loaded.threshold_ == model.threshold_
+    assert loaded.n_features_in_ == model.n_features_in_
+    pd.testing.assert_series_equal(loaded.multipliers_, model.multipliers_)
+    pd.testing.assert_frame_equal(loaded.trace_, model.trace_)
+
+
+# What is saved is what is loaded
+
+
+@pytest.mark.parametrize("iterate", ["best", "last", "average", "randomized"])
+def test_every_iterate(fair, toy, path, iterate):
+    model = fair(iterate=iterate, operating_point=0.4)
+    assert_same(round_trip(model, path), model, toy.X)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"holdout": 0.3},
+        {"holdout": np.float64(0.3)},
+        {"holdout": "cross", "confidence": 0.9},
+        {"holdout": None, "confidence": np.float32(0.5)},
+        {"multipliers": "paper", "multiplier_learning_rate": 0.5, "holdout": "auto"},
+        {"multiplier_learning_rate": "auto", "proxy": "squared", "iterate": "best"},
+    ],
+)
+def test_how_constraints_were_met(fair, toy, path, params):
+    """And the loaded model trains as the saved one would."""
+    model = fair(**params)
+    loaded = round_trip(model, path)
+    assert_same(loaded, model, toy.X)
+    for name, value in model.get_params(deep=False).items():
+        if name != "estimator":
+            assert getattr(loaded, name) == value
+    again = loaded.fit(toy.X, toy.y, sensitive_features=toy.group)
+    np.testing.assert_array_equal(again.decision_function(toy.X), model.decision_function(toy.X))
+    pd.testing.assert_frame_equal(again.trace_, model.trace_)
+
+
+def test_a_model_with_a_set_of_its_own(fair, engine, toy, make_toy, path):
+    """The set is no parameter and is not stored; what was read on it is in the trace."""
+    other = make_toy(n=200, seed=1)
+    model = FairGBMClassifier(engine(), constraint="demographic_parity")
+    held_out = (other.X, other.y, other.group)
+    model.fit(toy.X, toy.y, sensitive_features=toy.group, holdout_set=held_out)
+    assert_same(round_trip(model, path), model, toy.X)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        lambda y: y == 1,
+        lambda y: y.astype(np.int8),
+        lambda y: y * 2.0 - 1.0,
+        lambda y: np.where(y, "ja", "né"),
+        lambda y: np.where(y, "yes", "no").astype(object),
+        lambda y: pd.Series(np.where(y, "yes", "no"), dtype="category"),
+    ],
+)
+def test_labels_of_any_type(fair, toy, path, labels):
+    model = fair(y=labels(toy.y))
+    assert_same(round_trip(model, path), model, toy.X)
+
+
+def test_names_categories_and_missing_values(fair, toy, path):
+    model = fair(toy.frame, iterate="average")
+    loaded = round_trip(model, path)
+    assert_same(loaded, model, toy.frame)
+    assert loaded.feature_names_in_.tolist() == toy.frame.columns.tolist()
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        loaded.predict(toy.frame[toy.frame.columns[::-1]])
+    assert not hasattr(round_trip(fair(), path), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        None,
+        "equalized_odds",
+        parity("fnr", 0.2),
+        parity("fpr", 0.1, by="sex"),
+        parity("fpr", 0.1, by=("sex", "region")),
+        bound("fpr", 0.25),
+        bound("ppr", 0.5, group={"sex": "a"}),
+        bound("ppr", 0.5, group={"sex": "a", "region": 1}),
+        bound("ppr", 0.5, group={"region": np.int64(1)}),
+        ["demographic_parity", bound("fpr", 0.3)],
+        (parity("fnr"), parity("fnr")),
+    ],
+)
+def test_constraints(fair, toy, path, constraint):
+    groups = pd.DataFrame({"sex": toy.group, "region": np.arange(len(toy)) % 2})
+    model = fair(constraint=constraint, groups=groups)
+    loaded = round_trip(model, path)
+    assert_same(loaded, model, toy.X)
+    again = list(constraint) if isinstance(constraint, tuple) else constraint
+    assert loaded.constraint == again
+    refitted = loaded.fit(toy.X, toy.y, sensitive_features=groups)
+    np.testing.assert_array_equal(refitted.multipliers_, model.multipliers_)
+
+
+@pytest.mark.parametrize("wrap", [lambda c: c, lambda c: ["equalized_odds", c]])
+def test_a_constraint_of_the_users_own(fair, toy, path, wrap):
+    model = fair(constraint=wrap(AtMostThreeTenths()))
+    loaded = round_trip(model, path)
+    assert_same(loaded, model, toy.X)
+    for groups in (toy.group, None):
+        with pytest.raises(
+            ConstraintError, match=r"AtMostThreeTenths\(\) was not stored"
+        ) as caught:
+            clone(loaded).set_params(constraint=_last(loaded.constraint)).fit(
+                toy.X, toy.y, sensitive_features=groups
+            )
+        assert "set_params(constraint=...) before fitting again" in str(caught.value)
+    loaded.set_params(constraint=model.constraint)
+    refitted = loaded.fit(toy.X, toy.y, sensitive_features=toy.group)
+    np.testing.assert_array_equal(refitted.multipliers_, model.multipliers_)
+
+
+def test_a_group_that_text_cannot_hold(fair, toy, path):
+    groups = pd.to_datetime(np.where(toy.group == "a", "2001-01-01", "2002-01-01"))
+    constraint = bound("ppr", 0.3, group=pd.Timestamp("2001-01-01"))
+    model = fair(constraint=constraint, groups=pd.Series(groups))
+    loaded = round_trip(model, path)
+    assert_same(loaded, model, toy.X)
+    with pytest.raises(ConstraintError, match=r"2001-01-01 00:00:00.* was not stored"):
+        loaded.fit(toy.X, toy.y, sensitive_features=groups)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"class_weight": {0: 1.0, 1: 2.5}},
+        {"class_weight": {np.int64(0): 1.0, np.int64(1): np.float32(2.5)}},
+        {"class_weight": "balanced"},
+        {"monotone_constraints": np.array([1, 0, 0, 0])},
+        {"reg_alpha": np.float64(0.5), "num_leaves": np.int64(5)},
+    ],
+)
+def test_engine_options(fair, toy, path, options):
+    model = fair(engine_options=options)
+    loaded = round_trip(model, path)
+    assert_same(loaded, model, toy.X)
+    found = {name: loaded.estimator.get_params()[name] for name in options}
+    assert {k: np.asarray(v).tolist() for k, v in found.items()} == {
+        k: np.asarray(v).tolist() for k, v in options.items()
+    }
+    refitted = clone(loaded).fit(toy.X, toy.y, sensitive_features=toy.group)
+    np.testing.assert_array_equal(
+        refitted.decision_function(toy.X), model.decision_function(toy.X)
+    )
+
+
+def test_the_default_engine(toy, path):
+    model = FairGBMClassifier(constraint=None).fit(toy.X, toy.y)
+    loaded = round_trip(model, path)
+    assert loaded.estimator is None
+    assert_same(loaded, model, toy.X)
+
+
+def test_labels_as_keys_of_class_weight(fair, toy, path):
+    y = np.where(toy.y, "yes", "no")
+    model = fair(y=y, engine_options={"class_weight": {"no": 1.0, "yes": 3.0}})
+    assert round_trip(model, path).estimator.class_weight == {"no": 1.0, "yes": 3.0}
+
+
+def test_what_cannot_be_stored_is_said(fair, toy, path):
+    steep = Proxy("steep", lambda u: PROXIES["sigmoid"].evaluate(3 * u))
+    model = fair(proxy=steep, engine_options={"random_state": np.random.RandomState(0)})
+    with pytest.warns(UserWarning) as caught:
+        model.save(path)
+    texts = [str(w.message) for w in caught]
+    assert any("parameter proxy=Proxy(name='steep'" in t for t in texts)
+    assert any("parameter random_state=RandomState" in t for t in texts)
+    assert all("set it again before fitting the loaded model" in t for t in texts)
+    loaded = load(path)
+    assert loaded.proxy == "auto"
+    assert_same(loaded, model, toy.X)
+
+
+@pytest.mark.parametrize("proxy", ["hinge", PROXIES["hinge"]])
+def test_proxies_by_name_and_by_value(fair, path, proxy):
+    assert round_trip(fair(proxy=proxy), path).proxy == "hinge"
+
+
+def test_a_loaded_model_is_saved_as_the_same_file(fair, path, tmp_path):
+    round_trip(fair(), path).save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == path.read_text()
+
+
+def test_the_file_is_json_and_holds_no_code(fair, path):
+    fair().save(path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert set(document) == {"format", "format_version", "sha256", "model"}
+    assert document["model"]["booster"][0] == "tree"
+    raw = path.read_bytes()
+    assert raw.startswith(b"{")
+    assert not {0x80, 0x00} & set(raw)  # a pickle of protocol 2 or later starts with byte 0x80
+
+
+def test_loading_never_unpickles(fair, path, monkeypatch):
+    fair().save(path)
+
+    def forbidden(*args, **kwargs):
+        raise AssertionError("unpickled")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(f"pickle.{name}", forbidden)
+    load(path)
+
+
+# Files that are not sound
+
+
+@pytest.fixture
+def saved(fair, path):
+    fair().save(path)
+    return path
+
+
+def rewrite(path, change):
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
+def test_truncated(saved, share):
+    text = saved.read_text().rstrip()
+    saved.write_text(text[: int(len(text) * share)])
+    with pytest.raises(ModelFileError, match="or was cut short: it does not parse as JSON"):
+        load(saved)
+
+
+def test_edited_booster(saved):
+    text = saved.read_text()
+    saved.write_text(text.replace('"leaf_value=', '"leaf_value=9', 1))
+    assert saved.read_text() != text
+    with pytest.raises(ModelFileError, match="does not match its checksum: it was edited"):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda d: d["model"].update(draw_seed=1),
+        lambda d: d["model"]["parameters"].update(operating_point=0.1),
+        lambda d: d["model"].pop("trace"),
+        lambda d: d.update(sha256="0" * 64),
+        lambda d: d.pop("sha256"),
+        lambda d: d.update(model=[]),
+        lambda d: d.pop("model"),
+    ],
+)
+def test_edited(saved, edit):
+    rewrite(saved, edit)
+    with pytest.raises(ModelFileError, match="does not match its checksum"):
+        load(saved)
+
+
+def test_new_lines_and_order_of_keys_are_no_edit(saved, fair, toy):
+    """The seal is on the content, so a file may pass through tools that lay JSON out anew."""
+    document = json.loads(saved.read_text())
+    shuffled = dict(sorted(document.items(), reverse=True))
+    saved.write_text(json.dumps(shuffled, indent=4, sort_keys=False))
+    np.testing.assert_array_equal(load(saved).predict_proba(toy.X), fair().predict_proba(toy.X))
+
+
+@pytest.mark.parametrize("version", [3, 99, 0, "1", None])
+def test_another_version(saved, version):
+    rewrite(saved, lambda d: d.update(format_version=version))
+    with pytest.raises(
+        ModelFileError, match=rf"format version {version!r}, this .* reads up to 2"
+    ):
+        load(saved)
+
+
+@pytest.mark.parametrize("content", ["{}", "[1, 2]", '"text"', '{"format": "other"}', "null"])
+def test_other_json(path, content):
+    path.write_text(content)
+    with pytest.raises(
+        ModelFileError, match="expected a JSON object with format 'fairboost-model'"
+    ):
+        load(path)
+
+
+@pytest.mark.parametrize("content", [b"not json", b"\x80\x04\x95pickle", b"\xff\xfe\x00"])
+def test_not_json(path, content):
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="does not parse as JSON"):
+        load(path)
+
+
+def test_a_stock_lightgbm_file(fair, path):
+    fair().export(path)
+    with pytest.raises(ModelFileError, match=r"read by lightgbm\.Booster\(model_file=\.\.\.\)"):
+        load(path)
+
+
+def test_no_file(path):
+    with pytest.raises(FileNotFoundError, match=r"model\.json"):
+        load(path)
+
+
+def test_values_that_json_would_bend(path):
+    """Tuples, integer keys and NumPy scalars come back as what they meant."""
+    parameters = {
+        "a": {1: 2.0},
+        "b": np.float32(0.5),
+        "c": np.arange(2),
+        "d": {"x": [1]},
+        "e": None,
+    }
+    encoded = json.loads(json.dumps(persistence.encode_parameters(parameters)))
+    decoded = persistence.decode_parameters(encoded)
+    assert decoded == {"a": {1: 2.0}, "b": 0.5, "c": [0, 1], "d": {"x": [1]}, "e": None}
+
+
+def _last(constraint):
+    return constraint[-1] if isinstance(constraint, list) else constraint

@@ -1,0 +1,372 @@
+"""Evidence of a fitted model: every figure is the one that its own part of the package gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score
+
+import fairboost
+from fairboost import FairGBMClassifier, at_fpr, tradeoff_curve
+from fairboost.datasets import make_loans
+from fairboost.exceptions import InvalidInputError
+from fairboost.metrics import gap, group_rates
+from fairboost.report import DataFile, Evidence, gather, to_html, to_markdown
+from fairboost.verdicts.rounds import violations_by_round
+
+
+@pytest.fixture(scope="module")
+def loans():
+    return make_loans(3_000, seed=0)
+
+
+@pytest.fixture(scope="module")
+def new():
+    return make_loans(2_000, seed=1)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return LGBMClassifier(n_estimators=15, num_leaves=8, verbose=-1, n_jobs=1)
+
+
+@pytest.fixture(scope="module")
+def model(engine, loans):
+    fair = FairGBMClassifier(
+        engine, constraint="equal_opportunity", tolerance=0.05, holdout=0.3, memberships="observed"
+    )
+    return fair.fit(loans.X, loans.y, sensitive_features=loans.sensitive)
+
+
+@pytest.fixture(scope="module")
+def curve(engine, loans):
+    return tradeoff_curve(
+        engine,
+        loans.X,
+        loans.y,
+        sensitive_features=loans.sensitive,
+        constraint="equal_opportunity",
+        tolerances=4,
+    )
+
+
+@pytest.fixture(scope="module")
+def evidence(model, curve, loans, new):
+    return gather(
+        model,
+        new.X,
+        new.y,
+        sensitive_features=new.sensitive,
+        curve=curve,
+        train=(loans.X, loans.y, loans.sensitive),
+        label="approved",
+        splits={"training": 2_100, "held out": 900},
+        files=[DataFile("training", "loans.csv", "ab" * 32, 3_000)],
+    )
+
+
+def test_it_goes_to_json_and_back(evidence):
+    assert Evidence.from_json(evidence.to_json()) == evidence
+
+
+def test_rates_are_those_of_metrics(evidence, model, curve, new):
+    for name, one in (("chosen", model), ("plain", curve.models[0])):
+        table = group_rates(
+            new.y, one.predict(new.X), sensitive_features=new.sensitive, rates=["fnr", "precision"]
+        )
+        found = {
+            (r.attribute, r.group, r.rate): (r.value, r.low, r.high, r.rows)
+            for r in evidence.rates
+            if r.where == "test" and r.model == name
+        }
+        for line in table.to_dict("records"):
+            key = line["attribute"], line["group"], line["rate"]
+            figures = line["value"], line["low"], line["high"], line["rows"]
+            assert found[key] == pytest.approx(figures)
+
+
+def test_rates_held_out_are_those_of_the_fairness_report(evidence, model):
+    found = {
+        (r.attribute, r.group): (r.value, r.rows) for r in evidence.rates if r.where == "held out"
+    }
+    rates = model.fairness_report_.rates
+    assert len(found) == len(rates)
+    for line in rates.to_dict("records"):
+        group = line["group"].split("=")[1]
+        assert found[line["by"], group] == pytest.approx((line["held out"], line["rows"]))
+
+
+def test_verdicts_are_those_of_the_fairness_report(evidence, model, new):
+    report = model.report_on(new.X, new.y, sensitive_features=new.sensitive)
+    expected = [("held out", v) for v in report.verdicts]
+    expected += [("test", v) for v in report.test_verdicts]
+    assert [(f.where, f.status, f.value) for f in evidence.verdicts] == [
+        (where, v.status, v.value) for where, v in expected
+    ]
+
+
+def test_gaps_are_those_of_metrics(evidence, model, new):
+    (line,) = (
+        g for g in evidence.gaps if (g.model, g.attribute, g.rate) == ("chosen", "sex", "fnr")
+    )
+    expected = gap(
+        new.y, model.predict(new.X), rate="fnr", sensitive_features=new.sensitive["sex"]
+    )
+    assert (line.gap, line.gap_low, line.gap_high) == pytest.approx(
+        (expected.value, expected.low, expected.high)
+    )
+    assert line.four_fifths is None
+    assert {g.four_fifths for g in evidence.gaps if g.rate == "ppr"} <= {
+        "passes",
+        "fails",
+        "too few rows to tell",
+    }
+
+
+def test_crossed_groups_are_there_and_small_ones_flagged(evidence, model, new):
+    crossed = [r for r in evidence.rates if r.crossed]
+    assert {r.attribute for r in crossed} == {"sex, age_band"}
+    for r in evidence.rates:
+        assert r.small == (r.rows < 30)
+    few = gather(model, new.X, new.y, sensitive_features=new.sensitive, min_rows=200)
+    assert any(r.small for r in few.rates if r.crossed)
+    assert any("fewer than 200" in limit for limit in few.limits)
+
+
+def test_performance_of_both_and_their_difference(evidence, model, curve, new):
+    found = {(p.model, p.measure): p.value for p in evidence.performance}
+    chosen = accuracy_score(new.y, model.predict(new.X))
+    plain = accuracy_score(new.y, curve.models[0].predict(new.X))
+    assert found["chosen", "accuracy"] == pytest.approx(chosen)
+    assert found["plain", "accuracy"] == pytest.approx(plain)
+    assert found["difference", "accuracy"] == pytest.approx(chosen - plain)
+
+
+def test_the_chosen_model_finds_its_place_on_the_curve(evidence, model, curve, new):
+    tradeoff = evidence.tradeoff
+    assert len(tradeoff.points) == len(curve.models) + 1
+    own = tradeoff.points[tradeoff.chosen]
+    assert own.tolerance == 0.05
+    assert own.accuracy == pytest.approx(accuracy_score(new.y, model.predict(new.X)))
+    tolerances = [p.tolerance for p in tradeoff.points]
+    assert tolerances[0] is None
+    assert tolerances[1:] == sorted(tolerances[1:], reverse=True)
+    table = curve.on(new.X, new.y, sensitive_features=new.sensitive)
+    others = [p for k, p in enumerate(tradeoff.points) if k != tradeoff.chosen]
+    assert [p.gap for p in others] == pytest.approx(table["gap"].tolist())
+
+
+def test_a_model_of_the_curve_is_not_listed_twice(curve, new):
+    found = gather(
+        curve.models[2], new.X, new.y, sensitive_features=new.sensitive, curve=curve
+    ).tradeoff
+    assert len(found.points) == len(curve.models)
+    assert found.chosen == 2
+
+
+def test_what_was_asked_and_of_which_data(evidence, model):
+    assert evidence.asked.tolerance == 0.05
+    assert evidence.asked.threshold == 0.5
+    assert evidence.data.splits == {"training": 2_100, "held out": 900, "test": 2_000}
+    assert [(c.name, c.feature) for c in evidence.data.sensitive] == [
+        ("sex", False),
+        ("age_band", False),
+    ]
+    assert evidence.model.engine == "lightgbm"
+    assert evidence.model.options["n_estimators"] == 15
+    assert evidence.model.trees == model.best_iteration_
+    assert evidence.model.fairboost_version == fairboost.__version__
+
+
+def test_rounds_are_thinned_and_training_rows_are_beside_them(evidence, model, loans):
+    rounds = evidence.rounds
+    assert rounds.rounds == tuple(range(1, 16))
+    names = list(model.multipliers_.index)
+    assert list(rounds.multipliers) == names
+    np.testing.assert_allclose(
+        rounds.multipliers[names[0]], model.trace_[f"multiplier: {names[0]}"]
+    )
+    table = violations_by_round(model, loans.X, loans.y, sensitive_features=loans.sensitive)
+    assert rounds.train_rounds == tuple(table["round"])
+    np.testing.assert_allclose(rounds.train_violations[names[1]], table[f"violation: {names[1]}"])
+
+
+def test_operating_point_and_a_plain_engine(engine, loans, new):
+    fair = FairGBMClassifier(
+        engine,
+        constraint="equal_opportunity",
+        tolerance=0.05,
+        holdout=0.3,
+        operating_point=at_fpr(0.1),
+        memberships="observed",
+    ).fit(loans.X, loans.y, sensitive_features=loans.sensitive["sex"])
+    plain = LGBMClassifier(**engine.get_params()).fit(loans.X, loans.y)
+    found = gather(
+        fair,
+        new.X,
+        new.y,
+        sensitive_features=new.sensitive["sex"],
+        plain=plain,
+        favourable="negative",
+    )
+    assert "false positive rate of everyone is at most 0.1" in found.asked.operating_point
+    assert found.asked.threshold == fair.threshold_
+    (fpr,) = (
+        r.value for r in found.rates if (r.model, r.attribute, r.rate) == ("plain", "", "fpr")
+    )
+    assert 0.08 < fpr <= 0.1
+    assert any("placed on the test rows" in limit for limit in found.limits)
+    assert {g.rate for g in found.gaps if g.four_fifths} == {"pnr"}
+    for roc in found.roc:
+        mine = {
+            r.rate: r.value
+            for r in found.rates
+            if (r.where, r.model, r.attribute, r.group)
+            == ("test", "chosen", roc.attribute, roc.group)
+        }
+        assert (roc.at_fpr, 1 - roc.at_tpr) == pytest.approx((mine["fpr"], mine["fnr"]))
+
+
+def test_another_engine(loans, new):
+    xgboost = pytest.importorskip("xgboost", reason="an engine of its own")
+    stock = xgboost.XGBClassifier(n_estimators=8, max_depth=3, n_jobs=1)
+    known, unknown = (table.X.select_dtypes("number") for table in (loans, new))
+    groups = loans.sensitive["sex"]
+    fair = FairGBMClassifier(stock, constraint="equal_opportunity", holdout=0.3)
+    fair.fit(known, loans.y, sensitive_features=groups)
+    train = (known, loans.y, groups)
+    found = gather(
+        fair, unknown, new.y, sensitive_features=new.sensitive["sex"], train=train,
+        plain=stock.fit(known, loans.y),
+    )  # fmt: skip
+    assert (found.model.engine, found.model.engine_version) == ("xgboost", xgboost.__version__)
+    assert found.rounds.train_rounds
+    assert Evidence.from_json(found.to_json()) == found
+
+
+def test_a_loaded_model_has_its_test_rows(model, new, tmp_path):
+    model.save(tmp_path / "model.json")
+    again = fairboost.load(tmp_path / "model.json")
+    found = gather(again, new.X, new.y, sensitive_features=new.sensitive)
+    assert {f.where for f in found.verdicts} == {"test"}
+    assert "What was met" in to_markdown(found)
+
+
+def test_without_constraint_it_is_an_audit(engine, loans, new):
+    plain = FairGBMClassifier(engine, constraint=None).fit(loans.X, loans.y)
+    found = gather(plain, new.X, new.y, sensitive_features=new.sensitive)
+    assert found.verdicts == ()
+    assert found.rounds is None
+    text = to_markdown(found)
+    assert "No constraint was asked for" in text
+    assert "## What was met" not in text
+    assert "How training went" not in to_html(found)
+
+
+def test_weights_and_missing_groups(model, new):
+    sensitive = new.sensitive.assign(sex=new.sensitive["sex"].where(np.arange(2_000) % 10 > 0))
+    weight = np.linspace(0.5, 2, 2_000)
+    found = gather(model, new.X, new.y, sensitive_features=sensitive, sample_weight=weight)
+    (sex,) = (c for c in found.data.sensitive if c.name == "sex")
+    assert sex.missing == 200
+    assert any("sex (200 rows)" in limit for limit in found.limits)
+    (line,) = (p for p in found.performance if (p.model, p.measure) == ("chosen", "accuracy"))
+    expected = accuracy_score(new.y, model.predict(new.X), sample_weight=weight)
+    assert line.value == pytest.approx(expected)
+
+
+def test_crossings_of_many_cells_are_left_out_and_named(model, new):
+    k = np.arange(2_000)
+    sensitive = new.sensitive.assign(a=k % 40, b=k // 40 % 5)
+    found = gather(model, new.X, new.y, sensitive_features=sensitive)
+    crossed = {r.attribute for r in found.rates if r.crossed}
+    assert crossed == {"sex, age_band", "sex, a", "sex, b", "age_band, b"}
+    (said,) = (limit for limit in found.limits if "not crossed" in limit)
+    assert "a x b (200 cells)" in said
+
+
+def test_columns_that_no_constraint_is_about_are_shown_and_not_judged(model, curve, evidence, new):
+    sensitive = new.sensitive.assign(half=np.arange(2_000) % 2)
+    found = gather(model, new.X, new.y, sensitive_features=sensitive, curve=curve)
+    assert found.verdicts == evidence.verdicts
+    assert [p.gap for p in found.tradeoff.points] == [p.gap for p in evidence.tradeoff.points]
+    assert {r.attribute for r in found.rates} >= {"half", "sex, half"}
+
+
+def test_columns_that_a_constraint_is_about_are_needed(model, new):
+    with pytest.raises(InvalidInputError, match=r"held to groups by age_band, which is not among"):
+        gather(model, new.X, new.y, sensitive_features=new.sensitive[["sex"]])
+
+
+def test_no_groups(model, new):
+    with pytest.raises(InvalidInputError, match="no groups to report on"):
+        gather(model, new.X, new.y, sensitive_features=None)
+
+
+class TestViolationsByRound:
+    def test_held_out_set_gives_the_trace(self, engine, loans, new):
+        fair = FairGBMClassifier(
+            engine, constraint="equal_opportunity", iterate="last", memberships="observed"
+        ).fit(
+            loans.X,
+            loans.y,
+            sensitive_features=loans.sensitive["sex"],
+            holdout_set=(new.X, new.y, new.sensitive["sex"]),
+        )
+        table = violations_by_round(
+            fair, new.X, new.y, sensitive_features=new.sensitive["sex"], points=100
+        )
+        trace = fair.trace_.set_index("round").loc[table["round"], table.columns[1:]]
+        pd.testing.assert_frame_equal(table.set_index("round"), trace)
+
+    def test_moving_threshold(self, engine, loans, new):
+        fair = FairGBMClassifier(
+            engine,
+            constraint="equal_opportunity",
+            operating_point=at_fpr(0.2),
+            iterate="last",
+            memberships="observed",
+        ).fit(
+            loans.X,
+            loans.y,
+            sensitive_features=loans.sensitive["sex"],
+            holdout_set=(new.X, new.y, new.sensitive["sex"]),
+        )
+        table = violations_by_round(
+            fair, new.X, new.y, sensitive_features=new.sensitive["sex"], points=4
+        )
+        trace = fair.trace_.set_index("round").loc[table["round"], table.columns[1:]]
+        np.testing.assert_allclose(table.set_index("round"), trace, atol=2e-3)
+
+    def test_stage_on_a_frozen_model(self, engine, loans, new):
+        base = LGBMClassifier(**engine.get_params()).fit(loans.X, loans.y)
+        fair = FairGBMClassifier(
+            FrozenEstimator(base),
+            constraint="equal_opportunity",
+            iterate="last",
+            memberships="observed",
+        ).fit(
+            loans.X,
+            loans.y,
+            sensitive_features=loans.sensitive["sex"],
+            holdout_set=(new.X, new.y, new.sensitive["sex"]),
+        )
+        table = violations_by_round(
+            fair, new.X, new.y, sensitive_features=new.sensitive["sex"], points=4
+        )
+        trace = fair.trace_.set_index("round").loc[table["round"], table.columns[1:]]
+        pd.testing.assert_frame_equal(table.set_index("round"), trace)
+
+    def test_other_columns_are_refused(self, model, loans):
+        with pytest.raises(InvalidInputError, match=r"give 4 inequalities, training had 12"):
+            violations_by_round(model, loans.X, loans.y, sensitive_features=loans.sensitive["sex"])
+
+    def test_average_has_no_rounds(self, engine, loans):
+        fair = FairGBMClassifier(engine, iterate="average", holdout=0.3).fit(
+            loans.X, loans.y, sensitive_features=loans.sensitive["sex"]
+        )
+        with pytest.raises(InvalidInputError, match="keeps no model of single rounds"):
+            violations_by_round(fair, loans.X, loans.y, sensitive_features=loans.sensitive["sex"])

@@ -1,0 +1,145 @@
+"""What the README, the docs and the examples show does run, and says what is there."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_readme_quickstart_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    namespace = {}
+    for block in blocks:  # one after the other, as a reader would paste them
+        exec(compile(block, "README.md", "exec"), namespace)
+    assert "sex" in capsys.readouterr().out
+
+
+def test_page_on_operating_points_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "operating_points.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "operating_points.md", "exec"), namespace)
+    model = namespace["model"]
+    assert "at_fpr(0.05) chosen on other rows" in capsys.readouterr().out
+    model.export("model.txt")
+    head = Path("model.txt").read_text().split("Tree=0")[0]
+    notes = dict(re.findall(r"^(fairboost_\w+)=(.*)$", head, re.MULTILINE))
+    assert float(notes["fairboost_threshold"]) == model.threshold_
+    assert set(notes) == set(re.findall(r"^(fairboost_\w+)=", page, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("page", "name"), [("report.md", "page"), ("plots.md", "model")])
+def test_pages_with_pictures_run_when_pasted(page, name, tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL):
+        exec(compile(block, page, "exec"), namespace)
+    plt.close("all")
+    assert namespace[name]
+    if page == "report.md":
+        assert Path("report.html").read_text(encoding="utf-8") == namespace["page"]
+        assert Path("report.md").read_text(encoding="utf-8") == namespace["text"]
+
+
+def test_page_on_engines_runs_when_pasted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "engines.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        small = block.replace("20_000", "2_000").replace("n_estimators=100", "n_estimators=5")
+        exec(compile(small, "engines.md", "exec"), namespace)
+        if "booster" in namespace and "rows" not in namespace:
+            model, new = namespace["model"], namespace["new"]
+            proba = model.predict_proba(new.X)[:, 1]
+            assert abs(namespace["score"] - proba).max() < 1e-6
+            assert namespace["threshold"] == model.threshold_
+    assert namespace["rows"].shape[0] == 2_000
+
+
+def test_page_on_clusters_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        small = block.replace("25_000", "1_000").replace("n_estimators=100", "n_estimators=5")
+        exec(compile(small, "cluster.md", "exec"), namespace)
+    assert sum(namespace["model"].cluster_.rows.values()) == 8_000
+    assert "bytes_per_round=48" in capsys.readouterr().out
+    assert Path("loans.json").exists()
+
+
+def test_page_on_studies_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    from fairboost.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fairboost.study.output.draw_all", lambda results: {})  # seen elsewhere
+    page = (ROOT / "docs" / "study.md").read_text()
+    data, method, search = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    study, own = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    namespace = {}
+    exec(compile(data, "study.md", "exec"), namespace)
+    Path("mine.py").write_text(method)
+    small = study.replace("trials = 20 ", "trials = 2 ").replace(
+        "replicates = 1000", "replicates = 9"
+    )
+    few = re.sub(r"n_estimators = .*", "n_estimators = 5", small).replace("[methods.GS]", own)
+    Path("loans.toml").write_text(few)
+    try:
+        assert main(["study", "loans.toml", "--quiet"]) == 0
+    finally:
+        sys.modules.pop("mine", None)
+    assert "0 missing, 0 failed" in capsys.readouterr().out
+    assert "calibrated" in Path("loans", "results.md").read_text()
+    quick = "n_trials=1, models=3, space={'num_leaves': [4, 8]}"
+    search = search.replace("n_trials=3", quick).replace("verbose=-1", "n_jobs=1, verbose=-1")
+    exec(compile(search, "study.md", "exec"), namespace)
+    assert "gap" in capsys.readouterr().out
+    assert len(namespace["model"].predict(namespace["loans"].X)) == 4_000
+
+
+def test_custom_constraint_example(capsys):
+    example = runpy.run_path(str(ROOT / "examples" / "custom_constraint.py"))
+    before, after = example["main"](rows=6_000)
+    assert abs(after) < abs(before) / 2
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))]
+)
+def test_links_to_files_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
+        assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+def test_functions_named_in_the_algorithm_page_exist():
+    import importlib
+
+    text = (ROOT / "docs" / "algorithm.md").read_text()
+    names = re.findall(
+        r"`((?:fairness|algorithm|tasks|training|kernel|engines)(?:\.\w+)+)`",
+        text,
+    )
+    assert len(names) > 12
+    for name in names:
+        thing, rest = None, name.split(".")
+        for cut in range(len(rest), 0, -1):
+            try:
+                thing = importlib.import_module("fairboost." + ".".join(rest[:cut]))
+            except ModuleNotFoundError:
+                continue
+            for attribute in rest[cut:]:
+                thing = getattr(thing, attribute)
+            break
+        assert thing is not None, name

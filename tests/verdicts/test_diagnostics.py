@@ -1,0 +1,163 @@
+"""What a user is told of: groups too small to judge, constraints not met or beyond telling."""
+
+import warnings
+
+import numpy as np
+import pytest
+from lightgbm import LGBMClassifier
+
+from fairboost import FairGBMClassifier
+from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.multipliers import Ascent
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
+from fairboost.fairness.binding import bind
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.proxies import PROXIES
+from fairboost.verdicts.diagnostics import SMALL_CELL, warn_if_not_met, warn_of_small_cells
+from fairboost.verdicts.fairness_report import RatesSeen, build
+
+FNR = parity("fnr", 0.02, by="g")
+
+
+def report(rates, n, *constraints, where="held out", **options):
+    """Of n positive rows in each group."""
+    column = SensitiveColumn("g", np.repeat([0, 1], n).astype(np.int32), ("a", "b"))
+    cells = build_cells(np.ones(2 * n, np.int32), [column])
+    terms = tuple(bind(c, cells) for c in constraints or (FNR,))
+    values = [rates if len(t.groups) > 1 else [np.mean(rates)] for t in terms]
+    seen = RatesSeen(where, "", tuple(np.array([v]) for v in values), terms)
+    return build(seen, **options)
+
+
+def told(found):
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        warn_if_not_met(found)
+    return [(w.category, str(w.message)) for w in caught]
+
+
+# Constraints
+
+
+def test_a_constraint_that_is_not_met_is_named_with_its_figures():
+    found = report([0.3, 0.4], 20_000)
+    (verdict,) = found.verdicts
+    assert told(found) == [
+        (
+            NotMetWarning,
+            "not met, held out: false negative rate alike by g, tolerance 0.02: gap 0.1000 "
+            f"[{verdict.low:.4f}, {verdict.high:.4f}]. print(model.fairness_report_) says more",
+        )
+    ]
+
+
+def test_one_that_cannot_be_told_is_a_matter_of_rows():
+    ((category, message),) = told(report([0.3, 0.4], 50))
+    assert category is SmallCellWarning
+    assert message.startswith("too few rows to tell, held out: false negative rate alike by g")
+    assert "gap 0.1000 [0.0000, " in message
+
+
+def test_what_is_met_is_not_spoken_of():
+    assert told(report([0.3, 0.31], 20_000)) == []
+    assert told(report([0.3, 0.31], 50)) == []  # on these rows it is, few as they are
+
+
+def test_with_a_confidence_an_upper_bound_has_to_be_met():
+    assert told(report([0.3, 0.31], 40_000, confidence=0.95)) == []
+    ((category, _),) = told(report([0.3, 0.31], 5_000, confidence=0.95))
+    assert category is SmallCellWarning
+
+
+def test_several_constraints_share_a_warning_of_a_kind():
+    found = report([0.3, 0.34], 300, FNR, bound("fnr", 0.1), bound("fnr", 0.5), bound("fnr", 0.2))
+    assert [v.status for v in found.verdicts] == [
+        "too few rows to tell", "not met", "met", "not met",
+    ]  # fmt: skip
+    (not_met, message), (too_few, other) = told(found)
+    assert (not_met, too_few) == (NotMetWarning, SmallCellWarning)
+    assert message.count("false negative rate of everyone at most") == 2
+    assert "at most 0.1: rate 0.3200 [" in message and "; " in message
+    assert "alike" in other and "at most" not in other
+
+
+def test_the_rows_that_it_is_about_are_named():
+    ((_, message),) = told(report([0.3, 0.4], 20_000, where="training"))
+    assert message.startswith("not met, training: ")
+
+
+def test_without_constraints_there_is_nothing_to_say():
+    assert told(build(RatesSeen("held out", "", (), ()))) == []
+
+
+# Groups
+
+
+def small_cells(counts, constraints):
+    """Told of groups with these numbers of rows, by label."""
+    y = np.repeat([0, 1, 0, 1], counts).astype(np.int32)
+    codes = np.repeat([0, 0, 1, 1], counts).astype(np.int32)
+    cells = build_cells(y, [SensitiveColumn("g", codes, ("a", "b"))])
+    lagrangian = Lagrangian(cells, constraints, PROXIES["sigmoid"], Ascent(1.0))
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        warn_of_small_cells(lagrangian)
+    return [str(w.message) for w in caught if w.category is SmallCellWarning]
+
+
+def test_groups_of_few_rows_that_count_are_named_with_their_number():
+    fewer = SMALL_CELL - 1
+    (message,) = small_cells([100, 100, fewer, 5], [parity("fpr", 0, by="g"), FNR])
+    assert f"fewer than {SMALL_CELL} rows count" in message
+    assert f"g=b ({fewer} rows for fpr); g=b (5 rows for fnr)" in message
+    assert "g=a" not in message
+
+
+def test_rows_that_do_not_count_do_not_help():
+    assert small_cells([100, 100, 1_000, SMALL_CELL], [FNR]) == []
+    assert len(small_cells([100, 100, 1_000, SMALL_CELL - 1], [FNR])) == 1
+    assert small_cells([100, 100, 15, 15], [parity("ppr", 0, by="g")]) == []  # either label counts
+
+
+def test_a_group_is_named_once_however_many_constraints_read_it():
+    (message,) = small_cells([100, 100, 100, 5], [FNR, parity("fnr", 0.5, by="g")])
+    assert message.count("g=b") == 1
+
+
+# In a fit
+
+
+def people(n=2000):
+    rng = np.random.default_rng(0)
+    g = rng.integers(0, 2, n)
+    X = np.column_stack([rng.normal(size=n), g])
+    y = (X[:, 0] + 2 * g - 1 + rng.normal(size=n) > 0).astype(int)
+    return X, y, g
+
+
+def fair(n_estimators, **params):
+    engine = LGBMClassifier(n_estimators=n_estimators, verbose=-1, n_jobs=1)
+    return FairGBMClassifier(engine, constraint="equal_opportunity", **params)
+
+
+def test_fit_says_when_training_was_too_short():
+    X, y, g = people()
+    with pytest.warns(NotMetWarning, match=r"not met, held out: .* gap 0\.\d{4} \[") as caught:
+        model = fair(5).fit(X, y, sensitive_features=g)
+    assert "train more rounds" in str(model.fairness_report_)  # which it points to
+    assert [w.filename for w in caught] == [__file__]  # where the user called it
+
+
+def test_fit_says_nothing_when_all_is_well():
+    X, y, g = people()
+    with warnings.catch_warnings(action="error", category=FairnessWarning):
+        fair(60, tolerance=0.3).fit(X, y, sensitive_features=g)
+
+
+def test_fit_names_small_groups_with_their_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), np.arange(400) % 2
+    g = np.where(np.arange(400) < 40, "few", "many")
+    pattern = r"sensitive_feature=few \(20 rows for fnr\)"
+    with pytest.warns(SmallCellWarning, match=pattern) as caught:
+        fair(2).fit(X, y, sensitive_features=g)
+    assert {w.filename for w in caught} == {__file__}

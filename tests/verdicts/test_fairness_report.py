@@ -1,0 +1,450 @@
+"""The fairness report: rates, verdicts, advice, and the text that people read."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from fairboost.algorithm.margins import Sampling
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.binding import RateMap, bind
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.two_sided import two_sided
+from fairboost.metrics.intervals import wilson
+from fairboost.verdicts import verdict as verdicts
+from fairboost.verdicts.fairness_report import FairnessReport, RatesSeen, build
+from tests.problems import MeanGap, rows
+
+FNR = parity("fnr", 0.02, by="g")
+ENOUGH = [100_000, 100_000]
+
+
+def bound_to(constraint, n, names="abcdefghijklmnopqrstuvwxyz", weight=None):
+    """Bind to n[g] positive rows of group g, so that rates of label 1 count them all."""
+    g = np.repeat(np.arange(len(n)), n).astype(np.int32)
+    column = SensitiveColumn("g", g, tuple(names[: len(n)]))
+    return bind(constraint, build_cells(np.ones(len(g), np.int32), [column], weight))
+
+
+def seen(rates, n, *constraints, kind="share", where="held out", **options):
+    terms = tuple(bound_to(c, n, **options) for c in constraints or (FNR,))
+    values = []
+    for t in terms:
+        mean = np.average(rates, weights=n)
+        values.append(np.array([rates if len(t.groups) > 1 else [mean]]))
+    return RatesSeen(where, "a share of 20%", tuple(values), terms, kind)
+
+
+def verdict(rates, n, constraint=FNR, **options):
+    (found,) = build(seen(rates, n, constraint), **options).verdicts
+    return found
+
+
+def advice(rates, n, constraint=FNR, kind="share", **options):
+    return " ".join(build(seen(rates, n, constraint, kind=kind), **options).advice)
+
+
+# Gaps
+
+
+@pytest.mark.parametrize("form", [lambda c: c, two_sided], ids=["paper", "two-sided"])
+@pytest.mark.parametrize(
+    ("rates", "n", "status"),
+    [
+        ([0.30, 0.31], ENOUGH, "met"),
+        ([0.30, 0.32], ENOUGH, "met"),  # 0.32 - 0.30 > 0.02 in floating point
+        ([0.30, 0.33], ENOUGH, "not met"),
+        ([0.30, 0.33], [100, 100], "too few rows to tell"),
+        ([0.30, 0.31], [100, 100], "met"),
+    ],
+)
+def test_a_gap_by_hand(form, rates, n, status):
+    found = verdict(rates, n, form(FNR))
+    assert found.status == status
+    assert found.value == pytest.approx(rates[1] - rates[0])
+    assert (found.measure, found.limit) == ("gap", 0.02)
+    assert found.constraint == "false negative rate alike by g, tolerance 0.02"
+    assert (found.smallest_group, found.smallest_rows) == ("g=a", n[0])
+    assert build(seen(rates, n, form(FNR))).met == (status == "met")
+
+
+def test_two_large_groups_have_the_normal_interval():
+    found = verdict([0.3, 0.5], [20_000, 20_000])
+    half = 1.96 * np.sqrt((0.3 * 0.7 + 0.5 * 0.5) / 20_000)
+    assert (found.low, found.high) == pytest.approx((0.2 - half, 0.2 + half), rel=0.03)
+
+
+TRIALS = 300
+
+
+def coverage(truth, n, shrink=1.0):
+    """Share of samples whose 95% interval, or one shrunk, holds the true gap."""
+    rng = np.random.default_rng(0)
+    true_gap, held = max(truth) - min(truth), 0
+    term = bound_to(FNR, n)
+    for _ in range(TRIALS):
+        sample = term.read(rng.binomial(n, truth) / np.asarray(n))
+        value, low, high = verdicts._figure(term, sample, 0.02, None, 0.95)
+        held += value - shrink * (value - low) <= true_gap <= value + shrink * (high - value)
+    return held / TRIALS
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    monkeypatch.setattr(verdicts, "DRAWS", 300)
+
+
+@pytest.mark.parametrize("n_groups", [2, 6, 20])
+@pytest.mark.parametrize("n", [500, 50])
+@pytest.mark.parametrize("first", [0.2, 0.4])
+def test_the_true_gap_is_covered(n_groups, n, first, few_draws):
+    assert coverage([first] + [0.2] * (n_groups - 1), [n] * n_groups) >= 0.91
+
+
+def test_a_tiny_group_beside_a_large_one_is_covered_too(few_draws):
+    assert coverage([0.3, 0.3], [5, 500]) >= 0.91
+
+
+@pytest.mark.parametrize("n_groups", [2, 6, 20])
+def test_a_shorter_interval_would_not_cover(n_groups, few_draws):
+    assert coverage([0.2] * n_groups, [500] * n_groups, shrink=0.7) < 0.88
+
+
+def test_errors_of_a_fraction_of_rows_have_its_deviation():
+    n = np.array([2.4, 37.5])  # as weights make them
+    errors = verdicts._drawn_errors(np.array([0.5, 0.5]), n)
+    np.testing.assert_allclose(errors.std(axis=0), 0.5 / np.sqrt(n), rtol=0.05)
+
+
+GROUPS = st.lists(
+    st.tuples(st.integers(1, 40), st.integers(0, 40)).map(lambda t: (t[0], min(t) / t[0])),
+    min_size=2,
+    max_size=6,
+)
+
+
+@given(GROUPS, st.sampled_from([0.0, 0.05, 0.3]), st.sampled_from([None, 0.3, 0.95]))
+def test_interval_and_status_agree_with_the_figure(groups, tolerance, confidence):
+    n, rates = zip(*groups, strict=True)
+    found = verdict(rates, n, parity("fnr", tolerance, by="g"), confidence=confidence)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    within = found.value <= tolerance + 1e-9
+    if found.status == "met":
+        assert within
+    elif confidence is None:
+        assert not within
+    if found.status == "not met":
+        assert found.low > tolerance
+
+
+@given(GROUPS, st.randoms(use_true_random=False), st.sampled_from([None, 0.95]))
+def test_order_and_names_of_groups_do_not_matter(groups, random, confidence):
+    shuffled = random.sample(groups, len(groups))
+    found = []
+    for (n, rates), names in (
+        (zip(*groups, strict=True), "abcdef"),
+        (zip(*shuffled, strict=True), "ABCDEF"),
+    ):
+        report = build(seen(rates, n, names=names), confidence=confidence)
+        found.append((replace(report.verdicts[0], smallest_group=""), report.rates))
+    (one, table), (other, moved) = found
+    figures = ["rows", "held out", "low", "high"]
+    assert (one.value, one.low, one.status) == (other.value, other.low, other.status)
+    assert one.high == pytest.approx(other.high)  # the pooled rate is summed in another order
+    assert one.smallest_rows == other.smallest_rows
+    pd.testing.assert_frame_equal(
+        table[figures].sort_values(figures, ignore_index=True),
+        moved[figures].sort_values(figures, ignore_index=True),
+    )
+
+
+# Confidence
+
+
+def test_confidence_takes_an_upper_bound_within_the_limit():
+    r, n, z = np.array([0.30, 0.31]), 20_000, norm.isf(0.05 / 4)  # four inequalities
+    found = verdict(r, [n, n], confidence=0.95)
+    assert found.high == pytest.approx(0.01 + z * np.sqrt((r * (1 - r) / n).sum()))
+    assert found.high > 0.02
+    assert found.status == "too few rows to tell"
+    assert verdict(r, [n, n]).status == "met"
+    assert verdict(r, [2 * n, 2 * n], confidence=0.95).status == "met"
+    assert verdict([0.3, 0.4], [n, n], confidence=0.95).status == "not met"
+
+
+def test_rates_of_zero_are_no_certainty():
+    assert verdict([0.0, 0.0], [20, 20], confidence=0.95).status == "too few rows to tell"
+    assert verdict([0.0, 0.0], [20, 20]).high > 0.02
+
+
+@given(GROUPS, st.sampled_from([0.5, 0.9]), st.floats(0, 1))
+def test_what_training_aims_at_is_met(groups, tolerance, towards_parity):
+    n, rates = zip(*groups, strict=True)
+    rates = np.asarray(rates) * (1 - towards_parity) + np.mean(rates) * towards_parity
+    term = bound_to(two_sided(parity("fnr", tolerance, by="g")), n)
+    cells = build_cells(np.ones(sum(n), np.int32), [codes(n)])
+    sampling = Sampling(RateMap(cells, [term]).per_row, [term], 0.9)
+    margins = sampling.z * sampling.errors(rates)
+    if (term.constraint.violations(term.read(rates)) + margins <= 0).all():
+        report = build(RatesSeen("held out", "", (rates,), (term,)), confidence=0.9)
+        assert report.met
+
+
+def codes(n):
+    g = np.repeat(np.arange(len(n)), n).astype(np.int32)
+    return SensitiveColumn("g", g, tuple("abcdefghij"[: len(n)]))
+
+
+def test_confidence_of_a_bound():
+    limit, n = bound("fnr", 0.1, group={"g": "a"}), [2_000, 50]
+    found = verdict([0.09, 0.5], n, limit, confidence=0.95)
+    assert found.high == pytest.approx(0.09 + norm.isf(0.05) * np.sqrt(0.09 * 0.91 / 2_000))
+    assert found.status == "too few rows to tell"
+    assert verdict([0.08, 0.5], n, limit, confidence=0.95).status == "met"
+    found = verdict([0.08, 0.5], n, limit, confidence=0.1)  # one need not be sure at all
+    assert found.high == found.value
+
+
+@pytest.mark.parametrize("wrong", [{"confidence": 1.0}, {"level": 0.0}])
+def test_levels_are_checked(wrong):
+    with pytest.raises(InvalidInputError, match="strictly between 0 and 1"):
+        verdict([0.3, 0.3], [10, 10], **wrong)
+
+
+# Other constraints
+
+
+@pytest.mark.parametrize(
+    ("at_most", "status"), [(0.3, "met"), (0.29, "too few rows to tell"), (0.2, "not met")]
+)
+def test_a_bound_on_a_group(at_most, status):
+    found = verdict([0.9, 0.3], [50, 400], bound("fnr", at_most, group={"g": "b"}))
+    assert (found.measure, found.value, found.limit) == ("rate", 0.3, at_most)
+    assert (found.low, found.high) == pytest.approx(tuple(map(float, wilson(120, 400))))
+    assert found.status == status
+    assert (found.smallest_group, found.smallest_rows) == ("g=b", 400)
+    assert found.constraint == f"false negative rate of g=b at most {at_most}"
+
+
+def test_a_bound_on_everyone():
+    report = build(seen([0.2, 0.4], [100, 300], bound("fnr", 0.4)))
+    assert report.verdicts[0].constraint == "false negative rate of everyone at most 0.4"
+    assert report.rates[["by", "group", "rows"]].values.tolist() == [["everyone", "everyone", 400]]
+    assert report.met
+
+
+def test_a_constraint_of_the_users_own():
+    values = np.array([[0.1, 0.3, 0.2], [0.6, 0.9, 0.9]])
+    term = bind(MeanGap(0.01), rows(0, n=6_000)[-1])
+    report = build(RatesSeen("held out", "", (values,), (term,)))
+    (found,) = report.verdicts
+    expected = term.constraint.violations(term.read(values))
+    slopes = np.array([term.constraint.pullback(term.read(values), u) for u in np.eye(2)])
+    errors = np.sqrt((slopes**2 * values * (1 - values) / term.rows).sum(axis=(1, 2)))
+    z = norm.isf(0.025 / 2)
+    assert found.value == pytest.approx(expected.max())
+    assert found.low == pytest.approx((expected - z * errors).max())
+    assert found.high == pytest.approx((expected + z * errors).max())
+    assert found.low < found.value < found.high
+    assert (found.measure, found.limit, found.status) == ("violation", 0.0, "not met")
+    assert found.constraint == "mean_gap by g"
+    assert found.smallest_rows == round(term.rows.min())
+    assert len(report.rates) == 6
+    report = build(RatesSeen("held out", "", (values,), (term,)), confidence=0.95)
+    assert report.verdicts[0].high == pytest.approx((expected + norm.isf(0.025) * errors).max())
+
+
+@pytest.mark.parametrize(
+    ("at_most", "status"), [(0.05, "met"), (0.0195, "too few rows to tell"), (0.0, "not met")]
+)
+def test_status_of_a_constraint_of_the_users_own(at_most, status):
+    values = np.array([[0.1, 0.1, 0.1], [0.6, 0.9, 0.9]])  # mean squared distance 0.02
+    term = bind(MeanGap(at_most), rows(0, n=6_000)[-1])
+    report = build(RatesSeen("held out", "", (values,), (term,)))
+    assert report.verdicts[0].status == status
+    assert ("tell a violation" in " ".join(report.advice)) == (status == "too few rows to tell")
+
+
+def test_no_constraints():
+    report = build(RatesSeen("training", "", (), (), kind="none"))
+    assert report.met
+    assert report.advice == ()
+    assert str(report) == "Fairness constraints: none. Intervals: 95%."
+    assert FairnessReport.from_dict(report.to_dict()).to_dict() == report.to_dict()
+
+
+# The table of rates
+
+
+def test_rates_have_wilsons_intervals_and_stand_once():
+    report = build(seen([0.2, 0.5], [50, 80], FNR, parity("fnr", 0.1, by="g")))
+    assert len(report.verdicts) == 2
+    assert list(report.rates) == ["rate", "by", "group", "rows", "held out", "low", "high"]
+    assert report.rates["group"].tolist() == ["g=a", "g=b"]
+    low, high = wilson([10, 40], [50, 80])
+    np.testing.assert_allclose(report.rates[["low", "high"]], np.transpose([low, high]))
+
+
+def test_weights_lower_the_rows_that_count():
+    weight = np.tile([1.0, 3.0], 200).astype(np.float32)
+    found = seen([0.2, 0.5], [200, 200], weight=weight)
+    report, plain = build(found), build(seen([0.2, 0.5], [200, 200]))
+    assert report.rates["rows"].tolist() == pytest.approx([160, 160])  # (4 * 100)^2 / (10 * 100)
+    assert report.verdicts[0].smallest_rows == 160
+    assert report.verdicts[0].low < plain.verdicts[0].low
+    np.testing.assert_allclose(report.rates["low"], wilson([32, 80], [160, 160])[0])
+
+
+def test_weights_that_round_a_rate_out_of_range_do_no_harm():
+    report = build(seen([-1e-17, 1 + 1e-15], [50, 50]))
+    assert report.rates["held out"].tolist() == [0, 1]
+
+
+def test_test_rows_stand_beside():
+    here = seen([0.30, 0.31, 0.3], [5_000, 5_000, 5_000])
+    there = seen([0.30, 0.40], [5_000, 4_000], where="test")  # without group c
+    report = build(here, there)
+    table = report.rates.set_index("group")
+    assert list(table)[-4:] == ["test", "test low", "test high", "test rows"]
+    assert table["test"].tolist()[:2] == [0.3, 0.4]
+    assert np.isnan(table.loc["g=c", "test"])
+    assert [v.status for v in report.verdicts + report.test_verdicts] == ["met", "not met"]
+    assert report.met  # on the rows held out
+    assert any("not met on the test rows" in line for line in report.advice)
+    assert re.search(r"g=c .* 5,000 .* -  +-$", str(report), re.MULTILINE)
+    again = build(there, there)
+    assert "believe" not in " ".join(again.advice)  # the verdict says so already
+
+
+# Advice
+
+
+def rows_needed(text):
+    return float(re.search(r"about ([\d,]+)", text)[1].replace(",", ""))
+
+
+def test_too_few_rows_names_the_group_and_the_rows_needed():
+    text = advice([0.30, 0.35], [100, 400])
+    assert "100 rows of g=a count" in text
+    # Half of the tolerance is the standard error of a difference at this many rows each.
+    assert rows_needed(text) == pytest.approx(0.66 * 0.34 * 2 / 0.01**2, rel=0.15)
+    assert verdict([0.30, 0.35], [5_000] * 2).status == "not met"
+
+
+@pytest.mark.parametrize(
+    ("kind", "present", "absent"),
+    [
+        ("share", "holdout='cross'", "holdout_set"),
+        ("cross", "needed", "holdout"),
+        ("set", "larger holdout_set", "holdout='cross'"),
+        ("none", "rates of training rows", "holdout='cross'"),
+    ],
+)
+def test_where_to_get_more_rows_depends_on_where_they_came_from(kind, present, absent):
+    text = advice([0.3, 0.35], [100, 100], kind=kind)
+    assert present in text
+    assert absent not in text
+
+
+def test_more_rows_make_sure():
+    text = advice([0.30, 0.31], [2_000, 2_000], confidence=0.95)
+    assert "95% sure" in text
+    n = int(rows_needed(text))
+    assert verdict([0.30, 0.31], [round(1.05 * n)] * 2, confidence=0.95).status == "met"
+    assert verdict([0.30, 0.31], [round(0.9 * n)] * 2, confidence=0.95).status != "met"
+
+
+def test_a_gap_close_to_the_limit_is_for_training_to_close():
+    text = advice([0.30, 0.319], [40_000, 40_000], confidence=0.95)
+    target = float(re.search(r"([\d.]+) would do: train more rounds", text)[1])
+    just = [0.30, 0.30 + target - 1e-4]  # the text has four digits
+    assert verdict(just, [40_000] * 2, confidence=0.95).status == "met"
+    assert "0.0200 would do" in advice([0.30, 0.321], [40_000, 40_000])
+
+
+@pytest.mark.parametrize("confidence", [None, 0.95])
+def test_no_number_of_rows_shows_exact_parity(confidence):
+    text = advice([0.30, 0.301], [1000, 1000], parity("fnr", 0.0, by="g"), confidence=confidence)
+    assert "no number of rows" in text
+
+
+def test_not_met_names_the_groups_farthest_apart():
+    text = advice([0.30, 0.35, 0.2], [9_000, 9_000, 5_000])
+    assert "not met, by 0.1300" in text
+    assert "g=b (0.350 on 9,000 rows) and g=c (0.200 on 5,000 rows)" in text
+    assert "train more rounds" in text
+    assert "merge groups" in text
+
+
+def test_met_says_how_large_the_gap_may_be_among_new_people():
+    report = build(seen([0.30, 0.31], [1_000, 1_000]))
+    high = report.verdicts[0].high
+    assert f"on new people the gap may be up to {high:.4f}" in report.advice[0]
+    assert advice([0.3, 0.3], [10**6, 10**6]) == ""
+
+
+# For people and for files
+
+
+@pytest.fixture
+def report():
+    constraints = FNR, bound("fnr", 0.2), bound("fnr", 0.6, group={"g": "<b>"})
+    names = ("<b>", "old people", "x")
+    here = seen([0.30, 0.36, 0.31], [4_000, 5_000, 60], *constraints, names=names)
+    there = seen([0.30, 0.35], [4_000, 5_000], *constraints, names=names, where="test")
+    return build(here, there)
+
+
+def test_it_prints(report):
+    text = str(report)
+    for part in ("g=<b>", "g=old people", "0.360 [0.347, 0.373]", "not met", "5,000", "a share"):
+        assert part in text
+    assert "1 of 3 met" in text
+    assert "gap 0.0600 [" in text
+
+
+def test_it_shows_in_a_notebook(report):
+    page = report._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert page.count("<table") == 2
+
+
+def test_it_survives_a_file_exactly(report):
+    text = json.dumps(report.to_dict(), allow_nan=False)
+    back = FairnessReport.from_dict(json.loads(text))
+    pd.testing.assert_frame_equal(back.rates, report.rates, check_exact=True)
+    for name in ("verdicts", "test_verdicts", "note", "advice", "where", "level", "met"):
+        assert getattr(back, name) == getattr(report, name)
+    assert str(back) == str(report)
+    assert back.to_dict() == report.to_dict()
+
+
+def test_figures_that_are_no_numbers_survive_too(report):
+    odd = replace(report, verdicts=(replace(report.verdicts[0], value=np.nan, high=np.inf),))
+    plain = json.loads(json.dumps(odd.to_dict(), allow_nan=False))
+    (back,) = FairnessReport.from_dict(plain).verdicts
+    assert np.isnan(back.value)
+    assert back.high == np.inf
+
+
+def test_the_first_line_speaks_of_the_test_rows_too():
+    """Met on rows held out and not on test rows must not read as met."""
+    held_out, test = (
+        RatesSeen(where, "", (np.array([rates]),), (bound_to(two_sided(FNR), ENOUGH),))
+        for where, rates in (("held out", [0.30, 0.31]), ("test", [0.30, 0.36]))
+    )
+    report = build(held_out, test)
+    first = str(report).splitlines()[0]
+    assert "1 of 1 met on the rows held out, 0 on the test rows" in first
+    assert any("not met on the test rows; believe them" in line for line in report.advice)
+    assert "test rows" not in str(build(held_out)).splitlines()[0]
