@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from fairboost._typing import FloatArray
 from fairboost.fairness.operating_points import ROUNDING, OperatingPoint, half_way
 
-__all__ = ["ALONE", "Machines", "share_near", "threshold_over"]
-
 _SIGN = np.uint64(1 << 63)
 _BYTE = np.uint64(0xFF)
 

@@ -33,19 +33,6 @@ from fairboost.data.cells import Cells, SensitiveColumn, Weights
 from fairboost.data.validation import DEFAULT_COLUMN
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 
-__all__ = [
-    "NOTHING_HELD_OUT",
-    "Holdout",
-    "HoldoutKind",
-    "HoldoutLike",
-    "Shares",
-    "align_groups",
-    "check_holdout",
-    "choose",
-    "choose_shares",
-    "join",
-]
-
 HoldoutLike: TypeAlias = Literal["auto", "cross"] | float | None
 HoldoutKind: TypeAlias = Literal["none", "share", "cross", "set", "both"]
 

@@ -68,8 +68,6 @@ from fairboost.fairness.realised_rate import Realised, realise
 from fairboost.kernel.row_pass import Look, RowPass, SoftWeights
 from fairboost.kernel.threads import Threads
 
-__all__ = ["Follower", "Lagrangian"]
-
 NO_MEMBERSHIPS: Mapping[tuple[str, ...], Float32Array] = MappingProxyType({})
 
 

@@ -22,8 +22,6 @@ from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound
 from fairboost.fairness.two_sided import TwoSided
 
-__all__ = ["Sampling"]
-
 CAUTION = 0.5
 """Standard errors to stay inside the limit by where no confidence is asked for: the iterate is
 chosen on the same rows, and looks a little better on them than on others."""

@@ -28,8 +28,6 @@ import numpy as np
 
 from fairboost._typing import FloatArray
 
-__all__ = ["Ascent", "Control", "DualPlayer", "DualState", "Rest", "resume", "start"]
-
 
 @dataclass(frozen=True)
 class DualState:

@@ -15,8 +15,6 @@ import pandas as pd
 
 from fairboost._typing import FloatArray
 
-__all__ = ["Trace"]
-
 
 class Trace:
     """Collects a row per round.

@@ -8,8 +8,6 @@ from fairboost.cli.console import Console
 from fairboost.cli.verdicts import interval, table
 from fairboost.report.evidence import Evidence, Gap, TradeoffPoint
 
-__all__ = ["compare_models", "show_alternatives"]
-
 CHOSEN, PLAIN = "chosen", "engine alone"
 
 

@@ -14,20 +14,6 @@ from fairboost.fairness.constraints import NAMED_CONSTRAINTS
 from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
 from fairboost.tabular.files import ReadOptions
 
-__all__ = [
-    "HelpFormatter",
-    "add_command",
-    "add_output_options",
-    "add_point_options",
-    "add_reading_options",
-    "add_training_options",
-    "console_of",
-    "favourable_of",
-    "point_of",
-    "read_options_of",
-]
-
-
 WIDTH = 99
 
 

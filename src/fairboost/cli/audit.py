@@ -18,8 +18,6 @@ from fairboost.cli.arguments import (
 )
 from fairboost.cli.exits import DONE, NOT_MET
 
-__all__ = ["add"]
-
 EXAMPLE = """\
   fairboost audit scores.csv --label approved --score score --sensitive sex
 

@@ -29,8 +29,6 @@ from fairboost.report.lines import (
 from fairboost.tabular.audit import FileAudit
 from fairboost.tabular.files import TableFile
 
-__all__ = ["audit_evidence"]
-
 NOT_PROBABILITIES = (
     "scores are not between 0 and 1, so they are no probabilities: curves, distributions and "
     "calibration are left out"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from fairboost.cli.verdicts import interval, table
 from fairboost.report.evidence import Calibration, Evidence, GroupRate
 
-__all__ = ["audit_text"]
-
 MOST_CROSSED = 12
 """Crossed groups to show; a report has them all."""
 

@@ -15,8 +15,6 @@ from fairboost.cli.arguments import (
 )
 from fairboost.cli.exits import DONE
 
-__all__ = ["add"]
-
 EXAMPLE = """\
   fairboost compare loans.csv --label approved --positive yes --sensitive sex \\
       --constraint equal_opportunity --tolerance 0.02 --models 10 --out comparison

@@ -14,8 +14,6 @@ from typing import Any
 from fairboost.cli.arguments import add_command
 from fairboost.cli.exits import DONE
 
-__all__ = ["add", "completion_script"]
-
 EXAMPLE = """\
   fairboost completion bash > ~/.local/share/bash-completion/completions/fairboost
   fairboost completion zsh > ~/.zfunc/_fairboost          # with ~/.zfunc in $fpath

@@ -23,8 +23,6 @@ from tqdm import tqdm
 from fairboost.exceptions import NotMetWarning
 from fairboost.tabular.files import TableFile
 
-__all__ = ["Console", "plain"]
-
 WIDTH = 99
 
 

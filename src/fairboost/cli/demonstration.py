@@ -20,8 +20,6 @@ from fairboost.metrics.intervals import wilson
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.verdicts.fairness_report import FairnessReport
 
-__all__ = ["DemoResult", "run_demo"]
-
 TRAINING_SHARE = 0.6
 ATTRIBUTE = "sex"
 TOLERANCE = 0.01

@@ -17,8 +17,6 @@ from fairboost.cli import audit, compare, completion, demo, predict, report, stu
 from fairboost.cli.arguments import HelpFormatter
 from fairboost.cli.exits import EXIT_CODES, TERMINATED, run_guarded
 
-__all__ = ["build_parser", "run"]
-
 COMMANDS = (train, predict, audit, compare, report, demo, study, completion)
 
 EPILOG = """\

@@ -10,17 +10,6 @@ from collections.abc import Callable
 
 from fairboost.exceptions import FairboostError
 
-__all__ = [
-    "DONE",
-    "EXIT_CODES",
-    "FAILED",
-    "INTERRUPTED",
-    "NOT_MET",
-    "TERMINATED",
-    "USAGE",
-    "run_guarded",
-]
-
 DONE, FAILED, USAGE, NOT_MET, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 EXIT_CODES = {

@@ -6,8 +6,6 @@ from fairboost.cli.verdicts import interval
 from fairboost.report.evidence import Evidence
 from fairboost.tabular.schema import TableSchema
 
-__all__ = ["model_card"]
-
 
 def model_card(evidence: Evidence, schema: TableSchema) -> str:
     """Write the card.

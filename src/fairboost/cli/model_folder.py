@@ -26,8 +26,6 @@ from fairboost.report import Evidence, gather, write_report
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.tabular.schema import TableSchema
 
-__all__ = ["gather_evidence", "load_model", "write_model"]
-
 
 def gather_evidence(
     model: FairGBMClassifier,

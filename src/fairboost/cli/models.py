@@ -16,8 +16,6 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 
-__all__ = ["STOCK_FILES", "build_engine", "build_model", "fit", "trace_tradeoff"]
-
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "lightgbm": ("LGBMClassifier", {"verbose": -1}),
     "xgboost": ("XGBClassifier", {"enable_categorical": True}),

@@ -18,8 +18,6 @@ from pathlib import Path
 
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["OUR_FILES", "check_file", "check_folder", "need_plots", "new_file", "new_folder"]
-
 OUR_FILES = {
     "card.md",
     "evidence.json",

@@ -18,8 +18,6 @@ from fairboost.cli.arguments import (
 from fairboost.cli.exits import DONE
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["add"]
-
 EXAMPLE = """\
   fairboost predict model new.csv --keep id --keep approved --keep sex --out scores.csv
 

@@ -11,8 +11,6 @@ from fairboost.cli.arguments import add_command, add_output_options, console_of
 from fairboost.cli.exits import DONE
 from fairboost.exceptions import ModelFileError
 
-__all__ = ["add"]
-
 EXAMPLE = """\
   fairboost report model --title "Credit model, autumn" --format html --out autumn.html
 

@@ -25,8 +25,6 @@ from fairboost.tabular.schema import (
     read_weight,
 )
 
-__all__ = ["Rows", "TrainingRows", "read_training_rows"]
-
 
 @dataclass(frozen=True)
 class Rows:

@@ -9,8 +9,6 @@ from typing import Any
 from fairboost.cli.arguments import add_command, add_output_options, console_of
 from fairboost.cli.exits import DONE
 
-__all__ = ["add"]
-
 EXAMPLE = """\
   fairboost study studies/acs_income.toml --out acs_income
 """

@@ -15,8 +15,6 @@ from fairboost.cli.arguments import (
 )
 from fairboost.cli.exits import DONE, NOT_MET
 
-__all__ = ["add"]
-
 EXAMPLE = """\
   fairboost train loans.csv --label approved --positive yes --sensitive sex \\
       --sensitive age_band --constraint equal_opportunity --tolerance 0.02 --out model

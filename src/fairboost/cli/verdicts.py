@@ -8,8 +8,6 @@ from typing import Any
 from fairboost.cli.console import Console
 from fairboost.report.evidence import Evidence, Figure, Finding
 
-__all__ = ["interval", "show_verdicts", "summary", "table"]
-
 
 def summary(evidence: Evidence) -> dict[str, Any]:
     """The figures that a program asks for first.

@@ -15,8 +15,6 @@ from fairboost._typing import Matrix
 from fairboost.data.validation import DEFAULT_COLUMN, check_two_dimensional
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["column_names", "header", "in_memory", "is_dask", "map_rows", "partitions"]
-
 
 def is_dask(value: object) -> bool:
     """Whether a value is a Dask DataFrame, Series or Array.

@@ -12,8 +12,6 @@ from fairboost.cluster.collections import partitions
 from fairboost.cluster.rows import Summary, merge, read_part
 from fairboost.data.cells import Cells
 
-__all__ = ["tally"]
-
 
 def tally(
     decide: Callable[[Matrix], FloatArray],

@@ -37,8 +37,6 @@ from fairboost.data.validation import (
 )
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["Layout", "Part", "Sorted", "Summary", "merge", "read_part", "sort_part", "summarise"]
-
 MANY_GROUPS = 10_000
 """Groups that a partition may have even if they are almost as many as its rows."""
 

@@ -42,8 +42,6 @@ from fairboost.kernel.threads import Threads, thread_count
 from fairboost.training.training import Method, Rows, Training, check_rows, what_counts
 from fairboost.verdicts import diagnostics
 
-__all__ = ["ClusterRun", "DaskJob", "check_for_dask", "is_dask_estimator", "train_on_dask"]
-
 
 @dataclass(frozen=True)
 class ClusterRun:

@@ -27,8 +27,6 @@ from typing import Any
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.exceptions import ClusterError, FairboostError
 
-__all__ = ["run_together"]
-
 LOOK = 0.5
 """Seconds between two looks at the workers."""
 

@@ -20,8 +20,6 @@ from fairboost.exceptions import ConstraintError
 
 Weights: TypeAlias = FloatArray | Float32Array
 
-__all__ = ["EVERYONE", "Cells", "Groups", "SensitiveColumn", "build_cells", "check_columns"]
-
 
 @dataclass(frozen=True)
 class SensitiveColumn:

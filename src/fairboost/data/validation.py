@@ -21,29 +21,6 @@ from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.exceptions import InvalidInputError
 
-__all__ = [
-    "FitData",
-    "HeldOutSet",
-    "as_column",
-    "by_row",
-    "check_both_classes_weigh",
-    "check_fit_data",
-    "check_groups",
-    "check_holdout_set",
-    "check_two_classes",
-    "check_two_dimensional",
-    "distinct_groups",
-    "distinct_labels",
-    "encode_known",
-    "encode_labels",
-    "named_columns",
-    "python_value",
-    "read_sensitive_features",
-    "read_weights",
-    "sorted_order",
-    "take_rows",
-]
-
 DEFAULT_COLUMN = "sensitive_feature"
 """Name of a sensitive column that came without one."""
 

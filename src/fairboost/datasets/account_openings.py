@@ -42,8 +42,6 @@ from scipy.special import expit
 from fairboost._typing import BoolArray, Float32Array
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["AccountOpenings", "make_account_opening"]
-
 CodeArray: TypeAlias = NDArray[np.int8]
 Columns: TypeAlias = dict[str, Any]
 Shares: TypeAlias = tuple[float, ...]

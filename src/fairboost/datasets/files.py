@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["SPECS", "Spec", "Table", "available", "load"]
-
 FOLDER_VARIABLE = "FAIRBOOST_DATA"
 DEFAULT_FOLDER = Path("../shared/data")
 
@@ -238,6 +236,7 @@ def _path(place: Path, name: str) -> Path:
 
 
 def find_file(name: str, folder: str | Path | None) -> Path:
+    """Where the file of a table is; raises if it is nowhere."""
     if name not in SPECS:
         raise InvalidInputError(f"unknown table {name!r}; expected one of {', '.join(SPECS)}")
     place = _find_folder(folder)

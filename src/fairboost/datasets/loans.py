@@ -30,8 +30,6 @@ from numpy.typing import NDArray
 from fairboost._typing import Float32Array
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["Loans", "make_loans"]
-
 CodeArray: TypeAlias = NDArray[np.int8]
 Columns: TypeAlias = dict[str, Any]
 

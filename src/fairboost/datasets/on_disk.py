@@ -17,8 +17,6 @@ import pandas as pd
 from fairboost._typing import Float32Array, IntArray
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["ParquetRows"]
-
 BATCH = 65_536
 """Rows to read at a time."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Aliases"]
-
 
 class Aliases(dict[str, tuple[str, ...]]):
     """All names of an option, by the one that it goes by here.

@@ -10,16 +10,6 @@ import numpy as np
 from fairboost._typing import Matrix
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
-__all__ = [
-    "STAGE_LEARNING_RATE",
-    "STAGE_LEAVES",
-    "STAGE_ROUNDS",
-    "check_frozen",
-    "check_same_names",
-    "check_width",
-    "feature_names",
-]
-
 STAGE_ROUNDS, STAGE_LEAVES, STAGE_LEARNING_RATE = 40, 15, 0.1
 """A stage on a fitted model: few small trees are enough to move the rates of groups."""
 

@@ -24,18 +24,6 @@ from fairboost._typing import (
     ScoreArray,
 )
 
-__all__ = [
-    "Continuation",
-    "Engine",
-    "EngineData",
-    "LossTerms",
-    "Objective",
-    "Problem",
-    "TrainedModel",
-    "in_a_row",
-    "is_on_disk",
-]
-
 
 class Objective(Protocol):
     """What a booster is trained on."""

@@ -15,8 +15,6 @@ from fairboost._typing import Matrix
 from fairboost.engines.port import Engine, TrainedModel
 from fairboost.exceptions import ModelFileError
 
-__all__ = ["ENGINES", "EngineModule", "engine_of", "load_engine", "name_of"]
-
 ENGINES = ("lightgbm", "xgboost")
 """Names of the packages; the first is there always."""
 

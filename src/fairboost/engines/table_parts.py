@@ -12,8 +12,6 @@ from scipy.sparse import issparse, vstack
 from fairboost._typing import IntArray, Matrix
 from fairboost.data.validation import by_row, take_rows
 
-__all__ = ["Parts"]
-
 
 class Parts:
     """Several tables as one, of which rows can be picked.

@@ -23,8 +23,6 @@ from fairboost.exceptions import ConstraintError
 from fairboost.fairness.constraints import Constraint, GroupRates, columns_of
 from fairboost.fairness.rates import Rate, as_rate, counted_cells
 
-__all__ = ["RateMap", "Term", "bind", "distinct", "slices"]
-
 Which: TypeAlias = Literal["all", "trained", "held out"]
 
 

@@ -33,21 +33,6 @@ from fairboost.data.cells import EVERYONE, check_columns
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.rates import Rate, as_rate
 
-__all__ = [
-    "NAMED_CONSTRAINTS",
-    "Bound",
-    "Constraint",
-    "ConstraintLike",
-    "ConstraintName",
-    "GroupRates",
-    "Parity",
-    "bound",
-    "check_tolerance",
-    "columns_of",
-    "parity",
-    "resolve",
-]
-
 ConstraintName: TypeAlias = Literal[
     "demographic_parity", "equal_opportunity", "equalized_odds", "predictive_equality"
 ]

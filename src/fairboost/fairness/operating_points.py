@@ -19,8 +19,6 @@ from fairboost._typing import FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES, Rate
 
-__all__ = ["OperatingPoint", "at_fpr", "at_positive_rate", "at_tpr", "half_way", "is_number"]
-
 ROUNDING = 1e-9
 """0.07 of 100 rows are 7.000000000000001: a target is missed only by more than this share."""
 

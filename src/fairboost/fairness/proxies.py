@@ -25,8 +25,6 @@ import numpy as np
 from fairboost._typing import FloatArray
 from fairboost.exceptions import ConstraintError
 
-__all__ = ["PROXIES", "Proxy", "ProxyName", "as_proxy"]
-
 ProxyName: TypeAlias = Literal["cross_entropy", "hinge", "squared", "sigmoid"]
 
 Evaluation: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]

@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
 
-__all__ = ["RATES", "Rate", "RateName", "as_rate", "counted_cells", "group_sums"]
-
 RateName: TypeAlias = Literal["fpr", "fnr", "tpr", "tnr", "ppr", "pnr"]
 
 

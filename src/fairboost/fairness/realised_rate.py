@@ -13,9 +13,6 @@ from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.constraints import Bound, Constraint
 from fairboost.fairness.operating_points import OperatingPoint
 
-__all__ = ["Realised", "check_against", "check_resolution", "realise"]
-
-
 UNUSED = 0.1
 """Share of a target, or of its complement, that ties may take away."""
 

@@ -23,8 +23,6 @@ from fairboost._typing import FloatArray
 from fairboost.fairness.constraints import Constraint, GroupRates, Parity
 from fairboost.fairness.rates import Rate
 
-__all__ = ["TwoSided", "two_sided"]
-
 
 @dataclass(frozen=True)
 class TwoSided:

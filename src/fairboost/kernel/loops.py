@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from fairboost._typing import FloatArray, IntArray, ScoreArray
 from fairboost.kernel.threads import Threads
 
-__all__ = ["NODE", "Loops", "fall"]
-
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _DESCEND, _LOOK, _SUM_AND_DESCEND, _CORRECT = range(4)
 _LONG, _REAL, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p

@@ -27,8 +27,6 @@ from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.kernel import loops
 from fairboost.kernel.threads import Threads
 
-__all__ = ["CellSums", "Look", "RowPass", "SoftWeights"]
-
 BLOCK = 16_384
 """Rows per block: long enough to pay for handing it out, short enough for threads to end alike."""
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import joblib
 
-__all__ = ["Threads", "thread_count"]
-
 # void GOMP_parallel(void (*work)(void *), void *argument, unsigned threads, unsigned flags)
 _PARALLEL = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint

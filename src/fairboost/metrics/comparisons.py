@@ -28,17 +28,6 @@ from fairboost.metrics.intervals import (
     smooth_decisions,
 )
 
-__all__ = [
-    "PRECISION",
-    "Comparison",
-    "compare",
-    "compare_all",
-    "compare_sums",
-    "gap_table",
-    "rate_table",
-    "tally",
-]
-
 PRECISION = Rate("precision", 1, +1, "precision")
 """Share of positive decisions whose label is positive: the true positive rate with label and
 decision swapped, see :meth:`Comparison.swapped`. Who counts depends on the decision, so it cannot

@@ -17,8 +17,6 @@ from fairboost.data.validation import as_column, read_weights
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import Rate
 
-__all__ = ["ScoredRows", "read_decisions", "read_more_rows", "read_scored", "read_truth"]
-
 
 @dataclass(frozen=True)
 class ScoredRows:

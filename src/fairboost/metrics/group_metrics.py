@@ -41,24 +41,7 @@ from fairboost.metrics.intervals import Estimate
 from fairboost.metrics.thresholds import (
     ChosenThreshold,
     choose,
-    fpr_at_tpr,
-    threshold_at,
-    tpr_at_fpr,
 )
-
-__all__ = [
-    "Audit",
-    "ChosenThreshold",
-    "Estimate",
-    "audit",
-    "audit_sums",
-    "fpr_at_tpr",
-    "gap",
-    "group_rates",
-    "ratio",
-    "threshold_at",
-    "tpr_at_fpr",
-]
 
 By: TypeAlias = str | Sequence[str | Sequence[str]]
 RateNames: TypeAlias = str | Rate | Sequence[str | Rate]

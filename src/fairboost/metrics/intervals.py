@@ -36,18 +36,6 @@ from scipy import special
 from fairboost._typing import ArrayLike, FloatArray
 from fairboost.exceptions import InvalidInputError
 
-__all__ = [
-    "INTERVALS",
-    "Estimate",
-    "bootstrap_weights",
-    "check_confidence",
-    "clopper_pearson",
-    "gap_interval",
-    "ratio_interval",
-    "smooth_decisions",
-    "wilson",
-]
-
 
 def wilson(
     events: ArrayLike, total: ArrayLike, confidence: float = 0.95

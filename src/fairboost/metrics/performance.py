@@ -19,8 +19,6 @@ from scipy.special import ndtri
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.metrics.intervals import check_confidence, wilson
 
-__all__ = ["DIFFERENCE", "Predictions", "performance_table"]
-
 DIFFERENCE = "difference"
 """Name of the lines that compare two models, the first minus the second."""
 

@@ -16,8 +16,6 @@ from fairboost._typing import FloatArray, IntArray
 from fairboost.fairness.rates import RATES, group_sums
 from fairboost.metrics.intervals import wilson
 
-__all__ = ["ScoreBins", "bin_scores", "make_edges"]
-
 FINE = 1_000
 """Bins that curves are read off; fewer if there are fewer scores."""
 

@@ -24,8 +24,6 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.score_bins import ScoreBins
 
-__all__ = ["EDGES", "Batch", "Bracket", "Counted", "ScoreCounter", "ScoreHistogram"]
-
 EDGES = np.unique(
     np.concatenate(
         [

@@ -29,15 +29,6 @@ from fairboost.fairness.rates import RATES, Rate
 from fairboost.metrics.decisions import ScoredRows, read_more_rows, read_scored
 from fairboost.metrics.intervals import Estimate, wilson
 
-__all__ = [
-    "ChosenThreshold",
-    "check_fine_enough",
-    "choose",
-    "fpr_at_tpr",
-    "threshold_at",
-    "tpr_at_fpr",
-]
-
 
 @dataclass(frozen=True)
 class ChosenThreshold:

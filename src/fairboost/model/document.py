@@ -27,8 +27,6 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import Rate
 
-__all__ = ["ModelDocument", "read_document", "write_atomically", "write_document"]
-
 FORMAT = "fairboost-model"
 FORMAT_VERSION = 2
 

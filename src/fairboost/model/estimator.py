@@ -53,8 +53,6 @@ from fairboost.training.training import (
 from fairboost.verdicts import diagnostics, fairness_report
 from fairboost.verdicts.fairness_report import FairnessReport
 
-__all__ = ["FairGBMClassifier", "load"]
-
 
 class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Gradient boosted trees under fairness constraints, on stock LightGBM or XGBoost.

@@ -17,8 +17,6 @@ from fairboost.model import document as persistence
 from fairboost.model.document import ModelDocument
 from fairboost.verdicts.fairness_report import FairnessReport
 
-__all__ = ["fitted_attributes", "parameters", "to_document"]
-
 
 def to_document(model: Any) -> ModelDocument:
     """Everything that a fitted ``FairGBMClassifier`` is, as plain values."""

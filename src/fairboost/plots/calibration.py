@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["GroupCalibrationDisplay"]
-
 MOST_INTERVALS = 4
 """Groups whose intervals are drawn; those of more hide each other, and are in the table."""
 

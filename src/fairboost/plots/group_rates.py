@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["GroupRatesDisplay"]
-
 TABLE_COLUMNS = ("attribute", "group", "rate", "value", "low", "high", "rows")
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["MultipliersDisplay"]
-
 
 class MultipliersDisplay:
     """Multipliers and violations over the boosting rounds: how training came to its model.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["GroupRocDisplay"]
-
 
 class GroupRocDisplay:
     """The ROC curve of every group, and where on it decisions are made.

@@ -14,8 +14,6 @@ from fairboost.metrics.decisions import ScoredRows, read_scored
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.metrics.thresholds import choose
 
-__all__ = ["bin_rows", "scores_of", "threshold_of"]
-
 
 def bin_rows(
     y_true: ArrayLike,

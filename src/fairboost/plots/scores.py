@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["GroupScoresDisplay"]
-
 LOOKS = ((COLOURS[1], "--"), (COLOURS[0], "-"))
 """Of the negative and the positive label."""
 

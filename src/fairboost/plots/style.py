@@ -16,20 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "COLOURS",
-    "DASHES",
-    "GREY",
-    "LINES",
-    "MARKERS",
-    "MOST_LABELLED",
-    "figure_for",
-    "fold",
-    "legend_above",
-    "look",
-    "pyplot",
-]
-
 # Okabe and Ito's palette without black and yellow, each of which is lost on one of the grounds.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")

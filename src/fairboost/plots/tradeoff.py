@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["TradeoffDisplay"]
-
 
 class TradeoffDisplay:
     """Accuracy against the gap between groups, one point per model of a trade-off curve.

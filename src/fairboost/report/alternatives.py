@@ -17,8 +17,6 @@ from fairboost.report.rows import SeenRows
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.rounds import PREFIX, violations_by_round
 
-__all__ = ["compare_tradeoff", "thin_rounds"]
-
 MOST_ROUNDS = 200
 """Rounds that are kept of a trace."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Block", "Bullets", "Cell", "Facts", "Picture", "Section", "Slider", "Table", "Text"]
-
 Tone: TypeAlias = Literal["", "good", "bad", "unsure"]
 
 

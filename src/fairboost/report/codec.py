@@ -16,8 +16,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from fairboost.exceptions import EvidenceError
 
-__all__ = ["decode", "encode", "read_text"]
-
 FORMAT = "fairboost-evidence"
 FORMAT_VERSION = 1
 

@@ -29,25 +29,6 @@ from typing import Literal, TypeAlias
 from fairboost.model.document import write_atomically
 from fairboost.report import codec
 
-__all__ = [
-    "Asked",
-    "Calibration",
-    "Data",
-    "DataFile",
-    "Evidence",
-    "Finding",
-    "Gap",
-    "GroupRate",
-    "Model",
-    "Performance",
-    "Roc",
-    "Rounds",
-    "ScoreCounts",
-    "SensitiveColumnUse",
-    "Tradeoff",
-    "TradeoffPoint",
-]
-
 Figure: TypeAlias = float | None
 """None where a figure cannot be had."""
 

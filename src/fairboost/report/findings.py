@@ -20,8 +20,6 @@ from fairboost.report.words import (
     where_title,
 )
 
-__all__ = ["crossed", "gaps", "performance", "rates", "summary", "verdicts"]
-
 MOST_NAMED = 30
 """Small groups that are listed by name; all are flagged in tables."""
 

@@ -53,8 +53,6 @@ from fairboost.report.words import where_title
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.fairness_report import FairnessReport
 
-__all__ = ["gather"]
-
 
 def gather(
     model: FairGBMClassifier,

@@ -31,8 +31,6 @@ from fairboost.report.evidence import Evidence
 from fairboost.report.layout import lay_out
 from fairboost.report.pictures import draw
 
-__all__ = ["to_html"]
-
 SIGNS = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
 """Before good and bad news, so that they are not told by colour alone."""
 

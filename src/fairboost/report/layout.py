@@ -30,8 +30,6 @@ from fairboost.report.words import (
     where_title,
 )
 
-__all__ = ["lay_out"]
-
 
 def lay_out(evidence: Evidence) -> tuple[Section, ...]:
     """All sections that the evidence has something to say in."""

@@ -8,8 +8,6 @@ from dataclasses import replace
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.report.evidence import Evidence
 
-__all__ = ["target", "with_limits"]
-
 SAMPLING = (
     "Intervals allow for chance alone: how much the figures would differ on other people drawn in "
     "the same way. They do not allow for a population that changes, or that differs from the one "

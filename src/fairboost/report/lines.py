@@ -11,20 +11,6 @@ from fairboost.metrics import Audit
 from fairboost.metrics.score_bins import ScoreBins
 from fairboost.report.evidence import Calibration, Figure, Gap, GroupRate, Roc, ScoreCounts
 
-__all__ = [
-    "CHOSEN",
-    "PLAIN",
-    "calibration_lines",
-    "figure",
-    "figures",
-    "four_fifths",
-    "gap_lines",
-    "plain_value",
-    "rate_lines",
-    "roc_lines",
-    "score_lines",
-]
-
 CHOSEN, PLAIN = "chosen", "plain"
 """Names of the models that are compared."""
 

@@ -8,8 +8,6 @@ from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider
 from fairboost.report.evidence import Evidence
 from fairboost.report.layout import lay_out
 
-__all__ = ["to_markdown"]
-
 SIGNS = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
 """Before good and bad news."""
 

@@ -29,8 +29,6 @@ from fairboost.report.evidence import Evidence
 from fairboost.report.words import MODELS, where_title
 from fairboost.verdicts.rounds import PREFIX
 
-__all__ = ["draw"]
-
 WIDTH = 5.0
 """Inches. Narrow, so that text can be read on a phone; a wide screen has two beside each other."""
 

@@ -13,8 +13,6 @@ from fairboost.data.validation import check_fit_data
 from fairboost.exceptions import InvalidInputError
 from fairboost.model.estimator import FairGBMClassifier
 
-__all__ = ["SeenRows"]
-
 MOST_CELLS = 150
 """Cells of a crossing that a reader can be asked to look at."""
 

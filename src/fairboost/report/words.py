@@ -8,20 +8,6 @@ from fairboost.fairness.rates import RATES
 from fairboost.report.blocks import Cell, Tone
 from fairboost.report.evidence import Evidence, Figure
 
-__all__ = [
-    "MODELS",
-    "STATUS",
-    "count",
-    "explain_rate",
-    "interval",
-    "interval_cell",
-    "join",
-    "number",
-    "rate_title",
-    "status_cell",
-    "where_title",
-]
-
 STATUS: dict[str, Tone] = {
     "met": "good",
     "passes": "good",

@@ -9,8 +9,6 @@ from fairboost.report.evidence import Evidence
 from fairboost.report.html import to_html
 from fairboost.report.markdown import to_markdown
 
-__all__ = ["write_report"]
-
 
 def write_report(evidence: Evidence, folder: str | Path) -> tuple[Path, Path, Path]:
     """Write ``report.html``, ``report.md`` and ``evidence.json``.

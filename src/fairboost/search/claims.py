@@ -34,8 +34,6 @@ from typing import Any, Self
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-__all__ = ["Claim", "Worker", "claim", "counted", "finish", "give_up"]
-
 BEAT_SECONDS = 15.0
 DEAD_AFTER_SECONDS = 180.0
 """Long against the beat: clocks of two machines may differ, and a storage may be slow."""

@@ -23,18 +23,6 @@ from numpy.typing import NDArray
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.exceptions import InvalidInputError
 
-__all__ = [
-    "Pool",
-    "Summary",
-    "chosen_within",
-    "draw_trials",
-    "hypervolume",
-    "hypervolumes",
-    "merits",
-    "select",
-    "summarize",
-]
-
 Indices = NDArray[np.intp]
 
 

@@ -17,8 +17,6 @@ from typing import Any, Protocol, TypeAlias
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import is_number
 
-__all__ = ["SPACES", "Choice", "Range", "Space", "as_parameter", "describe", "draw"]
-
 
 @dataclass(frozen=True)
 class Range:

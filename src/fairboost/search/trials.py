@@ -21,8 +21,6 @@ from sqlalchemy.exc import DBAPIError
 
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["PairedSampler", "make_sampler", "open_search", "open_storage", "quiet"]
-
 ATTEMPTS = 5
 PASSING = (DBAPIError, optuna.exceptions.StorageInternalError)
 """What a database raises, and may not raise a moment later."""

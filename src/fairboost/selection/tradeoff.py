@@ -44,8 +44,6 @@ from fairboost.verdicts.verdict import Verdict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["TradeoffCurve", "tradeoff_curve"]
-
 ROUNDS, LEAVES, LEARNING_RATE = 12, 8, 0.3
 """A stage of the curve. It starts where its neighbour ended, so that few rounds will do."""
 

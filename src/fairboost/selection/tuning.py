@@ -36,8 +36,6 @@ from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Tuned", "tune"]
-
 VALIDATION_SHARE = 0.2
 _COMMON: dict[str, Any] = {
     "n_estimators": {"low": 50, "high": 500, "log": True},

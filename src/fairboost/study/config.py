@@ -13,16 +13,6 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.search.spaces import SPACES, Space, describe
 from fairboost.study.config_file import Section
 
-__all__ = [
-    "DataConfig",
-    "MethodConfig",
-    "MetricsConfig",
-    "ProtocolConfig",
-    "SearchConfig",
-    "SplitConfig",
-    "StudyConfig",
-]
-
 CONSTRAINTS = {
     frozenset({"fnr"}): "equal_opportunity",
     frozenset({"fpr"}): "predictive_equality",

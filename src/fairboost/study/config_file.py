@@ -15,8 +15,6 @@ from typing import Any
 
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["Section", "read_toml"]
-
 HEADER = re.compile(r"^\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 KEY = re.compile(r"^\s*([A-Za-z0-9_.\"'-]+)\s*=")
 REQUIRED: Any = object()

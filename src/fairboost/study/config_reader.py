@@ -31,8 +31,6 @@ from fairboost.study.config import (
 )
 from fairboost.study.config_file import Section, read_toml
 
-__all__ = ["read_config"]
-
 GENERATORS = ("account_openings", "loans")
 SAMPLERS = ("random", "tpe", "nsga2")
 POINTS = {"at_fpr": "fpr", "at_tpr": "tpr", "at_positive_rate": "ppr"}

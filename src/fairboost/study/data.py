@@ -18,8 +18,6 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES
 from fairboost.study.config import StudyConfig
 
-__all__ = ["Parts", "Rows", "Source", "divide", "read_source"]
-
 READERS: dict[str, Callable[..., pd.DataFrame]] = {
     ".csv": pd.read_csv,
     ".parquet": pd.read_parquet,

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_all"]
-
 LINES = ("-", "--", "-.", ":")
 PALETTE = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#606060", "#56B4E9", "#E69F00", "#8C564B"),

@@ -18,8 +18,6 @@ from fairboost.fairness.rates import RATES
 from fairboost.study.config import MetricsConfig
 from fairboost.study.data import Rows
 
-__all__ = ["Predictions", "decide", "measure", "needs_scores"]
-
 
 @dataclass(frozen=True)
 class Predictions:

@@ -29,8 +29,6 @@ from fairboost.study.reference import PYTHON_VARIABLE, reference_python
 from fairboost.study.task import Found, Method, Predictor, Task, as_predictor
 from fairboost.training.iterates import randomized_scores
 
-__all__ = ["METHODS", "find", "why_not"]
-
 CURVE_MODELS = 20
 FNR_TARGETS = Range(0.3, 0.6)
 MULTIPLIER_RATES = Range(0.01, 0.1, log=True)

@@ -26,8 +26,6 @@ from fairboost.study.runner import Plan
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["manifest", "write_results"]
-
 PLACES = 4
 EXPLAINED = {
     "selected": "The model that is best on the validation rows at a given alpha, among as many "

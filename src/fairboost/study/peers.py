@@ -18,16 +18,6 @@ from fairboost.study.measures import Predictions
 from fairboost.study.reference import reference_python, run_reference
 from fairboost.study.task import Found, Task, Timed, as_predictor
 
-__all__ = [
-    "REDUCTION_MODELS",
-    "REFERENCE_TYPES",
-    "exponentiated_gradient",
-    "grid_search",
-    "reference",
-    "reweighing",
-    "thresholds",
-]
-
 REDUCTION_MODELS = 10
 """Models that EG and GS train in a trial: the paper's ten trials of ten."""
 

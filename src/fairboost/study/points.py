@@ -16,8 +16,6 @@ from fairboost.search.claims import counted
 from fairboost.study.config import MetricsConfig
 from fairboost.study.runner import Plan, Search
 
-__all__ = ["collect", "gap_error", "weighted_error"]
-
 PARTS = ("validation", "test")
 FIGURES = (
     *("performance", "fairness", "accuracy", "gap", "ratio", "fpr", "tpr", "threshold"),

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from fairboost.study.data import Rows
 
-__all__ = ["PYTHON_VARIABLE", "as_matrix", "reference_python", "run_reference"]
-
 PYTHON_VARIABLE = "FAIRBOOST_REFERENCE_PYTHON"
 """The interpreter of an environment that has the package; ``reference_fairgbm.py`` says how."""
 

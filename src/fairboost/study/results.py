@@ -17,8 +17,6 @@ from fairboost.study.config import ProtocolConfig, StudyConfig
 from fairboost.study.points import gap_error, weighted_error
 from fairboost.study.task import Method
 
-__all__ = ["ALPHAS", "Results"]
-
 ALPHAS = np.linspace(0.0, 1.0, 101)
 OURS = ("fairboost", "fair_stage")
 RANDOMIZED = ("EG", "paper, randomized")

@@ -33,8 +33,6 @@ from fairboost.study.measures import Predictions, decide, measure
 from fairboost.study.methods import find, why_not
 from fairboost.study.task import Method, Predictor, Task, Timed, as_predictors
 
-__all__ = ["Plan", "Search", "plan_study", "run_trials", "storage_url"]
-
 PACKAGES = ("lightgbm", "numpy", "pandas", "scikit-learn", "fairlearn", "optuna")
 MESSAGE_LENGTH = 2_000
 

@@ -15,8 +15,6 @@ from fairboost.study.output import write_results
 from fairboost.study.points import collect
 from fairboost.study.runner import plan_study, run_trials, storage_url
 
-__all__ = ["StudyRun", "read_study", "run_study"]
-
 
 @dataclass(frozen=True)
 class StudyRun:

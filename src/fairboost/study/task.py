@@ -20,8 +20,6 @@ from fairboost.study.config import MetricsConfig
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions
 
-__all__ = ["Found", "Method", "Predictor", "Task", "Timed", "as_predictor", "as_predictors"]
-
 Predictor: TypeAlias = Callable[[Rows], Predictions]
 Found: TypeAlias = Any
 """A fitted classifier or a predictor; or several of them by name."""

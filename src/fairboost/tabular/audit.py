@@ -26,8 +26,6 @@ from fairboost.tabular.columns import as_numbers, as_text
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import MOST_GROUPS, positive_of
 
-__all__ = ["AuditRequest", "FileAudit", "audit_file"]
-
 MOST_CROSSED = 500
 """Cells of a crossing that are worth a look; of more, hardly any has rows to judge by."""
 

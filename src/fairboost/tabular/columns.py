@@ -20,8 +20,6 @@ from fairboost._typing import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FeatureColumn", "Judged", "as_numbers", "as_text", "decoded", "judge"]
-
 Kind: TypeAlias = Literal["number", "flag", "category"]
 
 DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}.*)?")

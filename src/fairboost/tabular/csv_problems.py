@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-__all__ = ["explain", "first_line_not_in_utf8", "lines_of", "not_in_utf8", "sniff_delimiter"]
-
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 DELIMITERS = (",", ";", "\t", "|")
 

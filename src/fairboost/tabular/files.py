@@ -20,8 +20,6 @@ from fairboost.tabular.formats import Format, format_of, need_arrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ReadOptions", "TableFile"]
-
 BATCH_ROWS = 2**18
 """Rows of a batch: 20 columns of 8 bytes are 40 MB."""
 CSV_BLOCK = 8 * 2**20

@@ -17,8 +17,6 @@ from typing import Literal, TypeAlias
 
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["Format", "format_of", "need_arrow"]
-
 FormatName: TypeAlias = Literal["csv", "parquet", "arrow"]
 
 FORMATS: dict[str, FormatName] = {

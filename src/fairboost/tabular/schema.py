@@ -25,16 +25,6 @@ from fairboost.tabular.columns import FeatureColumn, as_numbers, as_text, judge
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Roles",
-    "TableSchema",
-    "infer_schema",
-    "positive_of",
-    "read_groups",
-    "read_labels",
-    "read_weight",
-]
-
 FORMAT = "fairboost-schema"
 FORMAT_VERSION = 1
 

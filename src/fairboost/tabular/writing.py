@@ -9,8 +9,6 @@ from typing import Any
 
 from fairboost.tabular.formats import Format, need_arrow
 
-__all__ = ["table_writer"]
-
 
 @contextlib.contextmanager
 def table_writer(path: Path, form: Format, schema: Any) -> Iterator[Any]:

@@ -1,0 +1,1 @@
+"""What is trained: loss, link, decisions and moments of a kind of label."""

@@ -28,16 +28,6 @@ from fairboost.data.validation import by_row, take_rows
 from fairboost.engines.port import TrainedModel
 from fairboost.exceptions import InvalidInputError
 
-__all__ = [
-    "IterateName",
-    "average_weights",
-    "best_iterate",
-    "check_iterate",
-    "draw_rounds",
-    "measure",
-    "randomized_scores",
-]
-
 IterateName: TypeAlias = Literal["best", "last", "average", "randomized"]
 
 TRAINED = 0.1

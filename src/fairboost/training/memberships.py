@@ -32,8 +32,6 @@ from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.validation import by_row, take_rows
 from fairboost.exceptions import InvalidInputError
 
-__all__ = ["Memberships", "honest", "recoverability", "worth_learning"]
-
 FEW_ROWS, MANY_ROWS = 20_000, 200_000
 """Between these ``"auto"`` considers learned memberships. Above, trees are too coarse to single
 out so many rows: ACSIncome without its column of sexes (613k rows) was none the worse for observed

@@ -38,20 +38,6 @@ from fairboost.training.iterates import best_iterate, measure
 from fairboost.verdicts import diagnostics
 from fairboost.verdicts.fairness_report import RatesSeen, see
 
-__all__ = [
-    "PAPER_LEARNING_RATE",
-    "Job",
-    "MembershipsName",
-    "Method",
-    "MultipliersName",
-    "Rows",
-    "Training",
-    "check_rows",
-    "lay_out",
-    "train",
-    "what_counts",
-]
-
 PAPER_LEARNING_RATE = 0.1
 """Step of the paper's multipliers where the user gives none, as in the authors' program."""
 

@@ -12,13 +12,6 @@ from fairboost.fairness.rates import counted_cells
 from fairboost.fairness.realised_rate import Realised
 from fairboost.verdicts.fairness_report import FairnessReport
 
-__all__ = [
-    "warn_if_beside_the_point",
-    "warn_if_not_met",
-    "warn_of_overshooting",
-    "warn_of_small_cells",
-]
-
 FEW = 10
 """Rows beyond a threshold; if it was placed by fewer, a warning says so."""
 

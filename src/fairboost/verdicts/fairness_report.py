@@ -27,8 +27,6 @@ from fairboost.fairness.realised_rate import Realised, realise
 from fairboost.metrics.intervals import check_confidence, wilson
 from fairboost.verdicts.verdict import Verdict, judge
 
-__all__ = ["FairnessReport", "RatesSeen", "Verdict", "build", "see", "see_events"]
-
 KEYS = ("rate", "by", "group")
 FIGURES = ("value", "low", "high", "limit")
 

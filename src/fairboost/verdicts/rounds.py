@@ -20,8 +20,6 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.constraints import columns_of
 from fairboost.verdicts import fairness_report
 
-__all__ = ["PREFIX", "violations_by_round"]
-
 PREFIX = "violation: "
 """Columns of violations begin with it, in the trace too."""
 

@@ -29,8 +29,6 @@ from fairboost.fairness.constraints import Bound, Constraint, GroupRates, Parity
 from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import gap_interval, wilson
 
-__all__ = ["Verdict", "judge"]
-
 Measure: TypeAlias = Literal["gap", "rate", "violation"]
 Status: TypeAlias = Literal["met", "not met", "too few rows to tell"]
 

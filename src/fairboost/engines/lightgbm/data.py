@@ -22,8 +22,6 @@ from lightgbm import LGBMClassifier
 
 from fairboost._typing import BoolArray, Matrix
 
-__all__ = ["Prepared", "as_feval", "conclude", "prepare"]
-
 
 @dataclass(frozen=True)
 class Prepared:

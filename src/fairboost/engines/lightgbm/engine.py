@@ -54,8 +54,6 @@ from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_n
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
-__all__ = ["LightGBMEngine", "LightGBMModel", "check_estimator", "restore", "stage_on"]
-
 
 @dataclass(frozen=True)
 class LightGBMModel:

@@ -23,8 +23,6 @@ from fairboost._typing import FloatArray
 from fairboost.engines.lightgbm.options import is_dart, option
 from fairboost.engines.port import Objective, Problem, in_a_row
 
-__all__ = ["Lockstep"]
-
 HELD_OUT = "fairboost: held out"
 
 

@@ -22,8 +22,6 @@ from fairboost.engines.aliases import Aliases
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import EngineOptionError
 
-__all__ = ["Metrics", "check_options", "read_loss_terms", "read_metrics"]
-
 # Every name under which LightGBM knows an option, first the one that it lets win.
 ALIASES = Aliases({
     "objective": ("objective", "objective_type", "app", "application", "loss"),

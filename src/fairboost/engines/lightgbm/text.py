@@ -15,8 +15,6 @@ from itertools import pairwise
 
 from fairboost._typing import FloatArray
 
-__all__ = ["append_trees", "as_stock_model", "with_notes"]
-
 _TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
 _END = "end of trees\n"
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from fairboost._typing import FloatArray
 
-__all__ = ["Collective"]
-
 
 class Collective:
     """The machines of a running communicator, as :class:`fairboost.algorithm.all_reduce.Machines`.

@@ -31,8 +31,6 @@ from fairboost.engines.xgboost.options import thread_option
 from fairboost.exceptions import InvalidInputError
 from fairboost.kernel.threads import Threads
 
-__all__ = ["Matrices", "build"]
-
 PIECE = 131_072
 """Rows to pick at a time: 20 MB of 20 columns."""
 

@@ -50,8 +50,6 @@ from fairboost.engines.xgboost.options import (
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.threads import Threads, thread_count
 
-__all__ = ["XGBoostEngine", "XGBoostModel", "check_estimator", "make", "restore", "stage_on"]
-
 
 @dataclass(frozen=True)
 class XGBoostModel:

@@ -19,8 +19,6 @@ from fairboost.engines.xgboost.model_json import read_trees
 from fairboost.kernel.loops import fall
 from fairboost.kernel.threads import Threads
 
-__all__ = ["ByMatrix", "ByTree", "HeldOut"]
-
 BLOCK = 4_096
 """Rows that a thread takes at a time."""
 

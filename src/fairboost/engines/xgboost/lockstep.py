@@ -23,8 +23,6 @@ from fairboost._typing import Float32Array
 from fairboost.engines.port import Objective, Problem, in_a_row
 from fairboost.engines.xgboost.held_out_scores import HeldOut
 
-__all__ = ["Lockstep"]
-
 
 class Lockstep(xgboost.callback.TrainingCallback):
     """What happens around each round of the booster that is kept.

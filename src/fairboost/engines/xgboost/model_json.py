@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from fairboost._typing import FloatArray
 from fairboost.kernel.loops import NODE
 
-__all__ = ["append_rounds", "first_rounds", "read_trees", "weighted_rounds"]
-
 # Attributes that early stopping leaves, and that prediction goes by.
 STOPPED = ("best_iteration", "best_score")
 

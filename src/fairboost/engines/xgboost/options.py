@@ -21,18 +21,6 @@ from fairboost.engines.aliases import Aliases
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import EngineOptionError
 
-__all__ = [
-    "Metrics",
-    "check_fit_options",
-    "check_options",
-    "is_dart",
-    "option",
-    "read_loss_terms",
-    "read_metrics",
-    "thread_option",
-    "without",
-]
-
 # Every name under which XGBoost knows an option, scikit-learn's first.
 ALIASES = Aliases(
     {
