@@ -1,0 +1,70 @@
+"""Figures and tables as text: one form of each, wherever a person reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+SPECIAL = re.compile(r"([\\`*_<>#|~$&]|!(?=\[)|\](?=[(:\[]))")
+
+
+def interval(value: float, low: float, high: float, places: int = 3) -> str:
+    """A figure with the ends of its interval.
+
+    Examples
+    --------
+    >>> interval(0.25, 0.2, 0.3)
+    '0.250 [0.200, 0.300]'
+    """
+    return f"{value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+
+
+def markdown_table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, its columns aligned; cells are Markdown already.
+
+    Examples
+    --------
+    >>> print(markdown_table(["group", "rows"], [["a", "12"]]))
+    | group | rows |
+    | ----- | ---- |
+    | a     | 12   |
+    """
+    table = [list(titles), *map(list, lines)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    table.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"
+        for line in table
+    )
+
+
+def text_table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in columns for a terminal; numbers of rows stand to the right.
+
+    Examples
+    --------
+    >>> print(text_table(["group", "rows"], [["a", "7"], ["b", "12"]]))
+    group  rows
+    a         7
+    b        12
+    """
+    columns = []
+    for column in zip(titles, *lines, strict=True):
+        width, right = max(map(len, column)), column[0].endswith("rows")
+        columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in column])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+
+
+def escape_markdown(text: str) -> str:
+    r"""Text from data as text in Markdown: no mark-up, no link, no line of its own.
+
+    Examples
+    --------
+    >>> print(escape_markdown("a|b see www.x.org"))
+    a\|b see www\.x.org
+    """
+    escaped = SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    # At the start of a line, a number or a sign makes a list; an address anywhere makes a link.
+    escaped = re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", escaped)
+    escaped = re.sub(r"^([-+=])(?=[-+=\s]|$)", r"\\\1", escaped)
+    return re.sub(r"(?i)\b(https?|ftp|www)([:.])", r"\1\\\2", escaped)
