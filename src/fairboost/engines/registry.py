@@ -75,6 +75,17 @@ def engine_of(estimator: object) -> EngineModule:
     return load_engine(name_of(estimator))
 
 
+def default_estimator(**options: Any) -> Any:
+    """An unfitted estimator of the first engine; it is imported when this is called.
+
+    Examples
+    --------
+    >>> default_estimator(n_estimators=20).n_estimators
+    20
+    """
+    return load_engine(ENGINES[0]).make_estimator(**options)
+
+
 def load_engine(name: str) -> EngineModule:
     """The engine of that name, as a model file gives it."""
     if name not in ENGINES:
