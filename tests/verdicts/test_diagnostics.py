@@ -15,7 +15,7 @@ from fairboost.fairness.binding import bind
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
 from fairboost.verdicts.diagnostics import SMALL_CELL, warn_if_not_met, warn_of_small_cells
-from fairboost.verdicts.fairness_report import RatesSeen, build
+from fairboost.verdicts.fairness_report import MeasuredRates, build
 
 FNR = parity("fnr", 0.02, by="g")
 
@@ -26,7 +26,7 @@ def report(rates, n, *constraints, where="held out", **options):
     cells = build_cells(np.ones(2 * n, np.int32), [column])
     terms = tuple(bind(c, cells) for c in constraints or (FNR,))
     values = [rates if len(t.groups) > 1 else [np.mean(rates)] for t in terms]
-    seen = RatesSeen(where, "", tuple(np.array([v]) for v in values), terms)
+    seen = MeasuredRates(where, "", tuple(np.array([v]) for v in values), terms)
     return build(seen, **options)
 
 
@@ -87,7 +87,7 @@ def test_the_rows_that_it_is_about_are_named():
 
 
 def test_without_constraints_there_is_nothing_to_say():
-    assert told(build(RatesSeen("held out", "", (), ()))) == []
+    assert told(build(MeasuredRates("held out", "", (), ()))) == []
 
 
 # Groups

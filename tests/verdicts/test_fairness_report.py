@@ -21,7 +21,7 @@ from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.two_sided import two_sided
 from fairboost.metrics.intervals import wilson
 from fairboost.verdicts import verdict as verdicts
-from fairboost.verdicts.fairness_report import FairnessReport, RatesSeen, build
+from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates, build
 from tests.problems import MeanGap, rows
 
 FNR = parity("fnr", 0.02, by="g")
@@ -41,7 +41,7 @@ def seen(rates, n, *constraints, kind="share", where="held out", **options):
     for t in terms:
         mean = np.average(rates, weights=n)
         values.append(np.array([rates if len(t.groups) > 1 else [mean]]))
-    return RatesSeen(where, "a share of 20%", tuple(values), terms, kind)
+    return MeasuredRates(where, "a share of 20%", tuple(values), terms, kind)
 
 
 def verdict(rates, n, constraint=FNR, **options):
@@ -195,7 +195,7 @@ def test_what_training_aims_at_is_met(groups, tolerance, towards_parity):
     sampling = Sampling(RateMap(cells, [term]).per_row, [term], 0.9)
     margins = sampling.z * sampling.errors(rates)
     if (term.constraint.violations(term.read(rates)) + margins <= 0).all():
-        report = build(RatesSeen("held out", "", (rates,), (term,)), confidence=0.9)
+        report = build(MeasuredRates("held out", "", (rates,), (term,)), confidence=0.9)
         assert report.met
 
 
@@ -245,7 +245,7 @@ def test_a_bound_on_everyone():
 def test_a_constraint_of_the_users_own():
     values = np.array([[0.1, 0.3, 0.2], [0.6, 0.9, 0.9]])
     term = bind(MeanGap(0.01), rows(0, n=6_000)[-1])
-    report = build(RatesSeen("held out", "", (values,), (term,)))
+    report = build(MeasuredRates("held out", "", (values,), (term,)))
     (found,) = report.verdicts
     expected = term.constraint.violations(term.read(values))
     slopes = np.array([term.constraint.pullback(term.read(values), u) for u in np.eye(2)])
@@ -259,7 +259,7 @@ def test_a_constraint_of_the_users_own():
     assert found.constraint == "mean_gap by g"
     assert found.smallest_rows == round(term.rows.min())
     assert len(report.rates) == 6
-    report = build(RatesSeen("held out", "", (values,), (term,)), confidence=0.95)
+    report = build(MeasuredRates("held out", "", (values,), (term,)), confidence=0.95)
     assert report.verdicts[0].high == pytest.approx((expected + norm.isf(0.025) * errors).max())
 
 
@@ -269,13 +269,13 @@ def test_a_constraint_of_the_users_own():
 def test_status_of_a_constraint_of_the_users_own(at_most, status):
     values = np.array([[0.1, 0.1, 0.1], [0.6, 0.9, 0.9]])  # mean squared distance 0.02
     term = bind(MeanGap(at_most), rows(0, n=6_000)[-1])
-    report = build(RatesSeen("held out", "", (values,), (term,)))
+    report = build(MeasuredRates("held out", "", (values,), (term,)))
     assert report.verdicts[0].status == status
     assert ("tell a violation" in " ".join(report.advice)) == (status == "too few rows to tell")
 
 
 def test_no_constraints():
-    report = build(RatesSeen("training", "", (), (), kind="none"))
+    report = build(MeasuredRates("training", "", (), (), kind="none"))
     assert report.met
     assert report.advice == ()
     assert str(report) == "Fairness constraints: none. Intervals: 95%."
@@ -440,7 +440,7 @@ def test_figures_that_are_no_numbers_survive_too(report):
 def test_the_first_line_speaks_of_the_test_rows_too():
     """Met on rows held out and not on test rows must not read as met."""
     held_out, test = (
-        RatesSeen(where, "", (np.array([rates]),), (bound_to(two_sided(FNR), ENOUGH),))
+        MeasuredRates(where, "", (np.array([rates]),), (bound_to(two_sided(FNR), ENOUGH),))
         for where, rates in (("held out", [0.30, 0.31]), ("test", [0.30, 0.36]))
     )
     report = build(held_out, test)

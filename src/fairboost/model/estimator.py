@@ -570,19 +570,20 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         used = {name for constraint in constraints for name in columns_of(constraint)}
         told: dict[str, Any] = {
-            "where": "test", "note": "", "point": point, "threshold": self._score_threshold,
+            "where": "test", "point": point, "threshold": self._score_threshold,
         }  # fmt: skip
         if lazy:
             columns = [name for name in names if name in used]
             rows = X, y, sensitive_features, sample_weight
             counted = tally(self.decision_function, *rows, columns, self.classes_)
-            test = fairness_report.see_events(constraints, *counted, **told)
+            test = fairness_report.measure(constraints, *counted, **told)
         else:
             kept = [c for c in data.columns if c.name in used]
             cells = build_cells(data.labels, kept, data.sample_weight)
             if positive is None:
                 positive = self.decision_function(X) >= 0
-            test = fairness_report.see(constraints, cells, positive, data.sample_weight, **told)
+            decided = cells.weight_of(positive, data.sample_weight)
+            test = fairness_report.measure(constraints, cells, decided, **told)
         seen = (test, None) if self._seen is None else (self._seen, test)
         return fairness_report.build(*seen, confidence=self._method().asked_confidence)
 

@@ -35,8 +35,8 @@ from fairboost.fairness.two_sided import two_sided
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.training import memberships
 from fairboost.training.iterates import best_iterate, measure
-from fairboost.verdicts import diagnostics
-from fairboost.verdicts.fairness_report import RatesSeen, see
+from fairboost.verdicts import diagnostics, fairness_report
+from fairboost.verdicts.fairness_report import MeasuredRates
 
 PAPER_LEARNING_RATE = 0.1
 """Step of the paper's multipliers where the user gives none, as in the authors' program."""
@@ -184,11 +184,11 @@ class Training:
         found = [self.lagrangian.realised(k) for k in range(len(self.lagrangian.thresholds))]
         return np.array([realised is None or realised.hits for realised in found], bool)
 
-    def seen(self, iterate: int) -> RatesSeen:
+    def seen(self, iterate: int) -> MeasuredRates:
         """The rates of f_iterate on the rows held out."""
         lagrangian = self.lagrangian
         rates = lagrangian.seen_rates[iterate]
-        return RatesSeen(
+        return MeasuredRates(
             "training" if lagrangian.holdout.seen is None else "held out",
             lagrangian.holdout.why,
             tuple(rates[part] for part in lagrangian.rate_slices),
@@ -201,7 +201,9 @@ class Training:
         """The threshold of f_iterate, in log-odds."""
         return self.lagrangian.thresholds[iterate]
 
-    def seen_by(self, score: Callable[[Matrix], FloatArray], X: Matrix) -> tuple[RatesSeen, float]:
+    def seen_by(
+        self, score: Callable[[Matrix], FloatArray], X: Matrix
+    ) -> tuple[MeasuredRates, float]:
         """Rates and threshold of a model that no round has looked at, held out if rows are."""
         lagrangian, chosen = self.lagrangian, self.lagrangian.holdout
         cells, weight = lagrangian.cells, lagrangian.sample_weight
@@ -213,11 +215,10 @@ class Training:
             parts.insert(0, score(X)[~chosen.trained])
         scores = np.concatenate(parts or [score(X)])
         threshold = lagrangian.threshold_of(scores)
-        seen = see(
+        seen = fairness_report.measure(
             [t.constraint for t in lagrangian.terms],
             cells,
-            scores >= threshold,
-            weight,
+            cells.weight_of(scores >= threshold, weight),
             where="held out" if held_out else "training",
             note=chosen.why if held_out else "",
             kind=chosen.kind if held_out else "none",

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost._typing import BoolArray, FloatArray
+from fairboost._typing import FloatArray
 from fairboost.algorithm.holdout import HoldoutKind
-from fairboost.data.cells import Cells, Weights
+from fairboost.data.cells import Cells
 from fairboost.fairness.binding import RateMap, Term, bind, slices
 from fairboost.fairness.constraints import Constraint, GroupRates
 from fairboost.fairness.operating_points import OperatingPoint
@@ -48,7 +48,7 @@ ON_TEST = "believe them rather than rows that training has looked at."
 
 
 @dataclass(frozen=True)
-class RatesSeen:
+class MeasuredRates:
     """One set of rows on which the rates were read.
 
     Parameters
@@ -81,19 +81,18 @@ class RatesSeen:
             yield term, term.read(np.clip(values, 0.0, 1.0))  # sums of weights round
 
 
-def see(
+def measure(
     constraints: Sequence[Constraint],
     cells: Cells,
-    positive: BoolArray,
-    sample_weight: Weights | None,
+    positive: FloatArray,
     *,
     where: str,
-    note: str,
+    note: str = "",
     kind: HoldoutKind = "set",
     point: OperatingPoint | None = None,
     threshold: float = 0.0,
-) -> RatesSeen:
-    """Read the rates that constraints ask for off decisions.
+) -> MeasuredRates:
+    """Measure the rates that constraints ask for.
 
     Parameters
     ----------
@@ -101,42 +100,22 @@ def see(
         The constraints.
     cells : Cells
         The rows.
-    positive : (n,) bool
-        Whether a row was decided positively.
-    sample_weight : (n,) float, optional
-        Weights of the rows.
+    positive : (n_cells,) float64
+        Weight of the rows that were decided positively, as by :meth:`Cells.weight_of`.
     where, note, kind : str
-        As in :class:`RatesSeen`.
+        As in :class:`MeasuredRates`.
     point : OperatingPoint, optional
         Where decisions were made, if not at a given probability.
     threshold : float
-        What it led to, in log-odds.
+        The threshold that the operating point led to, in log-odds.
     """
-    return see_events(
-        constraints, cells, cells.weight_of(positive, sample_weight),
-        where=where, note=note, kind=kind, point=point, threshold=threshold,
-    )  # fmt: skip
-
-
-def see_events(
-    constraints: Sequence[Constraint],
-    cells: Cells,
-    events: FloatArray,
-    *,
-    where: str,
-    note: str,
-    kind: HoldoutKind = "set",
-    point: OperatingPoint | None = None,
-    threshold: float = 0.0,
-) -> RatesSeen:
-    """As :func:`see`, given the weight of positive decisions in each cell."""
     terms = tuple(bind(c, cells) for c in constraints)
-    rates = RateMap(cells, terms).exact(events)
+    rates = RateMap(cells, terms).exact(positive)
     parts = slices([t.counted.size for t in terms])
     realised = None
     if point is not None and cells.weights[point.rate.counts(cells.labels)].any():
-        realised = realise(point, threshold, cells, events)
-    return RatesSeen(where, note, tuple(rates[part] for part in parts), terms, kind, realised)
+        realised = realise(point, threshold, cells, positive)
+    return MeasuredRates(where, note, tuple(rates[part] for part in parts), terms, kind, realised)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,8 +211,8 @@ class FairnessReport:
 
 
 def build(
-    held_out: RatesSeen,
-    test: RatesSeen | None = None,
+    held_out: MeasuredRates,
+    test: MeasuredRates | None = None,
     *,
     confidence: float | None = None,
     level: float = 0.95,
@@ -242,9 +221,9 @@ def build(
 
     Parameters
     ----------
-    held_out : RatesSeen
+    held_out : MeasuredRates
         The rows that the verdicts are about.
-    test : RatesSeen, optional
+    test : MeasuredRates, optional
         Test rows, shown beside them.
     confidence : float, optional
         What training was asked for: "met" then takes an upper bound within the limit.
@@ -258,7 +237,8 @@ def build(
     >>> from fairboost.fairness.binding import bind
     >>> sex = SensitiveColumn("sex", np.repeat([0, 1], 2000), ("F", "M"))
     >>> term = bind(parity("fnr", 0.02, by="sex"), build_cells(np.ones(4000, int), [sex]))
-    >>> report = build(RatesSeen("held out", "a share of 20%", (np.array([[0.4, 0.3]]),), (term,)))
+    >>> rates = (np.array([[0.4, 0.3]]),)
+    >>> report = build(MeasuredRates("held out", "a share of 20%", rates, (term,)))
     >>> print(report.verdicts[0], report.verdicts[0].status)
     gap 0.1000 [0.0708, 0.1292] not met
     """
@@ -288,7 +268,7 @@ def build(
     )
 
 
-def _on_operating_point(seen: RatesSeen, level: float) -> str:
+def _on_operating_point(seen: MeasuredRates, level: float) -> str:
     """What the operating point came to on some rows, in words."""
     if (found := seen.realised) is None:
         return ""
@@ -312,7 +292,7 @@ def _on_operating_point(seen: RatesSeen, level: float) -> str:
     return said + "."
 
 
-def _rate_table(seen: Sequence[RatesSeen], level: float) -> pd.DataFrame:
+def _rate_table(seen: Sequence[MeasuredRates], level: float) -> pd.DataFrame:
     """One line per rate and group, however many constraints read it."""
     columns = [*KEYS, "rows", seen[0].where, "low", "high"]
     columns += ["test", "test low", "test high", "test rows"] * (len(seen) - 1)

@@ -70,9 +70,8 @@ def violations_by_round(
         if "threshold" in trace:
             threshold = float(logit(trace.loc[start, "threshold"]))
         positive = model._model.scores(X, base + int(trees)) >= threshold
-        seen = fairness_report.see(
-            constraints, cells, positive, data.sample_weight, where="", note=""
-        )
+        decided = cells.weight_of(positive, data.sample_weight)
+        seen = fairness_report.measure(constraints, cells, decided, where="")
         found = [np.atleast_1d(term.constraint.violations(r)) for term, r in seen.read()]
         violations = np.concatenate([*found, np.zeros(0)])
         if len(violations) != len(names):
