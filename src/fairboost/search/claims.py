@@ -28,7 +28,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import optuna
@@ -70,12 +69,7 @@ class Worker:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -132,8 +126,8 @@ def start_time(pid: int | None = None) -> str | None:
         os.kill(number, 0)
     except ProcessLookupError:
         return None
-    except OSError:  # it is someone else's
-        return "running"
+    except OSError:
+        pass  # it is someone else's
     return "running"
 
 
@@ -169,10 +163,9 @@ def claim(
     """
     while True:
         taken = _taken(study, worker, again)
-        free = [index for index in range(n_trials) if index not in taken]
-        if not free:
+        index = next((k for k in range(n_trials) if k not in taken), None)
+        if index is None:
             return None
-        index = free[0]
         token = uuid.uuid4().hex
         attributes = {"index": index, "worker": worker.key, "token": token}
         study.add_trial(optuna.trial.create_trial(state=TrialState.RUNNING, user_attrs=attributes))
@@ -184,10 +177,8 @@ def claim(
 
 def _taken(study: optuna.Study, worker: Worker, again: frozenset[int]) -> dict[int, int]:
     """Number of the trial that has each index; trials of dead processes are closed on the way."""
-    found: dict[int, int] = {}
     trials = [t for t in study.get_trials(deepcopy=False) if t.number not in again]
-    for index, trial in counted(trials).items():
-        found[index] = trial.number
+    found = {index: trial.number for index, trial in counted(trials).items()}
     for trial in trials:
         if trial.state != TrialState.RUNNING:
             continue

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from fairboost._numbers import is_number
 from fairboost.exceptions import InvalidInputError
-from fairboost.fairness.operating_points import is_number
+
+if TYPE_CHECKING:
+    import optuna
 
 
 @dataclass(frozen=True)
@@ -66,49 +69,26 @@ class Choice:
 Space: TypeAlias = Mapping[str, Any]
 """Options by name: a range, a choice, or a value that stays."""
 
-SPACES: dict[str, Space] = {
-    "paper": {
-        "n_estimators": Range(250, 5000, log=True),
-        "num_leaves": Range(10, 100, log=True),
-        "min_child_samples": Range(5, 500, log=True),
-        "max_depth": Range(2, 20),
-        "learning_rate": Range(0.01, 0.2, log=True),
-        "reg_alpha": Range(1e-4, 0.1, log=True),
-        "reg_lambda": Range(1e-4, 0.1, log=True),
-        "boosting_type": "goss",
-    },
-    "small": {
-        "n_estimators": Range(20, 160, log=True),
-        "num_leaves": Range(10, 100, log=True),
-        "min_child_samples": Range(5, 500, log=True),
-        "max_depth": Range(2, 20),
-        "learning_rate": Range(0.05, 0.3, log=True),
-        "reg_alpha": Range(1e-4, 0.1, log=True),
-        "reg_lambda": Range(1e-4, 0.1, log=True),
-        "boosting_type": "goss",
-    },
+_PAPER = {
+    "n_estimators": Range(250, 5000, log=True),
+    "num_leaves": Range(10, 100, log=True),
+    "min_child_samples": Range(5, 500, log=True),
+    "max_depth": Range(2, 20),
+    "learning_rate": Range(0.01, 0.2, log=True),
+    "reg_alpha": Range(1e-4, 0.1, log=True),
+    "reg_lambda": Range(1e-4, 0.1, log=True),
+    "boosting_type": "goss",
 }
+_FEW_TREES = {
+    "n_estimators": Range(20, 160, log=True),
+    "learning_rate": Range(0.05, 0.3, log=True),
+}
+SPACES: dict[str, Space] = {"paper": _PAPER, "small": {**_PAPER, **_FEW_TREES}}
 """Spaces of the engine's options by name: the paper's, and the same with fewer trees and higher
 learning rates, so that these trees get somewhere."""
 
 
-class Drawing(Protocol):
-    """What values are drawn with: a trial of Optuna."""
-
-    def suggest_int(self, name: str, low: int, high: int, *, log: bool = False) -> int:
-        """Draw a whole number."""
-        ...
-
-    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float:
-        """Draw a number."""
-        ...
-
-    def suggest_categorical(self, name: str, choices: Any) -> Any:
-        """Draw one of several values."""
-        ...
-
-
-def draw(space: Space, trial: Drawing, prefix: str = "") -> dict[str, Any]:
+def draw(space: Space, trial: optuna.Trial, prefix: str = "") -> dict[str, Any]:
     """Options for one trial.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +26,7 @@ PASSING = (DBAPIError, optuna.exceptions.StorageInternalError)
 """What a database raises, and may not raise a moment later."""
 
 
-class PairedSampler(optuna.samplers.BaseSampler):
+class PairedSampler(optuna.samplers.RandomSampler):
     """Random draws that depend on the seed, the index of the trial and the name of the option.
 
     So a trial can be made again, and all methods get the same options at the same index: their
@@ -39,22 +39,8 @@ class PairedSampler(optuna.samplers.BaseSampler):
     """
 
     def __init__(self, seed: int) -> None:
+        super().__init__(seed)
         self.seed = seed
-
-    def infer_relative_search_space(
-        self, study: optuna.Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """Nothing is drawn together."""
-        return {}
-
-    def sample_relative(
-        self,
-        study: optuna.Study,
-        trial: FrozenTrial,
-        search_space: dict[str, BaseDistribution],
-    ) -> dict[str, Any]:
-        """Nothing is drawn together."""
-        return {}
 
     def sample_independent(
         self,
@@ -74,24 +60,27 @@ def _drawn(what: BaseDistribution, u: float) -> Any:
     if isinstance(what, CategoricalDistribution):
         return what.choices[int(u * len(what.choices))]
     assert isinstance(what, FloatDistribution | IntDistribution)
-    if isinstance(what, FloatDistribution):
-        low, high = what.low, what.high
-    else:  # every whole number has half a unit around it, the ends too
-        low, high = what.low - 0.5, what.high + 0.5
+    whole = isinstance(what, IntDistribution)
+    # Every whole number has half a unit around it, the ends too.
+    low, high = (what.low - 0.5, what.high + 0.5) if whole else (what.low, what.high)
     if what.log:
         value = float(np.exp(np.log(low) + u * (np.log(high) - np.log(low))))
     else:
         value = low + u * (high - low)
-    if isinstance(what, IntDistribution):
-        return int(np.clip(round(value), what.low, what.high))
-    return float(np.clip(value, low, high))
+    within = np.clip(round(value) if whole else value, what.low, what.high)
+    return int(within) if whole else float(within)
+
+
+SAMPLERS: dict[str, Callable[..., optuna.samplers.BaseSampler]] = {
+    "random": PairedSampler,
+    "tpe": optuna.samplers.TPESampler,
+    "nsga2": optuna.samplers.NSGAIISampler,
+}
 
 
 def make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
     """A sampler by its name: ``"random"``, ``"tpe"`` or ``"nsga2"``."""
-    if name == "tpe":
-        return optuna.samplers.TPESampler(seed=seed)
-    return optuna.samplers.NSGAIISampler(seed=seed) if name == "nsga2" else PairedSampler(seed)
+    return SAMPLERS[name](seed=seed)
 
 
 @contextmanager
