@@ -15,7 +15,7 @@ from fairboost.algorithm.holdout import choose_shares
 from fairboost.cluster.rows import merge, read_part, sort_part, summarise
 from fairboost.data.cells import build_cells
 from fairboost.data.validation import check_fit_data
-from fairboost.engines.table_parts import Parts
+from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import InvalidInputError
 
 COLUMNS = ["sex", "age"]
@@ -134,7 +134,7 @@ def test_tables_in_parts_are_one(kind):
     make = {"numpy": np.asarray, "pandas": pd.DataFrame, "sparse": sp.csc_matrix}[kind]
     plain = {"numpy": np.asarray, "pandas": np.asarray, "sparse": lambda t: t.toarray()}[kind]
     whole = np.arange(40.0).reshape(20, 2)
-    parts = Parts([make(t) for t in np.split(whole, [3, 3, 9])])
+    parts = PartedTable([make(t) for t in np.split(whole, [3, 3, 9])])
     assert parts.shape == (20, 2)
     assert hasattr(parts, "columns") == (kind == "pandas")
     for rows in ([], [1], [0, 5], [2, 3, 8, 9, 19], range(20)):

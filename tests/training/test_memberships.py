@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,14 +12,24 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 
+from fairboost.engines.lightgbm import group_model
+from fairboost.engines.lightgbm.group_model import CodedRows
 from fairboost.exceptions import InvalidInputError
 from fairboost.training import memberships
-from fairboost.training.memberships import RECOVERED, Memberships, honest, recoverability
+from fairboost.training.memberships import RECOVERED
 
 
-def known(X, y, groups, n_groups=2, **options) -> Memberships:
-    options = {"columns": ("g",), "seed": 0, "n_jobs": 1, **options}
-    return honest(X, y, groups, n_groups, **options)
+def known(X, y, groups, n_groups=2, sample_weight=None, categorical_feature="auto", seed=0):
+    """The memberships, and how well they recover the groups."""
+    rows = CodedRows(X, y, groups, n_groups, sample_weight, categorical_feature)
+    probabilities = memberships.honest(rows, seed=seed, n_jobs=1)
+    weight = np.ones(len(y)) if sample_weight is None else sample_weight
+    recovered = memberships._discrimination(probabilities, y, groups, weight)
+    return SimpleNamespace(probabilities=probabilities, recovered=recovered)
+
+
+def recoverability(X, y, groups, n_groups, **options):
+    return memberships.recoverability(CodedRows(X, y, groups, n_groups), **options)
 
 
 def one_bit(n=6000, n_groups=2, seed=0):
@@ -138,8 +150,7 @@ def test_memberships_are_probabilities(n, n_groups):
     rng = np.random.default_rng(n)
     X, y = rng.normal(size=(n, 3)), rng.integers(0, 2, n)
     groups = rng.integers(-1, n_groups, n)
-    result = known(X, y, groups, n_groups, columns=["sex", "race"])
-    assert result.columns == ("sex", "race")
+    result = known(X, y, groups, n_groups)
     assert result.probabilities.dtype == np.float32
     assert result.probabilities.shape == (n, n_groups)
     assert (result.probabilities >= 0).all()
@@ -174,11 +185,11 @@ def test_same_seed_same_memberships():
 
 
 def test_large_data_is_sampled_and_predicted_in_blocks(monkeypatch):
-    monkeypatch.setattr(memberships, "LEARNED_ROWS", 800)
-    monkeypatch.setattr(memberships, "WATCHED_ROWS", 200)
-    monkeypatch.setattr(memberships, "BLOCK", 999)
+    monkeypatch.setattr(group_model, "LEARNED_ROWS", 800)
+    monkeypatch.setattr(group_model, "STOPPING_ROWS", 200)
+    monkeypatch.setattr(group_model, "BLOCK", 999)
     X, y, groups, truth = one_bit()
-    assert divergence(truth, known(X, y, groups, n_folds=2).probabilities) < 0.01
+    assert divergence(truth, known(X, y, groups).probabilities) < 0.01
 
 
 # Groups that are missing or small, and weights
@@ -273,13 +284,6 @@ def test_nothing_to_learn_from_is_an_error():
         known(X, y, np.full(30, -1))
     with pytest.raises(InvalidInputError, match="no row has a known group"):
         known(X, y, np.where(y == 1, -1, 0), sample_weight=y.astype(float))
-
-
-@pytest.mark.parametrize("n_folds", [0, 1, 11])
-def test_folds_out_of_range_are_an_error(n_folds):
-    X, y, groups, _ = one_bit(100)
-    with pytest.raises(InvalidInputError, match=f"from 2 to 10, found {n_folds}"):
-        known(X, y, groups, n_folds=n_folds)
 
 
 # Tables of every kind

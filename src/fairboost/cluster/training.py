@@ -35,7 +35,7 @@ from fairboost.cluster.workers import run_together
 from fairboost.data.cells import Cells
 from fairboost.engines.port import EngineData, LossTerms
 from fairboost.engines.registry import load_engine
-from fairboost.engines.table_parts import Parts
+from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.kernel.threads import Threads, thread_count
@@ -457,7 +457,7 @@ def _train_here(parts: Sequence[Sorted], machines: Any, rank: int, plan: _Plan) 
 
 
 def _table(tables: Sequence[Matrix]) -> Matrix:
-    return tables[0] if len(tables) == 1 else Parts(tables)
+    return tables[0] if len(tables) == 1 else PartedTable(tables)
 
 
 @contextmanager

@@ -23,11 +23,13 @@ from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control, DualPlayer
 from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.validation import FitData, HeldOutSet
+from fairboost.engines.lightgbm.group_model import CodedRows
 from fairboost.engines.port import Engine, EngineData, LossTerms, Problem, TrainedModel
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import bind
 from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of, resolve
-from fairboost.fairness.operating_points import OperatingPoint, is_number
+from fairboost._numbers import is_number
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.proxies import Proxy, as_proxy
 from fairboost.fairness.rates import as_rate
 from fairboost.fairness.realised_rate import check_against, check_resolution, realise
@@ -455,23 +457,19 @@ def _memberships(
     asked = job.method.memberships
     if asked == "observed" or job.method.multipliers == "paper":
         return {}
-    shared: dict[str, Any] = {
-        "categorical_feature": job.fit_options.get("categorical_feature", "auto"),
-        "seed": job.seed,
-    }
-    n_jobs, weight = job.engine.n_jobs, job.data.sample_weight
+    categorical = job.fit_options.get("categorical_feature", "auto")
     out: dict[tuple[str, ...], Float32Array] = {}
     for columns in dict.fromkeys(columns_of(c) for c in constraints):
         groups = cells.groups_by(columns)
         codes = groups.of_cell[cells.codes]
-        known = job.X, job.data.labels, codes, len(groups)
+        rows = CodedRows(
+            job.X, job.data.labels, codes, len(groups), job.data.sample_weight, categorical
+        )
         if not columns:
             continue
-        if asked == "auto" and not memberships.worth_learning(*known, **shared):
+        if asked == "auto" and not memberships.worth_learning(rows, seed=job.seed):
             continue
-        found = memberships.honest(
-            *known, columns=columns, sample_weight=weight, n_jobs=n_jobs, **shared
-        ).probabilities
+        found = memberships.honest(rows, seed=job.seed, n_jobs=job.engine.n_jobs)
         out[columns] = found * (codes >= 0)[:, np.newaxis].astype(np.float32)
     return out
 
@@ -504,7 +502,7 @@ def what_counts(
 ) -> Counted:
     """The rows that count towards some rate."""
     counts = [bind(c, cells).rows.min() for c in constraints]
-    rates = [as_rate(rate) for c in constraints for rate in c.rates]
+    rates = [as_rate(rate) for c in constraints for rate in c.moments]
     if isinstance(point, OperatingPoint):
         # A target of 0.1% is as well known on 50 times the rows as one of 5%.
         rare = min(20 * min(point.target, 1 - point.target), 1.0)

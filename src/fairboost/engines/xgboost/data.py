@@ -24,7 +24,7 @@ from xgboost import XGBClassifier
 from fairboost._typing import BoolArray, Float32Array, IntArray, Matrix
 from fairboost.data.validation import by_row, encode_known, take_rows
 from fairboost.engines.port import EngineData, is_on_disk
-from fairboost.engines.table_parts import Parts
+from fairboost.engines.tables import PartedTable
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import thread_option
@@ -146,7 +146,7 @@ class _Maker:
         """All rows of a table."""
         if is_on_disk(X):
             return self._from_disk(X, np.arange(X.shape[0]), labels, weight)
-        if isinstance(X, Parts):
+        if isinstance(X, PartedTable):
             return self.some(X, np.arange(X.shape[0]), labels, weight)
         options = {"label": labels, "weight": weight, **self._columns(X), **self.shared}
         X = X if hasattr(X, "shape") else np.asarray(X)
@@ -338,7 +338,7 @@ def _pick(X: Matrix, rows: IntArray) -> Matrix:
 
 def _has_numbers(X: Matrix) -> bool:
     """Whether a table in memory has plain numbers in all columns."""
-    if isinstance(X, Parts):
+    if isinstance(X, PartedTable):
         return all(_has_numbers(table) for table in X.tables)
     types = getattr(X, "dtypes", [getattr(X, "dtype", None)])
     known = isinstance(X, np.ndarray | pd.DataFrame)

@@ -1,8 +1,9 @@
-"""Tables that lie one after the other and are read as one, without being copied together."""
+"""Tables of features in the forms that users have them: lists, frames, and several read as one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,19 @@ from fairboost._typing import IntArray, Matrix
 from fairboost.data.validation import by_row, take_rows
 
 
-class Parts:
-    """Several tables as one, of which rows can be picked.
+def as_table(X: Matrix) -> Matrix:
+    """A table as it is; a list of lists as an array."""
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def feature_names(X: Matrix) -> list[str] | None:
+    """Names of the features of a table that has some."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else [str(name) for name in names]
+
+
+class PartedTable:
+    """Several tables read as one, of which rows can be picked; nothing is copied together.
 
     Parameters
     ----------
@@ -23,8 +35,8 @@ class Parts:
 
     Examples
     --------
-    >>> parts = Parts([np.array([[1.0], [2.0]]), np.array([[3.0]])])
-    >>> parts.shape, parts.iloc[np.array([1, 2])].tolist()
+    >>> table = PartedTable([np.array([[1.0], [2.0]]), np.array([[3.0]])])
+    >>> table.shape, table.iloc[np.array([1, 2])].tolist()
     ((3, 1), [[2.0], [3.0]])
     """
 
@@ -36,22 +48,19 @@ class Parts:
             self.columns = self.tables[0].columns
 
     @property
-    def iloc(self) -> Parts:
+    def iloc(self) -> PartedTable:
         """Rows by their position, as of a data frame."""
         return self
 
     def __getitem__(self, rows: IntArray) -> Any:
         """Pick rows, in rising order."""
         cuts = np.searchsorted(rows, self.edges)
+        spans = zip(self.tables, self.edges, pairwise(cuts), strict=False)
         picked = [
             take_rows(table, rows[start:end] - edge)
-            for table, edge, start, end in zip(
-                self.tables, self.edges[:-1], cuts[:-1], cuts[1:], strict=True
-            )
+            for table, edge, (start, end) in spans
             if end > start
-        ]
-        if not picked:
-            return take_rows(self.tables[0], rows[:0])
+        ] or [take_rows(self.tables[0], rows[:0])]
         if len(picked) == 1:
             return picked[0]
         if isinstance(picked[0], pd.DataFrame):
