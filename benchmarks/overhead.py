@@ -29,7 +29,7 @@ from tqdm import tqdm
 import fairboost
 from benchmarks.synthetic import FEATURES, make
 from fairboost import FairGBMClassifier, parity
-from fairboost.algorithm.holdout import choose
+from fairboost.data.holdout import choose
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Control
 from fairboost.data.cells import SensitiveColumn, build_cells

@@ -1,13 +1,13 @@
-"""A constraint of your own: any differentiable function of group rates.
+"""A constraint of your own: any differentiable function of group moments, such as rates.
 
 Here: the *average odds difference* between women and men,
 ((FPR_f - FPR_m) + (TPR_f - TPR_m)) / 2, within a tolerance on either side. A constraint is an
 object with four members, and nothing in the library has to know about it:
 
-* ``rates``: the rates that it reads, by name;
+* ``moments``: the moments that it reads, here rates, by name;
 * ``by``: the sensitive column (or crossing) whose groups it reads them of;
-* ``violations(rates)``: one number per inequality, positive where it is broken;
-* ``pullback(rates, multipliers)``: the derivative of ``multipliers @ violations`` by the rates.
+* ``violations(moments)``: one number per inequality, positive where it is broken;
+* ``pullback(moments, multipliers)``: the derivative of ``multipliers @ violations`` by them.
 
 Run it: ``python examples/custom_constraint.py``
 """
@@ -21,7 +21,7 @@ from lightgbm import LGBMClassifier
 
 from fairboost import FairGBMClassifier
 from fairboost.datasets import make_loans
-from fairboost.fairness.constraints import GroupRates
+from fairboost.fairness import GroupMoments
 from fairboost.metrics import group_rates
 
 
@@ -31,16 +31,16 @@ class AverageOdds:
 
     tolerance: float
     by: str = "sex"
-    rates: tuple[str, ...] = ("fpr", "tpr")
+    moments: tuple[str, ...] = ("fpr", "tpr")
     name: str = "average_odds"
 
-    def violations(self, rates: GroupRates) -> np.ndarray:
+    def violations(self, moments: GroupMoments) -> np.ndarray:
         """Return the difference less the tolerance, in either direction."""
-        difference = (rates.values[:, 0] - rates.values[:, 1]).mean()
+        difference = (moments.values[:, 0] - moments.values[:, 1]).mean()
         return np.array([difference, -difference]) - self.tolerance
 
-    def pullback(self, rates: GroupRates, multipliers: np.ndarray) -> np.ndarray:
-        """Return d(multipliers @ violations) / d(rates): each rate enters with weight +-1/2."""
+    def pullback(self, moments: GroupMoments, multipliers: np.ndarray) -> np.ndarray:
+        """Return d(multipliers @ violations) / d(moments): each rate enters with weight +-1/2."""
         half = (multipliers[0] - multipliers[1]) / 2
         return np.array([[half, -half], [half, -half]])
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairboost.data.cells import SensitiveColumn, build_cells
-from fairboost.fairness.constraints import GroupRates, bound, parity
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.rates import RATES
 
 
@@ -19,12 +20,12 @@ class MeanGap:
     def __init__(self, at_most=0.05):
         self.at_most = at_most
 
-    def violations(self, rates: GroupRates):
+    def violations(self, rates: GroupMoments):
         r = rates.values
         spread = ((r - r.mean(axis=1, keepdims=True)) ** 2).mean(axis=1)
         return spread - self.at_most
 
-    def pullback(self, rates: GroupRates, multipliers):
+    def pullback(self, rates: GroupMoments, multipliers):
         r = rates.values
         return multipliers[:, None] * 2 * (r - r.mean(axis=1, keepdims=True)) / r.shape[1]
 
@@ -76,7 +77,7 @@ def proxy_lagrangian(
             step = proxy.value(rate.direction * (f - threshold))
             rates.append([(w * step)[m].sum() / w[m].sum() for m in members])
             weights.append([w[m].sum() for m in members])
-        v = c.violations(GroupRates(np.array(rates), np.array(weights), tuple(names)))
+        v = c.violations(GroupMoments(np.array(rates), np.array(weights), tuple(names)))
         value += w.sum() * multipliers[first : first + len(v)] @ v
         first += len(v)
     return value

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.algorithm.holdout import choose_shares
+from fairboost.data.holdout import choose_shares
 from fairboost.cluster.rows import merge, read_part, sort_part, summarise
 from fairboost.data.cells import build_cells
 from fairboost.data.validation import check_fit_data

@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.constraints import Constraint, GroupRates, bound, parity, resolve
+from fairboost.fairness.constraints import Constraint, bound, parity, resolve
+from fairboost.fairness.moments import GroupMoments
 from tests.problems import MeanGap
 
 
 def rates(*values, groups=None):
     table = np.array([values], float)
     names = groups or tuple((k,) for k in range(len(values)))
-    return GroupRates(table, np.ones_like(table), names)
+    return GroupMoments(table, np.ones_like(table), names)
 
 
 def test_parity_by_hand():
@@ -68,7 +69,7 @@ def test_someone_elses_constraint_is_placed_too():
     first, second = resolve(anywhere, 0.0, ["a", "b"])
     assert (first.by, second.by, first.name) == ("a", "b", "mean_gap")
     assert isinstance(first, Constraint) and first.rates == ("fpr", "tpr")
-    r = GroupRates(np.array([[0.1, 0.3], [0.2, 0.2]]), np.ones((2, 2)), ((0,), (1,)))
+    r = GroupMoments(np.array([[0.1, 0.3], [0.2, 0.2]]), np.ones((2, 2)), ((0,), (1,)))
     np.testing.assert_allclose(first.violations(r), anywhere.violations(r))
     np.testing.assert_allclose(first.pullback(r, np.ones(2)), anywhere.pullback(r, np.ones(2)))
 

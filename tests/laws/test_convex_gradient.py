@@ -11,7 +11,8 @@ import pytest
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control, resume
 from fairboost.data.cells import SensitiveColumn, build_cells
-from fairboost.fairness.constraints import GroupRates, parity
+from fairboost.fairness.constraints import parity
+from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import as_rate
 from fairboost.fairness.two_sided import two_sided
@@ -73,7 +74,7 @@ class Case:
                 weights.append([self.w[m].sum() for m in members[-1]])
             shape = len(rates), len(groups)
             values = self.lagrangian.rates[first_rate:][: shape[0] * shape[1]].reshape(shape)
-            known = GroupRates(values, np.array(weights), tuple(groups))
+            known = GroupMoments(values, np.array(weights), tuple(groups))
             n_inequalities = len(c.violations(known))
             mine = self.multipliers[first_multiplier:][:n_inequalities]
             coef = c.pullback(known, mine)

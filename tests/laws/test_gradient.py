@@ -5,7 +5,8 @@ import pytest
 
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent
-from fairboost.fairness.constraints import GroupRates, parity
+from fairboost.fairness.constraints import parity
+from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.proxies import PROXIES
 from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows
 
@@ -66,7 +67,7 @@ def test_gradient_is_the_derivative_of_the_proxy_lagrangian(proxy, constraints, 
 
 def test_the_factor_of_equation_8_is_not_in_the_derivative():
     """With four groups the paper's (m - 1) would triple the part of the worst group."""
-    rates = GroupRates(np.array([[0.1, 0.4, 0.2, 0.3]]), np.ones((1, 4)), ((0,), (1,), (2,), (3,)))
+    rates = GroupMoments(np.array([[0.1, 0.4, 0.2, 0.3]]), np.ones((1, 4)), ((0,), (1,), (2,), (3,)))
     multipliers = np.array([0.2, 0.3, 0.5, 0.7])
     constraint = parity("fnr", 0.0, by="g")
     step = 1e-6
@@ -74,9 +75,9 @@ def test_the_factor_of_equation_8_is_not_in_the_derivative():
     for g in range(4):
         moved = rates.values.copy()
         moved[0, g] += step
-        up = multipliers @ constraint.violations(GroupRates(moved, rates.weights, rates.groups))
+        up = multipliers @ constraint.violations(GroupMoments(moved, rates.weights, rates.groups))
         moved[0, g] -= 2 * step
-        down = multipliers @ constraint.violations(GroupRates(moved, rates.weights, rates.groups))
+        down = multipliers @ constraint.violations(GroupMoments(moved, rates.weights, rates.groups))
         numeric[g] = (up - down) / (2 * step)
     coef = constraint.pullback(rates, multipliers)[0]
     np.testing.assert_allclose(coef, numeric, atol=1e-9)
@@ -93,10 +94,10 @@ def test_pullback_is_the_derivative_of_violations(constraints):
         names = tuple((k,) for k in range(n_groups)) if c.by else ((),)
 
         def weighed(flat, c=c, shape=values.shape, names=names, m=None):
-            rates = GroupRates(flat.reshape(shape), np.ones(shape), names)
+            rates = GroupMoments(flat.reshape(shape), np.ones(shape), names)
             return m @ c.violations(rates)
 
-        rates = GroupRates(values, np.ones(values.shape), names)
+        rates = GroupMoments(values, np.ones(values.shape), names)
         m = rng.uniform(0, 1, len(c.violations(rates)))
         expected = derivative(lambda flat, w=weighed, m=m: w(flat, m=m), values.ravel().copy())
         np.testing.assert_allclose(c.pullback(rates, m).ravel(), expected, atol=1e-8)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from fairboost.algorithm import holdout
-from fairboost.algorithm.holdout import choose
+from fairboost.data import holdout
+from fairboost.data.holdout import choose
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control, Rest
 from fairboost.fairness.constraints import bound, parity

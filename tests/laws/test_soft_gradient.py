@@ -14,11 +14,12 @@ that go by observed groups add what they do in tests/laws/test_convex_gradient.p
 import numpy as np
 import pytest
 
-from fairboost.algorithm.holdout import NOTHING_HELD_OUT, choose
+from fairboost.data.holdout import NOTHING_HELD_OUT, choose
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control, resume
 from fairboost.data.cells import SensitiveColumn, build_cells
-from fairboost.fairness.constraints import GroupRates, columns_of, parity
+from fairboost.fairness.constraints import columns_of, parity
+from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import as_rate
 from fairboost.fairness.two_sided import two_sided
@@ -128,7 +129,7 @@ class Case:
                 [[w[count & inside].sum() for inside in groups.values()] for count in counts]
             )
             values = self.lagrangian.rates[first_rate:][: weights.size].reshape(weights.shape)
-            known = GroupRates(values, weights, tuple(groups))
+            known = GroupMoments(values, weights, tuple(groups))
             n_inequalities = len(c.violations(known))
             coef = c.pullback(known, self.multipliers[first_multiplier:][:n_inequalities])
             likely = self.memberships.get(columns_of(c))

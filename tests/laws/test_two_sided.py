@@ -5,7 +5,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fairboost.fairness.constraints import GroupRates, bound, parity
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.two_sided import two_sided
 from tests.problems import MeanGap
 
@@ -16,7 +17,7 @@ TOLERANCES = st.floats(0, 0.99)
 
 def group_rates(values, weights):
     names = tuple((k,) for k in range(len(values)))
-    return GroupRates(np.array([values]), np.array([weights]), names)
+    return GroupMoments(np.array([values]), np.array([weights]), names)
 
 
 def draw(seed, n_groups):

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost import FairGBMClassifier, at_fpr, at_positive_rate, at_tpr, load
 from fairboost.exceptions import ModelFileError
-from fairboost.model import document as persistence
+from fairboost.model.files import checksum
 
 POINTS = {"fpr": at_fpr(0.1), "tpr": at_tpr(0.7), "budget": at_positive_rate(0.2)}
 ALL_POINTS = pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
@@ -124,7 +124,7 @@ def as_version_1(path):
     document = json.loads(path.read_text())
     del document["model"]["score_threshold"]
     document["format_version"] = 1
-    document["sha256"] = persistence._checksum(document["model"])
+    document["sha256"] = checksum(document["model"])
     path.write_text(json.dumps(document))
 
 

@@ -11,7 +11,7 @@ from lightgbm import LGBMClassifier
 from sklearn.exceptions import NotFittedError
 
 from fairboost import FairGBMClassifier, bound, load, parity
-from fairboost.algorithm.holdout import choose
+from fairboost.data.holdout import choose
 from fairboost.data.cells import build_cells
 from fairboost.data.validation import read_sensitive_features
 from fairboost.datasets import make_loans

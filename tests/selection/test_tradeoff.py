@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fairboost import FairGBMClassifier, TradeoffCurve, bound, load, parity, tradeoff_curve
-from fairboost.algorithm.holdout import choose
+from fairboost.data.holdout import choose
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.datasets import make_loans
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError

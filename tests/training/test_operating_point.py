@@ -23,7 +23,7 @@ from fairboost import (
     parity,
     tradeoff_curve,
 )
-from fairboost.algorithm.holdout import choose
+from fairboost.data.holdout import choose
 from fairboost.data.cells import build_cells
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import InvalidInputError, NotMetWarning, SmallCellWarning

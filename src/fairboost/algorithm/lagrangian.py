@@ -28,7 +28,7 @@ with ``coef`` from the constraint's pullback. The same lines are played in two w
   problem is convex if phi is, and the curvature of the proxies belongs into the Hessian. ``coef``
   is taken at the exact rates: no proxy rate is needed, and one pass over the rows serves a round.
 
-Rates are read on the rows *held out*, if there are any (:mod:`fairboost.algorithm.holdout`): the
+Rates are read on the rows *held out*, if there are any (:mod:`fairboost.data.holdout`): the
 engine keeps their scores, and nothing is predicted twice. In cross-fitting, further boosters each
 leave out a fold, whose rows have gradient and Hessian 0.
 
@@ -36,7 +36,7 @@ At an operating point such as "false positive rate 5%" the threshold t is a func
 the quantile of those of the rows seen, found anew in every round. Rates are evaluated at it, and
 proxies are centred there.
 
-Rows may lie on several machines (:mod:`fairboost.algorithm.all_reduce`). Each makes the
+Rows may lie on several machines (:mod:`fairboost.fairness.all_reduce`). Each makes the
 gradients of its own rows; sums by cell are added up over all of them, and so all take the same
 step.
 """
@@ -54,8 +54,8 @@ from scipy.special import expit
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.algorithm import multipliers
-from fairboost.algorithm.all_reduce import ALONE, Machines, share_near, threshold_over
-from fairboost.algorithm.holdout import NOTHING_HELD_OUT, Holdout
+from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce, share_near, threshold_over
+from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.algorithm.margins import Sampling
 from fairboost.algorithm.multipliers import DualPlayer
 from fairboost.algorithm.trace import Trace
@@ -104,7 +104,7 @@ class Lagrangian:
         Those that share the rows; one by default.
     dtype : dtype, default=float32
         Precision of the gradients.
-    machines : Machines, optional
+    machines : AllReduce, optional
         Those that hold the rows; this one alone by default.
     """
 
@@ -124,7 +124,7 @@ class Lagrangian:
         label_weights: tuple[float, float] = (1.0, 1.0),
         threads: Threads | None = None,
         dtype: Any = np.float32,
-        machines: Machines = ALONE,
+        machines: AllReduce = ONE_MACHINE,
     ) -> None:
         self.cells, self.holdout, self.convex, self.player = cells, holdout, convex, player
         self.machines = machines
@@ -148,7 +148,7 @@ class Lagrangian:
         self.dual = multipliers.start(len(self.inequalities))
         self.confidence = confidence
         self.sampling = Sampling(self.map.per_row, self.seen_terms, confidence)
-        labels = [label for t in self.terms for label in t.rate_labels]
+        labels = [label for t in self.terms for label in t.moment_labels]
         # Several constraints may read the same rate; the trace shows it once.
         self.shown = [k for k, label in enumerate(labels) if label not in labels[:k]]
         self.rate_labels = tuple(labels[k] for k in self.shown)
@@ -271,7 +271,7 @@ class Lagrangian:
         )
         self.sample_weight = self.seen_weights = self._placing = None
         self.memberships, self._out_of_fold = NO_MEMBERSHIPS, np.empty(0)
-        self.machines, self._passes, self.threads = ALONE, [], Threads()
+        self.machines, self._passes, self.threads = ONE_MACHINE, [], Threads()
         for name in ("rows", "outside"):
             vars(self).pop(name, None)
 
@@ -296,7 +296,7 @@ class Lagrangian:
                 if t.groups.columns != columns:
                     continue
                 on_rows = self.coefficients[part] * self.map.per_row[part]
-                for rate, row in zip(t.rates, on_rows.reshape(t.counted.shape), strict=True):
+                for rate, row in zip(t.moments, on_rows.reshape(t.counted.shape), strict=True):
                     side = 0 if rate.direction > 0 else 1
                     for label in (0, 1) if rate.label is None else (rate.label,):
                         on_groups[:, 2 * label + side] += row
@@ -352,7 +352,7 @@ class Lagrangian:
 
     def _of_all(self, *sums: FloatArray) -> list[FloatArray]:
         """The sums over the rows of all machines, in one go."""
-        if self.machines is ALONE:
+        if self.machines is ONE_MACHINE:
             return list(sums)
         total = self.machines.total(np.concatenate(sums))
         return np.split(total, np.cumsum([len(s) for s in sums])[:-1])

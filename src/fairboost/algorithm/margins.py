@@ -1,11 +1,11 @@
-"""What is known about inequalities beforehand: units of their multipliers, and sampling errors.
+"""How far inside its limits training aims, and in what units multipliers move.
 
-Both follow from the derivative J of each violation by each rate:
+Both follow from the derivative J of each violation by each moment:
 
 * trees answer to the weight that a multiplier puts on a *row*, the largest of ``|J| n / W``, and
-  the same change of scores moves a rate in proportion to the deviation of a single event,
-  ``sqrt(R (1 - R))``, or less. The unit of a multiplier is one over both;
-* a violation read on few rows is off by ``sqrt(sum J^2 R (1 - R) / rows)``, as groups are drawn
+  the same change of scores moves a moment in proportion to the deviation of a single row's
+  quantity (of a rate R, ``sqrt(R (1 - R))``), or less. The unit of a multiplier is one over both;
+* a violation measured on few rows is off by ``sqrt(sum J^2 variance / rows)``, as groups are drawn
   independently. Training aims inside the limit by a part of that, or, where the user asks for a
   confidence, by so much that the violation holds on all people at that confidence.
 """
@@ -13,6 +13,7 @@ Both follow from the derivative J of each violation by each rate:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,35 +22,54 @@ from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound
 from fairboost.fairness.two_sided import TwoSided
+from fairboost.tasks.base import Task
 
 CAUTION = 0.5
 """Standard errors to stay inside the limit by where no confidence is asked for: the iterate is
 chosen on the same rows, and looks a little better on them than on others."""
 
 WOBBLE = 0.004
-"""What to stay inside by at least, as rates move a little from one round to the next."""
-
-RAREST = 0.002
-"""Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
+"""What to stay inside by at least, as moments move a little from one round to the next."""
 
 
-class Sampling:
+@dataclass(frozen=True)
+class Derivative:
+    """The derivative of all violations by all moments, and what follows from it.
+
+    Parameters
+    ----------
+    squares : (n_inequalities, n_moments) float64
+        Its squares.
+    shares : (n_inequalities, n_moments) float64
+        Its sizes, as shares of their sum.
+    row_units : (n_inequalities,) float64
+        One over the most that a multiplier of 1 weighs on a row.
+    """
+
+    squares: FloatArray
+    shares: FloatArray
+    row_units: FloatArray
+
+
+class Margins:
     """Units and sampling errors of the inequalities of some terms.
 
     Parameters
     ----------
-    per_row : (n_all_rates,) float64
-        What a coefficient of 1 on each rate weighs on one of its rows, in training.
+    task : Task
+        Knows the deviations of its moments.
+    per_row : (n_moments,) float64
+        What a coefficient of 1 on each moment weighs on one of its rows, in training.
     terms : sequence of Term
-        The constraints, bound to the rows on which rates are read.
+        The constraints, bound to the rows on which moments are measured.
     confidence : float, optional
         That the user asked for.
     """
 
     def __init__(
-        self, per_row: FloatArray, terms: Sequence[Term], confidence: float | None
+        self, task: Task, per_row: FloatArray, terms: Sequence[Term], confidence: float | None
     ) -> None:
-        self.per_row, self.terms = per_row, terms
+        self.task, self.per_row, self.terms = task, per_row, terms
         self.rows = np.concatenate([t.rows.ravel() for t in terms] or [np.empty(0)])
         counts = [len(t.inequalities) for t in terms]
         slack = [float(getattr(t.constraint, "slack", np.inf)) for t in terms]
@@ -60,21 +80,26 @@ class Sampling:
         self.z = np.full(sum(counts), CAUTION)
         if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in counts], counts)
-        # Others may have another derivative at other rates.
+        # Others may have another derivative at other moments.
         self.linear = all(isinstance(t.constraint, TwoSided | Bound) for t in terms)
-        self._set_derivative(np.full(len(self.rows), 0.5))
+        self.half_way = self._derive(np.full(len(self.rows), 0.5))
 
-    def look(self, rates: FloatArray) -> None:
-        """Take the derivative at the rates of a round, where it depends on them."""
-        if not self.linear:
-            self._set_derivative(rates)
+    def at(self, moments: FloatArray) -> Derivative:
+        """The derivative at given moments, where it depends on them."""
+        return self.half_way if self.linear else self._derive(moments)
 
-    def errors(self, rates: FloatArray) -> FloatArray:
-        """Standard error of each violation on the rows seen."""
-        # A rate of 0 or 1 seen on few rows has an error too: as if half a row had differed.
-        low = 0.5 / (self.rows + 1.0)
-        rates = np.clip(rates, low, 1.0 - low)
-        out: FloatArray = np.sqrt(self.squares @ (rates * (1.0 - rates) / self.rows))
+    def errors(self, moments: FloatArray, squares: FloatArray, at: Derivative) -> FloatArray:
+        """Standard error of each violation on the rows measured.
+
+        Parameters
+        ----------
+        moments, squares : (n_moments,) float64
+            The moments, and those of the squared quantities.
+        at : Derivative
+            Of the violations.
+        """
+        variances = self.task.variances(moments, squares, self.rows)
+        out: FloatArray = np.sqrt(at.squares @ (variances / self.rows))
         return np.maximum(out, np.finfo(float).tiny)
 
     def margin(self, errors: FloatArray) -> FloatArray:
@@ -82,23 +107,22 @@ class Sampling:
         out: FloatArray = np.minimum(np.maximum(self.z * errors, self.wobble), self.slack)
         return out
 
-    def units(self, rates: FloatArray) -> FloatArray:
-        """Unit of each multiplier: weight on rows per violation."""
-        size = self.shares @ (2.0 * np.sqrt(rates * (1.0 - rates)))
-        out: FloatArray = self.row_units / np.maximum(size, 2.0 * np.sqrt(RAREST))
+    def units(self, moments: FloatArray, squares: FloatArray, at: Derivative) -> FloatArray:
+        """Unit of each multiplier: weight on rows per violation; arguments as in ``errors``."""
+        size = at.shares @ self.task.deviations(moments, squares)
+        out: FloatArray = at.row_units / np.maximum(size, self.task.least_deviation)
         return out
 
-    def _set_derivative(self, rates: FloatArray) -> None:
+    def _derive(self, moments: FloatArray) -> Derivative:
         J = np.zeros((len(self.z), len(self.rows)))
         row = column = 0
         for t in self.terms:
-            block = t.jacobian(rates[column : column + t.counted.size])
+            block = t.jacobian(moments[column : column + t.counted.size])
             size = np.abs(block)
             # At parity the derivative of a constraint on distances is 0: any direction will do.
             block[size.max(axis=1) < 1e-6] = 1.0
             J[row : row + block.shape[0], column : column + block.shape[1]] = block
             row, column = row + block.shape[0], column + block.shape[1]
         size = np.abs(J)
-        self.squares = J**2
-        self.row_units = 1.0 / (size * self.per_row).max(axis=1, initial=0.0, where=size > 0)
-        self.shares = size / size.sum(axis=1, keepdims=True)
+        row_units = 1.0 / (size * self.per_row).max(axis=1, initial=0.0, where=size > 0)
+        return Derivative(J**2, size / size.sum(axis=1, keepdims=True), row_units)

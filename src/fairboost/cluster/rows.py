@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
-from fairboost.algorithm.holdout import Shares
+from fairboost.data.holdout import Shares
 from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.validation import (
     check_both_classes_weigh,

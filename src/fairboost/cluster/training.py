@@ -3,7 +3,7 @@
 The client checks everything and makes a plan; workers carry it out together. Each trains on the
 partitions it holds, as one machine would on all rows (:mod:`fairboost.training.training`), inside
 XGBoost's collective: XGBoost adds up histograms of gradients, the Lagrangian adds up sums by cell
-(:mod:`fairboost.algorithm.all_reduce`). Every worker ends up with the same model;
+(:mod:`fairboost.fairness.all_reduce`). Every worker ends up with the same model;
 that of the first is kept.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost._typing import Float32Array, FloatArray, Matrix
-from fairboost.algorithm.holdout import NOTHING_HELD_OUT, Holdout, Shares, choose_shares
+from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout, Shares, choose_shares
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.cluster.collections import column_names, in_memory, is_dask, partitions
 from fairboost.cluster.rows import (

@@ -1,6 +1,7 @@
 """What is held equal: rates, smooth stand-ins for them, constraints, operating points."""
 
-from fairboost.fairness.constraints import Bound, Constraint, GroupRates, Parity, bound, parity
+from fairboost.fairness.constraints import Bound, Constraint, Parity, bound, parity
+from fairboost.fairness.moments import GroupMoments, Moment
 from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import RATES, Rate
@@ -10,7 +11,8 @@ __all__ = [
     "RATES",
     "Bound",
     "Constraint",
-    "GroupRates",
+    "GroupMoments",
+    "Moment",
     "OperatingPoint",
     "Parity",
     "Proxy",

@@ -1,8 +1,8 @@
-"""Constraints bound to the cells of a data set, and the linear map from cells to rates.
+"""Constraints bound to the cells of a data set, and the linear map from cells to moments.
 
-A constraint knows rates and groups, cells know rows. :func:`bind` brings the two together and
-raises if the data cannot be held to the constraint; :class:`RateMap` turns sums over cells into
-all the rates that the constraints read, and coefficients on rates back into those on rows.
+A constraint knows moments and groups, cells know rows. :func:`bind` brings the two together and
+raises if the data cannot be held to the constraint; :class:`MomentMap` turns sums over cells into
+all the moments that the constraints read, and coefficients on moments back into those on rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.cells import Cells, Groups
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.constraints import Constraint, GroupRates, columns_of
-from fairboost.fairness.rates import Rate, as_rate, counted_cells
+from fairboost.fairness.constraints import Constraint, columns_of
+from fairboost.fairness.moments import GroupMoments, Moment
+from fairboost.fairness.rates import as_rate, counted_cells
 
 Which: TypeAlias = Literal["all", "trained", "held out"]
 
@@ -34,42 +35,42 @@ class Term:
     ----------
     constraint : Constraint
         The constraint.
-    rates : tuple of Rate
-        The rates it reads.
+    moments : tuple of Moment
+        The moments it reads.
     groups : Groups
         The groups it reads them of.
-    counted : (n_rates, n_groups) float64
+    counted : (n_moments, n_groups) float64
         Weight of the rows that count.
-    rows : (n_rates, n_groups) float64
-        As many rows of equal weight tell as much about the rate: Kish's effective sample size.
+    rows : (n_moments, n_groups) float64
+        As many rows of equal weight tell as much about the moment: Kish's effective sample size.
     inequalities : tuple of str
         A name for each of its violations.
     """
 
     constraint: Constraint
-    rates: tuple[Rate, ...]
+    moments: tuple[Moment, ...]
     groups: Groups
     counted: FloatArray
     rows: FloatArray
     inequalities: tuple[str, ...]
 
     @property
-    def rate_labels(self) -> list[str]:
-        """Name each rate of each group, for the trace."""
+    def moment_labels(self) -> list[str]:
+        """Name each moment of each group, for the trace."""
         return [
-            f"{rate.name}[{self.groups.label(g)}]"
-            for rate in self.rates
+            f"{moment.name}[{self.groups.label(g)}]"
+            for moment in self.moments
             for g in range(len(self.groups))
         ]
 
-    def read(self, values: FloatArray) -> GroupRates:
-        """Give the constraint its rates, from a flat list of them."""
-        return GroupRates(values.reshape(self.counted.shape), self.counted, self.groups.names)
+    def read(self, values: FloatArray) -> GroupMoments:
+        """Give the constraint its moments, from a flat list of them."""
+        return GroupMoments(values.reshape(self.counted.shape), self.counted, self.groups.names)
 
     def jacobian(self, values: FloatArray) -> FloatArray:
-        """Derivative of each violation by each rate, at a flat list of rates."""
-        rates, units = self.read(values), np.eye(len(self.inequalities))
-        return np.stack([self.constraint.pullback(rates, unit).ravel() for unit in units])
+        """Derivative of each violation by each moment, at a flat list of moments."""
+        moments, units = self.read(values), np.eye(len(self.inequalities))
+        return np.stack([self.constraint.pullback(moments, unit).ravel() for unit in units])
 
 
 REMEDIES: dict[Which, tuple[str, str]] = {
@@ -94,27 +95,27 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     """
     by = columns_of(constraint)
     groups = cells.groups_by(by)
-    rates = tuple(as_rate(r) for r in constraint.rates)
+    moments = tuple(as_rate(m) for m in constraint.moments)
     if by and len(groups) < 2:
         raise ConstraintError(
             f"the sensitive column {', '.join(by)!r} has one group only "
             f"({groups.label(0) if len(groups) else 'none'}); parity needs two or more. Drop the "
             "constraint, or pass the column that tells the groups apart"
         )
-    counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in rates])
-    _check_every_group_counts(rates, groups, counted, which)
-    squares = np.stack([_sum_counted(r, cells, groups, cells.squares) for r in rates])
+    counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in moments])
+    _check_every_group_counts(moments, groups, counted, which)
+    squares = np.stack([_sum_counted(r, cells, groups, cells.squares) for r in moments])
     names = _inequality_names(constraint, groups, counted)
-    return Term(constraint, rates, groups, counted, counted**2 / squares, names)
+    return Term(constraint, moments, groups, counted, counted**2 / squares, names)
 
 
-def _sum_counted(rate: Rate, cells: Cells, groups: Groups, per_cell: FloatArray) -> FloatArray:
-    which, group = counted_cells(rate, cells.labels, groups.of_cell)
+def _sum_counted(moment: Moment, cells: Cells, groups: Groups, per_cell: FloatArray) -> FloatArray:
+    which, group = counted_cells(moment, cells.labels, groups.of_cell)
     return np.bincount(group, per_cell[which], len(groups)).astype(np.float64)
 
 
 def _check_every_group_counts(
-    rates: Sequence[Rate], groups: Groups, counted: FloatArray, which: Which
+    rates: Sequence[Moment], groups: Groups, counted: FloatArray, which: Which
 ) -> None:
     for k, rate in enumerate(rates):
         for g in np.flatnonzero(counted[k] <= 0).tolist():
@@ -131,7 +132,7 @@ def _inequality_names(
     constraint: Constraint, groups: Groups, counted: FloatArray
 ) -> tuple[str, ...]:
     """Name the violations, and see on the way that the constraint works on these groups."""
-    trial = GroupRates(np.full(counted.shape, 0.5), counted, groups.names)
+    trial = GroupMoments(np.full(counted.shape, 0.5), counted, groups.names)
     violations = np.asarray(constraint.violations(trial))
     if violations.ndim != 1:
         raise ConstraintError(
@@ -158,58 +159,55 @@ FULL = 20_000
 """Entries up to which the matrix below is stored in full."""
 
 
-class RateMap:
-    """All rates of all terms, as one linear map from sums over cells.
+class MomentMap:
+    """All moments of all terms, as one linear map from sums over cells.
 
-    Entry (r, c) of ``matrix`` is 1 if cell c counts towards rate r, in the left half if the event
-    is a positive decision and in the right half if it is a negative one. A rate is a row of the
-    matrix times the events of the cells, over the weight that counts; a coefficient on a rate goes
-    back to the cells by the transpose. This is all there is between rows and constraints.
-    ``needs`` are the cells of which some rate reads positive, and negative, decisions.
+    A row of ``matrix`` is a moment of a group; its columns are the cells, once for each quantity of
+    the task, and an entry is 1 where the cell counts and the moment is of that quantity. A moment
+    is a row of the matrix times the sums of quantities over cells, over the weight that counts; a
+    coefficient on a moment goes back to the cells by the transpose. This is all there is between
+    rows and constraints. ``needs`` are, per quantity, the cells of which some moment reads it.
     """
 
-    def __init__(self, cells: Cells, terms: Sequence[Term]) -> None:
-        self.total = cells.weights
+    def __init__(self, cells: Cells, terms: Sequence[Term], n_quantities: int) -> None:
         rows: list[IntArray] = [np.empty(0, np.int32)]
         columns: list[NDArray[np.intp]] = [np.empty(0, np.intp)]
         row = 0
         for t in terms:
-            for rate in t.rates:
-                which, group = counted_cells(rate, cells.labels, t.groups.of_cell)
+            for moment in t.moments:
+                which, group = counted_cells(moment, cells.labels, t.groups.of_cell)
                 rows.append(row + group)
-                columns.append(which if rate.direction > 0 else which + len(cells))
+                columns.append(which + moment.quantity * len(cells))
                 row += len(t.groups)
         self.counted = np.concatenate([t.counted.ravel() for t in terms] or [np.empty(0)])
         entries = (np.concatenate(rows), np.concatenate(columns))
-        shape = len(self.counted), 2 * len(cells)
+        shape = len(self.counted), n_quantities * len(cells)
         matrix = sp.csr_array((np.ones(len(entries[0])), entries), shape=shape)
-        # n / W of each rate: what turns a coefficient on a rate into one on each of its rows.
+        # n / W of each moment: what turns a coefficient on it into one on each of its rows.
         self.per_row = cells.total_weight / self.counted
         back = sp.csr_array(matrix.T * self.per_row)
-        read = np.diff(back.indptr) > 0
-        self.needs = read[: len(cells)], read[len(cells) :]
+        self.shape = n_quantities, len(cells)
+        self.needs = (np.diff(back.indptr) > 0).reshape(self.shape)
         # Of a few groups, a product with a full matrix is over sooner than SciPy has begun.
         full = shape[0] * shape[1] <= FULL
         self.matrix: Any = matrix.toarray() if full else matrix
         self.back: Any = back.toarray() if full else back
 
-    def exact(self, positive: FloatArray) -> FloatArray:
-        """Rates to evaluate, from the weight of positive decisions in each cell."""
-        rates = self._rates(positive, self.total - positive)
-        return np.clip(rates, 0.0, 1.0)  # sums of weights round
-
-    def proxy(self, up: FloatArray, down: FloatArray) -> FloatArray:
-        """Rates to differentiate: means of the proxy, from its sums in each cell."""
-        return self._rates(up, down)
-
-    def pull_back(self, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What coefficients on rates weigh on a row of each cell, in either direction."""
-        on_up, on_down = np.split(self.back @ coefficients, 2)
-        return on_up, on_down
-
-    def _rates(self, up: FloatArray, down: FloatArray) -> FloatArray:
-        out: FloatArray = self.matrix @ np.concatenate([up, down]) / self.counted
+    def means(self, sums: FloatArray) -> FloatArray:
+        """All moments, from the sums of quantities, (n_quantities, n_cells)."""
+        out: FloatArray = self.matrix @ sums.ravel() / self.counted
         return out
+
+    def pull_back(self, coefficients: FloatArray) -> FloatArray:
+        """What coefficients on moments weigh on the quantities of a row of each cell."""
+        out: FloatArray = (self.back @ coefficients).reshape(self.shape)
+        return out
+
+
+def exact_rates(rates: MomentMap, positive: FloatArray, total: FloatArray) -> FloatArray:
+    """Rates of binary decisions, from the weight of positive ones and of all rows by cell."""
+    found = rates.means(np.stack([positive, total - positive]))
+    return np.clip(found, 0.0, 1.0)  # sums of weights round
 
 
 def slices(lengths: Sequence[int]) -> list[slice]:

@@ -1,14 +1,14 @@
-"""Fairness constraints: violations of rates, and the way back from multipliers to rates.
+"""Fairness constraints: violations, and the way back from multipliers to moments.
 
-A constraint reads one or more rates of some groups and turns them into violations, positive where
-it is broken. It has two faces, kept apart on purpose:
+A constraint reads one or more moments of some groups (rates, for example) and turns them into
+violations, positive where it is broken. It has two faces, kept apart on purpose:
 
-* ``violations(rates)`` is *evaluated* on exact rates, and moves the multipliers (paper, Eq. 9);
-* ``pullback(rates, multipliers)`` is *differentiated* on proxy rates: the derivative of
-  ``multipliers @ violations(rates)`` with respect to the rates, and makes the gradient (Eq. 8).
+* ``violations(moments)`` is *evaluated* on exact moments, and moves the multipliers (paper, Eq. 9);
+* ``pullback(moments, multipliers)`` is *differentiated* on smooth ones: the derivative of
+  ``multipliers @ violations(moments)`` by the moments, and makes the gradient (Eq. 8).
 
-Any object with ``rates``, ``by``, ``violations`` and ``pullback`` is a constraint; see
-:class:`Constraint` and ``examples/custom_constraint.py``.
+Any object with ``moments``, ``by``, ``violations`` and ``pullback`` is a constraint; see
+:class:`Constraint` and ``examples/custom_constraint.py``. ``rates`` may stand for ``moments``.
 
 The paper's parity (Eq. 5) is one violation per group, ``c_g = max_a R_a - R_g - eps``. With j the
 group of largest rate its pullback is::
@@ -21,16 +21,17 @@ is not in the derivative of the Lagrangian that it states; it makes no differenc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from fairboost._numbers import is_finite
 from fairboost._typing import FloatArray
 from fairboost.data.cells import EVERYONE, check_columns
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.moments import GroupMoments, Moment
 from fairboost.fairness.rates import Rate, as_rate
 
 ConstraintName: TypeAlias = Literal[
@@ -46,37 +47,18 @@ NAMED_CONSTRAINTS: dict[str, tuple[str, ...]] = {
 """The rates of which a named constraint asks parity."""
 
 
-@dataclass(frozen=True)
-class GroupRates:
-    """The rates that a constraint reads.
-
-    Parameters
-    ----------
-    values : (n_rates, n_groups) float64
-        One row per rate of the constraint, one column per group.
-    weights : (n_rates, n_groups) float64
-        Weight of the rows that count towards each.
-    groups : tuple of tuple
-        Per group, its value of each of the constraint's columns.
-    """
-
-    values: FloatArray
-    weights: FloatArray
-    groups: tuple[tuple[object, ...], ...]
-
-
 @runtime_checkable
 class Constraint(Protocol):
     """What a constraint has to offer; no base class is needed.
 
-    ``rates`` names the rates it reads. ``by`` says of which groups: None for every sensitive
+    ``moments`` names the moments it reads. ``by`` says of which groups: None for every sensitive
     column by itself (one copy of the constraint per column), a column name, several names for
     their crossing, or ``()`` for all rows as one group.
     """
 
     @property
-    def rates(self) -> tuple[str | Rate, ...]:
-        """The rates it reads."""
+    def moments(self) -> tuple[str | Moment, ...]:
+        """The moments it reads."""
         ...
 
     @property
@@ -84,12 +66,12 @@ class Constraint(Protocol):
         """The columns whose groups it reads."""
         ...
 
-    def violations(self, rates: GroupRates) -> FloatArray:
+    def violations(self, moments: GroupMoments) -> FloatArray:
         """One number per inequality, positive where it is broken."""
         ...
 
-    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
-        """Derivative of ``multipliers @ violations`` by the rates, of the shape of the rates."""
+    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
+        """Derivative of ``multipliers @ violations`` by the moments, of the shape of these."""
         ...
 
 
@@ -103,29 +85,29 @@ class Parity:
     Made by :func:`parity`.
     """
 
-    rate: Rate
+    moment: Moment
     tolerance: float
     by: str | tuple[str, ...] | None = None
 
     @property
-    def rates(self) -> tuple[Rate, ...]:
-        """The one rate it compares."""
-        return (self.rate,)
+    def moments(self) -> tuple[Moment, ...]:
+        """The one moment it compares."""
+        return (self.moment,)
 
     @property
     def name(self) -> str:
         """Name in tables."""
-        return self.rate.name
+        return self.moment.name
 
-    def violations(self, rates: GroupRates) -> FloatArray:
+    def violations(self, moments: GroupMoments) -> FloatArray:
         """``max_a R_a - R_g - tolerance`` per group."""
-        (r,) = rates.values
+        (r,) = moments.values
         out: FloatArray = r.max() - r - self.tolerance
         return out
 
-    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
+    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Exact derivative; at a tie for the largest rate the first group takes it."""
-        (r,) = rates.values
+        (r,) = moments.values
         coef = -multipliers
         coef[r.argmax()] += multipliers.sum()
         return coef[np.newaxis]
@@ -138,41 +120,41 @@ class Bound:
     Made by :func:`bound`.
     """
 
-    rate: Rate
+    moment: Moment
     at_most: float
     by: tuple[str, ...] | None = EVERYONE
     group: tuple[object, ...] = ()
 
     @property
-    def rates(self) -> tuple[Rate, ...]:
-        """The one rate it bounds."""
-        return (self.rate,)
+    def moments(self) -> tuple[Moment, ...]:
+        """The one moment it bounds."""
+        return (self.moment,)
 
     @property
     def name(self) -> str:
         """Name in tables."""
         who = f" of {', '.join(map(str, self.group))}" if self.group else ""
-        return f"{self.rate.name}<={self.at_most:g}{who}"
+        return f"{self.moment.name}<={self.at_most:g}{who}"
 
-    def violations(self, rates: GroupRates) -> FloatArray:
+    def violations(self, moments: GroupMoments) -> FloatArray:
         """``R - at_most``."""
-        return rates.values[:, self._index(rates)] - self.at_most
+        return moments.values[:, self._index(moments)] - self.at_most
 
-    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
+    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """The multiplier, on the bounded group."""
-        coef = np.zeros_like(rates.values)
-        coef[:, self._index(rates)] = multipliers
+        coef = np.zeros_like(moments.values)
+        coef[:, self._index(moments)] = multipliers
         return coef
 
-    def _index(self, rates: GroupRates) -> int:
-        if self.group not in rates.groups:
-            known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in rates.groups)
+    def _index(self, moments: GroupMoments) -> int:
+        if self.group not in moments.groups:
+            known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in moments.groups)
             wanted = self.group[0] if len(self.group) == 1 else self.group
             raise ConstraintError(
                 f"bound(..., group={wanted!r}) names a group that is not in the data; the groups "
                 f"of {', '.join(self.by or ())!r} are {known}"
             )
-        return rates.groups.index(self.group)
+        return moments.groups.index(self.group)
 
 
 def parity(
@@ -234,7 +216,7 @@ def bound(
     >>> bound("fnr", 0.3, group={"sex": "F"}).name
     'fnr<=0.3 of F'
     """
-    if not _is_number(at_most) or not 0 < at_most < 1:
+    if not is_finite(at_most) or not 0 < at_most < 1:
         raise ConstraintError(
             f"at_most of a bound must lie in (0, 1), found {at_most!r}; it is a share of rows, so "
             "write 0.05 for 5%"
@@ -294,13 +276,15 @@ def _by_name(name: str, tolerance: float) -> list[Constraint]:
 
 
 def _checked(item: object) -> Constraint:
+    if hasattr(item, "rates") and not hasattr(item, "moments"):
+        item = _Adapted(item, getattr(item, "by", None))
     if not isinstance(item, Constraint) or isinstance(item, type):
         raise ConstraintError(
             f"{item!r} is not a constraint; expected a name, a parity(...) or bound(...), or an "
-            "object with rates, by, violations and pullback"
+            "object with moments, by, violations and pullback"
         )
-    for rate in item.rates:
-        as_rate(rate)
+    for moment in item.moments:
+        as_rate(moment)
     return item
 
 
@@ -328,44 +312,38 @@ def _placed(constraint: Constraint, columns: Sequence[str]) -> list[Constraint]:
         return [replace(constraint, by=(columns[0],))]
     if isinstance(constraint, Parity):
         return [replace(constraint, by=column) for column in columns]
-    return [_At(constraint, column) for column in columns]
+    return [_Adapted(getattr(constraint, "constraint", constraint), c) for c in columns]
 
 
 @dataclass(frozen=True)
-class _At:
-    """Someone else's constraint, at one sensitive column."""
+class _Adapted:
+    """Someone else's constraint, at one sensitive column, or with ``rates`` for ``moments``."""
 
-    constraint: Constraint
-    by: str
+    constraint: Any
+    by: str | tuple[str, ...] | None
 
     @property
-    def rates(self) -> tuple[str | Rate, ...]:
-        return self.constraint.rates
+    def moments(self) -> tuple[str | Moment, ...]:
+        return tuple(getattr(self.constraint, "moments", None) or self.constraint.rates)
 
     @property
     def name(self) -> str:
         return str(getattr(self.constraint, "name", type(self.constraint).__name__))
 
-    def violations(self, rates: GroupRates) -> FloatArray:
-        return self.constraint.violations(rates)
+    def violations(self, moments: GroupMoments) -> FloatArray:
+        found: FloatArray = self.constraint.violations(moments)
+        return found
 
-    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
-        return self.constraint.pullback(rates, multipliers)
+    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
+        found: FloatArray = self.constraint.pullback(moments, multipliers)
+        return found
 
 
 def check_tolerance(tolerance: Any) -> float:
     """Refuse what is not a difference of rates."""
-    if not _is_number(tolerance) or not 0 <= tolerance < 1:
+    if not is_finite(tolerance) or not 0 <= tolerance < 1:
         raise ConstraintError(
             f"tolerance must lie in [0, 1), found {tolerance!r}; it is a difference of rates, so "
             "write 0.01 for one percentage point"
         )
     return float(tolerance)
-
-
-def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, int | float | np.number)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )

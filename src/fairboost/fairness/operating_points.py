@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fairboost._numbers import is_number
 from fairboost._typing import FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES, Rate
@@ -229,11 +230,6 @@ def at_positive_rate(target: float) -> OperatingPoint:
     at_positive_rate(0.02)
     """
     return OperatingPoint("ppr", target)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a plain number."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def half_way(below: float, last: float | None) -> float:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.moments import Moment
 
 RateName: TypeAlias = Literal["fpr", "fnr", "tpr", "tnr", "ppr", "pnr"]
 
@@ -58,6 +59,11 @@ class Rate:
     direction: Literal[1, -1]
     title: str
 
+    @property
+    def quantity(self) -> int:
+        """Which quantity of the binary task: 0 is a positive decision, 1 a negative one."""
+        return 0 if self.direction > 0 else 1
+
     def counts(self, labels: IntArray) -> BoolArray:
         """Which labels count towards the rate."""
         return np.ones(labels.shape, bool) if self.label is None else labels == self.label
@@ -76,15 +82,15 @@ RATES: dict[str, Rate] = {
 }
 
 
-def as_rate(rate: str | Rate) -> Rate:
-    """Look a rate up by name; a ``Rate`` passes through.
+def as_rate(rate: str | Moment) -> Moment:
+    """Look a rate up by name; any other moment passes through.
 
     Examples
     --------
     >>> as_rate("FPR").title
     'false positive rate'
     """
-    if isinstance(rate, Rate):
+    if isinstance(rate, Moment):
         return rate
     found = RATES.get(rate.lower()) if isinstance(rate, str) else None
     if found is None:
@@ -96,7 +102,7 @@ def as_rate(rate: str | Rate) -> Rate:
 
 
 def counted_cells(
-    rate: Rate, cell_labels: IntArray, cell_groups: IntArray
+    rate: Moment, cell_labels: IntArray, cell_groups: IntArray
 ) -> tuple[NDArray[np.intp], IntArray]:
     """Which cells count towards the rate of some group, and of which.
 

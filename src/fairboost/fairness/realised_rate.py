@@ -103,7 +103,7 @@ def check_against(point: OperatingPoint, constraints: Sequence[Constraint], cell
     for constraint in constraints:
         if not isinstance(constraint, Bound) or constraint.group:
             continue
-        rate = constraint.rate
+        rate = constraint.moment
         least = _least(point, rate.name, share)
         if least > constraint.at_most + 1e-9:
             raise ConstraintError(

@@ -1,4 +1,4 @@
-"""Parity with two sides: every group within half the tolerance of the pooled rate.
+"""Parity with two sides: every group within half the tolerance of the pooled moment.
 
 The paper compares every group with the group of largest rate. Which group that is changes from
 round to round, and with tolerance 0 its violations are never negative, so its multipliers only
@@ -20,27 +20,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairboost._typing import FloatArray
-from fairboost.fairness.constraints import Constraint, GroupRates, Parity
-from fairboost.fairness.rates import Rate
+from fairboost.fairness.constraints import Constraint, Parity
+from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.moments import Moment
 
 
 @dataclass(frozen=True)
 class TwoSided:
     """All groups within ``tolerance / 2`` of the pooled rate."""
 
-    rate: Rate
+    moment: Moment
     tolerance: float
     by: str | tuple[str, ...] | None
 
     @property
-    def rates(self) -> tuple[Rate, ...]:
-        """The one rate it compares."""
-        return (self.rate,)
+    def moments(self) -> tuple[Moment, ...]:
+        """The one moment it compares."""
+        return (self.moment,)
 
     @property
     def name(self) -> str:
         """Name in tables."""
-        return self.rate.name
+        return self.moment.name
 
     @property
     def slack(self) -> float:
@@ -51,15 +52,15 @@ class TwoSided:
         """Name the violations, given labels of the groups."""
         return [f"{self.name}[{g}] {side}" for side in ("above", "below") for g in groups]
 
-    def violations(self, rates: GroupRates) -> FloatArray:
+    def violations(self, moments: GroupMoments) -> FloatArray:
         """``R_g - R - tolerance / 2`` of each group, then ``R - R_g - tolerance / 2``."""
-        (r,), (w,) = rates.values, rates.weights
+        (r,), (w,) = moments.values, moments.weights
         apart = r - (w @ r) / w.sum()
         return np.concatenate([apart, -apart]) - self.slack
 
-    def pullback(self, rates: GroupRates, multipliers: FloatArray) -> FloatArray:
-        """Derivative; the same at all rates."""
-        (w,) = rates.weights
+    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
+        """Derivative; the same at all values."""
+        (w,) = moments.weights
         net = multipliers[: len(w)] - multipliers[len(w) :]
         coef: FloatArray = net - w / w.sum() * net.sum()
         return coef[np.newaxis]
@@ -75,5 +76,5 @@ def two_sided(constraint: Constraint) -> Constraint:
     0.01
     """
     if isinstance(constraint, Parity):
-        return TwoSided(constraint.rate, constraint.tolerance, constraint.by)
+        return TwoSided(constraint.moment, constraint.tolerance, constraint.by)
     return constraint

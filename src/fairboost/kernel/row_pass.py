@@ -4,7 +4,7 @@ Rows are worked off in blocks that are taken by whichever thread is free, inside
 does not hold the interpreter's lock (:mod:`fairboost.kernel.loops`). The sums of blocks are added
 in the order of blocks: results do not depend on the number of threads.
 
-Rows are asked for no more than is read of them: of rows held out :meth:`RowPass.look` wants no
+Rows are asked for no more than is read of them: of rows held out :meth:`RowPass.measure` wants no
 gradient, of those trained on :meth:`RowPass.descend` wants no rates, and only the paper's game,
 which differentiates at proxy rates, wants all of :meth:`RowPass.evaluate`.
 
@@ -16,7 +16,7 @@ therefore read off the loss, and constraints cost no further exponential, whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,22 +52,6 @@ class CellSums:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What is read of rows to evaluate them.
-
-    Parameters
-    ----------
-    positive : (n_cells,) float64
-        Weight of the rows with score at or above the threshold, by cell.
-    loss : float
-        The logistic loss, with the weights of labels, summed over all rows.
-    """
-
-    positive: FloatArray
-    loss: float
-
-
-@dataclass(frozen=True)
 class SoftWeights:
     """Weights on rows that are known by the probability of their group.
 
@@ -84,8 +68,44 @@ class SoftWeights:
     on_groups: FloatArray
 
 
+@dataclass(frozen=True)
+class PassRules:
+    """What is the same for every pass of a training.
+
+    Parameters
+    ----------
+    proxy : Proxy
+        The smooth step.
+    needs : (2, n_cells) bool
+        The cells of which some rate reads the proxy of a positive, and of a negative, decision.
+    at_zero : bool
+        The decision threshold is 0 in every round.
+    with_curvature : bool
+        Add the proxies' curvature to the Hessian, which is the loss's own otherwise.
+    threads : Threads
+        Those that share the rows.
+    dtype : dtype
+        Precision of the gradients handed out; engines read single precision.
+    """
+
+    proxy: Proxy
+    needs: BoolArray
+    at_zero: bool = False
+    with_curvature: bool = False
+    threads: Threads = field(default_factory=Threads)
+    dtype: Any = np.float32
+
+
+@dataclass(frozen=True)
+class Line:
+    """Scale and shift, by cell, that turn the slope of the loss into the gradient."""
+
+    scale: FloatArray
+    shift: FloatArray
+
+
 class RowPass:
-    """The pass, and the buffers it fills.
+    """The pass over some rows, and the buffers it fills.
 
     Parameters
     ----------
@@ -94,61 +114,39 @@ class RowPass:
         numbered after those of training rows: their gradient and Hessian are 0.
     labels : (n_cells,) int32
         Label of each cell.
+    loss_weight : (2,) float64
+        Factors on the loss (not on the rates) of the negative and the positive class.
     sample_weight : (n,) float32 or None
         Weights of the rows.
-    label_weights : (float, float)
-        Factors on the loss (not on the rates) of the negative and the positive class.
-    needs_up, needs_down : (n_cells,) bool
-        The cells of which some rate reads the proxy of a positive, or negative, decision.
-    proxy : Proxy
-        The smooth step.
-    threshold : float or None
-        The decision threshold in log-odds; None if it will move, by setting ``threshold``.
-    threads : Threads
-        Those that share the rows.
-    dtype : dtype
-        Precision of the gradients handed out; engines read single precision.
+    rules : PassRules
+        What is the same for every pass.
     n_trained : int, optional
         Number of cells of training rows; all by default.
-    with_curvature : bool
-        Add the proxies' curvature to the Hessian, which is the loss's own otherwise.
     """
 
     def __init__(
         self,
         cells: IntArray,
         labels: IntArray,
+        loss_weight: FloatArray,
         sample_weight: Any,
-        label_weights: tuple[float, float],
-        needs_up: BoolArray,
-        needs_down: BoolArray,
-        proxy: Proxy,
-        threshold: float | None,
-        threads: Threads | None = None,
-        dtype: Any = np.float32,
+        rules: PassRules,
         n_trained: int | None = None,
-        with_curvature: bool = False,
     ) -> None:
         n = len(cells)
-        self.cells = cells
+        self.cells, self.rules = cells, rules
         self.weight = np.empty(0, np.float32) if sample_weight is None else sample_weight
         self.n_trained = len(labels) if n_trained is None else n_trained
-        self.loss_weight = np.asarray(label_weights, np.float64)[labels]
+        self.loss_weight = np.asarray(loss_weight, np.float64)[labels]
         self.loss_weight[self.n_trained :] = 0.0
-        self.with_curvature = with_curvature
         self.away = np.where(labels == 1, -1.0, 1.0)  # 1 - 2y: the direction of a wrong decision
-        self.proxy = proxy
-        self.threshold = 0.0 if threshold is None else threshold
-        self.reads_loss = proxy is PROXIES["cross_entropy"] and threshold == 0.0
-        self.sides = []
-        if not self.reads_loss:
-            self.sides = _sides(self._padded(needs_up), self._padded(needs_down))
-        self.gradient = np.empty(n, dtype)
-        self.hessian = np.empty(n, dtype)
+        self.reads_loss = rules.proxy is PROXIES["cross_entropy"] and rules.at_zero
+        self.sides = [] if self.reads_loss else _sides(*map(self._padded, rules.needs))
+        self.gradient, self.hessian = np.empty(n, rules.dtype), np.empty(n, rules.dtype)
         # One block at least: a machine may hold none of the rows.
         self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, max(n, 1), BLOCK)]
         # One block is done sooner than another thread has been told of it.
-        self.threads = Threads() if threads is None or len(self.blocks) == 1 else threads
+        self.threads = Threads() if len(self.blocks) == 1 else rules.threads
         self.loops = loops.Loops(
             cells, len(labels), self.weight, self.gradient, self.hessian, BLOCK, self.threads
         )
@@ -156,52 +154,55 @@ class RowPass:
     def evaluate(
         self,
         scores: ScoreArray,
-        on_up: FloatArray,
-        on_down: FloatArray,
+        threshold: float,
+        on_cells: FloatArray,
         soft: Sequence[SoftWeights] = (),
-    ) -> CellSums:
-        """Fill the gradient and the Hessian, and return sums by cell.
+    ) -> tuple[CellSums, Line]:
+        """Fill the gradient and the Hessian; return sums by cell, and what the gradient is made of.
 
         Parameters
         ----------
         scores : (n,) float64 or float32
             Raw log-odds of the rows.
-        on_up, on_down : (n_trained,) float64
+        threshold : float
+            The decision threshold in log-odds.
+        on_cells : (2, n_trained) float64
             What the constraints weigh on the proxy of a positive, and of a negative, decision of
             a row of each cell.
         soft : sequence of SoftWeights
             What they weigh on rows by the probability of their groups, on top of it.
         """
-        on_up, on_down = self._padded(on_up), self._padded(on_down)
-        scale, shift = self.scale, self.shift = self._line(on_up, on_down)
+        on_up, on_down = map(self._padded, on_cells)
+        line = self._line(on_up, on_down)
         curve = self.loss_weight
-        if self.with_curvature and self.reads_loss:  # all have the curvature of the loss
+        if self.rules.with_curvature and self.reads_loss:  # all have the curvature of the loss
             curve = curve + np.abs(on_up) + np.abs(on_down)
         factors = [np.where(d > 0, on_up, -on_down) * (d != 0) for d in self.sides]
 
-        sums = self.loops.sum_and_descend(scores, self.threshold, self.away, (scale, shift), curve)
+        ends = line.scale, line.shift
+        sums = self.loops.sum_and_descend(scores, threshold, self.away, ends, curve)
         further: list[Any] = []
         if self.sides or soft:
             further = self._each_block(
                 lambda rows: self._add_proxies(
-                    scores[rows].astype(np.float64), rows, factors, soft
+                    scores[rows].astype(np.float64) - threshold, rows, factors, soft
                 )
             )
         positive, loss, score = sums.T
         if self.reads_loss:  # phi(-u) = phi(u) - u, and u is the score but for the sign
             up = np.where(self.away > 0, loss, loss + score)
-            return CellSums(positive, loss, up, up - score)
+            return CellSums(positive, loss, up, up - score), line
         up, down = np.zeros_like(loss), np.zeros_like(loss)
         for direction, proxy in zip(self.sides, np.sum(further, axis=0), strict=True):
             up[direction > 0] += proxy[direction > 0]
             down[direction < 0] += proxy[direction < 0]
-        return CellSums(positive, loss, up, down)
+        return CellSums(positive, loss, up, down), line
 
     def descend(
         self,
         scores: ScoreArray,
-        on_up: FloatArray,
-        on_down: FloatArray,
+        threshold: float,
+        on_cells: FloatArray,
         soft: Sequence[SoftWeights] = (),
     ) -> float:
         """Fill the gradient and the Hessian, and return the loss; arguments as in ``evaluate``.
@@ -209,39 +210,40 @@ class RowPass:
         The sigmoid has the same slope in both directions, and so needs one number for each cell,
         and for each row one more where memberships are learned.
         """
-        if self.proxy is not PROXIES["sigmoid"] or not self.with_curvature:
-            sums = self.evaluate(scores, on_up, on_down, soft)
+        if self.rules.proxy is not PROXIES["sigmoid"] or not self.rules.with_curvature:
+            sums, _ = self.evaluate(scores, threshold, on_cells, soft)
             return float(self.loss_weight @ sums.loss)
-        pull, bump = self.away * self.loss_weight, self._padded(on_up - on_down)
+        pull, bump = self.away * self.loss_weight, self._padded(on_cells[0] - on_cells[1])
         side = np.where(self.away < 0, 1, 0)
         side[self.n_trained :] = -1
         # Of rows of label 0, then of label 1, what a group weighs on going up.
         groups = [(s.memberships, (s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T) for s in soft]
-        return self.loops.descend(scores, self.threshold, pull, bump, side, groups)
+        return self.loops.descend(scores, threshold, pull, bump, side, groups)
 
-    def look(self, scores: ScoreArray) -> Look:
-        """Read decisions and loss; no gradient is filled."""
-        return Look(*self.loops.look(scores, self.threshold, self.away * self.loss_weight))
+    def measure(self, scores: ScoreArray, threshold: float) -> tuple[FloatArray, float]:
+        """Weight of positive decisions by cell, and the loss; no gradient is filled."""
+        return self.loops.look(scores, threshold, self.away * self.loss_weight)
 
-    def correct(self, on_up: FloatArray, on_down: FloatArray) -> bool:
-        """Change the gradient of the last pass to other coefficients, much faster than a pass.
+    def correct(self, line: Line, on_cells: FloatArray) -> bool:
+        """Change a gradient that ``evaluate`` made to other weights, much faster than a pass.
 
         Returns False, and does nothing, where that cannot be done accurately.
         """
-        scale, shift = self._line(self._padded(on_up), self._padded(on_down))
+        new = self._line(*map(self._padded, on_cells))
         # gradient = w (scale s(u) + shift), solved for s(u) and put together anew. The gradient
         # may be in single precision: its old shift must not be blown up.
-        lost = (np.abs(self.scale) < 1e-6) & (scale != 0)
-        ratio = np.divide(scale, self.scale, out=np.zeros_like(scale), where=~lost & (scale != 0))
-        blown_up = np.abs(ratio * self.shift) > 30 * (np.abs(scale) + np.abs(shift))
+        lost = (np.abs(line.scale) < 1e-6) & (new.scale != 0)
+        ratio = np.divide(
+            new.scale, line.scale, out=np.zeros_like(new.scale), where=~lost & (new.scale != 0)
+        )
+        blown_up = np.abs(ratio * line.shift) > 30 * (np.abs(new.scale) + np.abs(new.shift))
         if not self.reads_loss or lost.any() or blown_up.any():
             return False
-        self.loops.correct(ratio, shift - ratio * self.shift)
-        self.scale, self.shift = scale, shift
+        self.loops.correct(ratio, new.shift - ratio * line.shift)
         return True
 
-    def _line(self, on_up: FloatArray, on_down: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Scale and shift that turn the loss's slope into the gradient, by cell.
+    def _line(self, on_up: FloatArray, on_down: FloatArray) -> Line:
+        """The gradient as a line in the slope of the loss, by cell.
 
         The loss has slope s(u), u = (1 - 2y) f. A wrong decision weighs on s(u) as well, a right
         one on s(-u) = 1 - s(u) and pulls the other way: both are linear in s(u).
@@ -250,33 +252,32 @@ class RowPass:
         if self.reads_loss:
             wrong = np.where(self.away > 0, on_up, on_down)
             right = np.where(self.away > 0, on_down, on_up)
-        return self.away * (self.loss_weight + wrong + right), -self.away * right
+        return Line(self.away * (self.loss_weight + wrong + right), -self.away * right)
 
     def _add_proxies(
         self,
-        scores: FloatArray,
+        margins: FloatArray,
         rows: slice,
         factors: list[FloatArray],
         soft: Sequence[SoftWeights],
     ) -> FloatArray:
         """Add what is not read off the loss; return the proxies' sums, by side and cell."""
         cells, weight = self.cells[rows], self.weight[rows] if len(self.weight) else 1.0
-        sums, bend = np.zeros((len(self.sides), len(self.away))), np.zeros(len(scores))
+        sums, bend = np.zeros((len(self.sides), len(self.away))), np.zeros(len(margins))
         for k, (direction, factor) in enumerate(zip(self.sides, factors, strict=True)):
-            margin = direction[cells] * (scores - self.threshold)
-            value, slope, curvature = self.proxy.evaluate(margin)
+            value, slope, curvature = self.rules.proxy.evaluate(direction[cells] * margins)
             sums[k] = np.bincount(cells, weight * value, len(self.away))
             self.gradient[rows] += weight * factor[cells] * slope
-            if self.with_curvature:
+            if self.rules.with_curvature:
                 bend += np.abs(factor)[cells] * curvature
-        if self.sides and self.with_curvature:
+        if self.sides and self.rules.with_curvature:
             # The sigmoid's curvature changes its sign; a Hessian must not.
             self.hessian[rows] += np.abs(bend) * weight
         if soft:
-            self._add_soft(scores, rows, soft)
+            self._add_soft(margins, rows, soft)
         return sums
 
-    def _add_soft(self, scores: FloatArray, rows: slice, soft: Sequence[SoftWeights]) -> None:
+    def _add_soft(self, margins: FloatArray, rows: slice, soft: Sequence[SoftWeights]) -> None:
         """Add the part of constraints that goes by memberships; signs are set row by row."""
         cells = self.cells[rows]
         weigh = np.sum([s.memberships[rows] @ s.on_groups for s in soft], axis=0)
@@ -285,8 +286,8 @@ class RowPass:
         trained = (cells < self.n_trained) * (self.weight[rows] if len(self.weight) else 1.0)
         on_up = trained * (np.maximum(up, 0.0) + np.maximum(-down, 0.0))
         on_down = trained * (np.maximum(down, 0.0) + np.maximum(-up, 0.0))
-        _, slope, curvature = self.proxy.evaluate(scores - self.threshold)
-        _, back_slope, back_curvature = self.proxy.evaluate(self.threshold - scores)
+        _, slope, curvature = self.rules.proxy.evaluate(margins)
+        _, back_slope, back_curvature = self.rules.proxy.evaluate(-margins)
         self.gradient[rows] += on_up * slope - on_down * back_slope
         self.hessian[rows] += np.abs(on_up * curvature + on_down * back_curvature)
 

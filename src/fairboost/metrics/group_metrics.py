@@ -25,7 +25,8 @@ from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost.data.cells import Cells, build_cells
 from fairboost.data.validation import read_sensitive_features, read_weights
 from fairboost.exceptions import InvalidInputError
-from fairboost.fairness.operating_points import OperatingPoint, is_number
+from fairboost._numbers import is_number
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES, Rate, as_rate
 from fairboost.metrics.comparisons import (
     PRECISION,

@@ -15,8 +15,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fairboost._files import write_text
 from fairboost._typing import ArrayLike, BoolArray, Booster, Classifier, FloatArray, Matrix
-from fairboost.algorithm.holdout import HoldoutLike
+from fairboost.data.holdout import HoldoutLike
 from fairboost.cluster.collections import column_names, header, is_dask, map_rows
 from fairboost.cluster.report import tally
 from fairboost.cluster.training import DaskJob, check_for_dask, is_dask_estimator, train_on_dask
@@ -33,8 +34,7 @@ from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness.constraints import ConstraintLike, ConstraintName, columns_of
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.proxies import Proxy, ProxyName
-from fairboost.model import document as persistence
-from fairboost.model import model_file
+from fairboost.model.files import read_model, write_model
 from fairboost.training.iterates import (
     IterateName,
     average_weights,
@@ -611,7 +611,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Overwritten if it exists, whole or not at all. Read it with :func:`fairboost.load`.
         """
         check_is_fitted(self, "_model")
-        persistence.write_document(path, model_file.to_document(self))
+        write_model(path, self)
 
     def export(self, path: str | Path) -> None:
         """Write a stock model file that returns the same probabilities without fairboost.
@@ -638,7 +638,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"{' or '.join(endings)}, found {str(path)!r}; rename it"
             )
         notes = {"threshold": self.threshold_, "operating_point": self.operating_point}
-        persistence.write_atomically(path, self._model.export(**notes))
+        write_text(path, self._model.export(**notes))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -687,8 +687,8 @@ def load(path: str | Path) -> FairGBMClassifier:
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    document = persistence.read_document(path)
-    model = FairGBMClassifier(**model_file.parameters(document))
-    for name, value in model_file.fitted_attributes(document).items():
+    parameters, fitted = read_model(path)
+    model = FairGBMClassifier(**parameters)
+    for name, value in fitted.items():
         setattr(model, name, value)
     return model

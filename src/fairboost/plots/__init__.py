@@ -6,11 +6,13 @@ can be had without the picture, and once drawn the axes (``display.ax_``) and th
 and no text or ground is coloured by hand, so a dark theme keeps its say.
 """
 
-from fairboost.plots.calibration import GroupCalibrationDisplay
 from fairboost.plots.group_rates import GroupRatesDisplay
 from fairboost.plots.multipliers import MultipliersDisplay
-from fairboost.plots.roc import GroupRocDisplay
-from fairboost.plots.scores import GroupScoresDisplay
+from fairboost.plots.scores import (
+    GroupCalibrationDisplay,
+    GroupRocDisplay,
+    GroupScoresDisplay,
+)
 from fairboost.plots.tradeoff import TradeoffDisplay
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,14 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES, Rate, as_rate
 from fairboost.metrics import group_rates
 from fairboost.metrics.group_metrics import By
-from fairboost.plots.style import COLOURS, DASHES, MARKERS, fold, legend_above, pyplot
+from fairboost.plots.style import COLOURS, DASHES, MARKERS, arms, fold, legend_above, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
+
+Places: TypeAlias = dict[tuple[str, str], float]
+"""The height of every group of an attribute."""
 
 TABLE_COLUMNS = ("attribute", "group", "rate", "value", "low", "high", "rows")
 
@@ -89,31 +92,19 @@ class GroupRatesDisplay:
             raise InvalidInputError(
                 "y_pred has no models; pass at least one, as {name: decisions}"
             )
-        tables = [
-            group_rates(
-                y_true,
-                decisions,
-                sensitive_features=sensitive_features,
-                rates=[as_rate(rate)],
-                by=by,
-                sample_weight=sample_weight,
-                pos_label=pos_label,
-                confidence=confidence,
+        tables = []
+        for name, decisions in models.items():
+            table = group_rates(
+                y_true, decisions, sensitive_features=sensitive_features, rates=[as_rate(rate)],
+                by=by, sample_weight=sample_weight, pos_label=pos_label, confidence=confidence,
                 interval=interval,
-            ).assign(model=str(name))
-            for name, decisions in models.items()
-        ]
+            )  # fmt: skip
+            tables.append(table.assign(model=str(name)))
         return cls(pd.concat(tables, ignore_index=True)).plot(ax)
 
     @classmethod
     def from_estimator(
-        cls,
-        model: Any,
-        X: Matrix,
-        y: ArrayLike,
-        *,
-        sensitive_features: ArrayLike,
-        **options: Any,
+        cls, model: Any, X: Matrix, y: ArrayLike, *, sensitive_features: ArrayLike, **options: Any
     ) -> GroupRatesDisplay:
         """Decide for rows by a fitted model, or by several, and draw.
 
@@ -140,15 +131,14 @@ class GroupRatesDisplay:
         """
         table = _check_rates_table(self.table)
         models = list(dict.fromkeys(table["model"]))
-        places = _places(table)
-        if ax is None:
-            height = 1.2 + max(places.values()) * max(0.2 + 0.12 * len(models), 0.36)
-            _, ax = pyplot().subplots(figsize=(6.4, height), layout="constrained")
+        places, headings = _places(table)
+        ax = ax or new_axes(6.4, 1.2 + max(places.values()) * max(0.2 + 0.12 * len(models), 0.36))
         for k, model in enumerate(models):
             dodge = 0.6 * ((k + 0.5) / len(models) - 0.5)
             _draw_model(ax, table[table["model"] == model], k, places, dodge)
-        _label_groups(ax, table, places)
-        ax.set_xlabel(_rate_title(table["rate"].iloc[0]))
+        _label_groups(ax, table, places, headings)
+        rate = table["rate"].iloc[0]
+        ax.set_xlabel(RATES[rate].title if rate in RATES else rate)
         ax.grid(axis="x", alpha=0.3)
         if models != [""]:
             legend_above(ax)
@@ -173,66 +163,42 @@ def _check_rates_table(table: pd.DataFrame) -> pd.DataFrame:
     return table if "model" in table.columns else table.assign(model="")
 
 
-def _places(table: pd.DataFrame) -> dict[tuple[str, str], float]:
+def _places(table: pd.DataFrame) -> tuple[Places, dict[str, float]]:
     """Lay the groups out top down; each attribute has a line of its own for its name."""
-    pairs = table[["attribute", "group"]].drop_duplicates()
-    places: dict[tuple[str, str], float] = {}
-    line = 0
-    for attribute in dict.fromkeys(pairs["attribute"]):
-        line += attribute != ""  # everyone needs no heading
-        for group in pairs.loc[pairs["attribute"] == attribute, "group"]:
-            places[attribute, group] = line
-            line += 1
-    return places
+    places: Places = {}
+    headings: dict[str, float] = {}
+    for attribute in table["attribute"].unique():
+        if attribute != "":  # everyone needs no heading
+            headings[attribute] = len(places) + len(headings) + 1 - 0.8
+        for group in table.loc[table["attribute"] == attribute, "group"].unique():
+            places[attribute, group] = len(places) + len(headings)
+    return places, headings
 
 
-def _draw_model(
-    ax: Axes,
-    table: pd.DataFrame,
-    k: int,
-    places: Mapping[tuple[str, str], float],
-    dodge: float,
-) -> None:
+def _draw_model(ax: Axes, table: pd.DataFrame, k: int, places: Places, dodge: float) -> None:
     """Draw the points and intervals of model number k, and a line through its rate of everyone."""
     colour = COLOURS[k % len(COLOURS)]
     pairs = zip(table["attribute"], table["group"], strict=True)
     value = table["value"].to_numpy(np.float64)
-    # Rounding may put an end a hair's breadth on the wrong side of the value.
-    below = np.maximum(value - table["low"].to_numpy(np.float64), 0)
-    above = np.maximum(table["high"].to_numpy(np.float64) - value, 0)
     ax.errorbar(
-        value,
-        [places[pair] + dodge for pair in pairs],
-        xerr=np.stack([below, above]),
-        linestyle="none",
-        marker=MARKERS[k % len(MARKERS)],
-        color=colour,
-        capsize=2.5,
+        value, [places[pair] + dodge for pair in pairs], xerr=arms(table, "value"),
+        linestyle="none", marker=MARKERS[k % len(MARKERS)], color=colour, capsize=2.5,
         label=table["model"].iloc[0] or None,
-    )
+    )  # fmt: skip
     for overall in value[(table["attribute"] == "").to_numpy()]:
         ax.axvline(overall, color=colour, linestyle=DASHES[k % len(DASHES)], linewidth=1, zorder=1)
 
 
-def _label_groups(ax: Axes, table: pd.DataFrame, places: Mapping[tuple[str, str], float]) -> None:
+def _label_groups(
+    ax: Axes, table: pd.DataFrame, places: Places, headings: Mapping[str, float]
+) -> None:
     """Write the groups and how many of their rows count, under the names of their attributes."""
     # Of the first model: who counts towards precision depends on the decisions.
-    table = table.drop_duplicates(["attribute", "group"])
-    pairs = zip(table["attribute"], table["group"], strict=True)
-    rows = dict(zip(pairs, table["rows"].astype(int), strict=True))
-    first: dict[str, float] = {}
-    for (attribute, _), place in places.items():
-        first.setdefault(attribute, place)
-    headings = {place - 0.8: fold(name, 32) for name, place in first.items() if name}
-    labels = {
-        place: fold(pair[1], 32, after=f"  (n = {rows[pair]:,})") for pair, place in places.items()
-    }
-    ax.set_yticks([*headings, *labels], [*headings.values(), *labels.values()])
+    rows = table.drop_duplicates(["attribute", "group"]).set_index(["attribute", "group"])["rows"]
+    labels = [fold(name, 32) for name in headings]
+    labels += [fold(pair[1], 32, after=f"  (n = {int(rows[pair]):,})") for pair in places]
+    ax.set_yticks([*headings.values(), *places.values()], labels)
     for text in ax.get_yticklabels()[: len(headings)]:
         text.set_fontweight("bold")
     ax.set_ylim(max(places.values()) + 0.6, -0.6)  # the first on top
     ax.tick_params(axis="y", length=0)
-
-
-def _rate_title(name: str) -> str:
-    return RATES[name].title if name in RATES else name

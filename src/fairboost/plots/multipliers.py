@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.plots.style import COLOURS, GREY, LINES, MOST_LABELLED, figure_for, legend_above
+from fairboost.plots.style import GREY, MOST_LABELLED, legend_above, look, new_axes
 from fairboost.verdicts.rounds import violations_by_round
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ class MultipliersDisplay:
     figure_: Figure | SubFigure
 
     def __init__(
-        self,
-        trace: pd.DataFrame,
-        train: pd.DataFrame | None = None,
-        kept: int | None = None,
+        self, trace: pd.DataFrame, train: pd.DataFrame | None = None, kept: int | None = None
     ) -> None:
         self.trace = trace
         self.train = train
@@ -75,11 +72,7 @@ class MultipliersDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        model: Any,
-        *,
-        train: tuple[Any, ...] | None = None,
-        ax: Sequence[Axes] | None = None,
+        cls, model: Any, *, train: tuple[Any, ...] | None = None, ax: Sequence[Axes] | None = None
     ) -> MultipliersDisplay:
         """Draw the trace of a fitted model.
 
@@ -98,14 +91,13 @@ class MultipliersDisplay:
             raise NotFittedError(
                 f"this {type(model).__name__} has no trace_; fit it before drawing its multipliers"
             )
-        seen = None
+        on_train = None
         if train is not None:
-            X, y, sensitive, *weight = train
-            seen = violations_by_round(
-                model, X, y, sensitive_features=sensitive,
-                sample_weight=weight[0] if weight else None,
-            )  # fmt: skip
-        return cls(trace, seen).plot(ax)
+            X, y, sensitive, weight = (*train, None)[:4]
+            on_train = violations_by_round(
+                model, X, y, sensitive_features=sensitive, sample_weight=weight
+            )
+        return cls(trace, on_train).plot(ax)
 
     def plot(self, ax: Sequence[Axes] | None = None) -> MultipliersDisplay:
         """Draw the trace.
@@ -117,17 +109,21 @@ class MultipliersDisplay:
         """
         labels = _rank_labels(self.trace)
         if ax is None:
-            figure, whole = figure_for(labels[:MOST_LABELLED], 7.2, 5.0)
-            whole.remove()
-            ax = figure.subplots(2, 1, sharex=True)
-        top, bottom = _check_pair(ax)
+            ax = new_axes(7.2, 5.0, labels[:MOST_LABELLED], panels=2)
+        pair = np.ravel(np.asarray(ax, dtype=object))
+        if len(pair) != 2:
+            raise InvalidInputError(
+                "ax must be two axes, for the multipliers and the violations; found "
+                f"{len(pair)}. Make them with matplotlib.pyplot.subplots(2, 1, sharex=True)"
+            )
+        top, bottom = pair
         _draw_lines(top, self.trace, "multiplier", labels)
         _draw_lines(bottom, self.trace, "violation", labels)
         if self.train is not None:
             _draw_lines(bottom, self.train, "violation", labels, dotted=True)
             top.plot([], [], ".:", color=GREY, markersize=4, label="dotted: training rows")
         if self.kept is not None:
-            for axes in (top, bottom):
+            for axes in pair:
                 axes.axvline(self.kept, color=GREY, linewidth=1, linestyle="-.", zorder=1)
         bottom.axhline(0, color=GREY, linewidth=1, zorder=1)
         top.set_ylabel("multiplier")
@@ -135,20 +131,9 @@ class MultipliersDisplay:
         bottom.set_xlabel("boosting round")
         if not top.get_shared_x_axes().joined(top, bottom):
             top.set_xlabel("boosting round")
-        self.ax_ = np.array([top, bottom], dtype=object)
-        self.figure_ = top.figure
         legend_above(top)
+        self.ax_, self.figure_ = pair, top.figure
         return self
-
-
-def _check_pair(ax: Sequence[Axes]) -> tuple[Axes, Axes]:
-    pair = np.ravel(np.asarray(ax, dtype=object))
-    if len(pair) != 2:
-        raise InvalidInputError(
-            f"ax must be two axes, for the multipliers and the violations; found {len(pair)}. "
-            "Make them with matplotlib.pyplot.subplots(2, 1, sharex=True)"
-        )
-    return pair[0], pair[1]
 
 
 def _rank_labels(trace: pd.DataFrame) -> list[str]:
@@ -168,26 +153,20 @@ def _draw_lines(
     ax: Axes, trace: pd.DataFrame, what: str, labels: Sequence[str], dotted: bool = False
 ) -> None:
     """Draw one panel; the first labels in colour, and on top of the others."""
-    rounds = trace["round"].to_numpy()
     others = len(labels) - MOST_LABELLED
     for k, label in enumerate(labels):
         column = f"{what}: {label}"
         if column not in trace.columns:
             continue
-        named = k < MOST_LABELLED
-        name = label if named else f"{others} more" if k == MOST_LABELLED else None
+        named, style = k < MOST_LABELLED, look(k)
+        style["marker"] = "." if dotted and named else ""
         if dotted:
-            name = None
+            style["linestyle"] = ":"
+        else:
+            style["label"] = label if named else f"{others} more" if k == MOST_LABELLED else None
         ax.plot(
-            rounds,
-            trace[column].to_numpy(np.float64),
-            color=COLOURS[k % len(COLOURS)] if named else GREY,
-            linestyle=":" if dotted else LINES[k // len(COLOURS)] if named else "-",
-            marker="." if dotted and named else "",
-            markersize=4,
-            linewidth=1.5 if named and not dotted else 0.8,
-            alpha=1.0 if named else 0.5,
-            zorder=2.5 if named else 2,
-            label=name,
-        )
+            trace["round"].to_numpy(), trace[column].to_numpy(np.float64), markersize=4,
+            linewidth=1.5 if named and not dotted else 0.8, alpha=1.0 if named else 0.5,
+            zorder=2.5 if named else 2, **style,
+        )  # fmt: skip
     ax.grid(alpha=0.3)

@@ -1,23 +1,156 @@
-"""How scores are distributed, by group and label."""
+"""Scores by group: ROC curves, distributions by label, and calibration."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from fairboost._typing import ArrayLike, Matrix
+from fairboost.data.validation import read_sensitive_features
+from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.plots.rows import bin_rows, scores_of, threshold_of
-from fairboost.plots.style import COLOURS, GREY, fold, legend_above, pyplot
+from fairboost.metrics.decisions import ScoredRows, read_scored
+from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
+from fairboost.metrics.thresholds import choose
+from fairboost.plots.style import (
+    COLOURS,
+    GREY,
+    MOST_LABELLED,
+    arms,
+    fold,
+    legend_above,
+    look,
+    new_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-LOOKS = ((COLOURS[1], "--"), (COLOURS[0], "-"))
+Display = TypeVar("Display")
+
+LABEL_LOOKS = ((COLOURS[1], "--"), (COLOURS[0], "-"))
 """Of the negative and the positive label."""
+
+MOST_INTERVALS = 4
+"""Groups whose intervals are drawn; those of more hide each other, and are in the table."""
+
+
+class GroupRocDisplay:
+    """The ROC curve of every group, and where on it decisions are made.
+
+    One threshold for all is another point on each curve: where the marks lie apart, so do the
+    groups' error rates.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``group``, ``fpr``, ``tpr``: the points of each curve, in order.
+    points : pandas.DataFrame, optional
+        ``group``, ``fpr``, ``tpr``: where decisions are made, one line per group.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Where it was drawn.
+    figure_ : matplotlib.figure.Figure
+        The figure of ``ax_``.
+
+    Examples
+    --------
+    >>> from fairboost.plots import GroupRocDisplay
+    >>> y, score = [0, 0, 1, 1] * 50, [0.1, 0.6, 0.4, 0.9, 0.1, 0.2, 0.7, 0.9] * 25
+    >>> sex = list("FFFFMMMM") * 25
+    >>> display = GroupRocDisplay.from_predictions(y, score, sensitive_features=sex)
+    >>> display.ax_.get_xlabel()
+    'false positive rate'
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def __init__(self, table: pd.DataFrame, points: pd.DataFrame | None = None) -> None:
+        self.table = table
+        self.points = points
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        *,
+        sensitive_features: ArrayLike,
+        by: str | None = None,
+        threshold: float | OperatingPoint | None = 0.5,
+        sample_weight: ArrayLike | None = None,
+        pos_label: object = None,
+        ax: Axes | None = None,
+    ) -> GroupRocDisplay:
+        """Compute the curves and draw them.
+
+        Parameters
+        ----------
+        y_true, y_score : (n,) array
+            Labels; probabilities of the positive one, or scores that rise with it.
+        sensitive_features : column, table or dict of columns
+            The sensitive attributes of the rows.
+        by : str, optional
+            The column whose groups to show; needed if there are several.
+        threshold : float, OperatingPoint or None
+            Where decisions are made; None marks nothing.
+        sample_weight, pos_label
+            As in :func:`fairboost.metrics.group_rates`.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+        """
+        bins, where, _ = _bin_rows(
+            y_true, y_score, sensitive_features, by, sample_weight, pos_label, threshold
+        )
+        return cls(bins.roc(), None if where is None else bins.at(where)).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Matrix, y: ArrayLike, *, sensitive_features: ArrayLike, **options: Any
+    ) -> GroupRocDisplay:
+        """Score rows by a fitted model, and draw.
+
+        Parameters
+        ----------
+        model : classifier
+            Fitted, with ``predict_proba``. Its ``threshold_`` is marked, else 0.5.
+        X, y, sensitive_features
+            The rows.
+        **options
+            Of :meth:`from_predictions`.
+        """
+        options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
+        return _draw_scored(cls.from_predictions, model, X, y, sensitive_features, options)
+
+    def plot(self, ax: Axes | None = None) -> GroupRocDisplay:
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+        """
+        groups = self.table["group"].unique().tolist()
+        ax = _unit_square(ax, groups, "false positive rate", "true positive rate")
+        points = self.table.iloc[:0] if self.points is None else self.points
+        for k, group in enumerate(groups):
+            part, at = (table[table["group"] == group] for table in (self.table, points))
+            style, named = look(k), k < MOST_LABELLED
+            marker = style.pop("marker")
+            ax.plot(part["fpr"], part["tpr"], linewidth=1.4 if named else 0.8, zorder=2, **style)
+            # One handle for line and mark.
+            style |= {"marker": marker, "label": group if named else None}
+            ax.plot(at["fpr"], at["tpr"], markersize=7, zorder=3, **style)
+        legend_above(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
 
 
 class GroupScoresDisplay:
@@ -85,10 +218,9 @@ class GroupScoresDisplay:
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
-        bins, where, rows = bin_rows(
-            y_true, y_score, sensitive_features,
-            by=by, threshold=threshold, sample_weight=sample_weight, pos_label=pos_label,
-        )  # fmt: skip
+        bins, where, rows = _bin_rows(
+            y_true, y_score, sensitive_features, by, sample_weight, pos_label, threshold
+        )
         positive, *other = map(str, rows.known)
         return cls(bins.histogram(), where, (other[0] if other else "others", positive)).plot(ax)
 
@@ -103,10 +235,8 @@ class GroupScoresDisplay:
         model, X, y, sensitive_features, **options
             As in :meth:`GroupRocDisplay.from_estimator`.
         """
-        options.setdefault("threshold", threshold_of(model))
-        options.setdefault("pos_label", model.classes_[1])
-        scores = scores_of(model, X)
-        return cls.from_predictions(y, scores, sensitive_features=sensitive_features, **options)
+        options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
+        return _draw_scored(cls.from_predictions, model, X, y, sensitive_features, options)
 
     def plot(self, ax: Axes | None = None) -> GroupScoresDisplay:
         """Draw the distributions.
@@ -116,13 +246,11 @@ class GroupScoresDisplay:
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
-        groups = list(dict.fromkeys(self.table["group"]))
-        if ax is None:
-            height = 1.4 + 0.55 * len(groups)
-            _, ax = pyplot().subplots(figsize=(6.4, height), layout="constrained")
+        groups = self.table["group"].unique().tolist()
+        ax = ax or new_axes(6.4, 1.4 + 0.55 * len(groups))
         for k, group in enumerate(groups):
             ax.axhline(k, color=GREY, linewidth=0.5, zorder=1)
-            for label, (colour, line) in enumerate(LOOKS):
+            for label, (colour, line) in enumerate(LABEL_LOOKS):
                 part = self.table[(self.table["group"] == group) & (self.table["label"] == label)]
                 if not part["share"].any():
                     continue
@@ -130,17 +258,12 @@ class GroupScoresDisplay:
                 # Density, so that bins of unequal width compare; the highest fills its line.
                 height = part["share"].to_numpy() / np.diff(edges)
                 values = k - 0.85 * height / height.max()
-                name = self._name(label) if k == 0 else None
+                name = f"{('negative', 'positive')[label]} label ({self.labels[label]})"
                 ax.stairs(values, edges, baseline=k, fill=True, color=colour, alpha=0.18)
                 ax.stairs(
-                    values,
-                    edges,
-                    baseline=k,
-                    color=colour,
-                    linestyle=line,
-                    linewidth=1.3,
-                    label=name,
-                )
+                    values, edges, baseline=k, color=colour, linestyle=line, linewidth=1.3,
+                    label=name if k == 0 else None,
+                )  # fmt: skip
         if self.threshold is not None:
             ax.axvline(
                 self.threshold, color=GREY, linewidth=1.2, linestyle="-.", label="threshold"
@@ -155,5 +278,166 @@ class GroupScoresDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _name(self, label: int) -> str:
-        return f"{('negative', 'positive')[label]} label ({self.labels[label]})"
+
+class GroupCalibrationDisplay:
+    """How often the label was positive, against how often the model said so, for every group.
+
+    On the dotted line probabilities mean what they say. Above it the group is better than its
+    scores.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``group``, ``predicted``, ``found``, ``low`` and ``high``, one line per group and bin.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Where it was drawn.
+    figure_ : matplotlib.figure.Figure
+        The figure of ``ax_``.
+
+    Examples
+    --------
+    >>> from fairboost.plots import GroupCalibrationDisplay
+    >>> y, score = [0, 0, 1, 1] * 50, [0.1, 0.6, 0.4, 0.9, 0.1, 0.2, 0.7, 0.9] * 25
+    >>> sex = list("FFFFMMMM") * 25
+    >>> display = GroupCalibrationDisplay.from_predictions(y, score, sensitive_features=sex)
+    >>> display.ax_.get_ylabel()
+    'share of positive labels'
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_prob: ArrayLike,
+        *,
+        sensitive_features: ArrayLike,
+        by: str | None = None,
+        n_bins: int = 10,
+        sample_weight: ArrayLike | None = None,
+        pos_label: object = None,
+        confidence: float = 0.95,
+        ax: Axes | None = None,
+    ) -> GroupCalibrationDisplay:
+        """Compute the shares and draw them.
+
+        Parameters
+        ----------
+        y_true, y_prob : (n,) array
+            Labels; probabilities of the positive one.
+        sensitive_features, by, sample_weight, pos_label
+            As in :meth:`GroupRocDisplay.from_predictions`.
+        n_bins : int
+            How many bins at most. Each holds about as many of all rows; groups share them.
+        confidence : float
+            Nominal coverage of the intervals.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+        """
+        bins, _, rows = _bin_rows(y_true, y_prob, sensitive_features, by, sample_weight, pos_label)
+        low, high = float(rows.scores.min()), float(rows.scores.max())
+        if low < 0 or high > 1:
+            raise InvalidInputError(
+                f"y_prob must be probabilities in [0, 1], found {low:g} to {high:g}; only these "
+                "can be calibrated"
+            )
+        return cls(bins.calibration(n_bins, confidence)).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Matrix, y: ArrayLike, *, sensitive_features: ArrayLike, **options: Any
+    ) -> GroupCalibrationDisplay:
+        """Score rows by a fitted model, and draw.
+
+        Parameters
+        ----------
+        model, X, y, sensitive_features, **options
+            As in :meth:`GroupRocDisplay.from_estimator`.
+        """
+        return _draw_scored(cls.from_predictions, model, X, y, sensitive_features, options)
+
+    def plot(self, ax: Axes | None = None) -> GroupCalibrationDisplay:
+        """Draw the shares.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+        """
+        groups = self.table["group"].unique().tolist()
+        ax = _unit_square(ax, groups, "predicted probability", "share of positive labels")
+        for k, group in enumerate(groups):
+            part, named = self.table[self.table["group"] == group], k < MOST_LABELLED
+            ax.errorbar(
+                part["predicted"].to_numpy(), part["found"].to_numpy(),
+                yerr=arms(part, "found") if len(groups) <= MOST_INTERVALS else None,
+                markersize=4.5, capsize=2, elinewidth=0.9,
+                linewidth=1.3 if named else 0.8, zorder=3 if named else 2,
+                label=group if named else None, **look(k),
+            )  # fmt: skip
+        legend_above(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _bin_rows(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    sensitive_features: ArrayLike,
+    by: str | None,
+    sample_weight: ArrayLike | None,
+    pos_label: object,
+    threshold: float | OperatingPoint | None = None,
+) -> tuple[ScoreBins, float | None, ScoredRows]:
+    """Sort rows into bins of scores by the groups of one column; the threshold as a number."""
+    rows = read_scored(y_true, y_score, sample_weight, pos_label)
+    columns = {c.name: c for c in read_sensitive_features(sensitive_features, len(rows.labels))}
+    if by is None and len(columns) != 1:
+        raise InvalidInputError(
+            f"by must name the column whose groups to show, as there are {list(columns)}; "
+            f"pass e.g. by={next(iter(columns), 'sex')!r}"
+        )
+    name = next(iter(columns)) if by is None else by
+    if name not in columns:
+        raise InvalidInputError(
+            f"by={by!r} is not among the sensitive columns {list(columns)}; pass one of them"
+        )
+    if isinstance(threshold, OperatingPoint):
+        threshold = choose(threshold, rows, None).value
+    codes, groups = np.asarray(columns[name].codes, np.intp), map(str, columns[name].values)
+    bins = bin_scores(
+        rows.scores, rows.labels, codes, tuple(groups), make_edges(rows.scores, threshold),
+        attribute=name, sample_weight=rows.weight,
+    )  # fmt: skip
+    return bins, threshold, rows
+
+
+def _draw_scored(
+    draw: Callable[..., Display],
+    model: Any,
+    X: Matrix,
+    y: ArrayLike,
+    sensitive_features: ArrayLike,
+    options: dict[str, Any],
+) -> Display:
+    """Draw rows that a fitted model scores."""
+    options.setdefault("pos_label", model.classes_[1])
+    scores = np.asarray(model.predict_proba(X))[:, 1]
+    return draw(y, scores, sensitive_features=sensitive_features, **options)
+
+
+def _unit_square(ax: Axes | None, groups: Sequence[str], x: str, y: str) -> Axes:
+    """Axes from 0 to 1 both ways, with the diagonal; new ones have room for a legend."""
+    ax = ax or new_axes(5.2, 5.2, groups[:MOST_LABELLED])
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+    ax.set(xlabel=x, ylabel=y, xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+    ax.grid(alpha=0.3)
+    return ax

@@ -13,6 +13,11 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
+from fairboost._typing import FloatArray
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -77,40 +82,57 @@ def fold(text: str, width: int = 30, lines: int = 2, after: str = "") -> str:
     return "\n".join(parts)
 
 
-def figure_for(labels: Sequence[str], width: float, height: float) -> tuple[Any, Any]:
-    """A new figure with one pair of axes, higher by what a legend of these labels takes."""
+def new_axes(width: float, height: float, labels: Sequence[str] = (), panels: int = 1) -> Any:
+    """The axes of a new figure, which is higher by what a legend of these labels takes.
+
+    Parameters
+    ----------
+    width, height : float
+        Of the figure without the legend, in inches.
+    labels : sequence of str
+        Of the legend.
+    panels : int
+        How many axes, one below the other; more than one are an array.
+    """
     _, rows = _legend_grid(labels, 0.875 * width)
     size = (width, height + 0.17 * rows)
-    figure, ax = pyplot().subplots(figsize=size, layout="constrained")
-    return figure, ax
+    return pyplot().subplots(panels, 1, figsize=size, layout="constrained", sharex=True)[1]
+
+
+def arms(table: pd.DataFrame, name: str, prefix: str = "") -> FloatArray:
+    """How far the interval of each line reaches below and above its figure: (2, n).
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The figures.
+    name : str
+        The column of the figures.
+    prefix : str
+        Of the columns ``low`` and ``high``.
+    """
+    value, low, high = table[[name, f"{prefix}low", f"{prefix}high"]].to_numpy(np.float64).T
+    # Rounding may put an end a hair's breadth on the wrong side of the value.
+    return np.stack([value - low, high - value]).clip(0.0)
 
 
 def legend_above(ax: Axes) -> None:
     """Put a legend above the axes, where nothing is drawn; fewer columns for longer names."""
-    _, labels = ax.get_legend_handles_labels()
+    handles, labels = ax.get_legend_handles_labels()
     if not labels:
         return
     around = ax.figure
     room = around.bbox.width * (ax.get_position().width + 0.1)
     columns, _ = _legend_grid(labels, room / around.dpi)
+    folded = [fold(label, LEGEND_WIDTH) for label in labels]
     # That was an estimate by the number of letters; what counts is how wide they are.
-    while _put_legend(ax, columns).get_window_extent().width > room and columns > 1:
-        columns -= 1
-
-
-def _put_legend(ax: Axes, columns: int) -> Any:
-    handles, labels = ax.get_legend_handles_labels()
-    return ax.legend(
-        handles,
-        [fold(label, LEGEND_WIDTH) for label in labels],
-        loc="lower left",
-        bbox_to_anchor=(0, 1.01),
-        borderaxespad=0.2,
-        ncols=columns,
-        frameon=False,
-        fontsize="small",
-        columnspacing=1.2,
-    )
+    for ncols in range(columns, 0, -1):
+        legend = ax.legend(
+            handles, folded, loc="lower left", bbox_to_anchor=(0, 1.01), borderaxespad=0.2,
+            ncols=ncols, frameon=False, fontsize="small", columnspacing=1.2,
+        )  # fmt: skip
+        if legend.get_window_extent().width <= room:
+            return
 
 
 def _legend_grid(labels: Sequence[str], width: float) -> tuple[int, int]:

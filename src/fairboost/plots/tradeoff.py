@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from fairboost.plots.style import COLOURS, GREY, MARKERS, legend_above, pyplot
+from fairboost.plots.style import COLOURS, GREY, MARKERS, arms, legend_above, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,17 +52,14 @@ class TradeoffDisplay:
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
+        ax = ax or new_axes(6.4, 4.2)
         free = self.table["tolerance"].isna().to_numpy()
         for k, (rows, label) in enumerate(((~free, "with a tolerance"), (free, "no constraint"))):
             part = self.table[rows]
             x, y = part["gap"].to_numpy(), part["accuracy"].to_numpy()
             # A grey cross behind each point: intervals of neighbours overlap, points must not.
             ax.errorbar(
-                x, y,
-                xerr=np.stack([x - part["gap low"], part["gap high"] - x]).clip(0.0),
-                yerr=np.stack([y - part["accuracy low"], part["accuracy high"] - y]).clip(0.0),
+                x, y, xerr=arms(part, "gap", "gap "), yerr=arms(part, "accuracy", "accuracy "),
                 linestyle="none", color=GREY, linewidth=0.7, alpha=0.6, zorder=1,
             )  # fmt: skip
             ax.plot(x, y, MARKERS[k], color=COLOURS[k], label=label, zorder=2)
@@ -73,8 +69,7 @@ class TradeoffDisplay:
                 own["gap"], own["accuracy"], "o", markersize=13, markerfacecolor="none",
                 markeredgecolor=COLOURS[2], markeredgewidth=2, label="chosen", zorder=3,
             )  # fmt: skip
-        ax.set_xlabel(f"gap between groups, {self.where}")
-        ax.set_ylabel(f"accuracy, {self.where}")
+        ax.set(xlabel=f"gap between groups, {self.where}", ylabel=f"accuracy, {self.where}")
         ax.set_xlim(left=0.0)
         ax.grid(alpha=0.3)
         legend_above(ax)

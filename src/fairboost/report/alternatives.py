@@ -86,7 +86,7 @@ def _point(
 
 def _shown_at_points(model: FairGBMClassifier, rows: SeenRows) -> list[str]:
     constraints = model._method().constraints(list(rows.constrained(model)))
-    asked = [as_rate(rate).name for c in constraints for rate in c.rates]
+    asked = [as_rate(rate).name for c in constraints for rate in c.moments]
     return list(dict.fromkeys([*asked, "fpr", "fnr", "ppr"]))
 
 

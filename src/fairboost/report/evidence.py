@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from fairboost.model.document import write_atomically
+from fairboost._files import write_text
 from fairboost.report import codec
 
 Figure: TypeAlias = float | None
@@ -522,7 +522,7 @@ class Evidence:
 
     def save(self, path: str | Path) -> None:
         """Write the JSON document, whole or not at all."""
-        write_atomically(path, self.to_json())
+        write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Evidence:

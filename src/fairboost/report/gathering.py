@@ -202,7 +202,7 @@ def _audit(predictions: Predictions, rows: SeenRows, rates: list[str], min_rows:
 def _rates_to_show(model: FairGBMClassifier, rows: SeenRows, favourable: str) -> list[str]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
     constraints = model._method().constraints(list(rows.constrained(model)))
-    asked = [as_rate(rate).name for c in constraints for rate in c.rates]
+    asked = [as_rate(rate).name for c in constraints for rate in c.moments]
     decisions = "ppr" if favourable == "positive" else "pnr"
     return list(dict.fromkeys([*asked, "fpr", "fnr", decisions, "precision"]))
 

@@ -23,7 +23,7 @@ from fairboost.plots import (
     MultipliersDisplay,
     TradeoffDisplay,
 )
-from fairboost.plots.style import COLOURS, GREY, figure_for, pyplot
+from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, new_axes, pyplot
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Evidence
 from fairboost.report.words import MODELS, where_title
@@ -106,9 +106,8 @@ def _rates(evidence: Evidence, rate: str) -> Any:
         ]
     ).astype({"value": float, "low": float, "high": float})
     groups = len(table[["attribute", "group"]].drop_duplicates()) + table["attribute"].nunique()
-    figure, ax = figure_for(["", ""], WIDTH, 0.7 + 0.36 * groups)
-    GroupRatesDisplay(table).plot(ax)
-    return figure
+    ax = new_axes(WIDTH, 0.7 + 0.36 * groups, ["", ""])
+    return GroupRatesDisplay(table).plot(ax).figure_
 
 
 def _tradeoff(evidence: Evidence, _: str) -> Any:
@@ -122,14 +121,14 @@ def _tradeoff(evidence: Evidence, _: str) -> Any:
             for p in tradeoff.points
         ]
     ).astype(float)
-    figure, ax = figure_for(["a", "b", "c"], WIDTH, 3.6)
+    ax = new_axes(WIDTH, 3.6, ["a", "b", "c"])
     TradeoffDisplay(table, tradeoff.chosen, where_title(tradeoff.where)).plot(ax)
     for k, (gap, accuracy) in enumerate(zip(table["gap"], table["accuracy"], strict=True)):
         ax.plot(
             gap, accuracy, "s", markersize=17, markerfacecolor="none", markeredgecolor=INK,
             markeredgewidth=1.6, gid=f"ring-{k}",
         )  # fmt: skip
-    return figure
+    return ax.figure
 
 
 def _rounds(evidence: Evidence, _: str) -> Any:
@@ -142,11 +141,8 @@ def _rounds(evidence: Evidence, _: str) -> Any:
     if rounds.train_violations:
         looked = {f"{PREFIX}{k}": np.array(v, float) for k, v in rounds.train_violations.items()}
         train = pd.DataFrame({"round": np.array(rounds.train_rounds), **looked})
-    figure, whole = figure_for(list(rounds.multipliers)[:12], WIDTH, 4.4)
-    whole.remove()
-    axes = figure.subplots(2, 1, sharex=True)
-    MultipliersDisplay(pd.DataFrame(columns), train, rounds.kept).plot(axes)
-    return figure
+    axes = new_axes(WIDTH, 4.4, list(rounds.multipliers)[:MOST_LABELLED], panels=2)
+    return MultipliersDisplay(pd.DataFrame(columns), train, rounds.kept).plot(axes).figure_
 
 
 def _roc(evidence: Evidence, column: str) -> Any:
@@ -158,9 +154,8 @@ def _roc(evidence: Evidence, column: str) -> Any:
     points = pd.DataFrame(
         [{"group": c.group, "fpr": c.at_fpr, "tpr": c.at_tpr} for c in curves]
     ).astype({"fpr": float, "tpr": float})
-    figure, ax = figure_for([c.group for c in curves][:12], WIDTH, 4.6)
-    GroupRocDisplay(table, points).plot(ax)
-    return figure
+    ax = new_axes(WIDTH, 4.6, [c.group for c in curves][:MOST_LABELLED])
+    return GroupRocDisplay(table, points).plot(ax).figure_
 
 
 def _scores(evidence: Evidence, column: str) -> Any:
@@ -183,9 +178,8 @@ def _scores(evidence: Evidence, column: str) -> Any:
     names = {s.positive: s.label for s in found}
     labels = (names.get(False, "others"), names.get(True, evidence.data.positive))
     groups = len(dict.fromkeys(s.group for s in found))
-    figure, ax = figure_for(["", "", ""], WIDTH, 0.9 + 0.55 * groups)
-    GroupScoresDisplay(table, evidence.asked.threshold, labels).plot(ax)
-    return figure
+    ax = new_axes(WIDTH, 0.9 + 0.55 * groups, ["", "", ""])
+    return GroupScoresDisplay(table, evidence.asked.threshold, labels).plot(ax).figure_
 
 
 def _calibration(evidence: Evidence, column: str) -> Any:
@@ -195,9 +189,8 @@ def _calibration(evidence: Evidence, column: str) -> Any:
         [pd.DataFrame({"group": c.group, **{n: getattr(c, n) for n in names}}) for c in found],
         ignore_index=True,
     )
-    figure, ax = figure_for([c.group for c in found][:12], WIDTH, 4.6)
-    GroupCalibrationDisplay(table).plot(ax)
-    return figure
+    ax = new_axes(WIDTH, 4.6, [c.group for c in found][:MOST_LABELLED])
+    return GroupCalibrationDisplay(table).plot(ax).figure_
 
 
 DRAWN: dict[str, Callable[[Evidence, str], Any]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairboost.model.document import write_atomically
+from fairboost._files import write_text
 from fairboost.report.evidence import Evidence
 from fairboost.report.html import to_html
 from fairboost.report.markdown import to_markdown
@@ -32,6 +32,6 @@ def write_report(evidence: Evidence, folder: str | Path) -> tuple[Path, Path, Pa
         "evidence.json": evidence.to_json(),
     }
     for name, text in texts.items():
-        write_atomically(target / name, text)
+        write_text(target / name, text)
     page, markdown, document = (target / name for name in texts)
     return page, markdown, document

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from tqdm.auto import tqdm
 
 from fairboost._typing import ArrayLike, Classifier, Matrix
-from fairboost.algorithm.holdout import SHARE
+from fairboost.data.holdout import SHARE
 from fairboost.algorithm.multipliers import Rest
 from fairboost.cluster.collections import is_dask
 from fairboost.cluster.training import is_dask_estimator

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.search.spaces import SPACES, Space, describe
-from fairboost.study.config_file import Section
+from fairboost.study.config_file import TomlTable
 
 CONSTRAINTS = {
     frozenset({"fnr"}): "equal_opportunity",
@@ -204,7 +204,7 @@ class StudyConfig:
         Who is compared.
     published : (Path, str), optional
         A table of published figures, and the name of the data in it.
-    source : Section, optional
+    source : TomlTable, optional
         The file, for errors that name the line.
     """
 
@@ -217,7 +217,7 @@ class StudyConfig:
     methods: tuple[MethodConfig, ...] = ()
     protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
     published: tuple[Path, str] | None = None
-    source: Section | None = field(default=None, repr=False, compare=False)
+    source: TomlTable | None = field(default=None, repr=False, compare=False)
 
     def error(self, key: str, message: str) -> InvalidInputError:
         """An error about a dotted key, with the line that it is on."""

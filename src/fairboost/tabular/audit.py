@@ -13,6 +13,8 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
@@ -22,9 +24,9 @@ from fairboost.metrics import Audit, audit_sums
 from fairboost.metrics.comparisons import compare
 from fairboost.metrics.score_counts import Batch, Bracket, Counted, ScoreCounter, ScoreHistogram
 from fairboost.metrics.thresholds import ChosenThreshold, check_fine_enough
-from fairboost.tabular.columns import as_numbers, as_text
+from fairboost.tabular.columns import NOT_CONVERTED, as_numbers, as_text
 from fairboost.tabular.files import TableFile
-from fairboost.tabular.schema import MOST_GROUPS, positive_of
+from fairboost.tabular.schema import MOST_GROUPS, check_named_once, classes_of
 
 MOST_CROSSED = 500
 """Cells of a crossing that are worth a look; of more, hardly any has rows to judge by."""
@@ -65,13 +67,12 @@ class AuditRequest:
     favourable: Literal["positive", "negative"] = "positive"
 
     def __post_init__(self) -> None:
-        named = [self.label, self.score, *self.sensitive, *filter(None, [self.weight])]
-        twice = [name for name in named if named.count(name) > 1]
-        if twice:
-            raise InvalidInputError(
-                f"the column {twice[0]!r} is named twice among --label, --score, --sensitive and "
-                "--weight; each column has one part to play"
-            )
+        check_named_once(self.columns, "--label, --score, --sensitive and --weight")
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return [self.label, self.score, *self.sensitive, *filter(None, [self.weight])]
 
     @property
     def rates(self) -> tuple[str, ...]:
@@ -130,9 +131,8 @@ def audit_file(
     advance : callable
         Called after each batch; ``file.bytes_read`` says how far it is.
     """
-    asked = [request.label, request.score, *request.sensitive, *filter(None, [request.weight])]
-    file.require(asked, "named in the command")
-    rows = _Rows(file, request, advance)
+    file.require(request.columns, "named in the command")
+    rows = _ScoredBatches(file, request, advance)
     threshold: float | Bracket | OperatingPoint = request.threshold
     point = None
     if isinstance(threshold, OperatingPoint):
@@ -192,9 +192,6 @@ class _Coder:
     known: dict[str, int] = field(default_factory=dict)
 
     def codes(self, column: Any) -> IntArray:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not pa.types.is_dictionary(column.type):
             column = pc.dictionary_encode(column)
         values = as_text(column.dictionary).to_pylist()
@@ -206,8 +203,7 @@ class _Coder:
                 lookup[k] = self.known.setdefault(value, len(self.known))
         if len(self.known) > self.most:
             self._refuse()
-        codes: IntArray = lookup[indices]
-        return codes
+        return lookup[indices]
 
     def _refuse(self) -> None:
         if self.most == 2:
@@ -222,7 +218,7 @@ class _Coder:
         )
 
 
-class _Rows:
+class _ScoredBatches:
     """Batches of a file, as often as they are wanted."""
 
     def __init__(
@@ -235,26 +231,16 @@ class _Rows:
 
     def classes(self) -> tuple[str, str]:
         """The labels, the positive one last."""
-        values = list(self.labels.known)
-        at = self.positive()
-        return values[1 - at], values[at]
+        return classes_of(self.labels.known, self.request.label, self.request.positive)
 
     def positive(self) -> int:
-        """Which of the labels is the positive one."""
-        values = list(self.labels.known)
-        if len(values) < 2:
-            raise InvalidInputError(
-                f"the label {self.request.label!r} must have two values, found {len(values)}: "
-                f"{', '.join(map(repr, values)) or 'none'}; rows of both labels are needed"
-            )
-        return values.index(positive_of(sorted(values), self.request.label, self.request.positive))
+        """Code of the positive label."""
+        return self.labels.known[self.classes()[1]]
 
     def __iter__(self) -> Iterator[Batch]:
-        import pyarrow as pa
-
         text = pa.dictionary(pa.int32(), pa.string())
-        types = dict.fromkeys([self.request.label, *self.request.sensitive], text)
-        types |= dict.fromkeys([self.request.score, *self._weights()], pa.float64())
+        coded = (self.request.label, *self.request.sensitive)
+        types = {name: text if name in coded else pa.float64() for name in self.request.columns}
         self.count = self.unlabelled = 0
         before = 0
         for arrow in self.file.batches(types):
@@ -262,40 +248,38 @@ class _Rows:
             before += arrow.num_rows
             self.advance()
 
-    def _weights(self) -> list[str]:
-        return [] if self.request.weight is None else [self.request.weight]
-
     def _batch(self, arrow: Any, before: int) -> Batch:
         labels = self.labels.codes(arrow.column(self.request.label))
         scores = self._numbers(arrow, self.request.score, before)
         groups = [coder.codes(arrow.column(coder.name)) for coder in self.groups]
-        weight = None
-        for name in self._weights():
+        weight, name = None, self.request.weight
+        if name is not None:
             weight = self._numbers(arrow, name, before)
             if (weight < 0).any():
-                row = before + int((weight < 0).argmax())
+                row = int((weight < 0).argmax())
                 raise InvalidInputError(
-                    f"the weight {name!r} is {weight[row - before]:g} at row {row + 1}; weights "
+                    f"the weight {name!r} is {weight[row]:g} at row {before + row + 1}; weights "
                     "must not be negative, and 0 leaves a row out"
                 )
         known = labels >= 0
-        missing = len(labels) - int(known.sum())
-        self.count += len(labels) - missing
-        self.unlabelled += missing
-        if not missing:
-            return Batch(labels, scores, groups, weight)
-        kept = None if weight is None else weight[known]
-        return Batch(labels[known], scores[known], [g[known] for g in groups], kept)
+        kept = int(known.sum())
+        self.count += kept
+        self.unlabelled += len(labels) - kept
+        if kept < len(labels):
+            labels, scores, groups = labels[known], scores[known], [g[known] for g in groups]
+            weight = None if weight is None else weight[known]
+        return Batch(labels, scores, groups, weight)
 
     def _numbers(self, arrow: Any, name: str, before: int) -> FloatArray:
         try:
             numbers = as_numbers(arrow.column(name))
-        except (TypeError, ValueError, NotImplementedError) as error:
+        except NOT_CONVERTED as error:
             raise InvalidInputError(
                 f"the column {name!r} must hold numbers, found otherwise: {error}; name another"
             ) from error
-        if not np.isfinite(numbers).all():
-            row = int((~np.isfinite(numbers)).argmax())
+        unknown = ~np.isfinite(numbers)
+        if unknown.any():
+            row = int(unknown.argmax())
             what = "missing" if np.isnan(numbers[row]) else "infinite"
             raise InvalidInputError(
                 f"the column {name!r} is {what} at row {before + row + 1}; drop such rows"

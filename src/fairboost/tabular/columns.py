@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fairboost._typing import FloatArray
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Kind: TypeAlias = Literal["number", "flag", "category"]
 
@@ -28,6 +27,9 @@ DATES_AMONG = 0.95
 FEW_ROWS = 50
 """In fewer rows nearly every column looks like an identifier."""
 SAMPLE = 1_000
+TEXT_TYPES = ("string", "large_string", "string_view")
+NOT_CONVERTED = (TypeError, ValueError, NotImplementedError)
+"""What Arrow raises where values are not of the type that they should be."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +55,12 @@ class FeatureColumn:
 
     def csv_type(self) -> pa.DataType:
         """The type to read it as from a CSV file."""
-        import pyarrow as pa
-
         return {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}[self.kind]
 
     def values(self, column: Any) -> FloatArray | pd.Categorical[str]:
         """Values of a column as the engine takes them; unknown categories are missing."""
         if self.kind != "category":
             return as_numbers(column)
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         codes = pc.index_in(as_text(column), value_set=pa.array(self.categories, pa.string()))
         filled = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
         return pd.Categorical.from_codes(filled, pd.Index(self.categories))
@@ -101,17 +98,15 @@ def judge(column: Any, *, categorical: bool = False) -> Judged:
     categorical : bool
         Whether the user says that its values are categories.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    coded = pa.types.is_dictionary(column.type)
+    kind = column.type.value_type if coded else column.type
     if column.null_count == len(column):
         return Judged(None, "missing in every row")
     if pa.types.is_temporal(kind):
         return Judged(None, "a date or time; add what it stands for, such as an age, as a number")
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return Judged(None, f"of type {kind}, which is neither number nor text")
-    if categorical or pa.types.is_dictionary(column.type) or _is_text(kind):
+    if categorical or coded or str(kind) in TEXT_TYPES:
         return _judge_text(as_text(column), categorical)
     low, high = pc.min_max(column).as_py().values()
     if low == high and not column.null_count:
@@ -125,8 +120,6 @@ def judge(column: Any, *, categorical: bool = False) -> Judged:
 
 
 def _judge_text(column: Any, asked_for: bool) -> Judged:
-    import pyarrow.compute as pc
-
     values = sorted(pc.unique(column).drop_null().to_pylist())
     known = len(column) - column.null_count
     if len(values) == 1 and not column.null_count:
@@ -143,9 +136,6 @@ def _judge_text(column: Any, asked_for: bool) -> Judged:
 
 def decoded(column: Any) -> Any:
     """A column without dictionary: values as they are, text of one type."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(column, pa.ChunkedArray):
         chunks = [decoded(chunk) for chunk in column.chunks]
         return pa.chunked_array(chunks) if chunks else column
@@ -156,9 +146,6 @@ def decoded(column: Any) -> Any:
 
 def as_text(column: Any) -> Any:
     """A column as text; 1.0 and 1 are the same."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     kind = column.type
     if pa.types.is_floating(kind):  # NaN is how many programs write a missing value
@@ -168,9 +155,6 @@ def as_text(column: Any) -> Any:
 
 def as_numbers(column: Any) -> FloatArray:
     """A column as numbers; NaN where it is missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = decoded(column)
     if pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.uint8())
@@ -178,19 +162,8 @@ def as_numbers(column: Any) -> FloatArray:
     return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
 
 
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
 def _all_differ(column: Any, room: int) -> bool:
     """Whether no two rows share a value; ``room`` is how many values there could be."""
-    import pyarrow.compute as pc
-
-    known = int(len(column) - column.null_count)
-    if not 2 * FEW_ROWS <= known <= room:
-        return False
-    return int(pc.count_distinct(column, mode="only_valid").as_py()) == known
+    known = len(column) - column.null_count
+    few_enough = 2 * FEW_ROWS <= known <= room
+    return few_enough and bool(pc.count_distinct(column, mode="only_valid").as_py() == known)

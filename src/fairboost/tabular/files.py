@@ -6,23 +6,27 @@ that can be wrong with a file raises here, with the name of the file and a remed
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import difflib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv, parquet
 
 from fairboost.exceptions import InvalidInputError
 from fairboost.tabular import csv_problems
-from fairboost.tabular.formats import Format, format_of, need_arrow
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from fairboost.tabular.formats import TableFormat, format_of
 
 BATCH_ROWS = 2**18
 """Rows of a batch: 20 columns of 8 bytes are 40 MB."""
 CSV_BLOCK = 8 * 2**20
+DELIMITERS = (",", ";", "\t", "|")
+"""Tried in this order where the user names none."""
 ARROW_MAGIC = b"ARROW1"
 
 
@@ -67,7 +71,6 @@ class TableFile:
     bytes_read: int = 0
 
     def __post_init__(self) -> None:
-        need_arrow()
         self.path = Path(self.path)
         if self.path.is_dir():
             raise InvalidInputError(f"{str(self.path)!r} is a folder; name a file")
@@ -80,7 +83,7 @@ class TableFile:
             raise InvalidInputError(f"the file {str(self.path)!r} is empty; write it again")
 
     @property
-    def format(self) -> Format:
+    def format(self) -> TableFormat:
         """The format, by the name of the file."""
         return format_of(self.path)
 
@@ -123,16 +126,12 @@ class TableFile:
         text_columns : sequence of str
             Columns of a CSV file that are not numbers even if they look so.
         """
-        import pyarrow as pa
-
         names = self.column_names()
         types = {name: pa.string() for name in text_columns}
         with self._explained():
             if self.format.name == "csv":
                 table = self._read_csv(types)
             elif self.format.name == "parquet":
-                from pyarrow import parquet
-
                 table = parquet.read_table(self.path)
             else:
                 with self._arrow_reader() as reader:
@@ -166,8 +165,6 @@ class TableFile:
         if self.format.name == "csv":
             return self._csv_header()
         if self.format.name == "parquet":
-            from pyarrow import parquet
-
             return list(parquet.read_schema(self.path).names)
         with self._arrow_reader() as reader:
             return list(reader.schema.names)
@@ -177,9 +174,6 @@ class TableFile:
         if self.format.name == "csv":
             yield from self._csv_batches(types)
         elif self.format.name == "parquet":
-            import pyarrow as pa
-            from pyarrow import parquet
-
             # Text that is going to be encoded is often stored that way already.
             coded = [n for n, t in types.items() if t is not None and pa.types.is_dictionary(t)]
             with parquet.ParquetFile(self.path, read_dictionary=coded, pre_buffer=False) as file:
@@ -198,8 +192,6 @@ class TableFile:
     @contextlib.contextmanager
     def _stream(self) -> Iterator[tuple[Any, Any]]:
         """The content as a stream, unpacked, and the file itself, which knows how far it is."""
-        import pyarrow as pa
-
         raw: Any = pa.OSFile(str(self.path))
         packing = self.format.packing
         stream = raw if packing is None else pa.CompressedInputStream(raw, packing)
@@ -212,8 +204,6 @@ class TableFile:
     @contextlib.contextmanager
     def _arrow_reader(self) -> Iterator[Any]:
         """A reader of an IPC file, or of a stream; what is packed is unpacked into memory."""
-        import pyarrow as pa
-
         with self._stream() as (stream, _):
             source = stream if self.format.packing is None else pa.BufferReader(stream.read())
             start = source.read(len(ARROW_MAGIC))
@@ -225,8 +215,6 @@ class TableFile:
     # -------------------------------------------------------------------
 
     def _csv_header(self) -> list[str]:
-        from pyarrow import csv
-
         with self._stream() as (stream, _):
             start = stream.read(CSV_BLOCK // 8)
         if not start.strip():
@@ -241,9 +229,6 @@ class TableFile:
             return list(reader.schema.names)
 
     def _read_csv(self, types: Mapping[str, pa.DataType]) -> pa.Table:
-        import pyarrow as pa
-        from pyarrow import csv
-
         with self._stream() as (stream, _):
             table = csv.read_csv(stream, *self._csv_options(types))
         for name, kind in zip(table.schema.names, table.schema.types, strict=True):
@@ -252,9 +237,6 @@ class TableFile:
         return table
 
     def _csv_batches(self, types: Mapping[str, pa.DataType | None]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        from pyarrow import csv
-
         asked = {name: kind or pa.string() for name, kind in types.items()}
         with self._stream() as (stream, raw):
             reader = csv.open_csv(stream, *self._csv_options(asked, list(types)))
@@ -265,8 +247,6 @@ class TableFile:
     def _csv_options(
         self, types: Mapping[str, pa.DataType], columns: list[str] | None = None
     ) -> tuple[Any, Any, Any]:
-        from pyarrow import csv
-
         convert = csv.ConvertOptions(
             column_types=dict(types), include_columns=columns, strings_can_be_null=True
         )
@@ -278,8 +258,6 @@ class TableFile:
         )
 
     def _known_encoding(self) -> str:
-        import codecs
-
         try:
             return codecs.lookup(self.options.encoding).name
         except LookupError:
@@ -301,14 +279,12 @@ class TableFile:
             return "\t"
         with self._stream() as (stream, _):
             start = stream.read(2**16)
-        text = start.decode(self._known_encoding(), errors="replace")
-        return csv_problems.sniff_delimiter(text.split("\n", 1)[0])
+        header = start.decode(self._known_encoding(), errors="replace").split("\n", 1)[0]
+        return next((d for d in DELIMITERS if d in header), ",")
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn what Arrow raises into an error that names the file and a remedy."""
-        import pyarrow as pa
-
         try:
             yield
         except InvalidInputError:
@@ -349,8 +325,6 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
 
 def _like(path: Path) -> str:
     """A hint at a file of nearly that name."""
-    import difflib
-
     try:
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1)
     except OSError:

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError, ModelFileError
-from fairboost.tabular.columns import FeatureColumn, as_numbers, as_text, judge
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from fairboost.tabular.columns import NOT_CONVERTED, FeatureColumn, as_numbers, as_text, judge
 
 FORMAT = "fairboost-schema"
 FORMAT_VERSION = 1
@@ -35,6 +34,15 @@ NEGATIVES = ("0", "false", "no", "n", "f", "negative", "0.0", "-1")
 MOST_GROUPS = 1_000
 MOST_NUMBERS = 50
 """More distinct numbers in a sensitive column are a quantity and not groups."""
+
+
+def check_named_once(columns: Sequence[str], options: str) -> None:
+    """Raise if a column is named by two of the options, which are named for the message."""
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise InvalidInputError(
+            f"the column {twice[0]!r} is named twice among {options}; each column has one part to "
+            "play"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,22 +76,17 @@ class Roles:
     dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        special = [self.label, *self.sensitive, *([self.weight] if self.weight else [])]
-        for name in special:
-            if special.count(name) > 1:
-                raise InvalidInputError(
-                    f"the column {name!r} is named twice among --label, --sensitive and --weight; "
-                    "each column has one part to play"
-                )
-            if name in self.dropped:
-                raise InvalidInputError(
-                    f"the column {name!r} is needed and cannot be dropped; leave --drop out: "
-                    "labels, weights and (unless --aware) sensitive columns are no features anyway"
-                )
+        special = [self.label, *self.sensitive, *filter(None, [self.weight])]
+        check_named_once(special, "--label, --sensitive and --weight")
+        if needed := [name for name in special if name in self.dropped]:
+            raise InvalidInputError(
+                f"the column {needed[0]!r} is needed and cannot be dropped; leave --drop out: "
+                "labels, weights and (unless --aware) sensitive columns are no features anyway"
+            )
 
     def columns(self) -> list[str]:
         """Name every column that the user names."""
-        weight = [self.weight] if self.weight else []
+        weight = filter(None, [self.weight])
         return [self.label, *self.sensitive, *weight, *self.categorical, *self.dropped]
 
     def text_columns(self) -> list[str]:
@@ -134,7 +137,7 @@ class TableSchema:
         for column in self.columns:
             try:
                 data[column.feature] = column.values(table.column(column.name))
-            except (TypeError, ValueError, NotImplementedError) as error:
+            except NOT_CONVERTED as error:
                 raise InvalidInputError(
                     f"column {column.name!r} holds something else than in training, where it was "
                     f"a {column.kind}: {error}; convert it"
@@ -215,9 +218,10 @@ def infer_schema(
             "no column is left to train on; found only the label, the sensitive columns and what "
             f"was left out ({', '.join(dropped) or 'nothing'}); add features"
         )
+    labels = pc.unique(as_text(table.column(roles.label))).drop_null().to_pylist()
     schema = TableSchema(
         label=roles.label,
-        classes=_classes(table.column(roles.label), roles),
+        classes=classes_of(labels, roles.label, roles.positive),
         sensitive=roles.sensitive,
         weight=roles.weight,
         aware=roles.aware,
@@ -240,9 +244,6 @@ def read_labels(column: Any, schema: TableSchema, where: str) -> tuple[IntArray,
     where : str
         Name of the file, for messages.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     text = as_text(column)
     codes = pc.index_in(text, value_set=pa.array(schema.classes, pa.string()))
     unknown = pc.and_(pc.is_null(codes), pc.is_valid(text))
@@ -273,16 +274,17 @@ def read_weight(table: Any, name: str | None) -> FloatArray | None:
         return None
     try:
         return as_numbers(table.column(name))
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except NOT_CONVERTED as error:
         raise InvalidInputError(f"--weight {name!r} must hold numbers: {error}") from error
 
 
 def _check_groups(name: str, column: Any) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values = pc.unique(column).drop_null()
-    numbers = not pa.types.is_dictionary(column.type) and _all_numbers(values)
+    numbers = not pa.types.is_dictionary(column.type)
+    try:
+        as_numbers(values)
+    except NOT_CONVERTED:  # not even as text
+        numbers = False
     most = MOST_NUMBERS if numbers else MOST_GROUPS
     if len(values) > most:
         noun = "numbers" if numbers else "values"
@@ -292,32 +294,37 @@ def _check_groups(name: str, column: Any) -> None:
         )
 
 
-def _all_numbers(values: Any) -> bool:
-    """Whether values are numbers, perhaps as text."""
-    try:
-        return len(as_numbers(values)) > 0
-    except (ValueError, TypeError, NotImplementedError):
-        return False
+def classes_of(values: Iterable[str], label: str, positive: str | None) -> tuple[str, str]:
+    """The two values of a label, the positive one last.
 
+    Parameters
+    ----------
+    values : iterable of str
+        The values that were found.
+    label : str
+        The column.
+    positive : str, optional
+        The positive one, if the user names it.
 
-def _classes(column: Any, roles: Roles) -> tuple[str, str]:
-    """The two labels, the positive one last."""
-    import pyarrow.compute as pc
-
-    values = sorted(pc.unique(as_text(column)).drop_null().to_pylist())
-    if len(values) != 2:
-        shown = ", ".join(map(repr, values[:5])) + (", ..." if len(values) > 5 else "")
+    Examples
+    --------
+    >>> classes_of(["yes", "no"], "approved", None)
+    ('no', 'yes')
+    """
+    found = sorted(values)
+    if len(found) != 2:
+        shown = ", ".join(map(repr, found[:5])) + (", ..." if len(found) > 5 else "")
         remedy = (
             "merge labels, or add a column that says yes or no"
-            if len(values) > 2
+            if len(found) > 2
             else "rows of both labels are needed"
         )
         raise InvalidInputError(
-            f"the label {roles.label!r} must have two values, found {len(values)}: "
-            f"{shown or 'none'}; {remedy}"
+            f"the label {label!r} must have two values, found {len(found)}: {shown or 'none'}; "
+            f"{remedy}"
         )
-    positive = positive_of(values, roles.label, roles.positive)
-    return next(v for v in values if v != positive), positive
+    last = positive_of(found, label, positive)
+    return found[1 - found.index(last)], last
 
 
 def positive_of(values: list[str], label: str, asked: str | None) -> str:
@@ -329,9 +336,8 @@ def positive_of(values: list[str], label: str, asked: str | None) -> str:
     'yes'
     """
     if asked is not None:
-        same = [v for v in values if v == asked] or [
-            v for v in values if v.lower() == asked.lower()
-        ]
+        same = [v for v in values if v == asked]
+        same = same or [v for v in values if v.lower() == asked.lower()]
         if len(same) != 1:
             raise InvalidInputError(
                 f"--positive {asked!r} is not among the values of {label!r}, which "

@@ -16,9 +16,9 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray, Matrix
-from fairboost.algorithm import holdout
-from fairboost.algorithm.all_reduce import ALONE, Machines
-from fairboost.algorithm.holdout import Holdout, HoldoutLike
+from fairboost.data import holdout
+from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
+from fairboost.data.holdout import Holdout, HoldoutLike
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control, DualPlayer
 from fairboost.data.cells import Cells, SensitiveColumn, build_cells
@@ -266,7 +266,7 @@ class Rows:
         Those that share passes over the rows.
     memberships : dict of tuple of str to (n, n_groups) float32
         Probabilities of groups, for the columns that go by them.
-    machines : Machines
+    machines : AllReduce
         Those that hold the rows; these are the ones here.
     """
 
@@ -277,7 +277,7 @@ class Rows:
     outside: tuple[Matrix, Any] | None
     threads: Threads
     memberships: dict[tuple[str, ...], Float32Array]
-    machines: Machines = ALONE
+    machines: AllReduce = ONE_MACHINE
 
     def lagrangian(
         self, method: Method, constraints: Sequence[Constraint], player: DualPlayer

@@ -23,7 +23,7 @@ def warn_of_small_cells(lagrangian: Lagrangian) -> None:
     """Name the groups with few rows that count towards a constrained rate."""
     small = []
     for t in lagrangian.terms:
-        for rate in t.rates:
+        for rate in t.moments:
             cells, groups = counted_cells(rate, lagrangian.cells.labels, t.groups.of_cell)
             rows = np.bincount(groups, lagrangian.cells.counts[cells], len(t.groups))
             for g in np.flatnonzero(rows < SMALL_CELL).tolist():

@@ -7,20 +7,24 @@ these look a little better than new people would; test rows do not.
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fairboost._text import interval, text_table
 from fairboost._typing import FloatArray
-from fairboost.algorithm.holdout import HoldoutKind
+from fairboost.data.holdout import HoldoutKind
 from fairboost.data.cells import Cells
-from fairboost.fairness.binding import RateMap, Term, bind, slices
-from fairboost.fairness.constraints import Constraint, GroupRates
+from fairboost.fairness.binding import MomentMap, Term, bind, exact_rates, slices
+from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
 from fairboost.fairness.realised_rate import Realised, realise
@@ -62,7 +66,7 @@ class MeasuredRates:
     terms : tuple of Term
         The constraints, bound to these rows.
     kind : {"share", "cross", "set", "both", "none"}
-        How they were held out, as in :class:`fairboost.algorithm.holdout.Holdout`; advice depends
+        How they were held out, as in :class:`fairboost.data.holdout.Holdout`; advice depends
         on it.
     realised : Realised, optional
         What the operating point came to.
@@ -75,7 +79,7 @@ class MeasuredRates:
     kind: HoldoutKind = "share"
     realised: Realised | None = None
 
-    def read(self) -> Iterator[tuple[Term, GroupRates]]:
+    def read(self) -> Iterator[tuple[Term, GroupMoments]]:
         """Each term with its rates."""
         for term, values in zip(self.terms, self.values, strict=True):
             yield term, term.read(np.clip(values, 0.0, 1.0))  # sums of weights round
@@ -156,8 +160,8 @@ class FairnessReport:
     def __str__(self) -> str:
         fill = textwrap.TextWrapper(width=99, subsequent_indent="  ").fill
         advice = "\n".join(fill(f"- {line}") for line in self.advice)
-        parts = [fill(self._headline), *map(_aligned, self._tables()), advice]
-        return "\n\n".join(filter(None, parts))
+        tables = [text_table(list(t), t.to_numpy().tolist()) for t in self._tables()]
+        return "\n\n".join(filter(None, [fill(self._headline), *tables, advice]))
 
     def _repr_html_(self) -> str:
         tables = "".join(t.to_html(index=False, border=0) for t in self._tables())
@@ -166,7 +170,8 @@ class FairnessReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON types; NaN, which JSON lacks, as text."""
-        plain: dict[str, Any] = _plain({**vars(self), "rates": self.rates.to_dict("list")})
+        text = json.dumps({**vars(self), "rates": self.rates.to_dict("list")}, default=vars)
+        plain: dict[str, Any] = json.loads(text, parse_constant=lambda nan: str(float(nan)))
         return plain
 
     @classmethod
@@ -195,18 +200,20 @@ class FairnessReport:
         if not self.verdicts:
             return []
         lines = []
-        for k, verdict in enumerate(self.verdicts):
-            lines.append([verdict.constraint, *_cells(verdict)])
-            lines += [["  on the test rows", *_cells(v)] for v in self.test_verdicts[k : k + 1]]
+        for verdict, test in zip_longest(self.verdicts, self.test_verdicts):
+            for name, v in ((verdict.constraint, verdict), ("  on the test rows", test)):
+                if v is not None:
+                    smallest = f"{v.smallest_group}: {v.smallest_rows:,} rows"
+                    lines.append([name, str(v), smallest, v.status])
         titles = ["constraint", self.where, "smallest group", "verdict"]
         in_words = {name: rate.title for name, rate in RATES.items()}
         rates = self.rates[["group", "rate"]].replace({"rate": in_words})
         for where, prefix in ((self.where, ""), ("test", "test ")):
             if f"{prefix}rows" in self.rates:
-                columns = [f"{prefix}rows", where, f"{prefix}low", f"{prefix}high"]
-                figures = self.rates[columns].to_numpy()
-                rates[columns[0]] = [_format("{:,.0f}", n) for n in figures[:, :1]]
-                rates[where] = [_format("{:.3f} [{:.3f}, {:.3f}]", r) for r in figures[:, 1:]]
+                rows, ends = f"{prefix}rows", [f"{prefix}low", f"{prefix}high"]
+                rates[rows] = ["-" if np.isnan(n) else f"{n:,.0f}" for n in self.rates[rows]]
+                figures = self.rates[[where, *ends]].to_numpy()
+                rates[where] = ["-" if np.isnan(r).any() else interval(*r) for r in figures]
         return [pd.DataFrame(lines, columns=titles), rates]
 
 
@@ -217,7 +224,7 @@ def build(
     confidence: float | None = None,
     level: float = 0.95,
 ) -> FairnessReport:
-    """Judge the rates seen.
+    """Judge the rates measured.
 
     Parameters
     ----------
@@ -234,7 +241,7 @@ def build(
     --------
     >>> from fairboost.data.cells import SensitiveColumn, build_cells
     >>> from fairboost.fairness.constraints import parity
-    >>> from fairboost.fairness.binding import bind
+    >>> from fairboost.fairness.binding import bind, exact_rates
     >>> sex = SensitiveColumn("sex", np.repeat([0, 1], 2000), ("F", "M"))
     >>> term = bind(parity("fnr", 0.02, by="sex"), build_cells(np.ones(4000, int), [sex]))
     >>> rates = (np.array([[0.4, 0.3]]),)
@@ -243,42 +250,43 @@ def build(
     gap 0.1000 [0.0708, 0.1292] not met
     """
     level = check_confidence(level if confidence is None else confidence)
-    seen = [held_out] if test is None else [held_out, test]
-    judged = [[judge(*pair, confidence, level) for pair in s.read()] for s in seen]
-    verdicts, *tested = (tuple(verdict for verdict, _ in rows) for rows in judged)
+    measured = [held_out] if test is None else [held_out, test]
+    judged = [[judge(*pair, confidence, level) for pair in m.read()] for m in measured]
+    verdicts, tested = (tuple(verdict for verdict, _ in found) for found in [*judged, []][:2])
     advice = [line for _, line in judged[0]]
-    for those in tested:
-        worse = [
-            t for t, v in zip(those, verdicts, strict=True) if t.status not in ("met", v.status)
-        ]
-        advice += [f"{t.constraint}: {t.status} on the test rows; {ON_TEST}" for t in worse]
+    advice += [
+        f"{t.constraint}: {t.status} on the test rows; {ON_TEST}"
+        for t, v in zip(tested, verdicts, strict=False)
+        if t.status not in ("met", v.status)
+    ]
     found = {v.status for v in verdicts}
     advice += [NOT_MET] * ("not met" in found)
     advice += [TOO_FEW.get(held_out.kind, "")] * ("too few rows to tell" in found)
     advice += [TRAINING_ROWS] * (held_out.kind == "none" and bool(verdicts))
-    advice += [_on_operating_point(s, level) for s in seen]
+    advice += [_on_operating_point(m, level) for m in measured]
     return FairnessReport(
-        rates=_rate_table(seen, level),
+        rates=_rate_table(measured, level),
         verdicts=verdicts,
-        note="; ".join(f"{s.where}: {s.note}" for s in seen if s.note),
+        note="; ".join(f"{m.where}: {m.note}" for m in measured if m.note),
         advice=tuple(filter(None, advice)),
         where=held_out.where,
         level=level,
-        test_verdicts=tested[0] if tested else (),
+        test_verdicts=tested,
     )
 
 
-def _on_operating_point(seen: MeasuredRates, level: float) -> str:
+def _on_operating_point(measured: MeasuredRates, level: float) -> str:
     """What the operating point came to on some rows, in words."""
-    if (found := seen.realised) is None:
+    if (found := measured.realised) is None:
         return ""
     low, high = map(float, wilson(found.value * found.rows, found.rows, level))
     target, at_least = found.point.target, found.point.at_least
-    rows = f"{seen.where} rows" if seen.where in ("test", "training") else f"rows {seen.where}"
+    where = measured.where
+    rows = f"{where} rows" if where in ("test", "training") else f"rows {where}"
     said = (
         f"{found.point}: decisions are positive from a probability of {found.threshold:.4g} on, "
-        f"where the {found.point.rate.title} of everyone is {found.value:.4f} "
-        f"[{low:.4f}, {high:.4f}] on the {rows}"
+        f"where the {found.point.rate.title} of everyone is "
+        f"{interval(found.value, low, high, 4)} on the {rows}"
     )
     if high < target if at_least else low > target:
         limit = "at least" if at_least else "at most"
@@ -287,60 +295,31 @@ def _on_operating_point(seen: MeasuredRates, level: float) -> str:
             "threshold was placed, or they were too few, or trained on. "
             "fairboost.metrics.threshold_at places it anew on recent rows"
         )
-    elif not found.hits and seen.where != "test":
+    elif not found.hits and where != "test":
         said += f", not {target:g}: too many rows have the same score"
     return said + "."
 
 
-def _rate_table(seen: Sequence[MeasuredRates], level: float) -> pd.DataFrame:
+def _rate_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame:
     """One line per rate and group, however many constraints read it."""
-    columns = [*KEYS, "rows", seen[0].where, "low", "high"]
-    columns += ["test", "test low", "test high", "test rows"] * (len(seen) - 1)
+    columns = [*KEYS, "rows", measured[0].where, "low", "high"]
+    columns += ["test", "test low", "test high", "test rows"] * (len(measured) - 1)
     lines: dict[object, dict[str, Any]] = {}
-    for s, prefix in zip(seen, ("", "test "), strict=False):
-        for term, rates in s.read():
+    for m, where, prefix in zip(
+        measured, (measured[0].where, "test"), ("", "test "), strict=False
+    ):
+        for term, rates in m.read():
             by = ", ".join(term.groups.columns) or "everyone"
             low, high = wilson(rates.values * term.rows, term.rows, level)
+            figures = {where: rates.values, f"{prefix}low": low, f"{prefix}high": high}
+            figures[f"{prefix}rows"] = term.rows
             for k, g in np.ndindex(rates.values.shape):
-                rate = term.rates[k]
+                rate = term.moments[k]
                 line = lines.setdefault((rate, term.groups.columns, rates.groups[g]), {})
                 line |= {"rate": rate.name, "by": by, "group": term.groups.label(g)}
-                line |= {f"{prefix}low": low[k, g], f"{prefix}high": high[k, g]}
-                line[f"{prefix}rows"] = term.rows[k, g]
-                line["test" if prefix else s.where] = rates.values[k, g]
+                line |= {name: values[k, g] for name, values in figures.items()}
     return _frame({c: [line.get(c, np.nan) for line in lines.values()] for c in columns})
 
 
 def _frame(columns: dict[str, list[Any]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {c: v if c in KEYS else np.array(v, np.float64) for c, v in columns.items()}
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Verdict):
-        return _plain(vars(value))
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _cells(v: Verdict) -> list[str]:
-    return [str(v), f"{v.smallest_group}: {v.smallest_rows:,} rows", v.status]
-
-
-def _format(form: str, values: FloatArray) -> str:
-    return "-" if np.isnan(values).any() else form.format(*values)
-
-
-def _aligned(table: pd.DataFrame) -> str:
-    """The table as text, numbers of rows to the right."""
-    columns = []
-    for title, column in table.items():
-        cells = [str(title), *column]
-        width = max(map(len, cells))
-        right = cells[0].endswith("rows")
-        columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in cells])
-    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+    return pd.DataFrame(columns).astype({c: np.float64 for c in columns if c not in KEYS})

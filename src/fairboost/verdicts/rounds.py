@@ -1,8 +1,8 @@
 """Violations over the rounds of a fitted model, on rows of one's choice.
 
-Training watches the rows held out. What the training rows would have said, and how much better
-they would have looked, is computed afterwards: every prefix of the ensemble is the model of a
-round.
+Training measures rates on the rows held out. What the training rows would have said, and how much
+better they would have looked, is computed afterwards: every prefix of the ensemble is the model of
+a round.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def violations_by_round(
     X, y, sensitive_features, sample_weight
         The rows, as in ``fit``; as a rule those that it was trained on.
     points : int
-        At how many rounds to look. Each costs a prediction.
+        At how many rounds to measure rates. Each costs a prediction.
 
     Returns
     -------
@@ -64,15 +64,15 @@ def violations_by_round(
     base = model._model.n_base
     last = min(model._model.n_rounds - base, len(trace) - 1)
     lines = []
-    for trees in np.unique(np.linspace(min(1, last), last, points).round().astype(int)):
-        start = int(trees) + 1  # of the round after
+    for trees in np.unique(np.linspace(min(1, last), last, points).round().astype(int)).tolist():
+        start = trees + 1  # of the round after
         threshold = model._score_threshold
         if "threshold" in trace:
             threshold = float(logit(trace.loc[start, "threshold"]))
-        positive = model._model.scores(X, base + int(trees)) >= threshold
+        positive = model._model.scores(X, base + trees) >= threshold
         decided = cells.weight_of(positive, data.sample_weight)
-        seen = fairness_report.measure(constraints, cells, decided, where="")
-        found = [np.atleast_1d(term.constraint.violations(r)) for term, r in seen.read()]
+        measured = fairness_report.measure(constraints, cells, decided, where="")
+        found = [np.atleast_1d(term.constraint.violations(r)) for term, r in measured.read()]
         violations = np.concatenate([*found, np.zeros(0)])
         if len(violations) != len(names):
             raise InvalidInputError(

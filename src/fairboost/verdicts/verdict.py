@@ -23,9 +23,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy.special import ndtri
 
+from fairboost._text import interval
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
-from fairboost.fairness.constraints import Bound, Constraint, GroupRates, Parity
+from fairboost.fairness.constraints import Bound, Constraint, Parity
+from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import gap_interval, wilson
 
@@ -71,11 +73,11 @@ class Verdict:
     smallest_rows: int
 
     def __str__(self) -> str:
-        return f"{self.measure} {self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"{self.measure} {interval(self.value, self.low, self.high, 4)}"
 
 
 def judge(
-    term: Term, rates: GroupRates, confidence: float | None, level: float
+    term: Term, rates: GroupMoments, confidence: float | None, level: float
 ) -> tuple[Verdict, str]:
     """The verdict on a constraint, and what to say about it."""
     text, measure, limit, rows = _asked(term)
@@ -101,17 +103,17 @@ def _asked(term: Term) -> tuple[str, Measure, float, FloatArray]:
     c, by = term.constraint, ", ".join(term.groups.columns) or "everyone"
     rows: FloatArray = term.rows.min(axis=0)
     if isinstance(c, Parity | TwoSided):
-        text = f"{c.rate.title} alike by {by}, tolerance {c.tolerance:g}"
+        text = f"{c.moment.title} alike by {by}, tolerance {c.tolerance:g}"
         return text, "gap", c.tolerance, rows
     if isinstance(c, Bound):
         g = term.groups.names.index(c.group)
-        text = f"{c.rate.title} of {term.groups.label(g)} at most {c.at_most:g}"
+        text = f"{c.moment.title} of {term.groups.label(g)} at most {c.at_most:g}"
         return text, "rate", c.at_most, np.where(np.arange(len(rows)) == g, rows, np.inf)
     return f"{getattr(c, 'name', type(c).__name__)} by {by}", "violation", 0.0, rows
 
 
 def _figure(
-    term: Term, rates: GroupRates, limit: float, confidence: float | None, level: float
+    term: Term, rates: GroupMoments, limit: float, confidence: float | None, level: float
 ) -> tuple[float, float, float]:
     """What is held to the limit, and the ends of its interval, perhaps beyond [0, 1]."""
     c = two_sided(term.constraint)
@@ -146,7 +148,7 @@ def _drawn_errors(r: FloatArray, n: FloatArray) -> FloatArray:
 
 
 def _margins(
-    constraint: Constraint, term: Term, rates: GroupRates, tail: float
+    constraint: Constraint, term: Term, rates: GroupMoments, tail: float
 ) -> tuple[FloatArray, FloatArray]:
     """Violations, and by how much all may be larger but for a probability of ``tail``.
 
@@ -162,7 +164,7 @@ def _margins(
     return violations, max(-float(ndtri(tail / len(units))), 0.0) * errors
 
 
-def _met_or_not(v: Verdict, term: Term, rates: GroupRates) -> str:
+def _met_or_not(v: Verdict, term: Term, rates: GroupMoments) -> str:
     if v.status == "met":
         text = f"met on these rows; on new people the {v.measure} may be up to {v.high:.4f}."
         return f"{v.constraint}: {text}" if v.high > v.limit + ROUNDING else ""

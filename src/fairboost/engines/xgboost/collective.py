@@ -8,7 +8,7 @@ from fairboost._typing import FloatArray
 
 
 class Collective:
-    """The machines of a running communicator, as :class:`fairboost.algorithm.all_reduce.Machines`.
+    """The machines of a running communicator, as :class:`fairboost.fairness.all_reduce.AllReduce`.
 
     Every machine calls the same methods in the same order. Sums come out the same on each of them,
     bit by bit.

@@ -176,7 +176,7 @@ class _Maker:
     def held_out(self, X: Matrix, which: IntArray | None, labels: Any) -> HeldOut:
         """Some rows of a table, all by default, whose scores are wanted after every round.
 
-        Machines do as the one with most rows to score would, and only what all of them can: they
+        AllReduce do as the one with most rows to score would, and only what all of them can: they
         make matrices together or not at all.
         """
         n = len(labels) if which is None else len(which)

@@ -1,7 +1,7 @@
 """Sums and thresholds over rows that lie on several machines.
 
 The method needs few numbers per round: sums by cell, and where the threshold moves, a quantile of
-scores. :class:`Machines` adds up what every machine has found on its own rows. What travels does
+scores. :class:`AllReduce` adds up what every machine has found on its own rows. What travels does
 not grow with the rows, and every machine gets the same sums, bit by bit, so each takes the same
 step by itself.
 
@@ -25,7 +25,7 @@ _SIGN = np.uint64(1 << 63)
 _BYTE = np.uint64(0xFF)
 
 
-class Machines(Protocol):
+class AllReduce(Protocol):
     """All machines that hold rows; every one of them calls the same methods in the same order."""
 
     def total(self, values: FloatArray) -> FloatArray:
@@ -49,17 +49,17 @@ class _Alone:
         return value
 
 
-ALONE: Machines = _Alone()
+ONE_MACHINE: AllReduce = _Alone()
 
 
 def threshold_over(
-    machines: Machines, point: OperatingPoint, scores: FloatArray, weight: FloatArray | None
+    machines: AllReduce, point: OperatingPoint, scores: FloatArray, weight: FloatArray | None
 ) -> float:
     """Threshold of an operating point among the scores of all machines.
 
     Parameters
     ----------
-    machines : Machines
+    machines : AllReduce
         Those that hold rows.
     point : OperatingPoint
         What is asked for.
@@ -76,10 +76,10 @@ def threshold_over(
     Examples
     --------
     >>> from fairboost import at_fpr
-    >>> threshold_over(ALONE, at_fpr(0.4), np.array([0.1, 0.2, 0.3, 0.4, 0.5]), None)
+    >>> threshold_over(ONE_MACHINE, at_fpr(0.4), np.array([0.1, 0.2, 0.3, 0.4, 0.5]), None)
     0.35
     """
-    if machines is ALONE:
+    if machines is ONE_MACHINE:
         return point.among(scores, weight)
     weight = np.ones(len(scores)) if weight is None else weight.astype(np.float64)
     if not (weight > 0).all():
@@ -101,13 +101,13 @@ def threshold_over(
 
 
 def share_near(
-    machines: Machines, threshold: float, scores: FloatArray, weight: FloatArray | None
+    machines: AllReduce, threshold: float, scores: FloatArray, weight: FloatArray | None
 ) -> float:
     """Share of the scores of all machines that are within 1 of a threshold.
 
     Parameters
     ----------
-    machines : Machines
+    machines : AllReduce
         Those that hold rows.
     threshold : float
         In log-odds.
@@ -118,7 +118,7 @@ def share_near(
 
     Examples
     --------
-    >>> share_near(ALONE, 0.0, np.array([-4.0, -0.5, 0.9, 1.0]), None)
+    >>> share_near(ONE_MACHINE, 0.0, np.array([-4.0, -0.5, 0.9, 1.0]), None)
     0.5
     """
     near = np.abs(scores - threshold) < 1.0
@@ -132,7 +132,7 @@ def share_near(
 
 
 def _highest(
-    machines: Machines, scores: FloatArray, weight: FloatArray, wanted: float, reach: bool
+    machines: AllReduce, scores: FloatArray, weight: FloatArray, wanted: float, reach: bool
 ) -> float:
     """The highest score with at least, or more than, a given weight at or above it."""
     keys = _in_order(scores)

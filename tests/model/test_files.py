@@ -11,7 +11,7 @@ from sklearn.base import clone
 from fairboost import FairGBMClassifier, bound, load, parity
 from fairboost.exceptions import ConstraintError, ModelFileError
 from fairboost.fairness.proxies import PROXIES, Proxy
-from fairboost.model import document as persistence
+from fairboost.model.files import _decode_parameters, _encode_parameters
 
 
 class AtMostThreeTenths:
@@ -370,8 +370,8 @@ def test_values_that_json_would_bend(path):
         "d": {"x": [1]},
         "e": None,
     }
-    encoded = json.loads(json.dumps(persistence.encode_parameters(parameters)))
-    decoded = persistence.decode_parameters(encoded)
+    encoded = json.loads(json.dumps(_encode_parameters(parameters)))
+    decoded = _decode_parameters(encoded)
     assert decoded == {"a": {1: 2.0}, "b": 0.5, "c": [0, 1], "d": {"x": [1]}, "e": None}
 
 

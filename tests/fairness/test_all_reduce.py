@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairboost import at_fpr, at_positive_rate, at_tpr, parity
-from fairboost.algorithm.all_reduce import ALONE, share_near, threshold_over
-from fairboost.algorithm.holdout import Holdout
+from fairboost.fairness.all_reduce import ONE_MACHINE, share_near, threshold_over
+from fairboost.data.holdout import Holdout
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control
 from fairboost.data.cells import SensitiveColumn, build_cells
@@ -23,7 +23,7 @@ from fairboost.fairness.two_sided import two_sided
 
 
 class Threads:
-    """Machines that are threads of this process."""
+    """AllReduce that are threads of this process."""
 
     def __init__(self, n):
         self.here, self.n, self.values = threading.local(), n, [None] * n
@@ -99,7 +99,7 @@ def test_the_share_near_a_threshold_is_that_of_all_rows(scores, weighted, n, see
 
     expected = np.average((scores > -0.7) & (scores < 1.3), weights=weight)
     assert machines.run(work) == pytest.approx([expected] * n)
-    assert share_near(ALONE, 0.3, scores, weight) == pytest.approx(expected)
+    assert share_near(ONE_MACHINE, 0.3, scores, weight) == pytest.approx(expected)
 
 
 def test_bytes_of_a_threshold_do_not_depend_on_rows():
@@ -162,7 +162,7 @@ def test_every_machine_takes_the_steps_of_one_with_all_rows(scale, paper, thresh
     # The second machine has no rows of group c, the third none at all.
     of_machine = np.where(cells.groups["g"][cells.codes] == 2, 0, np.arange(n) % 2)
     everything = np.ones(n, bool)
-    whole, gradients = play(cells, weight, held, everything, ALONE, start, moves, **options)
+    whole, gradients = play(cells, weight, held, everything, ONE_MACHINE, start, moves, **options)
     machines = Threads(3)
     parts = machines.run(
         lambda rank: play(
@@ -205,7 +205,7 @@ def test_a_record_of_training_holds_no_rows():
     cells, weight, held = rows(400)
     start = np.random.default_rng(1).normal(size=400)
     lagrangian, _ = play(
-        cells, weight, held, np.ones(400, bool), ALONE, start, [start * 0],
+        cells, weight, held, np.ones(400, bool), ONE_MACHINE, start, [start * 0],
         constraints=[two_sided(parity("fnr", by="g"))], proxy=PROXIES["sigmoid"],
         player=Control(), convex=True, threshold=at_fpr(0.3),
     )  # fmt: skip

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.algorithm import holdout
-from fairboost.algorithm.holdout import NOTHING_HELD_OUT, align_groups, choose, choose_shares
+from fairboost.data import holdout
+from fairboost.data.holdout import NOTHING_HELD_OUT, align_groups, choose, choose_shares
 from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control
 from fairboost.data.cells import SensitiveColumn, build_cells
