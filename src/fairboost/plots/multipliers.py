@@ -127,8 +127,7 @@ class MultipliersDisplay:
                 axes.axvline(self.kept, color=GREY, linewidth=1, linestyle="-.", zorder=1)
         bottom.axhline(0, color=GREY, linewidth=1, zorder=1)
         top.set_ylabel("multiplier")
-        bottom.set_ylabel("violation (> 0: broken)")
-        bottom.set_xlabel("boosting round")
+        bottom.set(xlabel="boosting round", ylabel="violation (> 0: broken)")
         if not top.get_shared_x_axes().joined(top, bottom):
             top.set_xlabel("boosting round")
         legend_above(top)

@@ -269,10 +269,9 @@ class GroupScoresDisplay:
                 self.threshold, color=GREY, linewidth=1.2, linestyle="-.", label="threshold"
             )
         ax.set_yticks(np.arange(len(groups)) - 0.4, [fold(group) for group in groups])
-        ax.set_ylim(len(groups) - 0.9, -1.0)  # the first on top
         ax.tick_params(axis="y", length=0)
-        ax.set_xlim(self.table["low"].min(), self.table["high"].max())
-        ax.set_xlabel("score")
+        ends = self.table["low"].min(), self.table["high"].max()
+        ax.set(xlabel="score", xlim=ends, ylim=(len(groups) - 0.9, -1.0))  # the first on top
         ax.grid(axis="x", alpha=0.3)
         legend_above(ax)
         self.ax_, self.figure_ = ax, ax.figure
