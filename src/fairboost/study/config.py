@@ -52,10 +52,10 @@ class DataConfig:
 
     file: Path | None = None
     table: str | None = None
-    generator: str | None = None
+    generator: Literal["account_openings", "loans"] | None = None
     rows: int | None = None
     label: str | None = None
-    positive: Any = None
+    positive: str | int | float | bool | None = None
     sensitive: str | None = None
     drop: tuple[str, ...] = ()
     restates: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class SearchConfig:
 
     trials: int = 100
     seeds: tuple[int, ...] = (0,)
-    sampler: str = "random"
+    sampler: Literal["random", "tpe", "nsga2"] = "random"
     storage: str | None = None
     features: tuple[str, ...] = ("aware", "blind")
     n_jobs: int = 1

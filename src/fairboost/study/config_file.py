@@ -9,14 +9,19 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.operating_points import OperatingPoint
 
 HEADER = re.compile(r"^\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 KEY = re.compile(r"^\s*([A-Za-z0-9_.\"'-]+)\s*=")
+TOML_KINDS = {Any: object, OperatingPoint: dict, Path: str, tuple: list}
+"""What a value of a type is in a file, unless it is the same there."""
+
 T = TypeVar("T")
 
 
@@ -56,95 +61,75 @@ class TomlTable:
             raise self.error(key, f"{key} must be {_words(kinds)}, found {value!r}")
         return value
 
+    def choose(self, key: str, choices: Iterable[str]) -> str:
+        """One of some words."""
+        value, choices = self.take(key, str), list(choices)
+        if value not in choices:
+            raise self.error(key, f"unknown {key} {value!r}{_did_you_mean(value, choices)}")
+        return str(value)
+
     def table(self, key: str) -> TomlTable:
         """A table inside of this one; empty if it is absent."""
         values = self.take(key, dict) if key in self.values else {}
         return TomlTable(values, self._dotted(key), self.file, self.lines)
 
     def fill(
-        self, make: Callable[..., T], readers: Mapping[str, Reader], required: Iterable[str] = ()
+        self, kind: type[T], keys: Iterable[str] = (), required: Iterable[str] = (), **names: str
     ) -> T:
-        """Make something of the keys that are there; for others it has its defaults.
+        """A dataclass of the keys that are there, each of the type of its field.
 
         Parameters
         ----------
-        make : callable
-            Takes what was read by name.
-        readers : mapping of str to Reader
-            Every key that may be there.
+        kind : type
+            The dataclass; what is absent has its default.
+        keys : iterable of str
+            Those that may be there; all fields if left out.
         required : iterable of str
-            Those that are read even if they are absent.
+            Those that must be.
+        names : str
+            Fields whose key is another, by that key.
         """
-        for key in self.values.keys() - readers.keys():
-            place = f"[{self.path}]" if self.path else "the file"
-            raise self.error(key, f"unknown key {key!r} in {place}{_did_you_mean(key, readers)}")
+        types = get_type_hints(kind)
+        fields = {names.get(key, key): key for key in keys} or dict(zip(types, types, strict=True))
+        self.refuse_others(fields.values())
         there = {*self.values, *required}
-        return make(**{key: read(self, key) for key, read in readers.items() if key in there})
+        return kind(**{f: self._read(key, types[f]) for f, key in fields.items() if key in there})
+
+    def refuse_others(self, keys: Collection[str]) -> None:
+        """Raise if there is a key that is not among those known."""
+        for key in self.values:
+            if key not in keys:
+                place = f"[{self.path}]" if self.path else "the file"
+                raise self.error(key, f"unknown key {key!r} in {place}{_did_you_mean(key, keys)}")
+
+    def check(self, key: str, holds: object, message: str) -> None:
+        """Raise if something does not hold of a key."""
+        if not holds:
+            raise self.error(key, message)
+
+    def check_least(self, **least: int) -> None:
+        """Raise if a number that is there is too small."""
+        for key, low in least.items():
+            value = self.values.get(key, low)
+            self.check(key, value >= low, f"{key} must be at least {low}, found {value}")
+
+    def _read(self, key: str, kind: Any) -> Any:
+        """A value of the type of a field, by what TOML has for it; lists become tuples."""
+        union = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+        kinds = [k for k in union if k is not NoneType]
+        if get_origin(kinds[0]) is Literal:
+            return self.choose(key, get_args(kinds[0]))
+        if kind != tuple[str, ...]:
+            found = self.take(key, *(TOML_KINDS.get(get_origin(k) or k, k) for k in kinds))
+            return tuple(found) if isinstance(found, list) else found
+        found = self.take(key, list, str)
+        words = (found,) if isinstance(found, str) else tuple(found)
+        right = all(isinstance(word, str) for word in words)
+        self.check(key, right, f"{key} must be a list of text, found {found!r}")
+        return words
 
     def _dotted(self, key: str) -> str:
         return f"{self.path}.{key}".strip(".")
-
-
-Reader: TypeAlias = Callable[[TomlTable, str], Any]
-"""Takes a value out of a table by its key, and checks it."""
-
-
-def of_type(*kinds: type) -> Reader:
-    """A reader of a value of one of some types."""
-    return lambda table, key: table.take(key, *kinds)
-
-
-def checked(
-    kind: type,
-    *conditions: tuple[Callable[[Any], bool], str],
-    then: Callable[[Any], Any] = lambda value: value,
-) -> Reader:
-    """A reader of a value of a type for which some conditions hold.
-
-    Parameters
-    ----------
-    kind : type
-        Of the value.
-    conditions : (callable, str)
-        What has to hold, and the message, in which the key stands before and the value behind.
-    then : callable
-        What becomes of the value.
-    """
-
-    def read(table: TomlTable, key: str) -> Any:
-        value = table.take(key, kind)
-        for holds, message in conditions:
-            if not holds(value):
-                raise table.error(key, f"{key} {message} {value}")
-        return then(value)
-
-    return read
-
-
-def whole(least: int = 1) -> Reader:
-    """A reader of a whole number that is not too small."""
-    return checked(int, (lambda n: n >= least, f"must be at least {least}, found"))
-
-
-def one_of(*choices: str) -> Reader:
-    """A reader of one of some words."""
-
-    def read(table: TomlTable, key: str) -> str:
-        value = table.take(key, str)
-        if value not in choices:
-            raise table.error(key, f"unknown {key} {value!r}{_did_you_mean(value, choices)}")
-        return str(value)
-
-    return read
-
-
-def words(table: TomlTable, key: str) -> tuple[str, ...]:
-    """Read a list of text, or one."""
-    value = table.take(key, list, str)
-    items = (value,) if isinstance(value, str) else tuple(value)
-    if not all(isinstance(item, str) for item in items):
-        raise table.error(key, f"{key} must be a list of text, found {value!r}")
-    return items
 
 
 def read_toml(path: Path) -> TomlTable:
