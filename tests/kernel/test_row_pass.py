@@ -1,20 +1,12 @@
-import ctypes
-import shutil
-from importlib import import_module
-
-import joblib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lightgbm import LGBMClassifier
 
-from fairboost.engines.registry import load_engine
 from fairboost.fairness.proxies import PROXIES
-from fairboost.kernel import loops, threads
 from fairboost.kernel import row_pass as module
 from fairboost.kernel.row_pass import RowPass, SoftWeights
-from fairboost.kernel.threads import Threads, thread_count
+from fairboost.kernel.threads import Threads
 
 NOTHING = np.zeros(4)
 
@@ -62,14 +54,6 @@ def test_sums_by_cell_are_what_they_say():
         "down": np.logaddexp(0, 0.3 - f),
     }.items():
         np.testing.assert_allclose(getattr(sums, name), np.bincount(rows.cells, w * per_row))
-
-
-@pytest.fixture(params=["wide", "narrow"])
-def registers(request, monkeypatch):
-    """The loops for processors with and without wide registers."""
-    if request.param == "wide" and not loops._WIDE:
-        pytest.skip("this processor has none")
-    monkeypatch.setattr(loops, "_WIDE", request.param == "wide")
 
 
 def each_row_its_cell(f, label=0):
@@ -320,150 +304,3 @@ def test_an_error_in_a_thread_is_not_lost(monkeypatch):
     with pytest.raises(IndexError):
         rows._each_block(lambda block: [][block.start])
     rows.threads.close()
-
-
-@pytest.mark.parametrize("engine", ["lightgbm.basic", "xgboost.core"])
-def test_threads_of_an_engine_do_not_change_a_bit(monkeypatch, engine):
-    monkeypatch.setattr(module, "BLOCK", 64)
-    threads = Threads(3, import_module(engine)._LIB)
-    if threads.parallel is None:
-        pytest.skip("this build of the engine is not on GNU's or LLVM's OpenMP")
-    alone, f = row_pass(proxy="sigmoid", with_curvature=True)
-    shared, _ = row_pass(proxy="sigmoid", with_curvature=True)
-    shared.threads = shared.loops.threads = threads
-    on = np.arange(4) / 3, np.arange(4) / 7
-    for _ in range(50):
-        assert shared.descend(f, *on) == alone.descend(f, *on)
-        assert (shared.gradient == alone.gradient).all()
-    assert threads.pool is None
-
-
-def test_an_engine_without_openmp_leaves_it_to_threads_of_python():
-    threads = Threads(2, ctypes.CDLL(None))
-    assert threads.parallel is None
-    seen = []
-    threads.share(lambda: seen.append(1))
-    assert len(seen) == 2
-    threads.close()
-    threads.share(lambda: seen.append(1))  # they come back
-    assert len(seen) == 4
-    threads.close()
-
-
-def test_thread_count_follows_the_engine(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(threads.joblib, "cpu_count", lambda: 8)
-    assert [thread_count(n) for n in (None, 0, -1, -2, 3, -100)] == [8, 8, 8, 7, 3, 1]
-    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
-    assert [thread_count(n) for n in (None, 0, -1, 3)] == [4, 4, 8, 3]
-
-
-@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 5), (3, 3), (-1, -1)])
-def test_lightgbm_takes_the_physical_cores_by_default(monkeypatch, n_jobs, expected):
-    def cpu_count(only_physical_cores=False):
-        return 5 if only_physical_cores else 10
-
-    monkeypatch.setattr(joblib, "cpu_count", cpu_count)
-    estimator = LGBMClassifier(n_jobs=n_jobs)
-    engine = load_engine("lightgbm").make(estimator, np.array([0, 1]))
-    assert engine.n_jobs == expected
-    assert thread_count(engine.n_jobs) == estimator._process_n_jobs(n_jobs)
-
-
-def test_a_library_that_is_missing_or_of_another_version_is_told(monkeypatch, tmp_path):
-    here = tmp_path / "loops.py"
-    monkeypatch.setattr(loops, "__file__", str(here))
-    with pytest.raises(ImportError, match=r"libloops.* cannot be loaded .*install fairboost"):
-        loops._load()
-    shutil.copy(loops._LIBRARY._name, tmp_path)
-    assert loops._load().fairboost_size_of_rows() == ctypes.sizeof(loops.Rows)
-    monkeypatch.setattr(loops, "Rows", loops.Soft)
-    with pytest.raises(ImportError, match="of another version; install fairboost"):
-        loops._load()
-
-
-def test_lengths_are_checked_before_compiled_code_believes_them():
-    rows, f = row_pass()
-    with pytest.raises(ValueError, match="scores of 1,000 rows, found 999"):
-        rows.look(f[:-1])
-    soft, _ = row_pass(proxy="sigmoid", with_curvature=True)
-    with pytest.raises(ValueError, match="memberships of 1,000 rows"):
-        soft.descend(f, NOTHING, NOTHING, [SoftWeights(np.ones((9, 2), "f4"), np.ones((2, 4)))])
-    arrays = np.ones(3, np.float32), np.empty(3, np.float32), np.empty(3, np.float32)
-    with pytest.raises(IndexError, match="from 0 to 1, found up to 2"):
-        loops.Loops(np.arange(3, dtype=np.uint8), 2, *arrays, 64, Threads())
-    with pytest.raises(ValueError, match="of the same rows"):
-        loops.Loops(np.arange(4, dtype=np.uint8), 4, *arrays, 64, Threads())
-
-
-# Trees
-
-
-@st.composite
-def trees(draw, n_features):
-    """Any tree, its nodes in any order but for the root."""
-    n_inner = draw(st.integers(0, 12))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    nodes = [[rng.normal(), 0, 0, 0, 0]]
-    for _ in range(n_inner):
-        leaf = rng.choice([k for k, node in enumerate(nodes) if node[2] == k])
-        ends = len(nodes), len(nodes) + 1
-        nodes[leaf] = [round(rng.normal(), 1), rng.integers(n_features), *ends, rng.integers(2)]
-        nodes += [[rng.normal(), 0, end, end, 0] for end in ends]
-    return np.array([tuple(node) for node in nodes], loops.NODE)
-
-
-@settings(deadline=None)
-@given(
-    data=st.data(),
-    n=st.integers(0, 300),
-    n_features=st.integers(1, 5),
-    n_threads=st.integers(1, 3),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_rows_fall_to_their_leaves(data, n, n_features, n_threads, seed):
-    rng, nodes = np.random.default_rng(seed), data.draw(trees(n_features))
-    table = rng.normal(size=(n, n_features)).round(1).astype(np.float32)
-    table[rng.random(table.shape) < 0.2] = np.nan
-    scores = rng.normal(size=n).astype(np.float32)
-    expected = scores.copy()
-    for i, row in enumerate(table):
-        node = 0
-        while nodes[node]["left"] != node:
-            at = nodes[node]
-            x = row[at["feature"]]
-            right = at["missing_right"] if np.isnan(x) else not x < at["at"]
-            node = at["right"] if right else at["left"]
-        expected[i] += nodes[node]["at"]
-    threads = Threads(n_threads)
-    loops.fall(table, nodes, scores, 64, threads)
-    threads.close()
-    np.testing.assert_array_equal(scores, expected)
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        (lambda t, n, s: (t, n, s[1:]), ValueError, "scores of 4 rows, found 3"),
-        (lambda t, n, s: (t.astype(float), n, s), ValueError, "in single precision"),
-        (lambda t, n, s: (t.T.copy().T, n, s), ValueError, "contiguous"),
-        (lambda t, n, s: (t, n["left"].copy(), s), ValueError, "in single precision"),
-        (lambda t, n, s: (t[:, :1].copy(), n, s), IndexError, "features, that there are not"),
-        (lambda t, n, s: (t, _with(n, left=3), s), IndexError, "lead to others"),
-        (lambda t, n, s: (t, _with(n, right=-1), s), IndexError, "lead to others"),
-        (lambda t, n, s: (t, _with(n, feature=-1), s), IndexError, "read features"),
-        (lambda t, n, s: (t, _with(n, 1, left=0, right=0), s), ValueError, "are no tree"),
-    ],
-)
-def test_what_would_read_beyond_its_arrays_is_refused(change, error, match):
-    table, scores = np.zeros((4, 2), np.float32), np.zeros(4, np.float32)
-    nodes = np.array([(0.5, 1, 1, 2, 0), (1, 0, 1, 1, 0), (2, 0, 2, 2, 0)], loops.NODE)
-    with pytest.raises(error, match=match):
-        loops.fall(*change(table, nodes, scores), 64, Threads())
-
-
-def _with(nodes, which=0, **fields):
-    changed = nodes.copy()
-    for name, value in fields.items():
-        changed[name][which] = value
-    return changed

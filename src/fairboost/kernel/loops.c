@@ -5,8 +5,10 @@
    that stay in the cache, each by several short loops: a loop over two or three arrays is
    vectorised, one over all of them is not, and runs at a third of the speed.
 
-   No header of Python or NumPy is needed: loops.py describes `Rows` to ctypes. */
+   No header of Python or NumPy is needed: library.py describes `Pass` and `Fall` to ctypes. It has
+   checked every array before it calls; nothing is checked here. */
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -22,6 +24,7 @@
 
 enum { CHUNK = 512 };
 enum { DESCEND, LOOK, SUM_AND_DESCEND, CORRECT };
+enum { NARROW, WIDE, FUSED };
 
 /* Rows known by the probability of their group: (n, n_groups), and what a group weighs on a
    positive decision of a row of label 0, then of label 1: (2, n_groups). */
@@ -34,7 +37,8 @@ typedef struct {
 typedef struct {
     int64_t task;               /* DESCEND ... */
     int64_t n, block, next;     /* rows, rows in a block, the first block that nobody has taken */
-    int64_t wide;               /* use wide registers: has_wide() or 0 */
+    int64_t takers;             /* threads that took a block: counted here, 0 before */
+    int64_t wide;               /* NARROW, or where has_wide(): WIDE, FUSED */
     int64_t n_cells;
     const void *cells;          /* unsigned, of 1, 2 or 4 bytes */
     int64_t cells_size;
@@ -52,9 +56,9 @@ typedef struct {
     int64_t gradient_size;
     double *sums;               /* by block and cell (LOOK 1, SUM_AND_DESCEND 3) */
     double *loss;               /* by block */
-} Rows;
+} Pass;
 
-INLINE void read_cells(const Rows *r, int64_t lo, int m, uint32_t *restrict cell) {
+INLINE void read_cells(const Pass *r, int64_t lo, int m, uint32_t *restrict cell) {
     if (r->cells_size == 1)
         for (int i = 0; i < m; i++) cell[i] = ((const uint8_t *)r->cells)[lo + i];
     else if (r->cells_size == 2)
@@ -86,14 +90,14 @@ typedef Chunk_double Chunk;
 
 /* The weight of rows decided upon positively, 0 of the others. Summing it by cell is a loop of its
    own: a branch in there, which no processor predicts, would take three times as long. */
-INLINE void positives(const Rows *r, int m, Chunk *c) {
+INLINE void positives(const Pass *r, int m, Chunk *c) {
     const double *restrict f = c->score, *restrict w = c->weight;
     double *restrict positive = c->other;
     for (int i = 0; i < m; i++) positive[i] = f[i] >= r->threshold ? w[i] : 0.0;
 }
 
 /* Weight of positive decisions by cell, and the loss: all that is read of rows held out. */
-INLINE double look(const Rows *r, int m, Chunk *c, double *restrict sums) {
+INLINE double look(const Pass *r, int m, Chunk *c, double *restrict sums) {
     take_weighted_double(r, r->pull, c, m, c->pull);
     exponential_double(c->score, 0.0, m, c->small);
     logarithm_double(c->small, m, c->bend);
@@ -104,7 +108,7 @@ INLINE double look(const Rows *r, int m, Chunk *c, double *restrict sums) {
 
 /* The paper's game needs sums by cell as well: of positive decisions, losses and scores. With
    u = (1 - 2y) f: loss log(1 + e^u), slope s(u), curvature s(u) s(-u), from e^-|f|. */
-INLINE void sum_and_descend(const Rows *r, int64_t lo, int m, Chunk *c, double *restrict sums) {
+INLINE void sum_and_descend(const Pass *r, int64_t lo, int m, Chunk *c, double *restrict sums) {
     const double *restrict f = c->score, *restrict w = c->weight;
     double *restrict small = c->small, *restrict far = c->far, *restrict u = c->pull;
     double *restrict step = c->step, *restrict bend = c->bend;
@@ -134,7 +138,7 @@ INLINE void sum_and_descend(const Rows *r, int64_t lo, int m, Chunk *c, double *
 }
 
 /* Another scale and shift of the slopes that are in the gradient. */
-INLINE void correct(const Rows *r, int64_t lo, int m, Chunk *c) {
+INLINE void correct(const Pass *r, int64_t lo, int m, Chunk *c) {
     read_reals_double(r->gradient, r->gradient_size, lo, m, c->step);
     for (int i = 0; i < m; i++) {
         uint32_t k = c->cell[i];
@@ -149,7 +153,7 @@ typedef union {
     Chunk_float once;
 } Chunks;
 
-INLINE void work_block(Rows *r, int64_t block, Chunks *chunks) {
+INLINE void work_block(Pass *r, int64_t block, Chunks *chunks) {
     Chunk *c = &chunks->twice;
     int64_t end = (block + 1) * r->block < r->n ? (block + 1) * r->block : r->n;
     double loss = 0.0;
@@ -170,19 +174,23 @@ INLINE void work_block(Rows *r, int64_t block, Chunks *chunks) {
     if (r->loss) r->loss[block] = loss;
 }
 
-INLINE void work_blocks(Rows *r) {
+INLINE void work_blocks(Pass *r) {
     Chunks chunks;
-    for (;;) {
+    int64_t taken = 0;
+    for (;; taken++) {
         int64_t block = __atomic_fetch_add(&r->next, 1, __ATOMIC_RELAXED);
-        if (block * r->block >= r->n) return;
+        if (block * r->block >= r->n) break;
         work_block(r, block, &chunks);
     }
+    if (taken) __atomic_fetch_add(&r->takers, 1, __ATOMIC_RELAXED);
 }
 
-/* The same code for processors with and without wide registers. */
-static void narrow(Rows *r) { work_blocks(r); }
+/* The same code for processors with and without wide registers. The first two give the same bits.
+   The last rounds a product and a sum once instead of twice: its bits are others. */
+static void narrow(Pass *r) { work_blocks(r); }
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static void wide(Rows *r) { work_blocks(r); }
+__attribute__((target("avx2"))) static void wide(Pass *r) { work_blocks(r); }
+__attribute__((target("avx2,fma"))) static void fused(Pass *r) { work_blocks(r); }
 
 /* AVX2 and FMA in the processor, and registers that the system keeps. Compilers have a built-in
    for it, which some of them cannot link into a shared library. */
@@ -194,13 +202,16 @@ static int has_wide(void) {
     return (kept & 6) == 6;
 }
 #else
-static void wide(Rows *r) { work_blocks(r); }
+static void wide(Pass *r) { work_blocks(r); }
+static void fused(Pass *r) { work_blocks(r); }
 static int has_wide(void) { return 0; }
 #endif
 
 /* Take blocks until none is left: called by as many threads as shall share the rows. */
-EXPORT void fairboost_work(Rows *r) {
-    if (r->wide)
+EXPORT void fairboost_pass(Pass *r) {
+    if (r->wide == FUSED)
+        fused(r);
+    else if (r->wide == WIDE)
         wide(r);
     else
         narrow(r);
@@ -216,7 +227,7 @@ typedef struct {
 } Node;
 
 typedef struct {
-    int64_t n, block, next;    /* as in Rows */
+    int64_t n, block, next, takers; /* as in Pass */
     int64_t n_features, depth; /* steps that lead every row to a leaf */
     const float *table;        /* (n, n_features) */
     const Node *nodes;
@@ -228,10 +239,11 @@ enum { SIDE_BY_SIDE = 8 };
 /* Add the values of leaves. Several rows go side by side, as each step of one waits for its memory,
    and by arithmetic: nobody could predict a branch. */
 EXPORT void fairboost_fall(Fall *f) {
-    for (;;) {
+    int64_t taken = 0;
+    for (;; taken++) {
         int64_t block = __atomic_fetch_add(&f->next, 1, __ATOMIC_RELAXED);
         int64_t lo = block * f->block, end = lo + f->block < f->n ? lo + f->block : f->n;
-        if (lo >= f->n) return;
+        if (lo >= f->n) break;
         for (; lo < end; lo += SIDE_BY_SIDE) {
             int m = (int)(end - lo < SIDE_BY_SIDE ? end - lo : SIDE_BY_SIDE);
             int32_t at[SIDE_BY_SIDE] = {0};
@@ -244,10 +256,37 @@ EXPORT void fairboost_fall(Fall *f) {
             for (int i = 0; i < m; i++) f->scores[lo + i] += f->nodes[at[i]].at;
         }
     }
+    if (taken) __atomic_fetch_add(&f->takers, 1, __ATOMIC_RELAXED);
 }
 
 EXPORT int64_t fairboost_has_wide(void) { return has_wide(); }
 
-/* What a caller must agree with. */
-EXPORT int64_t fairboost_size_of_rows(void) { return (int64_t)sizeof(Rows); }
-EXPORT int64_t fairboost_size_of_fall(void) { return (int64_t)sizeof(Fall); }
+/* What a caller must agree with (library.py): a number that changes with the meaning of any field
+   or function, and where each field lies. */
+EXPORT int64_t fairboost_abi(void) { return 2; }
+
+typedef struct {
+    const char *name; /* NULL after the last */
+    int64_t offset, size;
+} Field;
+
+#define ALL_OF(type) {#type, 0, sizeof(type)}
+#define AT(type, field) {#type "." #field, offsetof(type, field), sizeof(((type *)0)->field)}
+
+static const Field FIELDS[] = {
+    ALL_OF(Soft), AT(Soft, memberships), AT(Soft, on_groups), AT(Soft, n_groups),
+    ALL_OF(Pass), AT(Pass, task), AT(Pass, n), AT(Pass, block), AT(Pass, next), AT(Pass, takers),
+    AT(Pass, wide), AT(Pass, n_cells), AT(Pass, cells), AT(Pass, cells_size), AT(Pass, scores),
+    AT(Pass, scores_size), AT(Pass, weight), AT(Pass, threshold), AT(Pass, single),
+    AT(Pass, pull), AT(Pass, bump), AT(Pass, side), AT(Pass, soft), AT(Pass, n_soft),
+    AT(Pass, away), AT(Pass, scale), AT(Pass, shift), AT(Pass, curve), AT(Pass, gradient),
+    AT(Pass, hessian), AT(Pass, gradient_size), AT(Pass, sums), AT(Pass, loss),
+    ALL_OF(Fall), AT(Fall, n), AT(Fall, block), AT(Fall, next), AT(Fall, takers),
+    AT(Fall, n_features), AT(Fall, depth), AT(Fall, table), AT(Fall, nodes), AT(Fall, scores),
+    ALL_OF(Node), AT(Node, at), AT(Node, feature), AT(Node, missing_right),
+    {"Node.left", offsetof(Node, child), sizeof(int32_t)},
+    {"Node.right", offsetof(Node, child) + sizeof(int32_t), sizeof(int32_t)},
+    {NULL, 0, 0},
+};
+
+EXPORT const Field *fairboost_fields(void) { return FIELDS; }

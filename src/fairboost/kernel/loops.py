@@ -1,87 +1,70 @@
-"""Compiled loops over rows (``loops.c``): what costs time in a round, and nothing else.
+"""Loops over rows: what costs time in a round, and nothing else.
 
-The library is made when fairboost is installed (``hatch_build.py``) and called by ctypes, which
-lets the interpreter's lock go. It knows nothing of Python: :class:`Rows` is all they share.
+They are in C (:mod:`fairboost.kernel.library`), or in NumPy where there is no library
+(:mod:`fairboost.kernel.numpy_loops`). Compiled code believes what it is told: a table that is too
+short would not be an error there. So every array is checked here, once a call.
 """
 
 from __future__ import annotations
 
-import ctypes
-import sys
-from collections.abc import Sequence
+import logging
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairboost._typing import FloatArray, IntArray, ScoreArray
+from fairboost.kernel import library, numpy_loops
+from fairboost.kernel.library import NODE
 from fairboost.kernel.threads import Threads
 
-_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-_DESCEND, _LOOK, _SUM_AND_DESCEND, _CORRECT = range(4)
-_LONG, _REAL, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+class Kernel(Protocol):
+    """What does the work on arrays that have been checked."""
+
+    def run(self, task: str, given: Mapping[str, Any], threads: Threads) -> int:
+        """Do one of ``library.TASKS``; return the number of threads that took part."""
+        ...
+
+    def fall(self, given: Mapping[str, Any], threads: Threads) -> int:
+        """Send rows down a tree; return the number of threads that took part."""
+        ...
 
 
-class Soft(ctypes.Structure):
-    """Groups known by their probabilities, as ``loops.c`` has them."""
+def kernel() -> Kernel:
+    """The compiled library, or NumPy: what the environment variable FAIRBOOST_KERNEL says.
 
-    _fields_ = (("memberships", _ARRAY), ("on_groups", _ARRAY), ("n_groups", _LONG))
-
-
-class Rows(ctypes.Structure):
-    """What is to be done with which arrays, as ``loops.c`` has it."""
-
-    _fields_ = (
-        *(("task", _LONG), ("n", _LONG), ("block", _LONG), ("next", _LONG), ("wide", _LONG)),
-        *(("n_cells", _LONG), ("cells", _ARRAY), ("cells_size", _LONG)),
-        *(("scores", _ARRAY), ("scores_size", _LONG), ("weight", _ARRAY), ("threshold", _REAL)),
-        *(("single", _LONG), ("pull", _ARRAY), ("bump", _ARRAY), ("side", _ARRAY)),
-        *(("soft", ctypes.POINTER(Soft)), ("n_soft", _LONG)),
-        *(("away", _ARRAY), ("scale", _ARRAY), ("shift", _ARRAY), ("curve", _ARRAY)),
-        *(("gradient", _ARRAY), ("hessian", _ARRAY), ("gradient_size", _LONG)),
-        *(("sums", _ARRAY), ("loss", _ARRAY)),
-    )
+    ``c`` demands the library, ``portable`` demands it too and has it give the same bits on all
+    processors, ``numpy`` does without it. By default it is the library, and NumPy with a warning
+    if there is none. FAIRBOOST_LIBRARY may name another library than the one installed.
+    """
+    return _kernel(os.environ.get("FAIRBOOST_KERNEL", ""), os.environ.get("FAIRBOOST_LIBRARY"))
 
 
-NODE = np.dtype(
-    [("at", "f4"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("missing_right", "i4")]
-)
-"""A node of a tree: rows below ``at`` go left, those without a value right if ``missing_right`` is
-1. Of a leaf, ``at`` is its value, and it leads to itself."""
-
-
-class Fall(ctypes.Structure):
-    """Rows and the tree that they are sent down, as ``loops.c`` has them."""
-
-    _fields_ = (
-        *(("n", _LONG), ("block", _LONG), ("next", _LONG), ("n_features", _LONG)),
-        *(("depth", _LONG), ("table", _ARRAY), ("nodes", _ARRAY), ("scores", _ARRAY)),
-    )
-
-
-def _load() -> ctypes.CDLL:
-    path = Path(__file__).with_name(f"libloops{_SUFFIX}")
-    remedy = "install fairboost again: pip install --force-reinstall --no-deps fairboost, or "
-    remedy += "pip install --editable . in a checkout"
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        message = f"fairboost's compiled part, {path}, cannot be loaded ({error}); {remedy}"
-        raise ImportError(message) from error
-    for name, kind in (("fairboost_work", Rows), ("fairboost_fall", Fall)):
-        getattr(library, name).argtypes = [ctypes.POINTER(kind)]
-        getattr(library, name).restype = None
-    for name in ("fairboost_has_wide", "fairboost_size_of_rows", "fairboost_size_of_fall"):
-        getattr(library, name).restype = _LONG
-    sizes = library.fairboost_size_of_rows(), library.fairboost_size_of_fall()
-    if sizes != (ctypes.sizeof(Rows), ctypes.sizeof(Fall)):
-        raise ImportError(f"fairboost's compiled part, {path}, is of another version; {remedy}")
-    return library
-
-
-_LIBRARY = _load()
-_WIDE = _LIBRARY.fairboost_has_wide()
+@cache  # the warning is given once
+def _kernel(name: str, path: str | None) -> Kernel:
+    if name not in ("", "c", "portable", "numpy"):
+        expected = "expected 'c', 'portable' or 'numpy', or leave it unset"
+        raise ValueError(f"FAIRBOOST_KERNEL={name!r} is unknown; {expected}")
+    here = Path(path) if path else library.PATH
+    if name == "numpy":
+        logging.getLogger(__name__).info("passes over the rows are in NumPy, as asked for")
+        return numpy_loops
+    if not name and not path and not here.exists():
+        warnings.warn(
+            f"fairboost's compiled part, {here.name}, is missing, so NumPy does its work: models "
+            "are equal up to rounding, training takes longer. To have it, install a C compiler "
+            "and fairboost again; to silence this warning, set FAIRBOOST_KERNEL=numpy.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return numpy_loops
+    return library.Library(here, fused=name != "portable")
 
 
 class Loops:
@@ -113,28 +96,26 @@ class Loops:
         block: int,
         threads: Threads,
     ) -> None:
-        # Compiled code believes what it is told: a wrong length would not be an error there.
         n = len(cells)
+        if block < 1:
+            raise ValueError(f"a block must have rows, found {block}")
+        cells = np.ascontiguousarray(cells)
+        _checked("cells", cells, (n,), "u1", "u2", "u4", "i1", "i2", "i4")
         if n and not 0 <= cells.min() <= cells.max() < n_cells:
-            raise IndexError(f"cells must be from 0 to {n_cells - 1}, found up to {cells.max()}")
-        if cells.itemsize > 4 or len(weight) not in (0, n) or {len(gradient), len(hessian)} != {n}:
-            raise ValueError("cells, weight, gradient and hessian must be of the same rows")
-        self.threads = threads
-        self.arrays = np.ascontiguousarray(cells), np.ascontiguousarray(weight, np.float32)
+            found = f"from {cells.min()} to {cells.max()}"
+            raise IndexError(f"cells must be from 0 to {n_cells - 1}, found {found}")
+        weight = np.ascontiguousarray(weight)
+        _checked("weight", weight, (n if len(weight) else 0,), "f4")
+        _checked("gradient", gradient, (n,), "f4", "f8", filled=True)
+        _checked("hessian", hessian, (n,), gradient.dtype.str, filled=True)
         self.gradient, self.hessian = gradient, hessian
-        self.n_blocks = max(1, -(-n // block))
-        self.rows = Rows(
-            n=n,
-            block=block,
-            wide=_WIDE,
-            n_cells=n_cells,
-            cells=self.arrays[0].ctypes.data,
-            cells_size=cells.itemsize,
-            weight=self.arrays[1].ctypes.data if len(weight) else None,
-            gradient=gradient.ctypes.data,
-            hessian=hessian.ctypes.data,
-            gradient_size=gradient.itemsize,
-        )
+        self.threads, self.kernel = threads, kernel()
+        self.shape = max(1, -(-n // block)), n_cells
+        self.takers = 0  # threads that took part in the last run
+        self.arrays: dict[str, Any] = {
+            "n": n, "block": block, "n_cells": n_cells, "cells": cells.view(f"u{cells.itemsize}"),
+            "weight": weight if len(weight) else None, "gradient": gradient, "hessian": hessian,
+        }  # fmt: skip
 
     def descend(
         self,
@@ -168,19 +149,23 @@ class Loops:
         float
             The loss.
         """
-        scores = _as_scores(scores)
+        _checked("side", side, self.shape[1:], "i8")
+        if side.size and not -1 <= side.min() <= side.max() <= 1:
+            raise IndexError(f"side must be -1, 0 or 1, found {np.unique(side).tolist()}")
+        groups = [tuple(np.ascontiguousarray(array) for array in pair) for pair in soft]
+        for memberships, on_groups in groups:
+            n_groups = memberships.shape[-1]
+            _checked("memberships", memberships, (self.arrays["n"], n_groups), "f4")
+            _checked("on_groups", on_groups, (2, n_groups), "f8")
+        scores = self._scores(scores)
         single = scores.itemsize == self.gradient.itemsize == 4
-        tables = [table.astype(np.float32 if single else np.float64) for table in (pull, bump)]
-        kept = [(np.ascontiguousarray(m, np.float32), np.ascontiguousarray(o)) for m, o in soft]
-        if any(len(m) != self.rows.n for m, _ in kept):
-            raise ValueError(f"expected memberships of {self.rows.n:,} rows")
-        groups = (Soft * len(kept))(
-            *(Soft(m.ctypes.data, o.ctypes.data, m.shape[1]) for m, o in kept)
-        )
-        loss = np.zeros(self.n_blocks)
+        tables = self._tables(pull=pull, bump=bump)
+        if single:
+            tables = {name: table.astype(np.float32) for name, table in tables.items()}
+        loss = np.zeros(self.shape[0])
         self._run(
-            _DESCEND, scores, threshold=threshold, single=int(single), pull=tables[0],
-            bump=tables[1], side=side, soft=groups, n_soft=len(kept), loss=loss,
+            "descend", scores=scores, threshold=float(threshold), single=int(single), **tables,
+            side=side, soft=groups, loss=loss,
         )  # fmt: skip
         return float(loss.sum())
 
@@ -188,10 +173,10 @@ class Loops:
         self, scores: ScoreArray, threshold: float, pull: FloatArray
     ) -> tuple[FloatArray, float]:
         """Weight of positive decisions by cell, and the loss."""
-        sums, loss = np.zeros((self.n_blocks, len(pull))), np.zeros(self.n_blocks)
+        sums, loss = np.zeros(self.shape), np.zeros(self.shape[0])
         self._run(
-            _LOOK, scores, threshold=threshold, pull=pull, sums=sums,
-            loss=loss,
+            "look", scores=self._scores(scores), threshold=float(threshold),
+            **self._tables(pull=pull), sums=sums, loss=loss,
         )  # fmt: skip
         return sums.sum(axis=0), float(loss.sum())
 
@@ -210,38 +195,30 @@ class Loops:
         FloatArray
             (n_cells, 3): weights of positive decisions, losses and scores.
         """
-        sums = np.zeros((self.n_blocks, len(away), 3))
+        sums = np.zeros((*self.shape, 3))
         self._run(
-            _SUM_AND_DESCEND, scores, threshold=threshold, away=away,
-            scale=line[0], shift=line[1], curve=curve, sums=sums,
+            "sum_and_descend", scores=self._scores(scores), threshold=float(threshold),
+            **self._tables(away=away, scale=line[0], shift=line[1], curve=curve), sums=sums,
         )  # fmt: skip
         total: FloatArray = sums.sum(axis=0)
         return total
 
     def correct(self, scale: FloatArray, shift: FloatArray) -> None:
         """Scale the gradient and shift it by weight, by cell."""
-        self._run(_CORRECT, None, scale=scale, shift=shift)
+        self._run("correct", **self._tables(scale=scale, shift=shift))
 
-    def _run(
-        self,
-        task: int,
-        scores: ScoreArray | None,
-        **given: Any,
-    ) -> None:
-        rows = self.rows
-        if scores is not None:
-            if len(scores) != rows.n:
-                raise ValueError(f"expected the scores of {rows.n:,} rows, found {len(scores):,}")
-            scores = _as_scores(scores)
-            rows.scores, rows.scores_size = scores.ctypes.data, scores.itemsize
-        rows.task, rows.next, rows.sums, rows.loss, rows.n_soft = task, 0, None, None, 0
-        for name, value in given.items():
-            if isinstance(value, np.ndarray):
-                size = 4 if given.get("single") and name in ("pull", "bump") else 8
-                assert value.itemsize == size and value.flags.c_contiguous, name
-                value = value.ctypes.data
-            setattr(rows, name, value)
-        self.threads.run(_LIBRARY.fairboost_work, rows)
+    def _scores(self, scores: ScoreArray) -> ScoreArray:
+        """Scores in the precision that they have, or in double precision."""
+        kind = scores.dtype if scores.dtype in (np.float32, np.float64) else np.float64
+        scores = np.ascontiguousarray(scores, kind)
+        return _checked("scores", scores, (self.arrays["n"],), "f4", "f8")
+
+    def _tables(self, **by_cell: FloatArray) -> dict[str, NDArray[Any]]:
+        """Tables that are read by the number of the cell."""
+        return {name: _checked(name, t, self.shape[1:], "f8") for name, t in by_cell.items()}
+
+    def _run(self, task: str, **given: Any) -> None:
+        self.takers = self.kernel.run(task, {**self.arrays, **given}, self.threads)
 
 
 def fall(
@@ -250,7 +227,7 @@ def fall(
     scores: NDArray[np.float32],
     block: int,
     threads: Threads,
-) -> None:
+) -> int:
     """Send rows down a tree, and add the values of the leaves they come to.
 
     Parameters
@@ -265,40 +242,56 @@ def fall(
         Rows that a thread takes at a time.
     threads : Threads
         Those that share the rows.
+
+    Returns
+    -------
+    int
+        Threads that took part.
     """
-    # Compiled code believes what it is told.
-    arrays = (table, np.float32), (nodes, NODE), (scores, np.float32)
-    if any(a.dtype != kind or not a.flags.c_contiguous for a, kind in arrays):
-        raise ValueError("table, nodes and scores must be contiguous, in single precision")
-    if len(scores) != len(table):
-        raise ValueError(f"expected the scores of {len(table):,} rows, found {len(scores):,}")
+    if block < 1:
+        raise ValueError(f"a block must have rows, found {block}")
+    n, n_features = len(table), table.shape[-1]
+    _checked("table", table, (n, n_features), "f4")
+    _checked("nodes", nodes, (max(1, len(nodes)),), NODE)
+    _checked("scores", scores, (n,), "f4", filled=True)
+    given = {
+        "n": n, "block": block, "n_features": n_features, "depth": _depth(nodes, n_features),
+        "table": table, "nodes": nodes, "scores": scores,
+    }  # fmt: skip
+    return kernel().fall(given, threads)
+
+
+def _depth(nodes: NDArray[Any], n_features: int) -> int:
+    """Steps that lead every row to a leaf. Nodes that are no tree of the features are refused."""
     left, right, feature = (nodes[name] for name in ("left", "right", "feature"))
     if (
         min(left.min(), right.min(), feature.min()) < 0
         or max(left.max(), right.max()) >= len(nodes)
-        or feature.max() >= table.shape[1]
+        or feature.max() >= n_features
     ):
         raise IndexError("the nodes lead to others, or read features, that there are not")
+    ends = left == np.arange(len(nodes))
     depth, reached = 0, np.zeros(1, np.int32)
-    while len(reached := reached[left[reached] != reached]):
+    while len(reached := reached[~ends[reached]]):
         reached = np.concatenate([left[reached], right[reached]])
         depth += 1
-        if depth > len(nodes):
+        if max(depth, len(reached)) > len(nodes):
             raise ValueError("the nodes are no tree: some lead back to where they came from")
-    rows = Fall(
-        n=len(table),
-        block=block,
-        n_features=table.shape[1],
-        depth=depth,
-        table=table.ctypes.data,
-        nodes=nodes.ctypes.data,
-        scores=scores.ctypes.data,
-    )
-    threads.run(_LIBRARY.fairboost_fall, rows)
+    if (right[ends] != left[ends]).any() or not np.isin(nodes["missing_right"], (0, 1)).all():
+        raise ValueError("a leaf must lead to itself on both sides, missing_right be 0 or 1")
+    return depth
 
 
-def _as_scores(scores: ScoreArray) -> ScoreArray:
-    """Scores as compiled code takes them."""
-    if scores.dtype in (np.float32, np.float64) and scores.flags.c_contiguous:
-        return scores
-    return np.ascontiguousarray(scores, np.float64)
+def _checked(
+    name: str, array: NDArray[Any], shape: tuple[int, ...], *kinds: Any, filled: bool = False
+) -> NDArray[Any]:
+    """The array, which is just what compiled code will take it for."""
+    if array.dtype not in kinds or array.shape != shape:
+        expected = " or ".join(np.dtype(kind).name for kind in kinds)
+        found = f"{array.dtype.name} of shape {array.shape}"
+        raise ValueError(f"{name} must be {expected} of shape {shape}, found {found}")
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise ValueError(f"{name} must be contiguous and aligned")
+    if filled and not array.flags.writeable:
+        raise ValueError(f"{name} must be writeable")
+    return array

@@ -1,4 +1,4 @@
-/* The arithmetic of rows in the precision that REAL says. _loops.c includes this file for double
+/* The arithmetic of rows in the precision that REAL says. loops.c includes this file for double
    and for float (SINGLE); OF(name) tells the two apart.
 
    Single precision is for engines whose scores are in single precision themselves. Twice as many
@@ -27,7 +27,7 @@ INLINE void OF(write_reals)(void *to, int64_t size, int64_t lo, int m, const REA
         for (int i = 0; i < m; i++) ((double *)to)[lo + i] = (double)from[i];
 }
 
-INLINE void OF(read_rows)(const Rows *r, int64_t lo, int m, OF(Chunk) *c) {
+INLINE void OF(read_rows)(const Pass *r, int64_t lo, int m, OF(Chunk) *c) {
     read_cells(r, lo, m, c->cell);
     if (r->weight)
         OF(read_reals)(r->weight, 4, lo, m, c->weight);
@@ -42,7 +42,7 @@ INLINE void OF(take)(const REAL *table, const OF(Chunk) *c, int m, REAL *restric
 }
 
 /* The same, times its weight. */
-INLINE void OF(take_weighted)(const Rows *r, const void *table, const OF(Chunk) *c, int m,
+INLINE void OF(take_weighted)(const Pass *r, const void *table, const OF(Chunk) *c, int m,
                               REAL *restrict out) {
     OF(take)((const REAL *)table, c, m, out);
     if (r->weight)
@@ -53,7 +53,7 @@ INLINE REAL OF(size_of)(REAL x) { return x >= 0 ? x : -x; }
 
 /* Exponential and logarithm, written out. A loop over the library's scalar functions runs at 8 ns
    a row, as they cannot be vectorised; the polynomials below vectorise and run at 1.5 ns, to
-   within a few units in the last place (tests/unit/test_kernel.py). They are summed by halves and
+   within a few units in the last place (tests/kernel/test_row_pass.py). They are summed by halves and
    quarters: in one chain, each step would wait for the one before. */
 
 /* e^-|f - t| */
@@ -145,7 +145,7 @@ INLINE double OF(sum_of_losses)(const OF(Chunk) *c, const REAL *restrict log, in
 }
 
 /* What groups weigh on a row of a side by how likely it is of each. */
-INLINE void OF(soften)(const Rows *r, const Soft *soft, int64_t lo, int m, OF(Chunk) *c) {
+INLINE void OF(soften)(const Pass *r, const Soft *soft, int64_t lo, int m, OF(Chunk) *c) {
     for (int i = 0; i < m; i++) {
         int64_t side = r->side[c->cell[i]];
         if (side < 0) continue;
@@ -160,7 +160,7 @@ INLINE void OF(soften)(const Rows *r, const Soft *soft, int64_t lo, int m, OF(Ch
 /* The default game: the loss, and a sigmoid proxy times `bump` of the cell and what comes by
    memberships. The proxy has slope s(v) s(-v) and curvature s(v) s(-v) (s(-v) - s(v)), v = f - t,
    read off e^-|v|. The curvature changes its sign; a Hessian must not. */
-INLINE double OF(descend)(const Rows *r, int64_t lo, int m, OF(Chunk) *c) {
+INLINE double OF(descend)(const Pass *r, int64_t lo, int m, OF(Chunk) *c) {
     REAL *restrict small = c->small, *restrict far = c->far;
     REAL *restrict step = c->step, *restrict bend = c->bend;
     OF(read_rows)(r, lo, m, c);

@@ -3,7 +3,8 @@
 The threads of OpenMP stay awake for some milliseconds after each round of the engine, in wait of
 the next. Threads of ours would compete with them for the cores: a pass over the rows of 3 ms takes
 8 to 10 then. So the engine's threads are asked to help, by the entry that GNU's OpenMP has for
-compiled code (LLVM's has it too). Where the engine has no such entry, threads of Python do it.
+compiled code (LLVM's has it too). Where the engine has no such entry, or the environment variable
+FAIRBOOST_THREADS is ``python``, threads of Python do it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 import joblib
+
+_Result = TypeVar("_Result")
 
 # void GOMP_parallel(void (*work)(void *), void *argument, unsigned threads, unsigned flags)
 _PARALLEL = ctypes.CFUNCTYPE(
@@ -50,7 +54,11 @@ class Threads:
     def __init__(self, count: int = 1, library: ctypes.CDLL | None = None) -> None:
         self.count = count
         self.parallel: Callable[[Any, int, int, int], None] | None = None
-        if library is not None:
+        told = os.environ.get("FAIRBOOST_THREADS", "")
+        if told not in ("", "python"):
+            expected = "expected 'python', or leave it unset to use the engine's threads"
+            raise ValueError(f"FAIRBOOST_THREADS={told!r} is unknown; {expected}")
+        if library is not None and not told:
             # The dynamic linker also finds what the library itself was linked to.
             with suppress(AttributeError):
                 self.parallel = _PARALLEL(("GOMP_parallel", library))
@@ -73,6 +81,26 @@ class Threads:
         work()  # this thread works too
         for other in others:
             other.result()
+
+    def each(self, work: Callable[[int], _Result], count: int) -> list[_Result]:
+        """Call a function with each number below a count, and return the results in order.
+
+        Threads take the next number when they are free, they are not dealt a share: other work on
+        the machine may hold up one of them.
+        """
+        results: list[Any] = [None] * count
+        left, at_the_counter = iter(range(count)), Lock()
+
+        def take() -> None:
+            while True:
+                with at_the_counter:  # not all Pythons have one thread at a time
+                    k = next(left, None)
+                if k is None:
+                    return
+                results[k] = work(k)
+
+        self.share(take)
+        return results
 
     def close(self) -> None:
         """Let the threads go; they come back when they are asked."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairboost._typing import FloatArray
-from fairboost.kernel.loops import NODE
+from fairboost.kernel.library import NODE
 
 # Attributes that early stopping leaves, and that prediction goes by.
 STOPPED = ("best_iteration", "best_score")
@@ -34,17 +34,11 @@ def first_rounds(text: str, rounds: int) -> str:
     document = json.loads(text)
     model, weights = _trees(document)
     n_trees = model["iteration_indptr"][rounds]
-    if weights is not None:
-        del weights[n_trees:]
-    for name in ("trees", "tree_info"):
-        del model[name][n_trees:]
+    for of_trees in (model["trees"], model["tree_info"], weights):
+        del of_trees[n_trees:]
     del model["iteration_indptr"][rounds + 1 :]
-    _count(model)
-    attributes = document["learner"]["attributes"]
-    if int(attributes.get("best_iteration", -1)) >= rounds:
-        for name in STOPPED:
-            attributes.pop(name, None)
-    return json.dumps(document, separators=(",", ":"))
+    stopped_at = int(document["learner"]["attributes"].get("best_iteration", -1))
+    return _edited(document, forget_stop=stopped_at >= rounds)
 
 
 def append_rounds(text: str, further: str) -> str:
@@ -63,15 +57,11 @@ def append_rounds(text: str, further: str) -> str:
     n_trees = len(model["trees"])
     for k, tree in enumerate(added["trees"]):
         tree["id"] = n_trees + k
-    if weights is not None:
-        weights += added_weights or [1.0] * len(added["trees"])
+    weights += added_weights or [1.0] * len(added["trees"])
     model["trees"] += added["trees"]
     model["tree_info"] += added["tree_info"]
     model["iteration_indptr"] += [n_trees + end for end in added["iteration_indptr"][1:]]
-    _count(model)
-    for name in STOPPED:
-        document["learner"]["attributes"].pop(name, None)
-    return json.dumps(document, separators=(",", ":"))
+    return _edited(document, forget_stop=True)
 
 
 def weighted_rounds(text: str, weights: FloatArray) -> str:
@@ -97,7 +87,7 @@ def weighted_rounds(text: str, weights: FloatArray) -> str:
                     tree["split_conditions"], tree["left_children"], strict=True
                 )
             ]
-    return json.dumps(document, separators=(",", ":"))
+    return _edited(document)
 
 
 def read_trees(text: str | bytes | bytearray) -> list[NDArray[Any]]:
@@ -118,13 +108,18 @@ def _nodes(tree: dict[str, Any]) -> NDArray[Any]:
     return nodes
 
 
-def _trees(document: dict[str, Any]) -> tuple[dict[str, Any], list[float] | None]:
+def _trees(document: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
     """The part of a model that holds trees, and their factors if it was trained by DART."""
     booster = document["learner"]["gradient_booster"]
     if booster["name"] == "dart":
         return booster["gbtree"]["model"], booster["weight_drop"]
-    return booster["model"], None
+    return booster["model"], []
 
 
-def _count(model: dict[str, Any]) -> None:
+def _edited(document: dict[str, Any], forget_stop: bool = False) -> str:
+    """The text of an edited model, with its number of trees."""
+    model, _ = _trees(document)
     model["gbtree_model_param"]["num_trees"] = str(len(model["trees"]))
+    for name in STOPPED if forget_stop else ():
+        document["learner"]["attributes"].pop(name, None)
+    return json.dumps(document, separators=(",", ":"))
