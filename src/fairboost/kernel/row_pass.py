@@ -298,17 +298,7 @@ class RowPass:
 
     def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
         """Do all blocks and return the results in their order."""
-        results: list[Any] = [None] * len(self.blocks)
-        # Threads take the next block when they are free, they are not dealt a share: other work on
-        # the machine may hold up one of them.
-        left = iter(range(len(self.blocks)))
-
-        def take() -> None:
-            for k in left:  # next() on a shared range iterator is atomic
-                results[k] = work(self.blocks[k])
-
-        self.threads.share(take)
-        return results
+        return self.threads.each(lambda k: work(self.blocks[k]), len(self.blocks))
 
 
 def _sides(up: BoolArray, down: BoolArray) -> list[FloatArray]:
