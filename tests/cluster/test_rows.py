@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.data.holdout import choose_shares
-from fairboost.cluster.rows import merge, read_part, sort_part, summarise
+from fairboost.cluster.rows import merge, read_partition, sort_partition
 from fairboost.data.cells import build_cells
+from fairboost.data.holdout import choose_shares
 from fairboost.data.validation import check_fit_data
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import InvalidInputError
@@ -36,7 +36,7 @@ def table(n, seed=0):
 
 def read(frame, weighted=True):
     weight = frame["weight"] if weighted else None
-    return read_part(frame[["x"]], frame["y"], frame[COLUMNS], weight, COLUMNS)
+    return read_partition(frame[["x"]], frame["y"], frame[COLUMNS], weight, COLUMNS)
 
 
 def cut(frame, edges):
@@ -49,7 +49,7 @@ def cut(frame, edges):
 def test_partitions_have_the_cells_of_the_whole(edges, weighted, seed):
     frame = table(300, seed)
     parts = [read(f, weighted) for f in cut(frame, edges)]
-    layout = merge([summarise(p) for p in parts], COLUMNS)
+    layout = merge([p.summary for p in parts], COLUMNS)
     weight = frame["weight"] if weighted else None
     data = check_fit_data(frame[["x"]], frame["y"], frame[COLUMNS], weight)
     single = None if weight is None else data.sample_weight.astype(np.float32)
@@ -63,7 +63,9 @@ def test_partitions_have_the_cells_of_the_whole(edges, weighted, seed):
         np.testing.assert_allclose(getattr(layout.cells, what), getattr(whole, what))
     shares = choose_shares(0.3, layout.cells, 0.0)
     done = [
-        sort_part(p, layout.numbers[k], len(layout.cells), shares, layout.before(k), (seed, k))
+        sort_partition(
+            p, layout.numbers[k], len(layout.cells), shares, layout.before(k), (seed, k)
+        )
         for k, p in enumerate(parts)
     ]
     codes = np.concatenate([d.codes for d in done])
@@ -79,11 +81,11 @@ def test_partitions_have_the_cells_of_the_whole(edges, weighted, seed):
 def test_without_groups_and_without_holding_out():
     frames = cut(table(40), [5])
     frames[0] = frames[0].assign(y="yes")
-    parts = [read_part(f[["x"]], f["y"], None, None, []) for f in frames]
+    parts = [read_partition(f[["x"]], f["y"], None, None, []) for f in frames]
     layout = merge([p.summary for p in parts], [])
     assert layout.cells.labels.tolist() == [0, 1]
     done = [
-        sort_part(p, layout.numbers[k], 2, None, layout.before(k), (0, k))
+        sort_partition(p, layout.numbers[k], 2, None, layout.before(k), (0, k))
         for k, p in enumerate(parts)
     ]
     assert done[0].codes.tolist() == [1] * 5

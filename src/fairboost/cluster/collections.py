@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import Matrix
-from fairboost.data.validation import DEFAULT_COLUMN, check_two_dimensional
+from fairboost.data.validation import check_two_dimensional, named_columns
 from fairboost.exceptions import InvalidInputError
 
 
@@ -42,14 +42,10 @@ def header(X: Any) -> Matrix:
 
 def column_names(sensitive_features: Any) -> list[str]:
     """Names of the sensitive columns in a collection."""
-    if hasattr(sensitive_features, "columns"):
-        return [str(name) for name in sensitive_features.columns]
+    empty = getattr(sensitive_features, "_meta", sensitive_features)
     if hasattr(sensitive_features, "chunks"):
-        if sensitive_features.ndim == 1 or sensitive_features.shape[1] == 1:
-            return [DEFAULT_COLUMN]
-        return [f"{DEFAULT_COLUMN}_{k}" for k in range(sensitive_features.shape[1])]
-    name = sensitive_features.name
-    return [DEFAULT_COLUMN if name is None or name == "" else str(name)]
+        empty = np.empty((0, *sensitive_features.shape[1:2]))
+    return [name for name, _ in named_columns(empty)]
 
 
 def partitions(
@@ -89,19 +85,20 @@ def _check_aligned(name: str, value: Any, X: Any) -> None:
             f"{name} has {found} partitions, expected the {expected} of X; take all of them from "
             "one Dask DataFrame, or repartition them alike"
         )
-    for what in ("divisions", "chunks"):
-        ours, theirs = getattr(X, what, None), getattr(value, what, None)
-        if ours is None or theirs is None:
-            continue
-        if what == "chunks":
-            ours, theirs = ours[0], theirs[0]
-        known = not any(pd.isna(edge) for edge in (*ours, *theirs))
-        if known and tuple(ours) != tuple(theirs):
-            raise InvalidInputError(
-                f"{name} is cut into partitions at other rows than X ({what} {tuple(theirs)}, "
-                f"expected {tuple(ours)}); take both from one Dask DataFrame, or repartition them "
-                "alike"
-            )
+    (what, ours), (unit, theirs) = _cuts(X), _cuts(value)
+    known = what == unit and not any(pd.isna(edge) for edge in (*ours, *theirs))
+    if known and ours != theirs:
+        raise InvalidInputError(
+            f"{name} is cut into partitions at other rows than X ({what} {theirs}, expected "
+            f"{ours}); take both from one Dask DataFrame, or repartition them alike"
+        )
+
+
+def _cuts(value: Any) -> tuple[str, tuple[Any, ...]]:
+    """Where a collection is cut into partitions, by rows or by values of its index."""
+    if hasattr(value, "chunks"):
+        return "chunks", tuple(value.chunks[0])
+    return "divisions", tuple(getattr(value, "divisions", [None]))
 
 
 def _n_parts(value: Any) -> int:
@@ -121,13 +118,12 @@ def _check_categories(X: Any) -> None:
 
 
 def _delayed(value: Any) -> Sequence[Any]:
-    if hasattr(value, "chunks"):
-        if value.ndim == 2 and len(value.chunks[1]) > 1:
-            value = value.rechunk({1: -1})
-        return list(value.to_delayed(optimize_graph=False).ravel())
+    if hasattr(value, "chunks") and value.ndim == 2 and len(value.chunks[1]) > 1:
+        value = value.rechunk({1: -1})
     # As they are: Dask would read several small files as one partition where few columns are
     # wanted, labels but not features, and what X and y have in common it would make twice.
-    return list(value.to_delayed(optimize_graph=False))
+    lazy = value.to_delayed(optimize_graph=False)
+    return list(lazy.ravel() if isinstance(lazy, np.ndarray) else lazy)
 
 
 def in_memory(lazy: Sequence[Any]) -> list[list[Any]]:
@@ -145,8 +141,7 @@ def in_memory(lazy: Sequence[Any]) -> list[list[Any]]:
         graph = part.__dask_graph__()
         if id(graph) not in graphs:
             graphs[id(graph)] = dict(graph)
-        known = graphs[id(graph)]
-        needed, _ = cull(known, [part.key])
+        needed, _ = cull(graphs[id(graph)], [part.key])
         out.append([task for task in needed.values() if isinstance(task, Future)])
     return out
 

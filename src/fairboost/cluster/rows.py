@@ -1,28 +1,31 @@
-"""Rows in partitions: read, sorted into cells and split where they lie.
+"""Rows in partitions: read, sorted into cells, split and counted where they lie.
 
 No row leaves its worker. Three small things travel:
 
 1. every partition is checked and tells which combinations of label and groups it has, and how many
-   rows of each (:func:`read_part`, :func:`summarise`);
+   rows of each (:func:`read_partition`);
 2. these are merged into the cells of all rows (:func:`merge`), and each partition learns the
    number of the cell of each of its combinations;
 3. each partition marks the rows to hold out and tells their number and weight by cell
-   (:func:`sort_part`). The draw depends on the seed and the partition, not on the worker, and a
-   partition knows how many rows of a cell come before it: all of them together hold out what one
+   (:func:`sort_partition`). The draw depends on the seed and the partition, not on the worker, and
+   a partition knows how many rows of a cell come before it: all of them together hold out what one
    machine would, be there one row of a cell in a partition or a thousand.
+
+Decisions on test rows are counted by cell in the same way (:func:`count_decisions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
+from fairboost.cluster.collections import partitions
+from fairboost.data.cells import Cells, SensitiveColumn, build_cells, totals_by_cell
 from fairboost.data.holdout import Shares
-from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.validation import (
     check_both_classes_weigh,
     check_groups,
@@ -42,7 +45,7 @@ MANY_GROUPS = 10_000
 
 
 @dataclass(frozen=True)
-class Summary:
+class PartitionSummary:
     """What the others have to know of a partition.
 
     Parameters
@@ -67,7 +70,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReadPartition:
     """A partition, checked.
 
     Parameters
@@ -78,18 +81,18 @@ class Part:
         Of label and groups, of each row.
     sample_weight : (n,) float32, optional
         Weights.
-    summary : Summary
+    summary : PartitionSummary
         What the others have to know.
     """
 
     X: Matrix
     combination: IntArray
     sample_weight: Float32Array | None
-    summary: Summary
+    summary: PartitionSummary
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SortedPartition:
     """A partition by the cells of all rows.
 
     Parameters
@@ -114,7 +117,7 @@ class Sorted:
 
 
 @dataclass(frozen=True)
-class Layout:
+class MergedPartitions:
     """All partitions together.
 
     Parameters
@@ -140,7 +143,9 @@ class Layout:
         return rows
 
 
-def read_part(X: Any, y: Any, sensitive: Any, weight: Any, columns: Sequence[str]) -> Part:
+def read_partition(
+    X: Any, y: Any, sensitive: Any, weight: Any, columns: Sequence[str]
+) -> ReadPartition:
     """Check a partition. Runs where it lies; what is wrong is told, not raised.
 
     Parameters
@@ -154,16 +159,11 @@ def read_part(X: Any, y: Any, sensitive: Any, weight: Any, columns: Sequence[str
         return _read(X, y, sensitive, weight, columns)
     except (ValueError, TypeError) as error:  # all that checks of data raise
         nothing = np.empty((0, 1), np.int64)
-        fault = Summary(str(error), np.empty(0), (), nothing, np.empty((3, 0)))
-        return Part(None, np.empty(0, np.int64), None, fault)
+        fault = PartitionSummary(str(error), np.empty(0), (), nothing, np.empty((3, 0)))
+        return ReadPartition(None, np.empty(0, np.int64), None, fault)
 
 
-def summarise(part: Part) -> Summary:
-    """What the others have to know of a partition."""
-    return part.summary
-
-
-def _read(X: Any, y: Any, sensitive: Any, weight: Any, columns: Sequence[str]) -> Part:
+def _read(X: Any, y: Any, sensitive: Any, weight: Any, columns: Sequence[str]) -> ReadPartition:
     n = len(X) if not hasattr(X, "shape") else int(X.shape[0])
     classes, labels = distinct_labels(y)
     if len(classes) > 2:
@@ -185,9 +185,8 @@ def _read(X: Any, y: Any, sensitive: Any, weight: Any, columns: Sequence[str]) -
     keys = np.stack([cells.labels, *cells.groups.values()], axis=1)[present]
     renumber = (np.cumsum(present) - 1).clip(0).astype(cells.codes.dtype)
     totals = np.stack([cells.counts, cells.weights, cells.squares])[:, present]
-    values = tuple(c.values for c in sensitive_columns)
-    summary = Summary("", classes, values, keys, totals)
-    return Part(X, renumber[cells.codes], single, summary)
+    summary = PartitionSummary("", classes, tuple(cells.values.values()), keys, totals)
+    return ReadPartition(X, renumber[cells.codes], single, summary)
 
 
 def _check_rows(what: str, found: int, expected: int) -> None:
@@ -198,23 +197,16 @@ def _check_rows(what: str, found: int, expected: int) -> None:
         )
 
 
-def _totals(codes: IntArray, n: int, weight: Float32Array | None) -> FloatArray:
-    """Rows, weight and squared weight by code."""
-    counts = np.bincount(codes, minlength=n).astype(np.float64)
-    if weight is None:
-        return np.stack([counts, counts, counts])
-    double = weight.astype(np.float64)
-    return np.stack([counts, *(np.bincount(codes, w, n) for w in (double, double**2))])
-
-
 def merge(
-    summaries: Sequence[Summary], columns: Sequence[str], classes: np.ndarray | None = None
-) -> Layout:
+    summaries: Sequence[PartitionSummary],
+    columns: Sequence[str],
+    classes: np.ndarray | None = None,
+) -> MergedPartitions:
     """Bring the cells of all partitions together; raises what is wrong with any of them.
 
     Parameters
     ----------
-    summaries : sequence of Summary
+    summaries : sequence of PartitionSummary
         In the order of partitions.
     columns : sequence of str
         Names of the sensitive columns.
@@ -222,41 +214,43 @@ def merge(
         The labels, where they are known.
     """
     _check_faults(summaries)
-    if classes is None:
+    known = classes
+    if known is None:
         classes = _merge_labels(summaries)
-        _check_weights(classes, summaries)
     else:
-        _check_known(classes, summaries)
-    values = [_merge_values([s.values[k] for s in summaries]) for k in range(len(columns))]
-    labels, groups = [], [[] for _ in columns]  # type: ignore[var-annotated]
-    for s in summaries:
-        position = np.searchsorted(classes, s.classes)
-        labels.append(position[s.combinations[:, 0]])
-        for k, known in enumerate(values):
-            order = {value: code for code, value in enumerate(known)}
-            recode = np.array([*(order[v] for v in s.values[k]), -1], np.int32)
-            groups[k].append(recode[s.combinations[:, 1 + k]])
-    rows = [s.totals[0] for s in summaries]
+        _check_known(known, summaries)
+    rows, weights, _ = np.concatenate([s.totals for s in summaries], axis=1)
+    position = [np.searchsorted(classes, s.classes) for s in summaries]
+    labels = _recoded(position, summaries, 0)
+    if known is None:
+        check_both_classes_weigh(classes, labels, weights)
     sensitive = []
-    for name, known, codes in zip(columns, values, groups, strict=True):
-        joined = np.concatenate(codes)
-        check_groups(name, len(known), int(np.concatenate(rows)[joined >= 0].sum()))
-        sensitive.append(SensitiveColumn(name, joined, tuple(known)))
-    cells = build_cells(np.concatenate(labels), sensitive)
-    edges = np.cumsum([len(s.combinations) for s in summaries])[:-1]
-    numbers = np.split(cells.codes, edges)
+    for k, name in enumerate(columns):
+        distinct = dict.fromkeys(value for s in summaries for value in s.values[k])
+        found = np.fromiter(distinct, object, len(distinct))
+        values = found[sorted_order(found)].tolist()  # in the order that one machine has them in
+        order = {value: code for code, value in enumerate(values)}
+        position = [np.array([*(order[v] for v in s.values[k]), -1], np.int32) for s in summaries]
+        codes = _recoded(position, summaries, 1 + k)
+        check_groups(name, len(values), int(rows[codes >= 0].sum()))
+        sensitive.append(SensitiveColumn(name, codes, tuple(values)))
+    cells = build_cells(labels, sensitive)
+    numbers = np.split(cells.codes, np.cumsum([len(s.combinations) for s in summaries])[:-1])
     pairs = zip(summaries, numbers, strict=True)
-    table = np.stack([_by_cell(s.totals, c, len(cells)) for s, c in pairs])
-    counts, weights, squares = table.sum(axis=0)
-    cells = replace(cells, codes=cells.codes[:0], counts=counts, weights=weights, squares=squares)
-    return Layout(classes, cells, numbers, table[:, 0].astype(np.int64))
+    table = np.array([[np.bincount(cell, t, len(cells)) for t in s.totals] for s, cell in pairs])
+    cells = cells.with_totals(table.sum(axis=0), cells.codes[:0])
+    return MergedPartitions(classes, cells, numbers, table[:, 0].astype(np.int64))
 
 
-def _by_cell(totals: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:
-    return np.stack([np.bincount(cells, row, n_cells) for row in totals])
+def _recoded(
+    codes: Sequence[IntArray], summaries: Sequence[PartitionSummary], column: int
+) -> IntArray:
+    """A column of the combinations of all partitions, each by codes that all have in common."""
+    pairs = zip(codes, summaries, strict=True)
+    return np.concatenate([common[s.combinations[:, column]] for common, s in pairs])
 
 
-def _check_faults(summaries: Sequence[Summary]) -> None:
+def _check_faults(summaries: Sequence[PartitionSummary]) -> None:
     faults = [(k, s.fault) for k, s in enumerate(summaries) if s.fault]
     if faults:
         first, text = faults[0]
@@ -264,15 +258,7 @@ def _check_faults(summaries: Sequence[Summary]) -> None:
         raise InvalidInputError(f"partition {first} of {len(summaries)}: {text}{others}")
 
 
-def _check_weights(classes: np.ndarray, summaries: Sequence[Summary]) -> None:
-    total = np.zeros(2)
-    for s in summaries:
-        labels = np.searchsorted(classes, s.classes)[s.combinations[:, 0]]
-        total += np.bincount(labels, s.totals[1], 2)
-    check_both_classes_weigh(classes, total.tolist())
-
-
-def _check_known(classes: np.ndarray, summaries: Sequence[Summary]) -> None:
+def _check_known(classes: np.ndarray, summaries: Sequence[PartitionSummary]) -> None:
     for k, s in enumerate(summaries):
         try:
             encode_known(s.classes, classes, "y")
@@ -280,48 +266,40 @@ def _check_known(classes: np.ndarray, summaries: Sequence[Summary]) -> None:
             raise InvalidInputError(f"partition {k} of {len(summaries)}: {error}") from error
 
 
-def _merge_labels(summaries: Sequence[Summary]) -> np.ndarray:
+def _merge_labels(summaries: Sequence[PartitionSummary]) -> np.ndarray:
     """The labels of all partitions."""
     found = [s.classes for s in summaries if len(s.classes)]
     if not found:
         raise InvalidInputError("X has no rows in any partition; pass some")
     classes = np.unique(np.concatenate(found))
-    if len(classes) > 2:
+    try:
+        check_two_classes(classes)
+    except InvalidInputError as error:
+        if len(classes) < 2:
+            raise
         # The partition to look at is one of those with a label that few have.
         having = [[k for k, s in enumerate(summaries) if c in s.classes] for c in classes]
-        rare = int(np.argmin([len(h) for h in having]))
-        try:
-            check_two_classes(classes)
-        except InvalidInputError as error:
-            label = classes[rare].item() if hasattr(classes[rare], "item") else classes[rare]
-            raise InvalidInputError(
-                f"partition {having[rare][0]} of {len(summaries)} has the label {label!r}: {error}"
-            ) from error
-    check_two_classes(classes)
+        rare = min(range(len(classes)), key=lambda c: len(having[c]))
+        raise InvalidInputError(
+            f"partition {having[rare][0]} of {len(summaries)} has the label "
+            f"{python_value(classes[rare])!r}: {error}"
+        ) from error
     return classes
 
 
-def _merge_values(found: Sequence[tuple[object, ...]]) -> list[object]:
-    """The groups of all partitions, in the order that they have on one machine."""
-    distinct = list({v: None for values in found for v in values})
-    values = np.empty(len(distinct), dtype=object)
-    values[:] = distinct
-    return [values[k] for k in sorted_order(values)]
-
-
-def sort_part(
-    part: Part,
+def sort_partition(
+    part: ReadPartition,
     numbers: IntArray,
     n_cells: int,
     shares: Shares | None,
     before: IntArray,
     seed: Sequence[int],
-) -> Sorted:
+) -> SortedPartition:
     """Sort a partition into the cells of all rows, and mark the rows to hold out.
 
     Parameters
     ----------
-    part : Part
+    part : ReadPartition
         The partition.
     numbers : (m,) int
         Cell of each of its combinations.
@@ -335,13 +313,59 @@ def sort_part(
         Of the draw, with the number of the partition in it.
     """
     codes = numbers.astype(np.min_scalar_type(n_cells - 1))[part.combination]
-    held = None
-    if shares is not None:
-        held = shares.mark(codes, np.random.default_rng(seed), before)
-    kept = slice(None) if held is None else ~held
-    weight = part.sample_weight
-    trained = _totals(codes[kept], n_cells, None if weight is None else weight[kept])
-    seen = np.zeros_like(trained)
-    if held is not None:
-        seen = _totals(codes[held], n_cells, None if weight is None else weight[held])
-    return Sorted(part.X, codes, weight, held, np.stack([trained, seen]))
+    held = None if shares is None else shares.mark(codes, np.random.default_rng(seed), before)
+    seen, weight = np.zeros(len(codes), bool) if held is None else held, part.sample_weight
+    totals = [
+        totals_by_cell(codes[rows], n_cells, None if weight is None else weight[rows])
+        for rows in (~seen, seen)
+    ]
+    return SortedPartition(part.X, codes, weight, held, np.array(totals))
+
+
+def count_decisions(
+    decide: Callable[[Matrix], FloatArray],
+    rows: Sequence[Any],
+    columns: Sequence[str],
+    classes: np.ndarray,
+) -> tuple[Cells, FloatArray]:
+    """Sort rows into cells, and count positive decisions in each.
+
+    Parameters
+    ----------
+    decide : callable
+        Features to scores, not negative where the decision is positive.
+    rows : sequence of Dask collections
+        Features, labels, sensitive columns and weights, which may be missing.
+    columns : sequence of str
+        The sensitive columns to go by.
+    classes : (2,) array
+        The labels.
+
+    Returns
+    -------
+    cells, positive : Cells, (n_cells,) float64
+        All rows, without the cell of each, and the weight of positive decisions by cell.
+    """
+    import dask
+    from dask.delayed import delayed
+
+    X, y, sensitive_features, sample_weight = rows
+    once, count = delayed(decide, pure=False), delayed(_count, pure=False)
+    lazy = partitions(X, y, sensitive_features if columns else None, sample_weight)
+    found = dask.compute(*(count(once, *part, list(columns)) for part in lazy))
+    merged = merge([summary for summary, _ in found], columns, classes)
+    positive = np.concatenate([weight for _, weight in found])
+    return merged.cells, np.bincount(np.concatenate(merged.numbers), positive, len(merged.cells))
+
+
+def _count(
+    decide: Callable[[Matrix], FloatArray], X: Any, *rest: Any
+) -> tuple[PartitionSummary, FloatArray]:
+    """Run where a partition lies: the weight of positive decisions by its combinations."""
+    part = read_partition(X, *rest)
+    n = len(part.summary.combinations)
+    if part.summary.fault or not n:
+        return part.summary, np.zeros(n)
+    positive = decide(X) >= 0
+    weight = positive if part.sample_weight is None else positive * part.sample_weight
+    return part.summary, np.bincount(part.combination, weight, n)

@@ -21,19 +21,17 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.exceptions import ClusterError, FairboostError
 
-LOOK = 0.5
-"""Seconds between two looks at the workers."""
+POLL = 0.5
+"""Seconds between two checks of the workers."""
 
 GRACE = 20.0
 """Seconds that the others have to end after one has failed, so that the first cause is known."""
-
-_TRACKERS: dict[str, Any] = {}  # on the worker that runs one
 
 
 def run_together(
@@ -58,41 +56,32 @@ def run_together(
     config : xgboost.collective.Config, optional
         Timeouts, retries and address of the tracker.
     """
+    from distributed import MultiLock
+
+    addresses = list(parts)
     try:
-        return _run(client, work, parts, arguments, config)
+        _check_alive(client, addresses)
+        with MultiLock(addresses, client):
+            args = _start_tracker(client, addresses, config)
+            shared = client.scatter(list(arguments), hash=False)
+            futures = {
+                address: client.submit(
+                    _join, work, list(held), rank, args, *shared,
+                    workers=[address], allow_other_workers=False, pure=False, retries=0,
+                    key=f"fairboost-train-{uuid.uuid4().hex}",
+                )
+                for rank, (address, held) in enumerate(parts.items())
+            }  # fmt: skip
+            try:
+                _await(client, futures)
+                return client.gather(list(futures.values()))  # type: ignore[no-any-return]
+            finally:
+                client.cancel(list(futures.values()), force=True)
     except OSError as error:
         raise ClusterError(
             "the connection to the Dask scheduler broke during training, expected it to hold to "
             f"the end: {error}. There is no model. Connect again and call fit again"
         ) from error
-
-
-def _run(
-    client: Any,
-    work: Callable[..., Any],
-    parts: Mapping[str, Sequence[Any]],
-    arguments: Sequence[Any],
-    config: Any,
-) -> list[Any]:
-    from distributed import MultiLock
-
-    addresses = list(parts)
-    _check_alive(client, addresses)
-    with MultiLock(addresses, client), _tracker(client, addresses, config) as args:
-        shared = client.scatter(list(arguments), hash=False)
-        futures = {
-            address: client.submit(
-                _join, work, list(held), rank, args, *shared,
-                workers=[address], allow_other_workers=False, pure=False, retries=0,
-                key=f"fairboost-train-{uuid.uuid4().hex}",
-            )
-            for rank, (address, held) in enumerate(parts.items())
-        }  # fmt: skip
-        try:
-            _await(client, futures)
-            return client.gather(list(futures.values()))  # type: ignore[no-any-return]
-        finally:
-            client.cancel(list(futures.values()), force=True)
 
 
 def _join(
@@ -120,14 +109,14 @@ def _await(client: Any, futures: dict[str, Any]) -> None:
         if failed_at is not None and time.monotonic() - failed_at > GRACE:
             break
         with contextlib.suppress(TimeoutError):
-            wait(pending, timeout=LOOK, return_when="FIRST_COMPLETED")
+            wait(pending, timeout=POLL, return_when="FIRST_COMPLETED")
     failures = [f for f in futures.values() if f.status != "finished"]
     if not failures:
         return
     errors = [f.exception() for f in failures if f.status == "error"]
     own = [e for e in errors if not _says_that_another_failed(e)]
     if not own:
-        time.sleep(LOOK)  # the scheduler may be about to notice
+        time.sleep(POLL)  # the scheduler may be about to notice
         _check_alive(client, futures)
     first = own[0] if own else errors[0] if errors else None
     if isinstance(first, FairboostError):
@@ -161,28 +150,19 @@ def _check_alive(client: Any, addresses: Any) -> None:
         )
 
 
-@contextlib.contextmanager
-def _tracker(client: Any, addresses: Sequence[str], config: Any) -> Iterator[dict[str, Any]]:
+def _start_tracker(client: Any, addresses: Sequence[str], config: Any) -> dict[str, Any]:
     """Arguments with which the workers find each other."""
-    token = uuid.uuid4().hex
     host = getattr(config, "tracker_host_ip", None)
     port = getattr(config, "tracker_port", None) or 0
     timeout = getattr(config, "tracker_timeout", None) or 0
     first = addresses[0]
-    asked = token, len(addresses), host, port, timeout
-    args = dict(client.run(_start_tracker, *asked, workers=[first])[first])
-    if config is not None:
-        args = config.get_comm_config(args)
-    try:
-        yield args
-    finally:
-        if first in client.nthreads():
-            with contextlib.suppress(OSError, ValueError):  # it may be going down right now
-                client.run(_drop_tracker, token, workers=[first])
+    asked = len(addresses), host, port, timeout
+    args = dict(client.run(_track, *asked, workers=[first])[first])
+    return args if config is None else dict(config.get_comm_config(args))
 
 
-def _start_tracker(
-    token: str, n_workers: int, host: str | None, port: int, timeout: int, dask_worker: Any = None
+def _track(
+    n_workers: int, host: str | None, port: int, timeout: int, dask_worker: Any = None
 ) -> Any:
     """Run on the first worker."""
     from distributed.comm import get_address_host
@@ -192,15 +172,9 @@ def _start_tracker(
     tracker = RabitTracker(n_workers, host, port, sortby="task", timeout=timeout)
     tracker.start()
 
-    def wait() -> None:
+    def wait() -> None:  # which keeps the tracker alive for as long as it is needed
         with contextlib.suppress(Exception):  # the workers say what went wrong
             tracker.wait_for()
 
     threading.Thread(target=wait, name="fairboost-tracker", daemon=True).start()
-    _TRACKERS[token] = tracker
     return tracker.worker_args()
-
-
-def _drop_tracker(token: str) -> None:
-    """Run on the first worker."""
-    _TRACKERS.pop(token, None)

@@ -113,8 +113,16 @@ class Cells:
         """The same cells, with some of the rows; ``sample_weight`` is that of all rows."""
         codes = self.codes[rows]
         weight = None if sample_weight is None else sample_weight[rows]
-        counts, weights, squares = _totals(codes, len(self), weight)
+        return self.with_totals(totals_by_cell(codes, len(self), weight), codes)
+
+    def with_totals(self, totals: Sequence[FloatArray], codes: IntArray) -> Cells:
+        """The same cells, with other rows: their codes, and what :func:`totals_by_cell` gives."""
+        counts, weights, squares = totals
         return replace(self, codes=codes, counts=counts, weights=weights, squares=squares)
+
+    def without_rows(self) -> Cells:
+        """Counts and weights alone, for when the rows are gone."""
+        return replace(self, codes=self.codes[:0])
 
     def weight_of(self, rows: BoolArray, sample_weight: Weights | None = None) -> FloatArray:
         """Weight of some of the rows, by cell."""
@@ -181,24 +189,17 @@ def build_cells(
     keys: IntArray = np.array([[0], [1]], np.int32)
     for column in columns:
         codes, keys = _cross(codes, keys, column.codes, len(column.values))
-    n_cells = len(keys)
-    codes = codes.astype(np.min_scalar_type(n_cells - 1))  # a byte, as a rule; read every round
-    counts, weights, squares = _totals(codes, n_cells, sample_weight)
-    return Cells(
-        codes=codes,
-        labels=keys[:, 0],
-        groups={c.name: keys[:, 1 + k] for k, c in enumerate(columns)},
-        values={c.name: c.values for c in columns},
-        counts=counts,
-        weights=weights,
-        squares=squares,
-    )
+    codes = codes.astype(np.min_scalar_type(len(keys) - 1))  # a byte, as a rule; read every round
+    groups = {c.name: keys[:, 1 + k] for k, c in enumerate(columns)}
+    values = {c.name: c.values for c in columns}
+    totals = totals_by_cell(codes, len(keys), sample_weight)
+    return Cells(codes, keys[:, 0], groups, values, *totals)
 
 
-def _totals(
+def totals_by_cell(
     codes: IntArray, n_cells: int, sample_weight: Weights | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Rows, weight and squared weight of each cell."""
+    """Rows, weight and squared weight of each cell, given the cell of each row."""
     counts = np.bincount(codes, minlength=n_cells).astype(np.float64)
     if sample_weight is None:
         return counts, counts, counts

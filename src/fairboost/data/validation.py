@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -26,21 +27,24 @@ DEFAULT_COLUMN = "sensitive_feature"
 
 
 @dataclass(frozen=True)
-class FitData:
-    """What training needs, checked.
+class CheckedRows:
+    """Rows of the user's own to train on or to hold out, checked.
 
     Parameters
     ----------
+    X : Matrix
+        As the user gave it.
     classes : (2,) array
         The two labels as the user wrote them; the second is the positive one.
     labels : (n,) int8
         0 or 1.
     columns : tuple of SensitiveColumn
-        The sensitive attributes; empty if none were given.
+        The sensitive attributes, with codes of their own; empty if none were given.
     sample_weight : (n,) float64 or None
         Weights of the rows.
     """
 
+    X: Matrix
     classes: np.ndarray
     labels: IntArray
     columns: tuple[SensitiveColumn, ...]
@@ -53,7 +57,7 @@ def check_fit_data(
     sensitive_features: ArrayLike | None,
     sample_weight: ArrayLike | None,
     classes: np.ndarray | None = None,
-) -> FitData:
+) -> CheckedRows:
     """Check the arguments of ``fit``; every problem raises here, before training.
 
     Labels are told by ``classes``, if they are known, and make them otherwise.
@@ -68,43 +72,17 @@ def check_fit_data(
     columns = read_sensitive_features(sensitive_features, n)
     weight = read_weights(sample_weight, n)
     if weight is not None:
-        check_both_classes_weigh(classes, np.bincount(labels, weight, 2).tolist())
-    return FitData(classes, labels, columns, weight)
+        check_both_classes_weigh(classes, labels, weight)
+    return CheckedRows(X, classes, labels, columns, weight)
 
 
-@dataclass(frozen=True)
-class HeldOutSet:
-    """A held-out set of the user's own, checked.
-
-    Parameters
-    ----------
-    X : Matrix
-        As the user gave it.
-    labels : (m,) int8
-        0 or 1, by the classes of training.
-    columns : tuple of SensitiveColumn
-        The sensitive attributes, with codes of their own.
-    sample_weight : (m,) float64 or None
-        Weights of the rows.
-    """
-
-    X: Matrix
-    labels: IntArray
-    columns: tuple[SensitiveColumn, ...]
-    sample_weight: FloatArray | None
-
-
-def check_holdout_set(holdout_set: object, X: Matrix, classes: np.ndarray) -> HeldOutSet:
+def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> CheckedRows:
     """Check ``holdout_set`` of ``fit``: the same features and labels as training."""
-    if not isinstance(holdout_set, tuple | list) or not 2 <= len(holdout_set) <= 4:
-        found = (
-            f"{len(holdout_set)} items"
-            if isinstance(holdout_set, tuple | list)
-            else type(holdout_set).__name__
-        )
+    items = isinstance(holdout_set, tuple | list)
+    if not items or not 2 <= len(holdout_set) <= 4:
         raise InvalidInputError(
             "holdout_set must be a tuple (X, y, sensitive_features[, sample_weight]), found "
-            f"{found}"
+            + (f"{len(holdout_set)} items" if items else type(holdout_set).__name__)
         )
     held_X, y, sensitive_features, weight = [*holdout_set, None, None][:4]
     if y is None:
@@ -116,7 +94,7 @@ def check_holdout_set(holdout_set: object, X: Matrix, classes: np.ndarray) -> He
     _check_length("y of holdout_set", len(labels), n, "its X")
     try:
         columns = read_sensitive_features(sensitive_features, n)
-        return HeldOutSet(held_X, labels, columns, read_weights(weight, n))
+        return CheckedRows(held_X, classes, labels, columns, read_weights(weight, n))
     except InvalidInputError as error:
         raise InvalidInputError(f"holdout_set: {error}") from error
 
@@ -130,8 +108,7 @@ def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
             f"{what} has the label {column[unknown].tolist()[0]!r}, expected those of training, "
             f"{' and '.join(map(repr, classes.tolist()))}; code both alike"
         )
-    labels: IntArray = np.asarray(column == classes[1]).astype(np.int8)
-    return labels
+    return np.asarray(column == classes[1], np.int8)
 
 
 def _check_same_features(X: Matrix, held_X: Matrix) -> None:
@@ -141,18 +118,15 @@ def _check_same_features(X: Matrix, held_X: Matrix) -> None:
             f"X of holdout_set has {width} features, expected the {expected} of training; pass "
             "the same columns in the same order"
         )
-    names, found = (_feature_names(table) for table in (X, held_X))
-    if names is not None and found is not None and names != found:
-        differ = next((a, b) for a, b in zip(names, found, strict=True) if a != b)
-        raise InvalidInputError(
-            f"X of holdout_set has the feature {differ[1]!r} where training has {differ[0]!r}; "
-            "pass the same columns in the same order"
-        )
-
-
-def _feature_names(X: Matrix) -> list[str] | None:
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    return None if names is None else [str(name) for name in names]
+    names = [getattr(t, "column_names", getattr(t, "columns", None)) for t in (held_X, X)]
+    if any(n is None for n in names):
+        return
+    for name, known in zip(*names, strict=True):
+        if str(name) != str(known):
+            raise InvalidInputError(
+                f"X of holdout_set has the feature {str(name)!r} where training has "
+                f"{str(known)!r}; pass the same columns in the same order"
+            )
 
 
 def check_two_dimensional(X: Matrix) -> None:
@@ -198,23 +172,21 @@ def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
     classes = np.unique(column)
     if len(classes) == 2:  # as it should be; finding positions takes a sort otherwise
         return classes, (column == classes[1]).astype(np.int8)
-    classes, labels = np.unique(column, return_inverse=True)
-    return classes, labels
+    return np.unique(column, return_inverse=True)
 
 
 def check_two_classes(classes: np.ndarray) -> None:
     """Refuse labels that are not two."""
-    if len(classes) != 2:
-        found = ", ".join(map(repr, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
+    n = len(classes)
+    if n != 2:
+        found = ", ".join([*map(repr, classes[:5].tolist()), *(["..."] if n > 5 else [])])
         advice = (
             "Only binary classification is supported; merge labels or train one model per label"
-            if len(classes) > 2
+            if n > 2
             else "a classifier needs rows of both classes"
         )
-        noun = "class" if len(classes) == 1 else "classes"
-        raise InvalidInputError(
-            f"y must have two classes, found {len(classes)} {noun}: {found}. {advice}."
-        )
+        noun = "class" if n == 1 else "classes"
+        raise InvalidInputError(f"y must have two classes, found {n} {noun}: {found}. {advice}.")
 
 
 def read_weights(sample_weight: ArrayLike | None, n: int, part: bool = False) -> FloatArray | None:
@@ -235,18 +207,15 @@ def read_weights(sample_weight: ArrayLike | None, n: int, part: bool = False) ->
     _check_length("sample_weight", len(weight), n, "X")
     with np.errstate(over="ignore"):
         single = weight.astype(np.float32)  # as engines keep it
-    if not np.isfinite(single).all():
-        bad = int(np.flatnonzero(~np.isfinite(single))[0])
-        raise InvalidInputError(
-            f"sample_weight must be finite in single precision, found {weight[bad]} at row {bad}; "
-            "replace it, or drop the row"
-        )
-    if (weight < 0).any():
-        bad = int(np.flatnonzero(weight < 0)[0])
-        raise InvalidInputError(
-            f"sample_weight must not be negative, found {weight[bad]} at row {bad}; "
-            "a weight of 0 leaves a row out"
-        )
+    for wrong, rule, remedy in (
+        (~np.isfinite(single), "be finite in single precision", "replace it, or drop the row"),
+        (weight < 0, "not be negative", "a weight of 0 leaves a row out"),
+    ):
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InvalidInputError(
+                f"sample_weight must {rule}, found {weight[row]} at row {row}; {remedy}"
+            )
     if not part and not single.any():
         raise InvalidInputError(
             "Sample weights must contain at least one non-zero number; all are zero, so there is "
@@ -255,9 +224,9 @@ def read_weights(sample_weight: ArrayLike | None, n: int, part: bool = False) ->
     return weight
 
 
-def check_both_classes_weigh(classes: np.ndarray, weights: Sequence[float]) -> None:
-    """Refuse a class whose rows weigh nothing, given the weight of either."""
-    for label, total in zip(classes.tolist(), weights, strict=True):
+def check_both_classes_weigh(classes: np.ndarray, labels: IntArray, weight: FloatArray) -> None:
+    """Refuse a class whose rows weigh nothing."""
+    for label, total in zip(classes.tolist(), np.bincount(labels, weight, 2), strict=True):
         if total == 0:
             raise InvalidInputError(
                 f"sample_weight is zero on every row of class {label!r}, which leaves one class "
@@ -293,15 +262,14 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     """Take a table or a single column apart into named columns."""
     if isinstance(table, Mapping):
         return [(str(name), _factorizable(column)) for name, column in table.items()]
-    if isinstance(table, pd.Series):
-        return [(_name_or_default(table.name), table)]
     if isinstance(table, pd.DataFrame):
-        return [(str(name), table.iloc[:, k]) for k, name in enumerate(table.columns)]
+        return [(str(name), column) for name, column in table.items()]
     native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         return [(name, native[name].to_numpy()) for name in native.columns]
     if isinstance(native, nw.Series):
-        return [(_name_or_default(native.name), native.to_numpy())]
+        column = table if isinstance(table, pd.Series) else native.to_numpy()
+        return [(DEFAULT_COLUMN if native.name in (None, "") else str(native.name), column)]
     array = _factorizable(table)
     if array.ndim == 2 and array.shape[1] > 1:
         return [(f"{DEFAULT_COLUMN}_{k}", array[:, k]) for k in range(array.shape[1])]
@@ -315,30 +283,20 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
 
 def _factorizable(column: ArrayLike) -> np.ndarray:
     """Make an array without turning mixed values or None into strings."""
-    if isinstance(column, list | tuple):
-        return (
-            np.asarray(pd.Series(column, dtype=object))
-            if _flat(column)
-            else np.array(column, object)
-        )
-    return as_column(column)
-
-
-def _flat(values: Sequence[object]) -> bool:
-    return not any(isinstance(v, list | tuple | np.ndarray) for v in values)
-
-
-def _name_or_default(name: object) -> str:
-    return DEFAULT_COLUMN if name is None or name == "" else str(name)
+    if not isinstance(column, list | tuple):
+        return as_column(column)
+    if any(isinstance(value, list | tuple | np.ndarray) for value in column):
+        return np.array(column, object)
+    return np.asarray(pd.Series(column, dtype=object))
 
 
 def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
     codes, values = distinct_groups(name, column)
     check_groups(name, len(values), int((codes >= 0).sum()))
     order = sorted_order(values)
-    rank = np.empty(len(order) + 1, np.min_scalar_type(-len(order) - 1))  # a byte, as a rule
+    # A byte each, as a rule; the last is that of code -1, a missing group, which stays -1.
+    rank = np.full(len(order) + 1, -1, np.min_scalar_type(-len(order) - 1))
     rank[order] = np.arange(len(order))
-    rank[-1] = -1  # code -1, a missing group, stays -1
     return SensitiveColumn(name, rank[codes], tuple(python_value(values[k]) for k in order))
 
 
