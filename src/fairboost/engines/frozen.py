@@ -10,7 +10,8 @@ import numpy as np
 from fairboost._typing import Matrix
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
-STAGE_ROUNDS, STAGE_LEAVES, STAGE_LEARNING_RATE = 40, 15, 0.1
+STAGE: dict[str, Any] = {"n_estimators": 40, "learning_rate": 0.1}
+STAGE_LEAVES = 15
 """A stage on a fitted model: few small trees are enough to move the rates of groups."""
 
 
@@ -29,25 +30,27 @@ def check_frozen(base: Any, fitted: bool, classes: Any) -> None:
         )
 
 
-def check_width(X: Matrix, expected: int) -> None:
-    """Refuse another number of features than the fitted model's."""
+def check_features(
+    X: Matrix, expected: int, found: Sequence[str] | None, known: Sequence[str] | None
+) -> None:
+    """Refuse other features than those of the fitted model, or the same in another order.
+
+    Parameters
+    ----------
+    X : Matrix
+        The rows to train on.
+    expected : int
+        Number of features of the fitted model.
+    found, known : sequence of str, optional
+        Names of the features of X and of the fitted model.
+    """
     width = int(np.shape(X)[1])
     if width != expected:
         raise InvalidInputError(
             f"X has {width} features, but the frozen model was trained on {expected}; pass the "
             "same columns in the same order"
         )
-
-
-def feature_names(X: Matrix) -> list[str] | None:
-    """Names of the features of a table that has some."""
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    return None if names is None else [str(name) for name in names]
-
-
-def check_same_names(found: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse other features than those of the fitted model, or the same in another order."""
-    for ours, theirs in zip(found, known, strict=True):
+    for ours, theirs in zip(found or (), known or (), strict=False):
         if ours != theirs:
             raise InvalidInputError(
                 f"X has the feature {ours!r} where the frozen model has {theirs!r}; pass the same "

@@ -87,7 +87,7 @@ def test_random_forests_by_any_name(value):
     ("given", "expected"), [({}, None), ({"n_jobs": 3}, 3), ({"num_threads": 2, "n_jobs": 3}, 2)]
 )
 def test_threads(given, expected):
-    assert options.thread_option(params(**given)) == expected
+    assert options.option(params(**given), "num_threads") == expected
 
 
 # The loss
@@ -144,11 +144,16 @@ def test_is_unbalance_weighs_the_smaller_class_whichever_it_is():
 # Metrics
 
 
+class Labelled:
+    """What a metric asks of a ``lightgbm.Dataset``."""
+
+    def __init__(self, y, weight=None):
+        self.get_label, self.get_weight = lambda: np.asarray(y), lambda: weight
+
+
 def names(metrics):
-    return [
-        *metrics.builtin,
-        *(f(np.array([0.0, 1.0]), np.zeros(2), None)[0] for f in metrics.functions),
-    ]
+    builtin, functions = metrics
+    return [*builtin, *(f(np.zeros(2), Labelled([0.0, 1.0]))[0] for f in functions)]
 
 
 @pytest.mark.parametrize(
@@ -172,28 +177,35 @@ def test_metrics_by_name(eval_metric, metric, expected):
 
 
 def test_no_metrics_without_an_evaluation_set():
-    metrics = read_metrics(params(metric="auc"), "gamma", False)
-    assert (metrics.builtin, metrics.functions) == ([], [])
+    assert read_metrics(params(metric="auc"), "gamma", False) == ([], [])
 
 
 def test_our_metrics_are_those_of_probabilities():
     rng = np.random.default_rng(0)
     y, scores, weight = rng.integers(0, 2, 50), rng.normal(size=50) * 3, rng.random(50)
     p = expit(scores)
-    logloss, error = read_metrics(params(), ["logloss", "error"], True).functions
+    _, (logloss, error) = read_metrics(params(), ["logloss", "error"], True)
     expected = -np.where(y, np.log(p), np.log1p(-p))
-    assert logloss(y, scores, None) == ("binary_logloss", pytest.approx(expected.mean()), False)
+    assert logloss(scores, Labelled(y, None)) == (
+        "binary_logloss",
+        pytest.approx(expected.mean()),
+        False,
+    )
     weighted = np.average(expected, weights=weight)
-    assert logloss(y, scores, weight) == ("binary_logloss", pytest.approx(weighted), False)
+    assert logloss(scores, Labelled(y, weight)) == (
+        "binary_logloss",
+        pytest.approx(weighted),
+        False,
+    )
     wrong = (p > 0.5) != y
-    assert error(y, scores, None) == ("binary_error", pytest.approx(wrong.mean()), False)
+    assert error(scores, Labelled(y, None)) == ("binary_error", pytest.approx(wrong.mean()), False)
     weighted = np.average(wrong, weights=weight)
-    assert error(y, scores, weight) == ("binary_error", pytest.approx(weighted), False)
+    assert error(scores, Labelled(y, weight)) == ("binary_error", pytest.approx(weighted), False)
 
 
 def test_log_loss_of_scores_beyond_the_range_of_probabilities():
-    (logloss,) = read_metrics(params(), None, True).functions
-    assert logloss(np.array([0, 1]), np.array([800.0, -800.0]), None)[1] == 800.0
+    _, (logloss,) = read_metrics(params(), None, True)
+    assert logloss(np.array([800.0, -800.0]), Labelled([0, 1]))[1] == 800.0
 
 
 def test_first_metric_only():

@@ -11,7 +11,6 @@ test compares it with a stock fit.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -142,17 +141,6 @@ def conclude(
     estimator._best_iteration = booster.best_iteration
     estimator._best_score = booster.best_score
     estimator.fitted_ = True
-
-
-def as_feval(metric: Callable[..., Any]) -> Callable[..., Any]:
-    """A metric ``f(y, scores[, weight[, group]])`` in the form that ``lightgbm.train`` takes."""
-    n_arguments = metric.__code__.co_argcount
-
-    def evaluate(scores: Any, rows: lightgbm.Dataset) -> Any:
-        known = rows.get_label(), scores, rows.get_weight(), rows.get_group()
-        return metric(*known[:n_arguments])
-
-    return evaluate
 
 
 def _take(rows: lightgbm.Dataset, which: BoolArray) -> lightgbm.Dataset:

@@ -3,14 +3,11 @@
 Facts of LightGBM that shape this file:
 
 * A custom objective starts from ``init_score``, and the booster forgets it: it is folded into the
-  first
-  tree afterwards (:mod:`fairboost.engines.lightgbm.text`).
+  first tree afterwards (:mod:`fairboost.engines.lightgbm.text`).
 * Parameters are deep-copied before training. A function survives that as itself, an object or a
-  bound
-  method becomes a copy whose state nobody reads; so the objective handed over is a closure.
+  bound method becomes a copy whose state nobody reads; so the objective handed over is a closure.
 * With no split worth making LightGBM adds no tree but goes on asking for gradients: rounds and
-  trees may
-  differ, so the number of trees is reported after every round.
+  trees may differ, so the number of trees is reported after every round.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import joblib
@@ -30,28 +27,13 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.engines.frozen import (
-    STAGE_LEARNING_RATE,
-    STAGE_LEAVES,
-    STAGE_ROUNDS,
-    check_frozen,
-    check_same_names,
-    check_width,
-    feature_names,
-)
-from fairboost.engines.lightgbm.data import Prepared, as_feval, conclude, prepare
-from fairboost.engines.lightgbm.lockstep import Lockstep
-from fairboost.engines.lightgbm.options import (
-    check_options,
-    is_dart,
-    option,
-    read_loss_terms,
-    read_metrics,
-    thread_option,
-    without,
-)
+from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
+from fairboost.engines.lightgbm import options
+from fairboost.engines.lightgbm.data import Prepared, conclude, prepare
+from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
 from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_notes
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
+from fairboost.engines.tables import as_table, feature_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
 
@@ -105,23 +87,24 @@ class LightGBMModel:
         rounds += self.n_base
         if rounds >= self.n_rounds:
             return self
-        text = str(self.booster.model_to_string(num_iteration=rounds))
-        return LightGBMModel(_with_booster(self.estimator, text), self.intercept, self.n_base)
+        return self._with(self.booster.model_to_string(num_iteration=rounds), self.n_base)
 
     def with_stage(self, stage: lightgbm.Booster) -> LightGBMModel:
         """The same trees, and those of a stage trained from its scores."""
-        text = append_trees(self.text(), stage.model_to_string())
-        fitted = _with_booster(self.estimator, text)
-        return LightGBMModel(fitted, self.intercept, self.n_rounds)
+        return self._with(append_trees(self.text(), stage.model_to_string()), self.n_rounds)
 
     def with_tree_weights(self, weights: FloatArray) -> LightGBMModel:
         """The same trees, each times a factor. The starting score keeps its weight."""
         # Put back what the first tree's factor takes from the intercept.
         missing = (1.0 - weights[0]) * self.intercept
-        text = as_stock_model(self.text(), intercept=missing, tree_weights=weights)
-        return LightGBMModel(_with_booster(self.estimator, text), self.intercept)
+        return self._with(as_stock_model(self.text(), intercept=missing, tree_weights=weights), 0)
+
+    def _with(self, text: str, n_base: int) -> LightGBMModel:
+        fitted = _fitted(self.estimator, self.estimator, text)
+        return replace(self, estimator=fitted, n_base=n_base)
 
 
+@dataclass(frozen=True)
 class LightGBMEngine:
     """Trains the user's ``LGBMClassifier`` on gradients handed to it.
 
@@ -135,19 +118,14 @@ class LightGBMEngine:
         A fitted model to go on from: its trees stay, further ones are added.
     """
 
-    def __init__(
-        self, estimator: LGBMClassifier, classes: Any, base: LGBMClassifier | None = None
-    ) -> None:
-        check_estimator(estimator)
-        self.estimator = estimator
-        self.options = estimator.get_params()
-        self.classes = classes
-        self.base = base
+    estimator: LGBMClassifier
+    classes: Any
+    base: LGBMClassifier | None = None
 
     @property
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
-        return is_dart(self.options)
+        return options.is_dart(self.estimator.get_params())
 
     @property
     def library(self) -> ctypes.CDLL | None:
@@ -157,8 +135,8 @@ class LightGBMEngine:
     @property
     def n_jobs(self) -> int | None:
         """Threads that the options ask for; by default LightGBM takes the physical cores."""
-        found = thread_option(self.options)
-        return int(joblib.cpu_count(only_physical_cores=True)) if found is None else found
+        found = options.option(self.estimator.get_params(), "num_threads")
+        return int(joblib.cpu_count(only_physical_cores=True) if found is None else found)
 
     @property
     def n_rounds(self) -> int:
@@ -167,7 +145,8 @@ class LightGBMEngine:
 
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the options say about the loss: class weights and the starting score."""
-        return read_loss_terms(self.options, labels, sample_weight, self.classes)
+        params = self.estimator.get_params()
+        return options.read_loss_terms(params, labels, sample_weight, self.classes)
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse tables on disk. LightGBM checks the rest as it reads it."""
@@ -184,46 +163,43 @@ class LightGBMEngine:
 
     def train_and_keep_data(
         self, data: EngineData, problem: Problem, intercept: float
-    ) -> tuple[LightGBMModel, Lockstep]:
+    ) -> tuple[LightGBMModel, LightGBMLockstep]:
         """Boost; the binned data is there for further stages."""
-        options = dict(data.fit_options)
-        eval_set = options.pop("eval_set", None)
+        fit_options = dict(data.fit_options)
+        eval_set = fit_options.pop("eval_set", None)
         eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
-        callbacks = options.pop("callbacks", None) or []
-        metrics = read_metrics(
-            self.options,
-            options.pop("eval_metric", None),
+        callbacks = fit_options.pop("callbacks", None) or []
+        builtin, functions = options.read_metrics(
+            self.estimator.get_params(),
+            fit_options.pop("eval_metric", None),
             bool(eval_set),
             any(getattr(callback, "first_metric_only", False) for callback in callbacks),
         )
         # class_weight stays: with a custom objective LightGBM weighs only metrics by it.
-        training = clone(self.estimator).set_params(
-            objective=_nothing, metric=metrics.builtin or "None"
-        )
+        training = clone(self.estimator).set_params(objective=_nothing, metric=builtin or "None")
         if eval_set:
-            options["eval_init_score"] = [self._start(X, _rows(X), intercept) for X, _ in eval_set]
+            fit_options["eval_init_score"] = [self._start(X, intercept) for X, _ in eval_set]
         history: dict[str, Any] = {}
         with self._plain_words(len(data.labels)):
             prepared = prepare(
                 training, data.X, data.y, eval_set,
                 sample_weight=data.sample_weight,
-                init_score=self._start(data.X, len(data.labels), intercept),
-                **options,
+                init_score=self._start(data.X, intercept),
+                **fit_options,
             )  # fmt: skip
             has_names = prepared.has_names
             prepared, held_out = self._hold_out(prepared, data, intercept)
-            lockstep = Lockstep(problem, held_out)
+            lockstep = LightGBMLockstep(problem, held_out)
 
             def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
-                lockstep.advance()
-                return problem.objective(scores)  # a closure: LightGBM copies objects
+                return lockstep.gradients(scores)  # a closure: LightGBM copies objects
 
             booster = lightgbm.train(
                 {**prepared.params, "objective": gradients},
                 prepared.rows,
                 valid_sets=prepared.valid_sets or None,
-                valid_names=options.get("eval_names"),
-                feval=[as_feval(f) for f in metrics.functions] or None,
+                valid_names=fit_options.get("eval_names"),
+                feval=functions or None,
                 callbacks=[
                     *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
                 ],
@@ -231,13 +207,15 @@ class LightGBMEngine:
             )  # fmt: skip
         conclude(training, booster, history, has_names)
         text = training.booster_.model_to_string()
-        fitted = _adopt(clone(self.estimator), training)
         if self.base is None:
-            text = as_stock_model(text, intercept=intercept)
-            return LightGBMModel(_with_booster(fitted, text), intercept), lockstep
-        text = append_trees(self.base.booster_.model_to_string(), text)
-        n_base = _n_trees(self.base)
-        return LightGBMModel(_with_booster(fitted, text), 0.0, n_base), lockstep
+            n_base, text = 0, as_stock_model(text, intercept=intercept)
+        else:
+            before = self.base.booster_
+            # Trees that it predicts with; early stopping may have grown more.
+            n_base = before.best_iteration if before.best_iteration > 0 else before.num_trees()
+            intercept, text = 0.0, append_trees(before.model_to_string(), text)
+        fitted = _fitted(self.estimator, training, text)
+        return LightGBMModel(fitted, intercept, int(n_base)), lockstep
 
     @contextmanager
     def _plain_words(self, n_rows: int) -> Iterator[None]:
@@ -261,9 +239,9 @@ class LightGBMEngine:
         if data.held_out is not None:
             X, labels = data.held_out
             given = prepared.rows.create_valid(
-                X if hasattr(X, "shape") else np.asarray(X),
+                as_table(X),
                 label=labels,  # which metrics of the user may want
-                init_score=self._start(X, len(labels), intercept),
+                init_score=self._start(X, intercept),
                 params=prepared.params,
             )
             held_out.append(given.construct())  # by the bins of all rows, before these are cut
@@ -272,10 +250,10 @@ class LightGBMEngine:
             held_out.insert(0, others)
         return prepared, held_out
 
-    def _start(self, X: Matrix, n: int, intercept: float) -> FloatArray:
+    def _start(self, X: Matrix, intercept: float) -> FloatArray:
         """The scores that training starts from."""
         if self.base is None:
-            return np.full(n, intercept)
+            return np.full(as_table(X).shape[0], intercept)
         return np.asarray(self.base.predict(X, raw_score=True), np.float64)
 
 
@@ -284,14 +262,7 @@ def version() -> str:
     return str(lightgbm.__version__)
 
 
-def make(estimator: LGBMClassifier, classes: Any) -> LightGBMEngine:
-    """An engine that trains from scratch."""
-    return LightGBMEngine(estimator, classes)
-
-
-def make_estimator(**options: Any) -> LGBMClassifier:
-    """An estimator with these options."""
-    return LGBMClassifier(**options)
+make, make_estimator = LightGBMEngine, LGBMClassifier
 
 
 def check_estimator(estimator: Any) -> None:
@@ -306,7 +277,7 @@ def check_estimator(estimator: Any) -> None:
             f"{type(estimator).__name__} cannot be constrained: its workers do not share rates; "
             "use LGBMClassifier on one machine, or XGBoost"
         )
-    check_options(estimator.get_params())
+    options.check_options(estimator.get_params())
 
 
 def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine:
@@ -325,42 +296,31 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
     base = frozen.estimator
     check_estimator(base)
     check_frozen(base, bool(getattr(base, "fitted_", False)), classes)
-    _check_features(X, base)
-    categories, known = _pandas_categories(X), base.booster_.pandas_categorical or []
-    if categories is not None and categories != known:
+    found, known = feature_names(X), list(base.feature_name_)
+    unnamed = known == [f"Column_{k}" for k in range(len(known))]
+    # LightGBM writes no blanks in names.
+    found = None if found is None or unnamed else [name.replace(" ", "_") for name in found]
+    check_features(X, base.n_features_in_, found, known)
+    columns = X.select_dtypes("category") if hasattr(X, "select_dtypes") else None
+    if columns is not None and (base.booster_.pandas_categorical or []) != [
+        list(columns[name].cat.categories) for name in columns
+    ]:
         raise InvalidInputError(
             "the categorical columns of X have other categories than those the frozen model was "
             "trained with; give them the same categorical dtype, in the same order"
         )
-    options = base.get_params()
+    params = base.get_params()
     stage = LGBMClassifier(
-        **without(
-            options,
+        **options.without(
+            params,
             *("num_iterations", "num_leaves", "learning_rate", "boosting", "early_stopping_round"),
         ),
-        n_estimators=STAGE_ROUNDS,
-        num_leaves=min(STAGE_LEAVES, int(option(options, "num_leaves"))),
-        learning_rate=STAGE_LEARNING_RATE,
+        **STAGE,
+        num_leaves=min(STAGE_LEAVES, int(options.option(params, "num_leaves"))),
         # DART would change old trees, which must stay as they are.
-        boosting_type="gbdt" if is_dart(options) else option(options, "boosting"),
+        boosting_type="gbdt" if options.is_dart(params) else options.option(params, "boosting"),
     )
     return LightGBMEngine(stage, classes, base)
-
-
-def _check_features(X: Matrix, base: LGBMClassifier) -> None:
-    """Refuse other features than those of the fitted model, or the same in another order."""
-    check_width(X, base.n_features_in_)
-    names, known = feature_names(X), [str(name) for name in base.feature_name_]
-    if names is None or known == [f"Column_{k}" for k in range(len(known))]:
-        return
-    check_same_names([name.replace(" ", "_") for name in names], known)  # as LightGBM writes them
-
-
-def _pandas_categories(X: Matrix) -> list[list[Any]] | None:
-    if not hasattr(X, "select_dtypes"):
-        return None
-    columns = X.select_dtypes("category")
-    return [list(columns[name].cat.categories) for name in columns]
 
 
 def restore(
@@ -372,38 +332,22 @@ def restore(
     n_base: int = 0,
 ) -> LightGBMModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
-    fitted = clone(estimator)
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
     dummy = LGBMClassifier(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=1)
     dummy.fit(np.arange(2.0 * n_features).reshape(2, n_features), np.asarray(classes))
-    return LightGBMModel(_with_booster(_adopt(fitted, dummy), text), intercept, n_base)
+    return LightGBMModel(_fitted(estimator, dummy, text), intercept, n_base)
 
 
-def _adopt(target: LGBMClassifier, source: LGBMClassifier) -> LGBMClassifier:
-    """Give an unfitted estimator the fitted state of another, but not its parameters."""
-    own = {*source.get_params(), "_other_params"}
-    target.__dict__.update({k: v for k, v in source.__dict__.items() if k not in own})
-    return target
-
-
-def _with_booster(estimator: LGBMClassifier, text: str) -> LGBMClassifier:
-    """Return the fitted estimator with another booster in it."""
-    fitted = _adopt(clone(estimator), estimator)
+def _fitted(estimator: LGBMClassifier, state: LGBMClassifier, text: str) -> LGBMClassifier:
+    """An estimator with the fitted state of another, but its own parameters, and a booster."""
+    fitted: LGBMClassifier = clone(estimator)
+    params = {*state.get_params(), "_other_params"}
+    fitted.__dict__.update({k: v for k, v in vars(state).items() if k not in params})
     fitted._Booster = lightgbm.Booster(model_str=text)
     fitted._objective = "binary"  # no longer a custom one: predict_proba applies the link
     return fitted
 
 
-def _n_trees(estimator: LGBMClassifier) -> int:
-    """Trees that the model predicts with; early stopping may have grown more."""
-    booster = estimator.booster_
-    return int(booster.best_iteration if booster.best_iteration > 0 else booster.num_trees())
-
-
 def _nothing(y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Stand in for the objective while data is prepared; LightGBM must not think of its own."""
     raise NotImplementedError
-
-
-def _rows(X: Matrix) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -18,7 +18,7 @@ from scipy.special import expit
 from sklearn.utils import compute_class_weight
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
-from fairboost.engines.aliases import Aliases
+from fairboost.engines.options import Aliases, check_allowed, check_objective
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import EngineOptionError
 
@@ -49,8 +49,25 @@ ALIASES = Aliases({
 })  # fmt: skip
 option, without = ALIASES.value, ALIASES.without
 
+# What each of these may be, and why nothing else.
+ALLOWED = {
+    "num_class": ((1,), "fairboost is for two classes"),
+    "sigmoid": ((1,), "scores are log-odds here"),
+    "pos_bagging_fraction": ((1,), "LightGBM drops it with a custom objective; use subsample"),
+    "neg_bagging_fraction": ((1,), "LightGBM drops it with a custom objective; use subsample"),
+    "num_machines": ((1,), "rates would be those of one machine's rows"),
+}
+
 # Metrics that depend on the order of scores only: right on raw scores, so LightGBM computes them.
 RANK_METRICS = ("auc", "average_precision")
+
+# Other names of metrics.
+METRIC_NAMES = {
+    "": "none", "null": "none", "na": "none", "custom": "none",
+    "binary": "binary_logloss", "logloss": "binary_logloss", "multi_logloss": "binary_logloss",
+    "cross_entropy": "binary_logloss", "xentropy": "binary_logloss",
+    "error": "binary_error", "multi_error": "binary_error",
+}  # fmt: skip
 
 
 def check_options(params: dict[str, Any]) -> None:
@@ -61,30 +78,14 @@ def check_options(params: dict[str, Any]) -> None:
     params : dict
         ``get_params()`` of the user's ``LGBMClassifier``.
     """
-    objective = option(params, "objective")
-    if objective not in (None, "binary"):
-        raise EngineOptionError(
-            f"the estimator sets objective={objective!r}, but fairboost brings its own (the "
-            "binary log loss with constraints); leave objective out"
-        )
+    check_objective(option(params, "objective"), "binary")
     for alias in ALIASES["objective"][1:]:
         if alias in params:  # even as None it would make LightGBM forget our objective
             raise EngineOptionError(
                 f"the estimator sets {alias}={params[alias]!r}, which LightGBM puts before any "
                 f"objective that fairboost brings; leave {alias} out"
             )
-    for name, allowed, why in (
-        ("num_class", 1, "fairboost is for two classes"),
-        ("sigmoid", 1, "scores are log-odds here"),
-        ("pos_bagging_fraction", 1, "LightGBM drops it with a custom objective; use subsample"),
-        ("neg_bagging_fraction", 1, "LightGBM drops it with a custom objective; use subsample"),
-        ("num_machines", 1, "rates would be those of one machine's rows"),
-    ):
-        found = option(params, name, allowed)
-        if float(found) != allowed:
-            raise EngineOptionError(
-                f"the estimator sets {name}={found!r}, expected {allowed}: {why}; leave {name} out"
-            )
+    check_allowed(partial(option, params), ALLOWED, float)
     if _boosting(params) in ("rf", "random_forest"):
         raise EngineOptionError(
             "the estimator sets boosting_type='rf', which does not boost: LightGBM takes no "
@@ -103,12 +104,6 @@ def is_dart(params: dict[str, Any]) -> bool:
     return _boosting(params) == "dart"
 
 
-def thread_option(params: dict[str, Any]) -> int | None:
-    """Return the number of threads asked for, as joblib counts them."""
-    found = option(params, "num_threads")
-    return None if found is None else int(found)
-
-
 def read_loss_terms(
     params: dict[str, Any], labels: IntArray, sample_weight: Float32Array | None, classes: Any
 ) -> LossTerms:
@@ -117,12 +112,12 @@ def read_loss_terms(
     There, ``class_weight`` multiplies sample weights and so moves the average that boosting starts
     from; ``is_unbalance`` and ``scale_pos_weight`` multiply the gradient only.
     """
-    by_class = np.ones(2)
-    if params.get("class_weight") is not None:
-        _check_class_weight(params["class_weight"], classes)
-        y = np.asarray(classes)[labels]
+    by_class, class_weight = np.ones(2), params.get("class_weight")
+    if class_weight is not None:
+        known = np.asarray(classes)
+        _check_class_weight(class_weight, known.tolist())
+        by_class = compute_class_weight(class_weight, classes=known, y=known[labels])
         # LightGBM keeps weights in single precision.
-        by_class = compute_class_weight(params["class_weight"], classes=np.asarray(classes), y=y)
         by_class = by_class.astype(np.float32).astype(np.float64)
     counts = np.bincount(labels, minlength=2).astype(np.float64)
     weights = counts if sample_weight is None else np.bincount(labels, sample_weight, 2)
@@ -139,107 +134,92 @@ def read_loss_terms(
     return LossTerms(intercept, (float(final[0]), float(final[1])))
 
 
-def _check_class_weight(class_weight: Any, classes: Any) -> None:
-    known = np.asarray(classes).tolist()
-    unknown = (
-        [key for key in class_weight if key not in known] if isinstance(class_weight, dict) else []
-    )
-    if unknown:
-        raise EngineOptionError(
-            f"class_weight names the label {unknown[0]!r}, but y has {known[0]!r} and {known[1]!r}"
-        )
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """Metrics to hand to LightGBM: its own by name, ours as functions of raw scores."""
-
-    builtin: list[str]
-    functions: list[Callable[..., Any]]
+def _check_class_weight(class_weight: Any, known: list[Any]) -> None:
+    for label in class_weight if isinstance(class_weight, dict) else ():
+        if label not in known:
+            raise EngineOptionError(
+                f"class_weight names the label {label!r}, but y has {known[0]!r} and {known[1]!r}"
+            )
 
 
 def read_metrics(
     params: dict[str, Any], eval_metric: Any, has_eval_set: bool, first_metric_only: bool = False
-) -> Metrics:
+) -> tuple[list[str], list[Callable[..., Any]]]:
     """Metrics on an evaluation set, with the meaning they have for a binary objective.
 
     With a custom objective LightGBM hands raw scores to every metric. Rank metrics do not mind;
     log loss and error are replaced by functions that apply the link first, and so are the user's
     own.
+
+    Returns
+    -------
+    builtin : list of str
+        Metrics of LightGBM's own.
+    functions : list of callable
+        The others, as functions of raw scores and a ``lightgbm.Dataset``.
     """
     if not has_eval_set:
-        return Metrics([], [])
-    wanted = [*_as_list(eval_metric), *_as_list(option(params, "metric"))]
-    names = [_metric_name(m) for m in wanted]
+        return [], []
+    in_options = _as_list(option(params, "metric"))
+    names = [_metric_name(m) for m in (*_as_list(eval_metric), *in_options)]
     if "none" in names:
         names = [m for m in names if m != "none"]
-    elif not any(isinstance(m, str) for m in _as_list(option(params, "metric"))):
+    elif not any(isinstance(m, str) for m in in_options):
         names.append("binary_logloss")  # as LightGBM does: the objective's own metric, always
     # LightGBM puts functions last.
     ordered = sorted(dict.fromkeys(names), key=callable)
     builtin = [m for m in ordered if m in RANK_METRICS]
-    functions = [
-        OWN_METRICS[m] if isinstance(m, str) else _on_probabilities(m)
-        for m in ordered
-        if m not in RANK_METRICS
-    ]
+    others = [OWN_METRICS.get(m) or _on_probabilities(m) for m in ordered if m not in builtin]
     stop_by_first = first_metric_only or _is_true(option(params, "first_metric_only", False))
-    if stop_by_first and builtin and functions and ordered[0] not in RANK_METRICS:
+    if stop_by_first and builtin and ordered[0] not in builtin:
         raise EngineOptionError(
             f"first_metric_only is set and the first metric is {ordered[0]!r}, but LightGBM would "
             f"see {builtin[0]!r} first; name only the metric to stop by"
         )
-    return Metrics(builtin, functions)
+    return builtin, others
 
 
 def _metric_name(metric: Any) -> Any:
     """Bring a metric's aliases to one name; refuse those that would be wrong on raw scores."""
     if callable(metric):
         return metric
-    written = str(metric).lower()
-    name = {
-        "": "none", "none": "none", "null": "none", "na": "none", "custom": "none",
-        "binary": "binary_logloss", "logloss": "binary_logloss", "multi_logloss": "binary_logloss",
-        "cross_entropy": "binary_logloss", "xentropy": "binary_logloss",
-        "error": "binary_error", "multi_error": "binary_error",
-    }.get(written, written)  # fmt: skip
+    name = METRIC_NAMES.get(str(metric).lower(), str(metric).lower())
     if name not in (*RANK_METRICS, *OWN_METRICS, "none"):
         raise EngineOptionError(
             f"the evaluation metric {metric!r} is not supported: with a custom objective "
-            f"LightGBM would "
-            "compute it on raw scores. Expected binary_logloss, binary_error, auc, "
-            "average_precision "
-            "or a function f(y_true, probability[, weight])"
+            "LightGBM would compute it on raw scores. Expected binary_logloss, binary_error, auc, "
+            "average_precision or a function f(y_true, probability[, weight])"
         )
     return name
 
 
-def _logloss(y: FloatArray, scores: FloatArray, weight: Any) -> tuple[str, float, bool]:
-    loss = np.logaddexp(0.0, np.where(y > 0, -scores, scores))
-    return "binary_logloss", float(np.average(loss, weights=weight)), False
+def _logloss(scores: FloatArray, rows: Any) -> tuple[str, float, bool]:
+    loss = np.logaddexp(0.0, np.where(rows.get_label() > 0, -scores, scores))
+    return "binary_logloss", float(np.average(loss, weights=rows.get_weight())), False
 
 
-def _error(y: FloatArray, scores: FloatArray, weight: Any) -> tuple[str, float, bool]:
-    wrong = (scores > 0) != (y > 0)
-    return "binary_error", float(np.average(wrong, weights=weight)), False
+def _error(scores: FloatArray, rows: Any) -> tuple[str, float, bool]:
+    wrong = (scores > 0) != (rows.get_label() > 0)
+    return "binary_error", float(np.average(wrong, weights=rows.get_weight())), False
 
 
-OWN_METRICS: dict[str, Callable[..., Any]] = {"binary_logloss": _logloss, "binary_error": _error}
+OWN_METRICS: dict[Any, Callable[..., Any]] = {"binary_logloss": _logloss, "binary_error": _error}
 
 
 def _on_probabilities(metric: Callable[..., Any]) -> Callable[..., Any]:
     """Hand the user's metric probabilities, as a binary objective would."""
     n_arguments = len(signature(metric).parameters)
-    if n_arguments == 2:
-        return lambda y, scores: metric(y, expit(scores))
-    if n_arguments == 3:
-        return lambda y, scores, weight: metric(y, expit(scores), weight)
-    if n_arguments == 4:
-        return lambda y, scores, weight, group: metric(y, expit(scores), weight, group)
-    raise EngineOptionError(
-        "an evaluation metric must be a function f(y_true, probability[, weight[, group]]), "
-        f"found {metric!r} with {n_arguments} arguments"
-    )
+    if not 2 <= n_arguments <= 4:
+        raise EngineOptionError(
+            "an evaluation metric must be a function f(y_true, probability[, weight[, group]]), "
+            f"found {metric!r} with {n_arguments} arguments"
+        )
+
+    def evaluate(scores: FloatArray, rows: Any) -> Any:
+        known = rows.get_label(), expit(scores), rows.get_weight(), rows.get_group()
+        return metric(*known[:n_arguments])
+
+    return evaluate
 
 
 def _as_list(value: Any) -> Sequence[Any]:

@@ -8,9 +8,10 @@ Arrow), is picked at once. Of a table on disk the bins are kept on disk as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 from weakref import finalize
@@ -24,7 +25,7 @@ from xgboost import XGBClassifier
 from fairboost._typing import BoolArray, Float32Array, IntArray, Matrix
 from fairboost.data.validation import by_row, encode_known, take_rows
 from fairboost.engines.port import EngineData, is_on_disk
-from fairboost.engines.tables import PartedTable
+from fairboost.engines.tables import PartedTable, as_table, feature_names
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import thread_option
@@ -60,6 +61,19 @@ class Matrices:
     evals: list[tuple[xgboost.DMatrix, str]]
 
 
+@contextmanager
+def _plain_words() -> Iterator[None]:
+    """Say in words what XGBoost says in terms of its code."""
+    try:
+        yield
+    except AssertionError as error:
+        raise InvalidInputError(
+            "XGBoost cannot read this table (it does not take dictionary columns of Arrow, for "
+            "one); convert X to pandas or polars, with columns of a categorical dtype"
+        ) from error
+
+
+@_plain_words()
 def build(
     estimator: XGBClassifier,
     data: EngineData,
@@ -82,22 +96,18 @@ def build(
     threads : Threads
         Those that score rows held out.
     """
-    with _plain_words():
-        return _build(_Maker(estimator, base, threads), data, classes)
-
-
-def _build(make: _Maker, data: EngineData, classes: Any) -> Matrices:
+    make = _Maker(estimator, base, threads)
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
     held_out: list[HeldOut] = []
     if data.trained is None:
-        make.reference = rows = make.whole(X, labels, weight)
+        make.reference = rows = make.matrix(X, labels, weight)
     else:
         X = by_row(X)
-        make.reference = rows = make.some(X, _positions(data.trained), labels, weight)
-        held_out.append(make.held_out(X, _positions(~data.trained), labels))
+        make.reference = rows = make.matrix(X, labels, weight, _positions(data.trained))
+        held_out.append(make.held_out(X, labels, _positions(~data.trained)))
     if data.held_out is not None:
-        held_out.append(make.held_out(data.held_out[0], None, data.held_out[1]))
+        held_out.append(make.held_out(*data.held_out))
     evals = []
     sets = data.fit_options.get("eval_set") or []
     sets = [sets] if isinstance(sets, tuple) else sets
@@ -107,23 +117,15 @@ def _build(make: _Maker, data: EngineData, classes: Any) -> Matrices:
         matrix = rows
         if eval_X is not data.X or eval_y is not data.y or eval_weight is not None:
             known = encode_known(eval_y, np.asarray(classes), "y of eval_set")
-            matrix = make.whole(eval_X, known, eval_weight)
+            matrix = make.matrix(eval_X, known, eval_weight)
         evals.append((matrix, str(name)))
-    if any(matrix is rows for matrix, _ in evals):
-        _weigh_labels(rows, data)
+    if data.label_factors != (1.0, 1.0) and any(matrix is rows for matrix, _ in evals):
+        # Metrics weigh the labels as they were before rows were held out. The rows are binned by
+        # now, and gradients of our own do not know the weights of a matrix.
+        factors = np.asarray(data.label_factors)[rows.get_label().astype(int)]
+        known_weight = rows.get_weight()
+        rows.set_weight(known_weight * factors if known_weight.size else factors)
     return Matrices(rows, held_out, evals)
-
-
-def _weigh_labels(rows: xgboost.DMatrix, data: EngineData) -> None:
-    """Let metrics on the training rows weigh the labels as they were before rows were held out.
-
-    The rows are binned by now, and gradients of our own do not know the weights of a matrix.
-    """
-    if data.label_factors == (1.0, 1.0):
-        return
-    factors = np.asarray(data.label_factors)[rows.get_label().astype(int)]
-    weight = rows.get_weight()
-    rows.set_weight(weight * factors if weight.size else factors)
 
 
 class _Maker:
@@ -132,8 +134,7 @@ class _Maker:
     def __init__(
         self, estimator: XGBClassifier, base: xgboost.Booster | None, threads: Threads
     ) -> None:
-        self.estimator, self.threads = estimator, threads
-        self.categories = None if base is None else _known_categories(base.get_categories())
+        self.estimator, self.base, self.threads = estimator, base, threads
         self.reference: xgboost.DMatrix | None = None
         self.binned = estimator.tree_method in BINNED
         self.shared = {
@@ -141,68 +142,59 @@ class _Maker:
             "nthread": thread_option(estimator.get_params()),
             "enable_categorical": estimator.enable_categorical,
         }
+        max_bin = 256 if estimator.max_bin is None else estimator.max_bin
+        self.for_bins = {**self.shared, "max_bin": max_bin}
 
-    def whole(self, X: Matrix, labels: Any, weight: Any) -> xgboost.DMatrix:
-        """All rows of a table."""
-        if is_on_disk(X):
-            return self._from_disk(X, np.arange(X.shape[0]), labels, weight)
-        if isinstance(X, PartedTable):
-            return self.some(X, np.arange(X.shape[0]), labels, weight)
-        options = {"label": labels, "weight": weight, **self._columns(X), **self.shared}
-        X = X if hasattr(X, "shape") else np.asarray(X)
-        if self.binned:
-            try:
-                return xgboost.QuantileDMatrix(
-                    X, **options, ref=self.reference, max_bin=self.estimator.max_bin
-                )
-            except TypeError:  # some tables can only be read without binning, as in stock XGBoost
-                pass
-        return xgboost.DMatrix(X, **options)
-
-    def some(
-        self, X: Matrix, which: IntArray, labels: Float32Array, weight: Float32Array | None
+    def matrix(
+        self, X: Matrix, labels: Any, weight: Any, which: IntArray | None = None
     ) -> xgboost.DMatrix:
-        """Some rows of a table."""
-        if is_on_disk(X):
-            return self._from_disk(X, which, labels, weight)
-        if self.binned and (isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)):
-            pieces = _Pieces(X, which, labels, weight, self._columns(X))
-            return xgboost.QuantileDMatrix(
-                pieces, **self.shared, ref=self.reference, max_bin=self.estimator.max_bin
-            )
-        picked = None if weight is None else weight[which]
-        return self.whole(take_rows(X, which), labels[which], picked)
+        """Some rows of a table, all by default."""
+        if which is None and (is_on_disk(X) or isinstance(X, PartedTable)):
+            which = np.arange(X.shape[0])
+        if which is not None:
+            if is_on_disk(X):
+                return self._on_disk(X, labels, weight, which)
+            if self.binned and (isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)):
+                pieces = _Batches(partial(_pieces, X, which), labels, weight, self._columns(X))
+                return xgboost.QuantileDMatrix(pieces, **self.for_bins, ref=self.reference)
+            X, labels = take_rows(X, which), labels[which]
+            weight = None if weight is None else weight[which]
+        options = {"label": labels, "weight": weight, **self._columns(X)}
+        X = as_table(X)
+        if self.binned:
+            # Some tables can only be read without binning, as in stock XGBoost.
+            with suppress(TypeError):
+                return xgboost.QuantileDMatrix(X, **options, **self.for_bins, ref=self.reference)
+        return xgboost.DMatrix(X, **options, **self.shared)
 
-    def held_out(self, X: Matrix, which: IntArray | None, labels: Any) -> HeldOut:
+    def held_out(self, X: Matrix, labels: Any, which: IntArray | None = None) -> HeldOut:
         """Some rows of a table, all by default, whose scores are wanted after every round.
 
-        AllReduce do as the one with most rows to score would, and only what all of them can: they
+        Machines do as the one with most rows to score would, and only what all of them can: they
         make matrices together or not at all.
         """
         n = len(labels) if which is None else len(which)
         if _most(n / self.threads.count) >= ROWS_PER_THREAD:
-            table = None
-            if self._reads_numbers(X):
-                table = self._numbers(X, np.arange(n) if which is None else which)
+            table = self._numbers(X, np.arange(n) if which is None else which)
             if _most(table is None) == 0:
                 assert table is not None
                 return ByTree(table, self.threads)
-        matrix = (
-            self.whole(X, labels, None) if which is None else self.some(X, which, labels, None)
-        )
+        matrix = self.matrix(X, labels, None, which)
         # XGBoost would look up the type of each value that it predicts from, which takes half as
         # long again.
         if "c" not in (matrix.feature_types or []):
             matrix.feature_types = None
         return ByMatrix(matrix)
 
-    def _reads_numbers(self, X: Matrix) -> bool:
-        """Whether features are all numbers, and leaves count what they say (not so in DART)."""
-        categories = self.categories is not None or "c" in (self.estimator.feature_types or [])
-        return self.estimator.booster in (None, "gbtree") and not categories and _has_numbers(X)
-
     def _numbers(self, X: Matrix, rows: IntArray) -> Float32Array | None:
-        """Some rows of a table as an array; None if one is infinite, which XGBoost refuses."""
+        """Some rows of a table as an array, if rows can be sent down the trees here.
+
+        For that features are all numbers, none infinite, which XGBoost refuses, and leaves count
+        what they say (not so in DART).
+        """
+        categories = _categories(self.base) or "c" in (self.estimator.feature_types or [])
+        if self.estimator.booster == "dart" or categories or not _has_numbers(X):
+            return None
         table = np.empty((len(rows), X.shape[1]), np.float32)
         with np.errstate(over="ignore"):
             for start in range(0, len(rows), PIECE):
@@ -215,107 +207,90 @@ class _Maker:
             table[table == np.float32(missing)] = np.nan
         return table
 
-    def _from_disk(
-        self, X: Matrix, which: IntArray, labels: Any, weight: Any
+    def _on_disk(
+        self, X: Matrix, labels: Any, weight: Any, which: IntArray
     ) -> xgboost.ExtMemQuantileDMatrix:
         """Some rows of a table on disk, whose bins go to disk again."""
         folder = TemporaryDirectory(prefix="fairboost-", dir=X.cache)
-        batches = _Batches(X, which, labels, weight, self._columns(X), f"{folder.name}/bins")
-        matrix = xgboost.ExtMemQuantileDMatrix(
-            batches, **self.shared, ref=self.reference, max_bin=self.estimator.max_bin or 256
+        columns = {**self._columns(X), "feature_names": list(X.columns)}
+        batches = _Batches(
+            partial(_batches, X, which), labels, weight, columns, f"{folder.name}/bins"
         )
+        matrix = xgboost.ExtMemQuantileDMatrix(batches, **self.for_bins, ref=self.reference)
         finalize(matrix, folder.cleanup)
         return matrix
 
     def _columns(self, X: Matrix) -> dict[str, Any]:
         """What is known about the columns."""
         types: Any = self.estimator.feature_types
-        if hasattr(X, "columns") or hasattr(X, "column_names"):
-            known = self.categories
-            if known is None and self.reference is not None:
-                known = _known_categories(self.reference.get_categories())
-            types = types if known is None else known
+        if feature_names(X) is not None:
+            types = _categories(self.base) or _categories(self.reference) or types
         out = {"feature_types": types}
         if self.reference is None and self.estimator.feature_weights is not None:
             out["feature_weights"] = np.asarray(self.estimator.feature_weights)
         return out
 
 
-class _Pieces(xgboost.DataIter):
-    """Some rows of a table, a piece at a time."""
-
-    def __init__(
-        self,
-        X: Matrix,
-        which: IntArray,
-        labels: Float32Array,
-        weight: Float32Array | None,
-        columns: dict[str, Any],
-    ) -> None:
-        super().__init__()
-        self.X, self.labels, self.weight, self.columns = X, labels, weight, columns
-        self.pieces: Sequence[IntArray] = [
-            # One piece at least: of several machines, one may have no rows to give.
-            which[start : start + PIECE]
-            for start in range(0, max(len(which), 1), PIECE)
-        ]
-        self.position = 0
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.position = 0
-
-    def next(self, input_data: Any) -> bool:
-        """Hand over the next piece, if there is one."""
-        if self.position == len(self.pieces):
-            return False
-        piece = self.pieces[self.position]
-        input_data(
-            data=_pick(self.X, piece),
-            label=self.labels[piece],
-            weight=None if self.weight is None else self.weight[piece],
-            **self.columns,
-        )
-        self.position += 1
-        return True
-
-
 class _Batches(xgboost.DataIter):
-    """Some rows of a table on disk, a batch at a time."""
+    """Rows handed to XGBoost a batch at a time.
+
+    Parameters
+    ----------
+    batches : callable
+        Begins anew: batches, each with the positions of its rows.
+    labels, weight : (n,) array
+        Of all rows.
+    columns : dict
+        What is known about the columns.
+    cache : str, optional
+        Where XGBoost keeps bins on disk.
+    """
 
     def __init__(
         self,
-        X: Matrix,
-        which: IntArray,
+        batches: Callable[[], Iterator[tuple[Matrix, IntArray]]],
         labels: Any,
         weight: Any,
         columns: dict[str, Any],
-        cache: str,
+        cache: str | None = None,
     ) -> None:
         super().__init__(cache_prefix=cache)
-        self.X, self.which, self.labels, self.weight = X, which, labels, weight
-        self.columns = {**columns, "feature_names": list(X.columns)}
+        self.batches, self.labels, self.weight, self.columns = batches, labels, weight, columns
         self.reset()
 
     def reset(self) -> None:
         """Begin anew."""
-        self.rest, self.start = iter(self.X.batches()), 0
+        self.rest = self.batches()
 
     def next(self, input_data: Any) -> bool:
-        """Hand over the rows that are wanted of the next batch that has any."""
-        for batch in self.rest:
-            first, last = np.searchsorted(self.which, [self.start, self.start + len(batch)])
-            at, position = self.which[first:last], self.start
-            self.start += len(batch)
-            if len(at):
-                input_data(
-                    data=np.take(batch, at - position, axis=0),
-                    label=self.labels[at],
-                    weight=None if self.weight is None else self.weight[at],
-                    **self.columns,
-                )
-                return True
-        return False
+        """Hand over the next batch, if there is one."""
+        batch = next(self.rest, None)
+        if batch is None:
+            return False
+        data, rows = batch
+        weight = None if self.weight is None else self.weight[rows]
+        input_data(data=data, label=self.labels[rows], weight=weight, **self.columns)
+        return True
+
+
+def _pieces(X: Matrix, which: IntArray) -> Iterator[tuple[Matrix, IntArray]]:
+    """Some rows of a table in memory, a piece at a time."""
+    # One piece at least: of several machines, one may have no rows to give.
+    for start in range(0, max(len(which), 1), PIECE):
+        rows = which[start : start + PIECE]
+        yield _pick(X, rows), rows
+
+
+def _batches(X: Matrix, which: IntArray) -> Iterator[tuple[Matrix, IntArray]]:
+    """Some rows of a table on disk: those wanted of each batch that has any."""
+    start = 0
+    for batch in X.batches():
+        end = start + len(batch)
+        rows = which[slice(*np.searchsorted(which, [start, end]))]
+        if len(rows):
+            yield np.take(batch, rows - start, axis=0), rows
+        del batch  # before the next one is read
+        start = end
 
 
 def _most(value: float) -> float:
@@ -345,17 +320,7 @@ def _has_numbers(X: Matrix) -> bool:
     return known and all(isinstance(t, np.dtype) and t.kind in "fiub" for t in types)
 
 
-def _known_categories(categories: Any) -> Any:
-    return None if categories.empty() else categories
-
-
-@contextmanager
-def _plain_words() -> Iterator[None]:
-    """Say in words what XGBoost says in terms of its code."""
-    try:
-        yield
-    except AssertionError as error:
-        raise InvalidInputError(
-            "XGBoost cannot read this table (it does not take dictionary columns of Arrow, for "
-            "one); convert X to pandas or polars, with columns of a categorical dtype"
-        ) from error
+def _categories(source: xgboost.Booster | xgboost.DMatrix | None) -> Any:
+    """The categories of columns that a model or a matrix knows; None if it knows none."""
+    found = None if source is None else source.get_categories()
+    return None if found is None or found.empty() else found

@@ -24,29 +24,13 @@ from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.engines.frozen import (
-    STAGE_LEARNING_RATE,
-    STAGE_LEAVES,
-    STAGE_ROUNDS,
-    check_frozen,
-    check_same_names,
-    check_width,
-    feature_names,
-)
+from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
+from fairboost.engines.tables import as_table, feature_names
+from fairboost.engines.xgboost import options
 from fairboost.engines.xgboost.data import BINNED, build
-from fairboost.engines.xgboost.lockstep import Follow, Lockstep, small_trees
+from fairboost.engines.xgboost.lockstep import PassOn, XGBoostBoosters, XGBoostLockstep, small_trees
 from fairboost.engines.xgboost.model_json import append_rounds, first_rounds, weighted_rounds
-from fairboost.engines.xgboost.options import (
-    check_fit_options,
-    check_options,
-    is_dart,
-    option,
-    read_loss_terms,
-    read_metrics,
-    thread_option,
-    without,
-)
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.threads import Threads, thread_count
 
@@ -84,9 +68,8 @@ class XGBoostModel:
         """Raw log-odds by the first ``rounds`` rounds; by all of them without it."""
         if is_on_disk(X):
             return np.concatenate([self.scores(batch, rounds) for batch in X.batches()])
-        X = X if hasattr(X, "shape") else np.asarray(X)
         span = (0, self.n_rounds if rounds is None else rounds)
-        found = self.estimator.predict(X, output_margin=True, iteration_range=span)
+        found = self.estimator.predict(as_table(X), output_margin=True, iteration_range=span)
         return np.array(found, np.float64)
 
     def probability(self, score: float) -> float:
@@ -102,13 +85,13 @@ class XGBoostModel:
 
     def text(self) -> str:
         """The booster in XGBoost's JSON format."""
-        return str(self.booster.save_raw("json").decode())
+        return _text(self.booster)
 
     def export(self, **notes: object) -> str:
         """The same, with notes as attributes of the booster."""
         booster = _booster_of(self.estimator, self.text())
         booster.set_attr(**{f"fairboost_{name}": str(value) for name, value in notes.items()})
-        return str(booster.save_raw("json").decode())
+        return _text(booster)
 
     def first(self, rounds: int) -> XGBoostModel:
         """The model of the first ``rounds`` rounds, on top of those it started from."""
@@ -119,8 +102,7 @@ class XGBoostModel:
 
     def with_stage(self, stage: xgboost.Booster) -> XGBoostModel:
         """The same trees, and those of a stage trained from its scores."""
-        text = append_rounds(self.text(), stage.save_raw("json").decode())
-        return self._with(text, self.n_rounds)
+        return self._with(append_rounds(self.text(), _text(stage)), self.n_rounds)
 
     def with_tree_weights(self, weights: FloatArray) -> XGBoostModel:
         """The same trees, those of each round times a factor. The starting score stays."""
@@ -132,6 +114,7 @@ class XGBoostModel:
         return XGBoostModel(_fitted(self.estimator, booster, history), self.intercept, n_base)
 
 
+@dataclass(frozen=True)
 class XGBoostEngine:
     """Trains the user's ``XGBClassifier`` on gradients handed to it.
 
@@ -145,18 +128,14 @@ class XGBoostEngine:
         A fitted model to go on from: its trees stay, further ones are added.
     """
 
-    def __init__(
-        self, estimator: XGBClassifier, classes: Any, base: XGBClassifier | None = None
-    ) -> None:
-        check_estimator(estimator)
-        self.estimator = estimator
-        self.classes = classes
-        self.base = base
+    estimator: XGBClassifier
+    classes: Any
+    base: XGBClassifier | None = None
 
     @property
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
-        return is_dart(self.estimator.get_params()) and self.base is None
+        return options.is_dart(self.estimator.get_params()) and self.base is None
 
     @property
     def library(self) -> ctypes.CDLL | None:
@@ -166,7 +145,7 @@ class XGBoostEngine:
     @property
     def n_jobs(self) -> int | None:
         """Threads that the options ask for; None leaves it to the engine."""
-        return thread_option(self.estimator.get_params())
+        return options.thread_option(self.estimator.get_params())
 
     @property
     def n_rounds(self) -> int:
@@ -175,7 +154,7 @@ class XGBoostEngine:
 
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the options say about the loss: class weights and the starting score."""
-        return read_loss_terms(self.estimator.get_params(), labels, sample_weight)
+        return options.read_loss_terms(self.estimator.get_params(), labels, sample_weight)
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse arguments of ``fit`` that XGBoost does not take there."""
@@ -184,7 +163,7 @@ class XGBoostEngine:
                 f"tree_method={self.estimator.tree_method!r} needs the features in memory, found "
                 f"{type(X).__name__}; leave tree_method out, or load the table"
             )
-        check_fit_options(self.estimator.get_params(), fit_options)
+        options.check_fit_options(self.estimator.get_params(), fit_options)
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> XGBoostModel:
         """Boost, and give back a stock model."""
@@ -193,36 +172,36 @@ class XGBoostEngine:
 
     def train_and_keep_data(
         self, data: EngineData, problem: Problem, intercept: float
-    ) -> tuple[XGBoostModel, Lockstep]:
+    ) -> tuple[XGBoostModel, XGBoostLockstep]:
         """Boost; the binned data is there for further stages."""
-        estimator, options = self.estimator, self.estimator.get_params()
+        estimator, verbosity = self.estimator, self.estimator.verbosity
         base, n_base = self._base_model()
-        metrics = read_metrics(options)
-        params = {**estimator.get_xgb_params(), "objective": "binary:logistic"}
-        params.pop("eval_metric", None)
-        if metrics.builtin is not None:
-            params["eval_metric"] = metrics.builtin
-        params["base_score"] = float(expit(intercept))
-        if base is not None:
-            del params["base_score"]  # it has its own
-        with xgboost.config_context(verbosity=_verbosity(estimator)):
+        builtin, function = options.read_metrics(estimator.get_params())
+        params = options.without(estimator.get_xgb_params(), "eval_metric", "base_score")
+        params["objective"] = "binary:logistic"
+        if builtin is not None:
+            params["eval_metric"] = builtin
+        if base is None:  # else it has its own
+            params["base_score"] = float(expit(intercept))
+        with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
             known = None if self.base is None else self.base.get_booster()
             threads = Threads(thread_count(self.n_jobs), self.library)
             matrices = build(estimator, data, self.classes, known, threads)
-            lockstep = Lockstep(
-                problem, params, matrices.rows, matrices.held_out, self.n_rounds, base
+            boosters = XGBoostBoosters(
+                params, matrices.rows, matrices.held_out, len(problem.followers), base
             )
+            lockstep = XGBoostLockstep(problem, boosters, self.n_rounds)
             callbacks = list(estimator.callbacks or [])
-            if callbacks and lockstep.followers:
-                callbacks.append(Follow(lockstep))
+            if callbacks and problem.followers:
+                callbacks.append(PassOn(boosters))
             history: dict[str, Any] = {}
             booster = xgboost.train(
-                lockstep.params,
+                boosters.params,
                 matrices.rows,
                 self.n_rounds,
                 evals=matrices.evals,
                 obj=lockstep.gradients,
-                custom_metric=metrics.function,
+                custom_metric=function,
                 early_stopping_rounds=estimator.early_stopping_rounds,
                 evals_result=history,
                 verbose_eval=False,
@@ -231,21 +210,15 @@ class XGBoostEngine:
             )
         fitted = _fitted(estimator, booster, history or None)
         model = XGBoostModel(fitted, intercept if base is None else 0.0, n_base)
-        best = booster.attr("best_iteration")
-        if best is not None and int(best) + 1 < model.n_rounds:
-            model = model._with(first_rounds(model.text(), int(best) + 1), n_base)
-        return model, lockstep
+        return model.first(_rounds_kept(booster) - n_base), lockstep
 
     def _base_model(self) -> tuple[bytearray | None, int]:
         """The frozen model without its options, as it predicts, and its number of rounds."""
         if self.base is None:
             return None, 0
         whole = self.base.get_booster()
-        n_rounds, best = int(whole.num_boosted_rounds()), whole.attr("best_iteration")
-        if best is not None:
-            n_rounds = min(n_rounds, int(best) + 1)
-        text = first_rounds(whole.save_raw("json").decode(), n_rounds)
-        booster = _booster_of(self.base, text)
+        n_rounds = _rounds_kept(whole)
+        booster = _booster_of(self.base, first_rounds(_text(whole), n_rounds))
         booster.set_attr(best_iteration=None, best_score=None)  # not where the stage will end
         return booster.save_raw("json"), n_rounds
 
@@ -255,14 +228,7 @@ def version() -> str:
     return str(xgboost.__version__)
 
 
-def make_estimator(**options: Any) -> XGBClassifier:
-    """An estimator with these options."""
-    return XGBClassifier(**options)
-
-
-def make(estimator: XGBClassifier, classes: Any) -> XGBoostEngine:
-    """An engine that trains from scratch."""
-    return XGBoostEngine(estimator, classes)
+make, make_estimator = XGBoostEngine, XGBClassifier
 
 
 def check_estimator(estimator: Any) -> None:
@@ -278,7 +244,7 @@ def check_estimator(estimator: Any) -> None:
             "need several to settle; use XGBClassifier (with subsample and colsample_bynode if "
             "you like)"
         )
-    check_options(estimator.get_params())
+    options.check_options(estimator.get_params())
 
 
 def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
@@ -297,34 +263,26 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
     base = frozen.estimator
     check_estimator(base)
     check_frozen(base, base.__sklearn_is_fitted__(), classes)
-    _check_features(X, base.get_booster())
-    options = base.get_params()
+    booster, found = base.get_booster(), feature_names(X)
+    check_features(X, int(booster.num_features()), found, booster.feature_names)
+    if found is None and booster.feature_names is not None:
+        raise InvalidInputError(
+            f"X has no names of features, but the frozen model was trained on "
+            f"{booster.feature_names[0]!r} and so on; pass a data frame with the same columns in "
+            "the same order"
+        )
+    params = base.get_params()
     stage = XGBClassifier(
-        **without(
-            {**options, **small_trees(options, STAGE_LEAVES)},
+        **options.without(
+            {**params, **small_trees(params, STAGE_LEAVES)},
             *("n_estimators", "learning_rate", "early_stopping_rounds", "callbacks"),
             *("base_score", "rate_drop", "one_drop"),
         ),
-        n_estimators=STAGE_ROUNDS,
-        learning_rate=STAGE_LEARNING_RATE,
+        **STAGE,
         # DART would change old trees, which must stay as they are; without drops it does not.
-        **({"rate_drop": 0.0} if is_dart(options) else {}),
+        **({"rate_drop": 0.0} if options.is_dart(params) else {}),
     )
     return XGBoostEngine(stage, classes, base)
-
-
-def _check_features(X: Matrix, base: xgboost.Booster) -> None:
-    """Refuse other features than those of the fitted model, or the same in another order."""
-    check_width(X, int(base.num_features()))
-    names, known = feature_names(X), base.feature_names
-    if known is None:
-        return
-    if names is None:
-        raise InvalidInputError(
-            f"X has no names of features, but the frozen model was trained on {known[0]!r} and so "
-            "on; pass a data frame with the same columns in the same order"
-        )
-    check_same_names(names, known)
 
 
 def restore(
@@ -342,9 +300,19 @@ def restore(
 
 def _booster_of(estimator: XGBClassifier, text: str) -> xgboost.Booster:
     """Read a booster, on as many threads as the estimator has."""
-    booster = xgboost.Booster({"nthread": option(estimator.get_params(), "n_jobs")})
+    booster = xgboost.Booster({"nthread": options.option(estimator.get_params(), "n_jobs")})
     booster.load_model(bytearray(text.encode()))
     return booster
+
+
+def _rounds_kept(booster: xgboost.Booster) -> int:
+    """Rounds that a booster predicts with; early stopping may have grown more."""
+    grown, best = int(booster.num_boosted_rounds()), booster.attr("best_iteration")
+    return grown if best is None else min(grown, int(best) + 1)
+
+
+def _text(booster: xgboost.Booster) -> str:
+    return str(booster.save_raw("json").decode())
 
 
 def _fitted(
@@ -358,7 +326,3 @@ def _fitted(
     if history is not None:
         fitted.evals_result_ = history
     return fitted
-
-
-def _verbosity(estimator: XGBClassifier) -> int | None:
-    return None if estimator.verbosity is None else int(estimator.verbosity)

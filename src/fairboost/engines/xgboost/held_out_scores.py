@@ -9,7 +9,8 @@ Both add leaves in the same order and precision, so scores are the same, bit by 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import xgboost
@@ -23,18 +24,7 @@ BLOCK = 4_096
 """Rows that a thread takes at a time."""
 
 
-class HeldOut(Protocol):
-    """Rows whose scores are wanted after every round."""
-
-    def scores(self, booster: xgboost.Booster) -> Float32Array:
-        """Log-odds by all trees that the booster has; the next call may overwrite them."""
-        ...
-
-    def going_on(self, scores: Float32Array) -> HeldOut:
-        """The same rows for a booster that starts from given scores."""
-        ...
-
-
+@dataclass(frozen=True)
 class ByMatrix:
     """Rows that XGBoost scores.
 
@@ -44,8 +34,7 @@ class ByMatrix:
         The rows, binned like those trained on.
     """
 
-    def __init__(self, matrix: xgboost.DMatrix) -> None:
-        self.matrix = matrix
+    matrix: xgboost.DMatrix
 
     def scores(self, booster: xgboost.Booster) -> Float32Array:
         """Log-odds by all trees that the booster has."""
@@ -74,8 +63,7 @@ class ByTree:
         self, table: Float32Array, threads: Threads, start: Float32Array | None = None
     ) -> None:
         self.table, self.threads = table, threads
-        self.latest: Any = start
-        self.rounds = 0
+        self.latest, self.rounds = start, 0
 
     def scores(self, booster: xgboost.Booster) -> Float32Array:
         """Log-odds by all trees that the booster has; the next call overwrites them."""
@@ -86,8 +74,7 @@ class ByTree:
             for tree in read_trees(booster[k : k + 1].save_raw("json")):
                 fall(self.table, tree, self.latest, BLOCK, self.threads)
         self.rounds = rounds
-        scores: Float32Array = self.latest
-        return scores
+        return self.latest
 
     def going_on(self, scores: Float32Array) -> ByTree:
         """The same rows for a booster that starts from given scores."""
@@ -98,3 +85,7 @@ class ByTree:
             return np.empty(0, np.float32)
         found = booster.inplace_predict(self.table, predict_type="margin", validate_features=False)
         return np.array(found, np.float32)
+
+
+HeldOut: TypeAlias = ByMatrix | ByTree
+"""Rows whose scores are wanted after every round."""

@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
-from fairboost.engines.aliases import Aliases
+from fairboost.engines.options import Aliases, check_allowed, check_objective
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import EngineOptionError
 
 # Every name under which XGBoost knows an option, scikit-learn's first.
 ALIASES = Aliases(
-    {
-        "n_jobs": ("n_jobs", "nthread"),
-        "learning_rate": ("learning_rate", "eta"),
-        "random_state": ("random_state", "seed"),
-    }
+    n_jobs=("n_jobs", "nthread"),
+    learning_rate=("learning_rate", "eta"),
+    random_state=("random_state", "seed"),
 )
 option, without = ALIASES.value, ALIASES.without
 
@@ -53,26 +51,13 @@ def check_options(params: dict[str, Any]) -> None:
     params : dict
         ``get_params()`` of the user's ``XGBClassifier``.
     """
-    objective = option(params, "objective")
-    if objective not in (None, "binary:logistic"):
-        raise EngineOptionError(
-            f"the estimator sets objective={objective!r}, but fairboost brings its own (the "
-            "binary log loss with constraints); leave objective out"
-        )
-    for name, (allowed, why) in ALLOWED.items():
-        found = option(params, name)
-        if found is not None and found not in allowed:
-            expected = " or ".join(map(repr, allowed)) or "nothing"
-            raise EngineOptionError(
-                f"the estimator sets {name}={found!r}, expected {expected}: {why}; leave {name} "
-                "out"
-            )
+    check_objective(option(params, "objective"), "binary:logistic")
+    check_allowed(partial(option, params), ALLOWED)
     rounds = option(params, "n_estimators", 100)
     if not rounds >= 1:
         raise EngineOptionError(f"n_estimators must be at least 1, found {rounds!r}")
     _scale_pos_weight(params)
-    if option(params, "base_score") is not None:
-        _base_score(params)
+    _base_score(params)
 
 
 def check_fit_options(params: dict[str, Any], fit_options: dict[str, Any]) -> None:
@@ -102,15 +87,15 @@ def check_fit_options(params: dict[str, Any], fit_options: dict[str, Any]) -> No
             "the estimator sets early_stopping_rounds, but there is no set to be stopped by; pass "
             "fit(..., eval_set=[(X, y)]), or leave early_stopping_rounds out"
         )
-    names = fit_options.get("eval_names") or ()
-    for name in names:
+    for name in fit_options.get("eval_names") or ():
         if "-" in str(name):
             raise EngineOptionError(
                 f"eval_names has {name!r}, but XGBoost allows no hyphen in the name of a set"
             )
+    sets = fit_options.get("eval_set") or ()
+    count = 1 if isinstance(sets, tuple) and sets else len(sets)
     for what in ("eval_names", "eval_sample_weight"):
-        given, sets = fit_options.get(what), fit_options.get("eval_set") or ()
-        count = 1 if isinstance(sets, tuple) and sets else len(sets)
+        given = fit_options.get(what)
         if given is not None and len(given) != count:
             raise EngineOptionError(
                 f"{what} has {len(given)} items, expected one for each of the {count} sets in "
@@ -137,44 +122,42 @@ def read_loss_terms(
     There boosting starts from the weighted share of positives. With ``scale_pos_weight`` it starts
     from one Newton step at even odds instead, on the gradient that the factor is in.
     """
-    factor = _scale_pos_weight(params)
+    factor, share = _scale_pos_weight(params), _base_score(params)
     negative, positive = np.bincount(labels, sample_weight, minlength=2).astype(np.float64)
-    if option(params, "base_score") is not None:
-        share = _base_score(params)
-    elif abs(factor - 1.0) <= 1e-6:
+    if share is None and abs(factor - 1.0) <= 1e-6:
         share = positive / (negative + positive)
-    else:
+    elif share is None:
         share = float(expit(2 * (factor * positive - negative) / (factor * positive + negative)))
     # XGBoost keeps it in single precision, and neither end has a finite score.
     share = float(np.float32(min(max(share, 1e-30), 1 - 2.0**-24)))
     return LossTerms(math.log(share / (1 - share)), (1.0, factor))
 
 
-@dataclass(frozen=True)
-class Metrics:
-    """Metrics to hand to XGBoost: its own by name, the user's as a function of raw scores."""
-
-    builtin: Any
-    function: Callable[..., Any] | None
-
-
-def read_metrics(params: dict[str, Any]) -> Metrics:
+def read_metrics(params: dict[str, Any]) -> tuple[Any, Callable[..., Any] | None]:
     """Metrics on an evaluation set, with the meaning they have for a binary objective.
 
     XGBoost applies the link before its own metrics. To a function, where the objective is not its
     own, it hands raw scores: here the function gets probabilities, as it would in stock XGBoost.
+
+    Returns
+    -------
+    builtin : str, list of str or None
+        Metrics of XGBoost's own.
+    function : callable or None
+        The user's, as a function of raw scores and a ``xgboost.DMatrix``.
     """
     wanted = option(params, "eval_metric")
-    found = list(wanted) if isinstance(wanted, Sequence) and not isinstance(wanted, str) else None
-    functions = [m for m in ([wanted] if found is None else found) if callable(m)]
-    names = [m for m in ([wanted] if found is None else found) if isinstance(m, str)]
+    several = isinstance(wanted, Sequence) and not isinstance(wanted, str)
+    metrics = list(wanted) if several else [wanted]
+    functions = [m for m in metrics if callable(m)]
+    names = [m for m in metrics if isinstance(m, str)] or None
     if len(functions) > 1:
         raise EngineOptionError(
             f"eval_metric has {len(functions)} functions, and XGBoost takes one at most; compute "
             "the others from predictions"
         )
-    function = _on_probabilities(functions[0]) if functions else None
-    return Metrics((names if found is not None else names[0]) if names else None, function)
+    builtin = names if several or names is None else names[0]
+    return builtin, _on_probabilities(functions[0]) if functions else None
 
 
 def _on_probabilities(metric: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,11 +176,14 @@ def _scale_pos_weight(params: dict[str, Any]) -> float:
     return weight
 
 
-def _base_score(params: dict[str, Any]) -> float:
-    found = np.ravel(option(params, "base_score")).astype(np.float64)
+def _base_score(params: dict[str, Any]) -> float | None:
+    given = option(params, "base_score")
+    if given is None:
+        return None
+    found = np.ravel(given).astype(np.float64)
     if len(found) != 1 or not 0 < found[0] < 1:
         raise EngineOptionError(
-            f"base_score must be one probability in (0, 1), found {params['base_score']!r}; leave "
+            f"base_score must be one probability in (0, 1), found {given!r}; leave "
             "it out to start from the share of positives"
         )
     return float(found[0])

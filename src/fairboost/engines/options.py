@@ -1,0 +1,68 @@
+"""Options of an engine, which it knows by several names, and the refusals that engines share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairboost.exceptions import EngineOptionError
+
+
+class Aliases(dict[str, tuple[str, ...]]):
+    """All names of an option, by the one that it goes by here.
+
+    Examples
+    --------
+    >>> aliases = Aliases(n_estimators=("n_estimators", "num_trees"))
+    >>> aliases.value({"num_trees": 50}, "n_estimators")
+    50
+    >>> aliases.without({"num_trees": 50, "seed": 1}, "n_estimators")
+    {'seed': 1}
+    """
+
+    def value(self, params: dict[str, Any], name: str, default: Any = None) -> Any:
+        """Value of an option under any of its names; None counts as not given."""
+        for alias in self.get(name, (name,)):
+            if params.get(alias) is not None:
+                return params[alias]
+        return default
+
+    def without(self, params: dict[str, Any], *names: str) -> dict[str, Any]:
+        """The other options: those named are left out under all of their names."""
+        dropped = {alias for name in names for alias in self.get(name, (name,))}
+        return {key: value for key, value in params.items() if key not in dropped}
+
+
+def check_objective(found: Any, own: str) -> None:
+    """Refuse any objective but the engine's own binary log loss."""
+    if found not in (None, own):
+        raise EngineOptionError(
+            f"the estimator sets objective={found!r}, but fairboost brings its own (the "
+            "binary log loss with constraints); leave objective out"
+        )
+
+
+def check_allowed(
+    option: Callable[[str], Any],
+    allowed: Mapping[str, tuple[tuple[Any, ...], str]],
+    read: Callable[[Any], Any] = lambda value: value,
+) -> None:
+    """Refuse options that are set to anything but what they may be.
+
+    Parameters
+    ----------
+    option : callable
+        The value that the user gave to an option; None if there is none.
+    allowed : mapping
+        By name, the values that an option may have, and why no others.
+    read : callable
+        Turns the value of an option into what is compared.
+    """
+    for name, (values, why) in allowed.items():
+        found = option(name)
+        if found is not None and read(found) not in values:
+            expected = " or ".join(map(repr, values)) or "nothing"
+            raise EngineOptionError(
+                f"the estimator sets {name}={found!r}, expected {expected}: {why}; leave {name} "
+                "out"
+            )
