@@ -5,45 +5,27 @@ from hypothesis import strategies as st
 
 from fairboost.fairness.proxies import PROXIES
 from fairboost.kernel import row_pass as module
-from fairboost.kernel.row_pass import RowPass, SoftWeights
+from fairboost.kernel.row_pass import PassRules, RowPass, SoftWeights
 from fairboost.kernel.threads import Threads
 
-NOTHING = np.zeros(4)
+NOTHING = np.zeros((2, 4))
 
 
-def row_pass(
-    n=1000,
-    n_threads=1,
-    proxy="cross_entropy",
-    threshold=0.0,
-    dtype=np.float32,
-    with_curvature=False,
-    weighted=True,
-):
+def row_pass(n=1000, n_threads=1, proxy="cross_entropy", weighted=True, **rules):
+    """A pass over random rows of four cells, at threshold 0 unless told otherwise, and scores."""
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 4, n).astype(np.int32)
     labels = np.array([0, 1, 0, 1], np.int32)
     weight = rng.random(n).astype(np.float32)
-    needs = np.ones(4, bool)
-    made = RowPass(
-        cells,
-        labels,
-        weight if weighted else None,
-        (1.0, 1.0),
-        needs,
-        needs,
-        PROXIES[proxy],
-        threshold,
-        Threads(n_threads),
-        dtype,
-        with_curvature=with_curvature,
-    )
+    told = {"at_zero": True, "threads": Threads(n_threads), **rules}
+    rules = PassRules(PROXIES[proxy], np.ones((2, 4), bool), **told)
+    made = RowPass(cells, labels, (1.0, 1.0), weight if weighted else None, rules)
     return made, rng.normal(0, 2, n)
 
 
 def test_sums_by_cell_are_what_they_say():
-    rows, f = row_pass(threshold=0.3)
-    sums = rows.evaluate(f, NOTHING, NOTHING)
+    rows, f = row_pass(at_zero=False)
+    sums, _ = rows.evaluate(f, 0.3, NOTHING)
     w = rows.weight.astype(float)
     y = np.array([0, 1, 0, 1])[rows.cells]
     loss = np.logaddexp(0, np.where(y == 1, -f, f))
@@ -58,12 +40,12 @@ def test_sums_by_cell_are_what_they_say():
 
 def each_row_its_cell(f, label=0):
     """Loss, slope and curvature of each row, in double precision."""
-    n, needs = len(f), np.zeros(len(f), bool)
-    rows = RowPass(
-        np.arange(n, dtype=np.uint32), np.full(n, label, np.int32), None, (1.0, 1.0), needs,
-        needs, PROXIES["cross_entropy"], 0.0, dtype=np.float64,
-    )  # fmt: skip
-    return rows.evaluate(f, np.zeros(n), np.zeros(n)).loss, rows.gradient, rows.hessian
+    n = len(f)
+    rules = PassRules(PROXIES["cross_entropy"], np.zeros((2, n), bool), True, dtype=np.float64)
+    labels = np.full(n, label, np.int32)
+    rows = RowPass(np.arange(n, dtype=np.uint32), labels, (1.0, 1.0), None, rules)
+    sums, _ = rows.evaluate(f, 0.0, np.zeros((2, n)))
+    return sums.loss, rows.gradient, rows.hessian
 
 
 @pytest.mark.usefixtures("registers")
@@ -91,11 +73,9 @@ def test_far_scores_do_not_overflow(far):
 
 def single(f, label):
     """Loss, slopes and curvatures in single precision, as for an engine that has no more."""
-    rows = RowPass(
-        np.zeros(len(f), np.uint8), np.array([label]), None, (1.0, 1.0), np.ones(1, bool),
-        np.ones(1, bool), PROXIES["sigmoid"], 0.0, with_curvature=True,
-    )  # fmt: skip
-    return rows.descend(f.astype(np.float32), np.zeros(1), np.zeros(1)), rows
+    rules = PassRules(PROXIES["sigmoid"], np.ones((2, 1), bool), True, with_curvature=True)
+    rows = RowPass(np.zeros(len(f), np.uint8), np.array([label]), (1.0, 1.0), None, rules)
+    return rows.descend(f.astype(np.float32), 0.0, np.zeros((2, 1))), rows
 
 
 @pytest.mark.usefixtures("registers")
@@ -146,17 +126,15 @@ def test_the_default_game_is_what_its_formula_says(
     weight = rng.random(n).astype(np.float32) if weighted else None
     w = np.ones(n) if weight is None else weight.astype(float)
     f = rng.normal(0, 3, n).astype(score_type)
-    on_up, on_down = rng.normal(size=(2, 4))
+    on_up, on_down = on_cells = rng.normal(size=(2, 4))
     soft = [
         SoftWeights(rng.random((n, 3)).astype(np.float32), rng.normal(size=(3, 4)))
         for _ in range(n_soft)
     ]
-    needs = np.ones(5, bool)
-    rows = RowPass(
-        cells, labels, weight, (1.0, 2.5), needs, needs, PROXIES["sigmoid"], threshold,
-        dtype=out_type, n_trained=4, with_curvature=True,
-    )  # fmt: skip
-    loss = rows.descend(f, on_up, on_down, soft)
+    needs = np.ones((2, 5), bool)
+    rules = PassRules(PROXIES["sigmoid"], needs, with_curvature=True, dtype=out_type)
+    rows = RowPass(cells, labels, (1.0, 2.5), weight, rules, n_trained=4)
+    loss = rows.descend(f, threshold, on_cells, soft)
 
     y, counts = labels[cells], trained[cells]
     u, v = np.where(y == 1, -1.0, 1.0) * f, f.astype(float) - threshold
@@ -184,8 +162,8 @@ def test_reading_proxies_off_the_loss_equals_computing_them():
     general, _ = row_pass(dtype=np.float64)
     general.reads_loss, general.sides = False, [np.ones(4), -np.ones(4)]
     assert short.reads_loss and not short.sides
-    on_up, on_down = np.array([0.5, -0.2, 0.0, 1.5]), np.array([-0.7, 0.0, 0.4, 2.0])
-    a, b = short.evaluate(f, on_up, on_down), general.evaluate(f, on_up, on_down)
+    on_cells = np.array([[0.5, -0.2, 0.0, 1.5], [-0.7, 0.0, 0.4, 2.0]])
+    (a, _), (b, _) = short.evaluate(f, 0.0, on_cells), general.evaluate(f, 0.0, on_cells)
     np.testing.assert_allclose(a.up, b.up)
     np.testing.assert_allclose(a.down, b.down)
     np.testing.assert_allclose(short.gradient, general.gradient, atol=1e-14)
@@ -194,24 +172,24 @@ def test_reading_proxies_off_the_loss_equals_computing_them():
 def test_a_corrected_gradient_is_that_of_a_new_pass():
     first, f = row_pass(dtype=np.float64)
     again, _ = row_pass(dtype=np.float64)
-    before = np.array([0.5, -0.2, 0.0, 1.5]), np.array([-0.3, 0.0, 0.4, 2.0])
-    after = np.array([0.1, 0.3, -0.5, 1.0]), np.array([0.7, -0.4, 0.0, 0.2])
-    first.evaluate(f, *before)
-    assert first.correct(*after)
-    again.evaluate(f, *after)
+    before = np.array([[0.5, -0.2, 0.0, 1.5], [-0.3, 0.0, 0.4, 2.0]])
+    after = np.array([[0.1, 0.3, -0.5, 1.0], [0.7, -0.4, 0.0, 0.2]])
+    _, line = first.evaluate(f, 0.0, before)
+    assert first.correct(line, after)
+    _, line = again.evaluate(f, 0.0, after)
     np.testing.assert_allclose(first.gradient, again.gradient, atol=1e-13)
-    assert first.correct(*before)  # and back
-    again.evaluate(f, *before)
+    assert first.correct(line, before)  # and back
+    again.evaluate(f, 0.0, before)
     np.testing.assert_allclose(first.gradient, again.gradient, atol=1e-13)
 
 
 def test_a_gradient_that_has_lost_its_slope_is_not_corrected():
     rows, f = row_pass()
-    rows.evaluate(f, np.array([-1.0, 0, 0, 0]), NOTHING)  # cancels the loss in cell 0
-    assert not rows.correct(NOTHING, NOTHING)
+    _, line = rows.evaluate(f, 0.0, np.array([[-1.0, 0, 0, 0], [0, 0, 0, 0]]))  # cancels in cell 0
+    assert not rows.correct(line, NOTHING)
     general, _ = row_pass(proxy="hinge")
-    general.evaluate(f, NOTHING, NOTHING)
-    assert not general.correct(np.ones(4), NOTHING)
+    _, line = general.evaluate(f, 0.0, NOTHING)
+    assert not general.correct(line, np.array([np.ones(4), np.zeros(4)]))
 
 
 def test_a_cell_is_evaluated_in_both_directions_only_if_both_are_needed():
@@ -229,7 +207,7 @@ def test_threads_do_not_change_a_bit(monkeypatch, proxy):
     results = []
     for n_threads in (1, 2, 3, 7):
         rows, f = row_pass(n_threads=n_threads, proxy=proxy)
-        sums = rows.evaluate(f, np.arange(4) / 3, -np.arange(4) / 7)
+        sums, _ = rows.evaluate(f, 0.0, np.array([np.arange(4) / 3, -np.arange(4) / 7]))
         rows.threads.close()
         results.append((sums, rows.gradient, rows.hessian))
     for sums, gradient, hessian in results[1:]:
@@ -245,29 +223,30 @@ def test_threads_do_not_change_a_bit_of_what_the_default_game_asks_for(monkeypat
     results = []
     for n_threads in (1, 2, 7):
         rows, f = row_pass(n_threads=n_threads, proxy=proxy, with_curvature=True)
-        loss, seen = rows.descend(f, np.arange(4) / 3, np.arange(4) / 7), rows.look(f)
+        loss = rows.descend(f, 0.0, np.array([np.arange(4) / 3, np.arange(4) / 7]))
+        positive, measured = rows.measure(f, 0.0)
         rows.threads.close()
-        results.append((loss, seen.loss, *seen.positive, *rows.gradient, *rows.hessian))
+        results.append((loss, measured, *positive, *rows.gradient, *rows.hessian))
     assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_look_is_what_it_says(weighted):
-    rows, f = row_pass(n=3_000, threshold=0.3, weighted=weighted)
+def test_what_is_measured_is_what_it_says(weighted):
+    rows, f = row_pass(n=3_000, at_zero=False, weighted=weighted)
     rows.loss_weight[:] = 1.0, 2.0, 1.0, 2.0
     w = rows.weight.astype(float) if weighted else np.ones(len(f))
     y = rows.cells % 2
-    seen = rows.look(f)
-    np.testing.assert_allclose(seen.positive, np.bincount(rows.cells, w * (f >= 0.3)))
+    positive, measured = rows.measure(f, 0.3)
+    np.testing.assert_allclose(positive, np.bincount(rows.cells, w * (f >= 0.3)))
     loss = np.logaddexp(0, np.where(y == 1, -f, f)) * (1 + y) @ w
-    assert seen.loss == pytest.approx(loss, rel=1e-12)
+    assert measured == pytest.approx(loss, rel=1e-12)
 
 
 def test_no_rows_are_no_trouble():
     """On a cluster, a worker may hold none of the rows held out."""
     rows, f = row_pass(n=0)
-    seen = rows.look(f)
-    assert seen.loss == 0 and seen.positive.tolist() == [0, 0, 0, 0]
+    positive, loss = rows.measure(f, 0.0)
+    assert loss == 0 and positive.tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("n_groups", [100, 200])
@@ -277,23 +256,20 @@ def test_many_cells(n_groups):
     n_cells = 2 * n_groups
     cells = rng.integers(0, n_cells, 5000).astype(np.int32)
     labels = (np.arange(n_cells) % 2).astype(np.int32)
-    needs = np.ones(n_cells, bool)
-    rows = RowPass(cells, labels, None, (1.0, 1.0), needs, needs, PROXIES["cross_entropy"], 0.0)
+    rules = PassRules(PROXIES["cross_entropy"], np.ones((2, n_cells), bool), True)
+    rows = RowPass(cells, labels, (1.0, 1.0), None, rules)
     f = rng.normal(size=5000)
-    sums = rows.evaluate(f, np.zeros(n_cells), np.zeros(n_cells))
+    sums, _ = rows.evaluate(f, 0.0, np.zeros((2, n_cells)))
     np.testing.assert_array_equal(sums.positive, np.bincount(cells, f >= 0, n_cells))
 
 
 def test_a_class_without_weight_still_gets_its_constraint():
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 2, 100).astype(np.int32)
-    needs = np.ones(2, bool)
-    rows = RowPass(
-        cells, np.array([0, 1], np.int32), None, (1.0, 0.0), needs, needs,
-        PROXIES["cross_entropy"], 0.0,
-    )  # fmt: skip
+    rules = PassRules(PROXIES["cross_entropy"], np.ones((2, 2), bool), True)
+    rows = RowPass(cells, np.array([0, 1], np.int32), (1.0, 0.0), None, rules)
     f = rng.normal(size=100)
-    rows.evaluate(f, np.zeros(2), np.array([0.0, 2.0]))
+    rows.evaluate(f, 0.0, np.array([[0.0, 0.0], [0.0, 2.0]]))
     expected = np.where(cells == 1, -2 / (1 + np.exp(f)), 1 / (1 + np.exp(-f)))
     np.testing.assert_allclose(rows.gradient, expected, rtol=1e-6)
 
