@@ -40,7 +40,7 @@ from lightgbm import LGBMClassifier
 from benchmarks.holds_cases import CROSS, LOOSE
 from fairboost import FairGBMClassifier
 from fairboost.study.data import Rows
-from fairboost.study.reference import run_reference
+from fairboost.study.peers import run_reference
 
 TOLERANCE = 0.01
 EG_ITERATIONS = 10

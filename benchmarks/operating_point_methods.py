@@ -46,7 +46,7 @@ from benchmarks.operating_point_cases import (
 from fairboost import FairGBMClassifier, at_fpr, bound, parity
 from fairboost.metrics import threshold_at
 from fairboost.study.data import Rows
-from fairboost.study.reference import run_reference
+from fairboost.study.peers import run_reference
 
 TOLERANCE = 0.0025  # of 0.05: a ratio of 0.95
 TARGET = 0.05

@@ -19,8 +19,10 @@ def interval(value: float, low: float, high: float, places: int = 3) -> str:
     return f"{value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
-def markdown_table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, its columns aligned; cells are Markdown already.
+def markdown_table(
+    titles: Sequence[str], lines: Sequence[Sequence[str]], aligned: bool = True
+) -> str:
+    """A table in Markdown, its columns aligned or not; cells are Markdown already.
 
     Examples
     --------
@@ -30,12 +32,14 @@ def markdown_table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str
     | a     | 12   |
     """
     table = [list(titles), *map(list, lines)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    table.insert(1, ["-" * width for width in widths])
-    return "\n".join(
+    widths = [max(map(len, column)) if aligned else 0 for column in zip(*table, strict=True)]
+    shown = [
         "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"
         for line in table
-    )
+    ]
+    dashes = [f" {'-' * width} " if aligned else "---" for width in widths]
+    shown.insert(1, f"|{'|'.join(dashes)}|")
+    return "\n".join(shown)
 
 
 def text_table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -17,7 +17,7 @@ from fairboost.study import METHODS, Predictions, Rows, Task, peers
 from fairboost.study.config import DataConfig, MethodConfig, MetricsConfig, StudyConfig
 from fairboost.study.measures import measure
 from fairboost.study.methods import find, paper_constraints, why_not
-from fairboost.study.reference import as_matrix, reference_python, run_reference
+from fairboost.study.peers import as_matrix, reference_python, run_reference
 from fairboost.study.task import as_predictors
 
 ENGINE = {"n_estimators": 15, "num_leaves": 7, "learning_rate": 0.2}

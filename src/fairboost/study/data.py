@@ -70,17 +70,20 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Split:
     """The rows of one split."""
 
     train: Rows
     validation: Rows
     test: Rows
 
-    def without(self, columns: Sequence[str]) -> Parts:
+    def without(self, columns: Sequence[str]) -> Split:
         """The same rows without some features."""
-        parts = (self.train, self.validation, self.test)
-        return Parts(*(part.without(columns) for part in parts))
+        return Split(*(part.without(columns) for part in vars(self).values()))
+
+    def sizes(self) -> dict[str, int]:
+        """Rows of each part."""
+        return {name: len(part) for name, part in vars(self).items()}
 
 
 def read_source(config: StudyConfig) -> Source:
@@ -96,7 +99,7 @@ def read_source(config: StudyConfig) -> Source:
     return _read_table(config) if config.data.table is not None else _read_file(config)
 
 
-def divide(config: StudyConfig, source: Source, seed: int) -> Parts:
+def divide(config: StudyConfig, source: Source, seed: int) -> Split:
     """Divide rows into training, validation and test rows.
 
     Parameters
@@ -118,10 +121,10 @@ def divide(config: StudyConfig, source: Source, seed: int) -> Parts:
         places = np.split(order, cuts)
     else:
         places = _by_time(config, source, np.sort(order))
-    parts = Parts(*(source.rows.take(place) for place in places))
-    for name, part in vars(parts).items():
+    split = Split(*(source.rows.take(place) for place in places))
+    for name, part in vars(split).items():
         _check_part(config, name, part)
-    return parts
+    return split
 
 
 def _by_time(config: StudyConfig, source: Source, order: NDArray[Any]) -> list[NDArray[Any]]:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 
-from fairboost._typing import BoolArray, FloatArray
+from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.rates import RATES
+from fairboost.fairness.rates import RATES, group_sums
 from fairboost.study.config import MetricsConfig
 from fairboost.study.data import Rows
 
@@ -98,18 +98,33 @@ def measure(
     else:
         assert found.score is not None
         positive = found.score >= threshold
-    rates = {rate: _by_group(rate, rows, positive) for rate in metrics.rates}
-    values = [np.array([value for _, value, n in groups if n]) for groups in rates.values()]
-    gap = max(float(np.ptp(v)) for v in values)
-    ratio = min(float(v.min() / v.max()) if v.any() else 1.0 for v in values)
+    codes, names = pd.factorize(rows.s, sort=True)  # a missing group is -1, which never counts
+    rates, gaps, ratios = {}, [], []
+    for rate in metrics.rates:
+        values, counted = _rates(rate, rows, positive, codes, len(names))
+        rates[rate] = [
+            [str(name), value if n else None, n]
+            for name, value, n in zip(names, values.tolist(), counted.tolist(), strict=True)
+        ]
+        known = values[counted > 0]
+        gaps.append(float(np.ptp(known)))
+        ratios.append(float(known.min() / known.max()) if known.any() else 1.0)
+    gap, ratio = max(gaps), min(ratios)
+    everyone = np.zeros(len(rows), np.int32)
+    figures = {"accuracy": float((positive == (rows.y == 1)).mean())}
+    for rate in ("fpr", "tpr"):
+        figures[rate] = float(_rates(rate, rows, positive, everyone, 1)[0][0])
+    performance = figures.get(metrics.performance)
+    if performance is None:
+        decided = _Decided(found.score, positive)
+        nothing = np.empty((len(rows), 1))
+        performance = float(get_scorer(metrics.performance)(decided, nothing, rows.y))
     return {
-        "performance": _performance(metrics, rows, found, positive),
+        "performance": performance,
         "fairness": ratio if metrics.fairness == "ratio" else 1.0 - gap,
-        "accuracy": float((positive == (rows.y == 1)).mean()),
+        **figures,
         "gap": gap,
         "ratio": ratio,
-        "fpr": _mean(positive, rows.y == 0),
-        "tpr": _mean(positive, rows.y == 1),
         "rows": len(rows),
         "positives": int((rows.y == 1).sum()),
         "threshold": threshold if np.isfinite(threshold) else None,
@@ -117,32 +132,35 @@ def measure(
     }
 
 
-def _performance(
-    metrics: MetricsConfig, rows: Rows, found: Predictions, positive: BoolArray
-) -> float:
-    if metrics.performance == "accuracy":
-        return float((positive == (rows.y == 1)).mean())
-    if metrics.performance == "tpr":
-        return _mean(positive, rows.y == 1)
-    scorer = get_scorer(metrics.performance)
-    return float(scorer(_Decided(found.score, positive), np.empty((len(rows), 1)), rows.y))
+def _rates(
+    rate: str, rows: Rows, positive: BoolArray, codes: IntArray, n_groups: int
+) -> tuple[FloatArray, IntArray]:
+    """Value of a rate by group, NaN without rows, and the rows that count."""
+    each, decided = np.ones(len(rows)), positive.astype(np.float64)
+    events, counted = group_sums(RATES[rate], rows.y, codes, n_groups, each, decided)
+    values = np.divide(events, counted, out=np.full(n_groups, np.nan), where=counted > 0)
+    return values, counted.astype(np.int32)
 
 
-def _mean(positive: BoolArray, who: BoolArray) -> float:
-    return float(positive[who].mean()) if who.any() else float("nan")
+def _ends(rates: dict[str, list[list[Any]]]) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Lowest and highest rate with the rows that count, of the rate that differs most."""
+    worst = max(rates.values(), key=lambda groups: float(np.ptp([v for _, v, n in groups if n])))
+    groups = sorted(((v, n) for _, v, n in worst if n), key=lambda pair: pair[0])
+    return groups[0], groups[-1]
 
 
-def _by_group(rate: str, rows: Rows, positive: BoolArray) -> list[list[Any]]:
-    """Name of each group, value of its rate (None without rows), rows that count."""
-    codes, names = pd.factorize(rows.s, sort=True)  # a missing group is -1, which never counts
-    counts = RATES[rate].counts(rows.y) & (codes >= 0)
-    events = positive if RATES[rate].direction > 0 else ~positive
-    n = np.bincount(codes[counts], minlength=len(names))
-    hits = np.bincount(codes[counts], events[counts], minlength=len(names))
-    return [
-        [str(name), float(h / m) if m else None, int(m)]
-        for name, h, m in zip(names, hits, n, strict=True)
-    ]
+def gap_error(rates: dict[str, list[list[Any]]]) -> float:
+    """Standard error of the widest gap: of its two rates, by the binomial law."""
+    return float(np.sqrt(sum(v * (1 - v) / n for v, n in _ends(rates))))
+
+
+def ratio_error(rates: dict[str, list[list[Any]]]) -> float:
+    """Standard error of the ratio of the same two, by the delta method."""
+    (low, n_low), (high, n_high) = _ends(rates)
+    if not high:
+        return 0.0
+    variance = low * (1 - low) / n_low + (low / high) ** 2 * high * (1 - high) / n_high
+    return float(np.sqrt(variance) / high)
 
 
 class _Decided(ClassifierMixin, BaseEstimator):

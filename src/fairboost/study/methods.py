@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +26,6 @@ from fairboost.study import peers
 from fairboost.study.config import MethodConfig, StudyConfig
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions, needs_scores
-from fairboost.study.reference import PYTHON_VARIABLE, reference_python
 from fairboost.study.task import Found, Method, Predictor, Task, as_predictor
 from fairboost.training.iterates import randomized_scores
 
@@ -41,9 +41,7 @@ def plain(task: Task) -> Found:
 
 def unaware(task: Task) -> Found:
     """LightGBM without the columns that give the group away."""
-    rows = task.train.without(task.hidden)
-    model = task.engine().fit(rows.X, rows.y)
-    inner = as_predictor(model)
+    inner = as_predictor(plain(replace(task, train=task.train.without(task.hidden))))
     return lambda rows: inner(rows.without(task.hidden))
 
 
@@ -165,7 +163,7 @@ def find(config: StudyConfig, named: MethodConfig) -> Method:
         at_fpr = isinstance(point, OperatingPoint) and point.rate_name == "fpr"
         if at_fpr and named.name in ("paper", "reference"):
             space.setdefault("fnr_target", FNR_TARGETS)
-        return Method(**{**vars(method), "space": space})
+        return replace(method, space=space)
     return Method(named.name, named.name, _import_function(config, named), named.space)
 
 
@@ -197,12 +195,12 @@ def why_not(config: StudyConfig, method: Method) -> str | None:
     if method.name != "reference":
         return None
     named = method.space.get("python")
-    if reference_python(named) is None:
+    if peers.reference_python(named) is None:
         return (
-            f"no interpreter that has fairgbm: set {PYTHON_VARIABLE}, or python under "
+            f"no interpreter that has fairgbm: set {peers.PYTHON_VARIABLE}, or python under "
             "[methods.reference]; fairboost.study.reference_fairgbm says how to make one"
         )
-    if config.metrics.constraint not in peers.REFERENCE_TYPES:
+    if peers.PEER_NAMES[config.metrics.constraint][2] is None:
         return f"the package does not know {config.metrics.constraint}"
     point = config.metrics.threshold
     if isinstance(point, OperatingPoint) and point.rate_name != "fpr":

@@ -7,24 +7,19 @@ of the moment goes in: the same trials give the same folder.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fairboost._files import whole_file, write_text
+from fairboost._text import markdown_table
 from fairboost.search.spaces import describe
 from fairboost.study.figures import draw_all
-from fairboost.study.points import collect
 from fairboost.study.results import DRAWS, SEES_GROUP, Results
-from fairboost.study.runner import Plan
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from fairboost.study.runner import StudyPlan
 
 PLACES = 4
 EXPLAINED = {
@@ -48,52 +43,60 @@ EXPLAINED = {
     "times": "CPU seconds of training. *search, relative*: all of the models that the search "
     "trains, to plain LightGBM's; *per trial*: trials of the same options.",
     "randomized": "The paper's randomized classifier less its last iterate, of the same training.",
+    "published": "",
+    "failures": "",
 }
+"""Tables of the page in their order, each with what it shows."""
 
 
-def write_results(plan: Plan, out: Path) -> list[Path]:
+def write_results(plan: StudyPlan, points: pd.DataFrame, out: Path) -> list[Path]:
     """Write the folder.
 
     Parameters
     ----------
-    plan : Plan
-        The study; what its storage holds is all that is read.
+    plan : StudyPlan
+        The study.
+    points : DataFrame
+        One line per model of what its storage holds.
     out : Path
-        The folder; made if need be.
+        The folder.
 
     Returns
     -------
     files : list of Path
         What was written.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    methods = {search.method.name: search.method for search in plan.searches}
-    points = collect(plan)
-    written = [
-        _write(out / "trials.parquet", lambda path: points.to_parquet(path, index=False)),
-        _write_text(out / "manifest.json", json.dumps(manifest(plan, points), indent=1) + "\n"),
-    ]
+    table = out / "trials.parquet"
+    with whole_file(table) as temporary:
+        points.to_parquet(temporary, index=False)
+    about = json.dumps(manifest(plan, points), indent=1, default=str) + "\n"
+    written = [table, _write(out / "manifest.json", about)]
     if points.empty or points["error"].notna().all():
         return written
-    results = Results(points, plan.config, methods)
-    tables: dict[str, pd.DataFrame] = dict(_tables(results))
-    for name, table in tables.items():
-        written.append(_write_text(out / f"{name}.csv", table.to_csv(index=False)))
+    results = Results(points, plan.config, {s.method.name: s.method for s in plan.searches})
+    tables = dict(_tables(results))
+    written += [_write(out / f"{n}.csv", t.to_csv(index=False)) for n, t in tables.items()]
     pictures = _write_pictures(results, out)
-    page = _page(results, tables, pictures, plan)
-    return [*written, *pictures, _write_text(out / "results.md", page)]
+    page = _write(out / "results.md", _page(tables, pictures, plan))
+    return [*written, *pictures, page]
 
 
-def manifest(plan: Plan, points: pd.DataFrame) -> dict[str, Any]:
+def _write(path: Path, text: str) -> Path:
+    write_text(path, text)
+    return path
+
+
+def manifest(plan: StudyPlan, points: pd.DataFrame) -> dict[str, Any]:
     """What the results follow from: data, seeds, versions, commits, counts."""
     config = plan.config
-    versions = [json.loads(v) for v in dict.fromkeys(points.get("versions", ()))]
-    counts = {
-        f"{s.method.name}, {s.features}, seed {s.seed}": {
-            "planned": s.trials, **_count(points, s.method.name, s.features, s.seed)
-        }
-        for s in plan.searches
-    }  # fmt: skip
+    trials = points.drop_duplicates(["method", "features", "seed", "trial"])
+    counts = {}
+    for s in plan.searches:
+        part = trials.query("method == @s.method.name & features == @s.features & seed == @s.seed")
+        failed = 0 if part.empty else int(part["error"].notna().sum())
+        counts[f"{s.method.name}, {s.features}, seed {s.seed}"] = {
+            "planned": s.trials, "done": len(part), "failed": failed
+        }  # fmt: skip
     return {
         "study": config.name,
         "data": {
@@ -101,35 +104,19 @@ def manifest(plan: Plan, points: pd.DataFrame) -> dict[str, Any]:
             "sha256": plan.source.checksum,
             "rows used": config.data.rows or len(plan.source.rows),
         },
-        "rows": {
-            f"seed {seed}": {name: len(part) for name, part in vars(plan.splits[seed]).items()}
-            for seed in config.search.seeds
-        },
+        "rows": {f"seed {seed}": plan.splits[seed].sizes() for seed in config.search.seeds},
         "seeds": list(config.search.seeds),
         "sampler": config.search.sampler,
         "threads": config.search.n_jobs,
-        "metrics": {k: _plain(v) for k, v in vars(config.metrics).items()},
+        "metrics": vars(config.metrics),
         "protocol": vars(config.protocol),
         "engine": describe(config.engine),
         "methods": {s.method.name: describe(s.method.space) for s in plan.searches},
         "left out": plan.left_out,
         "trials": counts,
-        "versions": versions,
+        "versions": [json.loads(v) for v in dict.fromkeys(points.get("versions", ()))],
         "commits": [c for c in dict.fromkeys(points.get("commit", ())) if c is not None],
     }
-
-
-def _count(points: pd.DataFrame, method: str, features: str, seed: int) -> dict[str, int]:
-    if points.empty:
-        return {"done": 0, "failed": 0}
-    part = points[
-        (points["method"] == method) & (points["features"] == features) & (points["seed"] == seed)
-    ].drop_duplicates("trial")
-    return {"done": len(part), "failed": int(part["error"].notna().sum())}
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | tuple) else str(value)
 
 
 def _tables(results: Results) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -143,30 +130,15 @@ def _tables(results: Results) -> Iterator[tuple[str, pd.DataFrame]]:
         ("hypervolume", results.hypervolumes),
         ("times", results.times),
         ("randomized", results.randomized),
-        ("curves", lambda features: _curves(results, features)),
+        ("curves", results.curves),
     ):
-        parts = [(features, make(features)) for features in results.features]
-        found = [
-            table.assign(features=f) for f, table in parts if table is not None and len(table)
-        ]
+        parts = {features: make(features) for features in results.features}
+        found = {features: table for features, table in parts.items() if len(table)}
         if found:
-            table = pd.concat(found, ignore_index=True)
-            yield name, table[["features", *(c for c in table if c != "features")]]
-    published = results.published()
-    if published is not None:
-        yield "published", published
-    failures = results.failures()
-    if len(failures):
-        yield "failures", failures
-
-
-def _curves(results: Results, features: str) -> pd.DataFrame:
-    return pd.concat(
-        [
-            results.curve(features, a).assign(algorithm=results.title(a))
-            for a in results.algorithms(features)
-        ]
-    )
+            yield name, pd.concat(found, names=["features"]).reset_index("features")
+    for name, table in (("published", results.published()), ("failures", results.failures())):
+        if len(table):
+            yield name, table
 
 
 def _write_pictures(results: Results, out: Path) -> list[Path]:
@@ -176,29 +148,18 @@ def _write_pictures(results: Results, out: Path) -> list[Path]:
     # A constant salt and no date: the same results, the same file.
     with matplotlib.rc_context({"svg.hashsalt": "fairboost", "svg.fonttype": "path"}):
         for name, figure in draw_all(results).items():
-            for kind in ("png", "svg"):
-                save = partial(_save, figure, kind)
-                written.append(_write(out / f"{name}.{kind}", save))
+            for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+                written.append(out / f"{name}.{kind}")
+                with whole_file(written[-1]) as temporary:
+                    figure.savefig(temporary, format=kind, dpi=130, metadata=metadata)
             matplotlib.pyplot.close(figure)
     return written
 
 
-def _save(figure: Figure, kind: str, path: Path) -> None:
-    metadata = {"Date": None} if kind == "svg" else {}
-    figure.savefig(path, format=kind, dpi=130, metadata=metadata)
-
-
-def _page(
-    results: Results, tables: dict[str, pd.DataFrame], pictures: list[Path], plan: Plan
-) -> str:
+def _page(tables: dict[str, pd.DataFrame], pictures: list[Path], plan: StudyPlan) -> str:
     """All tables and pictures on one page."""
     config, protocol = plan.config, plan.config.protocol
-    fill = {
-        "models": protocol.models, "replicates": protocol.replicates,
-        "tolerance": config.metrics.tolerance,
-        "reference": tuple(protocol.reference),
-    }  # fmt: skip
-    rows = {name: len(part) for name, part in vars(plan.splits[config.search.seeds[0]]).items()}
+    rows = plan.splits[config.search.seeds[0]].sizes()
     lines = [
         f"# {config.name}",
         "",
@@ -217,21 +178,15 @@ def _page(
             "replacement: most keep the same one, and their intervals are too narrow to go by."
         )
     lines += [f"\nLeft out: {title} ({why})." for title, why in plan.left_out.items()]
-    names = [path.name for path in pictures if path.suffix == ".png"]
+    fill = {**vars(protocol), "tolerance": config.metrics.tolerance}
     for name, text in EXPLAINED.items():
         if name in tables:
-            lines += ["", f"## {_heading(name)}", "", text.format(**fill), ""]
+            lines += ["", f"## {name.capitalize().replace('_', ' ')}", ""]
+            lines += [text.format(**fill), ""] if text else []
             lines.append(to_markdown(tables[name]))
-    for name in ("published", "failures"):
-        if name in tables:
-            lines += ["", f"## {_heading(name)}", "", to_markdown(tables[name])]
     lines += ["", "## Pictures", ""]
-    lines += [f"![{name.removesuffix('.png')}]({name})\n" for name in names]
+    lines += [f"![{p.stem}]({p.name})\n" for p in pictures if p.suffix == ".png"]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _heading(name: str) -> str:
-    return name.capitalize().replace("_", " ")
 
 
 def to_markdown(table: pd.DataFrame) -> str:
@@ -246,17 +201,14 @@ def to_markdown(table: pd.DataFrame) -> str:
     """
     merged = {f"{c} sd" for c in table} & set(table)
     columns = [str(c) for c in table if c not in merged]
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines = []
     for record in table.to_dict("records"):
-        cells = []
-        for column in columns:
-            value: Any = record[column]
-            text = f"{value:g}" if column == "alpha" else _cell(value)
-            if f"{column} sd" in merged and text:
-                text += f" ± {_cell(record[f'{column} sd'])}"
-            cells.append(text.replace("|", "\\|").replace("\n", " "))
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        cells = {c: f"{v:g}" if c == "alpha" else _cell(v) for c, v in record.items()}
+        for name in columns:
+            if f"{name} sd" in merged and cells[name]:
+                cells[name] += f" ± {cells[f'{name} sd']}"
+        lines.append([cells[c].replace("|", "\\|").replace("\n", " ") for c in columns])
+    return markdown_table(columns, lines, aligned=False)
 
 
 def _cell(value: Any) -> str:
@@ -265,24 +217,3 @@ def _cell(value: Any) -> str:
             return ""
         return f"{value:.{PLACES}f}" if abs(float(value)) < 10 else f"{value:,.1f}"
     return str(value)
-
-
-def _write(path: Path, write: Callable[[Path], Any]) -> Path:
-    """Let something write to a temporary name, then rename."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; results are not
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _write_text(path: Path, text: str) -> Path:
-    return _write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

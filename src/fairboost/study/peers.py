@@ -1,4 +1,6 @@
-"""The methods of others: fairlearn's, reweighing, and the paper's own package.
+"""The methods of others: fairlearn's, reweighing, and the paper's own package ``fairgbm``.
+
+That package is run by another interpreter; arrays travel through files.
 
 They get what the paper gives them, or more: of the ten models of a grid search all are candidates
 on the validation rows, not only the one that it would keep by its training rows.
@@ -7,15 +9,21 @@ on the validation rows, not only the one that it would keep by its training rows
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions
-from fairboost.study.reference import reference_python, run_reference
 from fairboost.study.task import Found, Task, Timed, as_predictor
 
 REDUCTION_MODELS = 10
@@ -24,23 +32,16 @@ REDUCTION_MODELS = 10
 THRESHOLD_SHARE = 0.2
 CELL_WEIGHTS = (0.1, 10.0)
 
-MOMENTS = {
-    "equal_opportunity": "TruePositiveRateParity",
-    "predictive_equality": "FalsePositiveRateParity",
-    "equalized_odds": "EqualizedOdds",
-    "demographic_parity": "DemographicParity",
+PEER_NAMES = {
+    "equal_opportunity": ("TruePositiveRateParity", "false_negative_rate_parity", "FNR"),
+    "predictive_equality": ("FalsePositiveRateParity", "false_positive_rate_parity", "FPR"),
+    "equalized_odds": ("EqualizedOdds", "equalized_odds", "FPR,FNR"),
+    "demographic_parity": ("DemographicParity", "demographic_parity", None),
 }
-THRESHOLD_CONSTRAINTS = {
-    "equal_opportunity": "false_negative_rate_parity",
-    "predictive_equality": "false_positive_rate_parity",
-    "equalized_odds": "equalized_odds",
-    "demographic_parity": "demographic_parity",
-}
-REFERENCE_TYPES = {
-    "equal_opportunity": "FNR",
-    "predictive_equality": "FPR",
-    "equalized_odds": "FPR,FNR",
-}
+"""Names of each constraint: of fairlearn's moment, of its thresholds, of the paper's package."""
+
+PYTHON_VARIABLE = "FAIRBOOST_REFERENCE_PYTHON"
+"""The interpreter of an environment that has the package; ``reference_fairgbm.py`` says how."""
 
 
 def _fairlearn(module: str) -> Any:
@@ -55,7 +56,7 @@ def _fairlearn(module: str) -> Any:
 def exponentiated_gradient(task: Task) -> Found:
     """EG of fairlearn, which draws one of its models for each row."""
     reductions = _fairlearn("reductions")
-    moment = getattr(reductions, MOMENTS[task.constraint])(difference_bound=task.tolerance)
+    moment = getattr(reductions, PEER_NAMES[task.constraint][0])(difference_bound=task.tolerance)
     model = reductions.ExponentiatedGradient(task.engine(), moment, max_iter=REDUCTION_MODELS)
     model.fit(task.train.X, task.train.y, sensitive_features=task.train.s)
     return lambda rows: Predictions(
@@ -66,7 +67,7 @@ def exponentiated_gradient(task: Task) -> Found:
 def grid_search(task: Task) -> Found:
     """GS of fairlearn; all models of the grid are candidates."""
     reductions = _fairlearn("reductions")
-    moment = getattr(reductions, MOMENTS[task.constraint])()
+    moment = getattr(reductions, PEER_NAMES[task.constraint][0])()
     model = reductions.GridSearch(task.engine(), moment, grid_size=REDUCTION_MODELS)
     model.fit(task.train.X, task.train.y, sensitive_features=task.train.s.astype(str))
     # A grid point may weigh one label only; fairlearn then puts a constant in place of a model.
@@ -91,7 +92,7 @@ def thresholds(task: Task) -> Found:
     held, rows = task.train.take(order[:cut]), task.train.take(order[cut:])
     model = postprocessing.ThresholdOptimizer(
         estimator=task.engine().fit(rows.X, rows.y),
-        constraints=THRESHOLD_CONSTRAINTS[task.constraint],
+        constraints=PEER_NAMES[task.constraint][1],
         objective="accuracy_score",
         prefit=True,
         predict_method="predict_proba",
@@ -116,7 +117,7 @@ def reference(task: Task) -> Found:
             "global_target_fnr": task.options.get("fnr_target", 0.45),
         }
     options = {
-        "constraint_type": REFERENCE_TYPES[task.constraint],
+        "constraint_type": PEER_NAMES[task.constraint][2],
         "multiplier_learning_rate": task.options.get("multiplier_learning_rate", 0.1),
         "n_jobs": task.n_jobs,
         "random_state": task.seed,
@@ -131,3 +132,73 @@ def reference(task: Task) -> Found:
     scores = dict(zip(map(id, parts), np.split(found["proba"], cuts), strict=True))
     return Timed(lambda rows: Predictions(scores[id(rows.X)]), found["seconds"],
                  found["cpu_seconds"], found["version"])  # fmt: skip
+
+
+def reference_python(named: str | None = None) -> str | None:
+    """The interpreter that has the package: as named, or by the environment; None without one."""
+    found = named or os.environ.get(PYTHON_VARIABLE)
+    return found if found and Path(found).is_file() else None
+
+
+def as_matrix(X: pd.DataFrame) -> tuple[NDArray[Any], list[int]]:
+    """Numbers only, categories as their codes, and which columns are categorical."""
+    categorical = [k for k, d in enumerate(X.dtypes) if isinstance(d, pd.CategoricalDtype)]
+    matrix = np.empty(X.shape)
+    for k, (_, column) in enumerate(X.items()):
+        numbers = column.cat.codes if k in categorical else column
+        matrix[:, k] = numbers.to_numpy(np.float64)
+    matrix[:, categorical] = np.where(matrix[:, categorical] < 0, np.nan, matrix[:, categorical])
+    return matrix, categorical
+
+
+def run_reference(
+    python: str | None,
+    rows: Rows,
+    judged: Iterable[pd.DataFrame],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Fit the authors' package in its own environment.
+
+    Parameters
+    ----------
+    python : str
+        The interpreter.
+    rows : Rows
+        To train on.
+    judged : iterable of DataFrame
+        Rows to score.
+    options : mapping
+        Of its ``FairGBMClassifier``.
+
+    Returns
+    -------
+    found : dict
+        ``decision`` and ``proba`` for the rows judged, laid end to end, ``seconds`` and
+        ``cpu_seconds`` of the fit, and ``version``.
+    """
+    X, categorical = as_matrix(rows.X)
+    script = Path(__file__).with_name("reference_fairgbm.py")
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(
+            source,
+            X=X,
+            y=rows.y.astype(int),
+            groups=pd.factorize(rows.s, sort=True)[0],
+            X_test=np.concatenate([as_matrix(part)[0] for part in judged]),
+            categorical=np.array(categorical, int),
+            options=np.array(json.dumps(dict(options))),
+        )
+        done = subprocess.run(
+            [str(python), script, source, target], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(f"the reference package failed:\n{done.stderr}")
+        with np.load(target) as found:
+            return {
+                "decision": found["decision"].astype(int),
+                "proba": found["proba"],
+                "seconds": float(found["seconds"]),
+                "cpu_seconds": float(found["cpu_seconds"]),
+                "version": f"fairgbm {found['version']}",
+            }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ import pandas as pd
 from fairboost._typing import FloatArray
 from fairboost.search import protocol
 from fairboost.search.protocol import Pool, Summary
-from fairboost.study.config import ProtocolConfig, StudyConfig
-from fairboost.study.points import gap_error, weighted_error
+from fairboost.study.config import StudyConfig
+from fairboost.study.measures import gap_error, ratio_error
 from fairboost.study.task import Method
 
 ALPHAS = np.linspace(0.0, 1.0, 101)
@@ -26,30 +26,32 @@ SEES_GROUP, DRAWS = " †", " ‡"
 UNMARKED = "every peer without a mark"
 WORDS = ("ahead", "even", "behind")
 
+PUBLISHED = {"FairGBM": "paper", "LightGBM": "plain", "GS": "GS", "RS": "RS", "EG": "EG"}
+"""Algorithms by their names in published tables."""
 
-@dataclass(frozen=True)
+
 class Results:
     """Tables of a study, from its points.
 
     Parameters
     ----------
     points : DataFrame
-        As from :func:`collect`.
+        As from :func:`fairboost.study.study.collect`.
     config : StudyConfig
         The study.
     methods : dict of str to Method
         Those that took part, by name.
     """
 
-    points: pd.DataFrame
-    config: StudyConfig
-    methods: dict[str, Method]
-    _known: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def settings(self) -> ProtocolConfig:
-        """The protocol."""
-        return self.config.protocol
+    def __init__(
+        self, points: pd.DataFrame, config: StudyConfig, methods: dict[str, Method]
+    ) -> None:
+        self.points, self.config, self.methods = points, config, methods
+        self.settings = config.protocol
+        self._good = points[points["error"].isna()]
+        # Many tables rest on the same draws: each is made once.
+        self.pools: Callable[[str, str], list[Pool]] = cache(self._make_pools)
+        self._chosen = cache(self._choose)
 
     @property
     def features(self) -> list[str]:
@@ -59,75 +61,49 @@ class Results:
 
     def algorithms(self, features: str) -> list[str]:
         """Algorithms that have models, ours first, in the order of the methods."""
-        part = self.points[(self.points["features"] == features) & self.points["error"].isna()]
+        found = set(self._good.loc[self._good["features"] == features, "algorithm"])
         order = list(self.methods)
-        return sorted(set(part["algorithm"]), key=lambda a: (order.index(_method(a)), a))
+        return sorted(found, key=lambda a: (order.index(_method(a)), a))
 
     def title(self, algorithm: str) -> str:
         """An algorithm in words: † needs the group to predict, ‡ decides by a draw."""
         name, _, variant = algorithm.partition(", ")
         method = self.methods[name]
         words = f"{method.title}, {variant}" if variant else method.title
-        marks = (SEES_GROUP if method.sees_group else "") + (
-            DRAWS if algorithm in RANDOMIZED else ""
-        )
-        return words + marks
+        seeing = SEES_GROUP if method.sees_group else ""
+        return words + seeing + (DRAWS if algorithm in RANDOMIZED else "")
 
-    def _models(self, features: str, algorithm: str) -> pd.DataFrame:
-        """The lines of an algorithm that did not fail."""
-        points = self.points
-        return points[
-            (points["features"] == features)
-            & (points["algorithm"] == algorithm)
-            & points["error"].isna()
-        ]
+    def _models(self, features: str, algorithm: str) -> list[pd.DataFrame]:
+        """The lines of an algorithm that did not fail, a table for every seed."""
+        good = self._good
+        mine = good[(good["features"] == features) & (good["algorithm"] == algorithm)]
+        return [part for _, part in mine.groupby("seed")]
 
-    def pools(self, features: str, algorithm: str) -> list[Pool]:
+    def _make_pools(self, features: str, algorithm: str) -> list[Pool]:
         """The models of an algorithm, a pool for every seed."""
-        key = features, algorithm
-        if key not in self._known:
-            self._known[key] = self._pools(features, algorithm)
-        return self._known[key]  # type: ignore[no-any-return]
-
-    def _pools(self, features: str, algorithm: str) -> list[Pool]:
-        table = self._models(features, algorithm)
-        method = self.methods[_method(algorithm)]
         found = []
-        for _, part in table.groupby("seed"):
+        for part in self._models(features, algorithm):
             validation, test = (
                 part[[f"{rows}_performance", f"{rows}_fairness"]].to_numpy(np.float64)
                 for rows in ("validation", "test")
             )
             trial, n = part["trial"].to_numpy(np.intp), int(part["trials"].iloc[0])
-            found.append(Pool(trial, validation, test, n, method.models))
+            models = self.methods[_method(algorithm)].models
+            found.append(Pool(trial, validation, test, n, models))
         return found
 
-    def chosen(
+    def _choose(
         self, features: str, algorithm: str, alpha: float, trials: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Validation and test figures of the models kept, in all replicates of all seeds.
 
         With ``trials`` a replicate has no more than so many of its trials to choose from.
         """
-        key = features, algorithm, round(alpha, 6), trials
-        if key not in self._known:
-            self._known[key] = self._chosen(features, algorithm, alpha, trials)
-        return self._known[key]  # type: ignore[no-any-return]
-
-    def _chosen(
-        self, features: str, algorithm: str, alpha: float, trials: int | None
-    ) -> tuple[FloatArray, FloatArray]:
-        found: list[tuple[FloatArray, FloatArray]] = []
+        validation, test = [], []
         for seed, pool in enumerate(self.pools(features, algorithm)):
-            draws = self._draws(pool, seed)[:, :trials]
-            kept = protocol.select(pool, draws, alpha)
-            found.append(
-                (
-                    protocol.of_chosen(pool.validation, kept),
-                    protocol.of_chosen(pool.test, kept),
-                )
-            )
-        validation, test = zip(*found, strict=True)
+            kept = protocol.select(pool, self._draws(pool, seed)[:, :trials], alpha)
+            validation.append(protocol.of_chosen(pool.validation, kept))
+            test.append(protocol.of_chosen(pool.test, kept))
         return np.concatenate(validation), np.concatenate(test)
 
     def _draws(self, pool: Pool, seed: int) -> protocol.Indices:
@@ -139,7 +115,7 @@ class Results:
         lines = []
         for alpha in self.settings.alphas:
             for algorithm in self.algorithms(features):
-                validation, test = self.chosen(features, algorithm, alpha)
+                validation, test = self._chosen(features, algorithm, alpha)
                 weighted = protocol.summarize(protocol.merits(test, alpha))
                 line: dict[str, Any] = {"alpha": alpha, "algorithm": self.title(algorithm)}
                 for rows, figures in (("validation", validation), ("test", test)):
@@ -152,89 +128,95 @@ class Results:
                 lines.append(line)
         return pd.DataFrame(lines)
 
-    def curve(self, features: str, algorithm: str, alphas: FloatArray = ALPHAS) -> pd.DataFrame:
+    def curve(self, features: str, algorithm: str) -> pd.DataFrame:
         """The weighted test metric over alpha, with the band that holds 95% of replicates."""
         lines = []
-        for alpha in alphas:
-            _, test = self.chosen(features, algorithm, float(alpha))
-            found = protocol.summarize(protocol.merits(test, float(alpha)))
-            lines.append({"alpha": float(alpha), **vars(found)})
+        for alpha in ALPHAS:
+            _, test = self._chosen(features, algorithm, alpha)
+            lines.append(
+                {"alpha": alpha, **vars(protocol.summarize(protocol.merits(test, alpha)))}
+            )
         return pd.DataFrame(lines)
+
+    def curves(self, features: str) -> pd.DataFrame:
+        """The curves of all algorithms."""
+        algorithms = self.algorithms(features)
+        return pd.concat(
+            [self.curve(features, a).assign(algorithm=self.title(a)) for a in algorithms]
+        )
 
     def leads(self, features: str) -> pd.DataFrame:
         """How far each of our methods is ahead of every other, with paired 95% intervals."""
         lines = []
-        algorithms = self.algorithms(features)
-        for ours in (a for a in algorithms if a in OURS):
-            for peer in (a for a in algorithms if a not in OURS):
-                for alpha in self.settings.alphas:
-                    lead = self._lead(features, ours, peer, alpha)
-                    errors = [self._test_error(features, a, alpha) for a in (ours, peer)]
-                    lines.append(
-                        {
-                            "algorithm": self.title(ours), "peer": self.title(peer),
-                            "alpha": alpha, "lead": lead.mean, "low": lead.low, "high": lead.high,
-                            "verdict": _verdict(lead), "test error": float(np.linalg.norm(errors)),
-                        }
-                    )  # fmt: skip
+        for ours, peer in self._pairs(features):
+            for alpha in self.settings.alphas:
+                errors = [self._test_error(features, a, alpha) for a in (ours, peer)]
+                error = {"test error": float(np.linalg.norm(errors))}
+                lines.append(self._lead_line(features, ours, peer, alpha) | error)
         return pd.DataFrame(lines)
 
-    def reach(self, features: str, alphas: FloatArray = ALPHAS) -> pd.DataFrame:
-        """For every peer, and for all that are not marked, where we are ahead, even or behind."""
-        lines = []
-        algorithms = self.algorithms(features)
-        for ours in (a for a in algorithms if a in OURS):
-            found = {
-                self.title(peer): [
-                    _verdict(self._lead(features, ours, peer, float(alpha))) for alpha in alphas
-                ]
-                for peer in algorithms
-                if peer not in OURS
-            }
-            unmarked = [v for peer, v in found.items() if not peer.endswith((SEES_GROUP, DRAWS))]
-            if unmarked:
-                found[UNMARKED] = [_least(each) for each in zip(*unmarked, strict=True)]
-            for peer, verdicts in found.items():
-                line = {"algorithm": self.title(ours), "peer": peer}
-                for word in WORDS:
-                    line[word] = _spans(alphas, [v == word for v in verdicts])
-                lines.append(line)
-        return pd.DataFrame(lines)
-
-    def one_trial(self, features: str) -> pd.DataFrame | None:
+    def one_trial(self, features: str) -> pd.DataFrame:
         """One trial that is a whole trade-off, against a whole search by every other method."""
         lines = []
-        algorithms = self.algorithms(features)
-        for ours in (a for a in algorithms if self.methods[_method(a)].curve):
-            for peer in (a for a in algorithms if a not in OURS):
-                time = self._draw_cpu(features, ours, 1) / self._draw_cpu(features, peer)
+        for ours, peer in self._pairs(features):
+            if self.methods[ours].curve:
+                time = self._trial_cpu(features, ours) / self._draw_cpu(features, peer)
                 for alpha in self.settings.alphas:
-                    lead = self._lead(features, ours, peer, alpha, trials=1)
-                    lines.append(
-                        {
-                            "algorithm": self.title(ours), "peer": self.title(peer),
-                            "alpha": alpha, "lead": lead.mean, "low": lead.low, "high": lead.high,
-                            "verdict": _verdict(lead), "time": time,
-                        }
-                    )  # fmt: skip
-        return pd.DataFrame(lines) if lines else None
+                    line = self._lead_line(features, ours, peer, alpha, trials=1)
+                    lines.append(line | {"time": time})
+        return pd.DataFrame(lines)
 
-    def _draw_cpu(self, features: str, algorithm: str, trials: int | None = None) -> float:
-        """CPU seconds of the trials of one replicate, on average."""
-        table = self._models(features, algorithm).drop_duplicates(["seed", "trial"])
-        size = self.pools(features, algorithm)[0].size(self.settings.models)
-        return float(table["cpu"].mean()) * (trials or size)
+    def reach(self, features: str) -> pd.DataFrame:
+        """For every peer, and for all that are not marked, where we are ahead, even or behind."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for ours, peer in self._pairs(features):
+            leads = [self._lead(features, ours, peer, alpha) for alpha in ALPHAS]
+            found.setdefault(self.title(ours), {})[self.title(peer)] = [_verdict(x) for x in leads]
+        lines = []
+        for ours, verdicts in found.items():
+            unmarked = [v for p, v in verdicts.items() if not p.endswith((SEES_GROUP, DRAWS))]
+            if unmarked:  # the least favourable
+                verdicts[UNMARKED] = [
+                    max(each, key=WORDS.index) for each in zip(*unmarked, strict=True)
+                ]
+            for peer, words in verdicts.items():
+                spans = {word: _spans(ALPHAS, [w == word for w in words]) for word in WORDS}
+                lines.append({"algorithm": ours, "peer": peer, **spans})
+        return pd.DataFrame(lines)
+
+    def _pairs(self, features: str) -> list[tuple[str, str]]:
+        """Each of our algorithms with every peer."""
+        everyone = self.algorithms(features)
+        peers = [a for a in everyone if a not in OURS]
+        return [(ours, peer) for ours in everyone if ours in OURS for peer in peers]
+
+    def _lead_line(
+        self, features: str, ours: str, peer: str, alpha: float, trials: int | None = None
+    ) -> dict[str, Any]:
+        lead = self._lead(features, ours, peer, alpha, trials)
+        return {
+            "algorithm": self.title(ours), "peer": self.title(peer), "alpha": alpha,
+            "lead": lead.mean, "low": lead.low, "high": lead.high, "verdict": _verdict(lead),
+        }  # fmt: skip
 
     def _lead(
         self, features: str, ours: str, peer: str, alpha: float, trials: int | None = None
     ) -> Summary:
         """Ours less the peer's, who always has its whole draw."""
-        mine, theirs = (
-            protocol.merits(self.chosen(features, a, alpha, n)[1], alpha)
-            for a, n in ((ours, trials), (peer, None))
-        )
+        mine = protocol.merits(self._chosen(features, ours, alpha, trials)[1], alpha)
+        theirs = protocol.merits(self._chosen(features, peer, alpha)[1], alpha)
         n = min(len(mine), len(theirs))
         return protocol.summarize(mine[:n] - theirs[:n])
+
+    def _trial_cpu(self, features: str, algorithm: str) -> float:
+        """CPU seconds of a trial, on average."""
+        table = pd.concat(self._models(features, algorithm))
+        return float(table.drop_duplicates(["seed", "trial"])["cpu"].mean())
+
+    def _draw_cpu(self, features: str, algorithm: str) -> float:
+        """CPU seconds of the trials of one replicate, on average."""
+        size = self.pools(features, algorithm)[0].size(self.settings.models)
+        return self._trial_cpu(features, algorithm) * size
 
     def _test_error(self, features: str, algorithm: str, alpha: float) -> float:
         """Standard error, from the test rows, of the weighted metric of the models kept.
@@ -242,17 +224,21 @@ class Results:
         It is that of independent samples: less is known of what two models share. Known for
         accuracy and rates; NaN for other scorers.
         """
-        if self.config.metrics.performance not in ("accuracy", "tpr"):
+        metrics = self.config.metrics
+        counted = {"accuracy": "test_rows", "tpr": "test_positives"}.get(metrics.performance)
+        if counted is None:
             return float("nan")
-        table = self._models(features, algorithm)
-        worst = []
-        for (_, part), (seed, pool) in zip(
-            table.groupby("seed"), enumerate(self.pools(features, algorithm)), strict=True
-        ):
+        fairness_error = ratio_error if metrics.fairness == "ratio" else gap_error
+        errors = []
+        models, pools = self._models(features, algorithm), self.pools(features, algorithm)
+        for seed, (part, pool) in enumerate(zip(models, pools, strict=True)):
             kept = protocol.select(pool, self._draws(pool, seed), alpha)
-            for model in np.unique(kept[kept >= 0]):
-                worst.append(weighted_error(part.iloc[model], self.config.metrics, alpha))
-        return float(np.mean(worst)) if worst else float("nan")
+            for _, model in part.iloc[np.unique(kept[kept >= 0])].iterrows():
+                share = model["test_performance"]
+                performance = np.sqrt(share * (1 - share) / model[counted])
+                fairness = fairness_error(json.loads(model["test_rates"]))
+                errors.append(np.hypot(alpha * performance, (1 - alpha) * fairness))
+        return float(np.mean(errors)) if errors else float("nan")
 
     def within(self, features: str) -> pd.DataFrame:
         """Share of configurations whose gap on the test rows is within the tolerance.
@@ -263,9 +249,9 @@ class Results:
         tolerance = self.config.metrics.tolerance
         lines = []
         for algorithm in self.algorithms(features):
-            table = self._models(features, algorithm)
-            parts = [part.iloc[_within(part, tolerance)] for _, part in table.groupby("seed")]
-            kept = pd.concat(parts)
+            kept = pd.concat(
+                [part.iloc[_within(part, tolerance)] for part in self._models(features, algorithm)]
+            )
             errors = np.array([gap_error(json.loads(r)) for r in kept["test_rates"]])
             gap = kept["test_gap"].to_numpy()
             lines.append(
@@ -283,13 +269,11 @@ class Results:
         """Area on the test rows that the models of a replicate dominate."""
         lines = []
         for algorithm in self.algorithms(features):
-            found = np.concatenate(
-                [
-                    protocol.hypervolumes(p, self._draws(p, k), self.settings.reference)
-                    for k, p in enumerate(self.pools(features, algorithm))
-                ]
-            )
-            summary = protocol.summarize(found)
+            areas = [
+                protocol.hypervolumes(pool, self._draws(pool, seed), self.settings.reference)
+                for seed, pool in enumerate(self.pools(features, algorithm))
+            ]
+            summary = protocol.summarize(np.concatenate(areas))
             lines.append({"algorithm": self.title(algorithm), **vars(summary)})
         return pd.DataFrame(lines)
 
@@ -299,96 +283,73 @@ class Results:
         ``per trial, relative`` is about trials of the same options; ``search, relative`` about
         the whole search, in which a method that trains ten models a trial has a tenth of them.
         """
-        trials = self.points[self.points["features"] == features].drop_duplicates(
-            ["seed", "method", "trial"]
-        )
-        plain = trials[(trials["method"] == "plain") & trials["error"].isna()]
-        base = plain.set_index(["seed", "trial"])["cpu"]
+        trials = self.points[self.points["features"] == features]
+        trials = trials.drop_duplicates(["seed", "method", "trial"]).set_index(["seed", "trial"])
+        good = trials[trials["error"].isna()]
+        base = good.loc[good["method"] == "plain", "cpu"]
         lines = []
-        for name, method in self.methods.items():
-            part = trials[trials["method"] == name]
-            if part.empty:
-                continue
-            good = part[part["error"].isna()].set_index(["seed", "trial"])["cpu"]
-            shared = good.index.intersection(base.index)
-            whole = float(good.sum() * len(base) / (len(good) * method.models)) if len(good) else 0
+        for name in (name for name in self.methods if name in set(trials["method"])):
+            part, cpu = trials[trials["method"] == name], good.loc[good["method"] == name, "cpu"]
+            shared = cpu.index.intersection(base.index)
+            models = len(cpu) * self.methods[name].models
+            whole = float(cpu.sum() * len(base) / models) if models else 0.0
             lines.append(
                 {
                     "method": self.title(name), "trials": len(part),
                     "failed": int(part["error"].notna().sum()),
                     "cpu total": float(part["cpu"].sum()),
-                    "cpu per trial": float(good.mean()) if len(good) else np.nan,
-                    "per trial, relative": _quotient(good[shared].sum(), base[shared].sum()),
+                    "cpu per trial": float(cpu.mean()),
+                    "per trial, relative": _quotient(cpu[shared].sum(), base[shared].sum()),
                     "search, relative": _quotient(whole, float(base.sum())),
                 }
             )  # fmt: skip
         return pd.DataFrame(lines)
 
-    def randomized(self, features: str) -> pd.DataFrame | None:
+    def randomized(self, features: str) -> pd.DataFrame:
         """The paper's randomized classifier against its last iterate, trial by trial."""
-        good = self.points[(self.points["features"] == features) & self.points["error"].isna()]
-        sides = [
-            good[good["algorithm"] == name].set_index(["seed", "trial"])
-            for name in ("paper", "paper, randomized")
-        ]
-        if any(side.empty for side in sides):
-            return None
-        last, drawn = sides
-        lines = []
-        for rows in ("validation", "test"):
-            for name in ("performance", "fairness"):
-                column = f"{rows}_{name}"
-                lines.append(
-                    {
-                        "figure": f"{rows} {name}", "last": last[column].mean(),
-                        "randomized": drawn[column].mean(),
-                        "difference": (drawn[column] - last[column]).mean(),
-                        "sd of difference": (drawn[column] - last[column]).std(),
-                    }
-                )  # fmt: skip
-        return pd.DataFrame(lines)
+        figures = [f"{r}_{n}" for r in ("validation", "test") for n in ("performance", "fairness")]
+        good = self._good[self._good["features"] == features].set_index(["seed", "trial"])
+        last, drawn = (
+            good.loc[good["algorithm"] == name, figures] for name in ("paper", "paper, randomized")
+        )
+        if last.empty or drawn.empty:
+            return pd.DataFrame()
+        columns = {
+            "last": last.mean(), "randomized": drawn.mean(),
+            "difference": (drawn - last).mean(), "sd of difference": (drawn - last).std(),
+        }  # fmt: skip
+        table = pd.DataFrame(columns, index=figures).reset_index(names="figure")
+        return table.assign(figure=table["figure"].str.replace("_", " "))
 
     def failures(self) -> pd.DataFrame:
         """Trials that failed, with the message."""
         failed = self.points[self.points["error"].notna()]
-        return failed[["seed", "features", "method", "trial", "error"]].reset_index(drop=True)
+        return failed[["seed", "features", "method", "trial", "error"]]
 
-    def published(self) -> pd.DataFrame | None:
-        """Published figures beside ours, in percent; None if there are none at hand."""
+    def published(self) -> pd.DataFrame:
+        """Published figures beside ours, in percent; empty if there are none at hand."""
         if self.config.published is None or not self.config.published[0].is_file():
-            return None
+            return pd.DataFrame()
         path, dataset = self.config.published
+        known = self.algorithms(self.features[0])
+        titles = {there: self.title(a) for there, a in PUBLISHED.items() if a in known}
         table = pd.read_csv(path)
-        table = table[table["dataset"] == dataset]
-        names = {
-            "FairGBM": "paper", "LightGBM": "plain", "GS": "GS", "RS": "RS", "EG": "EG"
-        }  # fmt: skip
-        lines = []
-        features = self.features[0]
-        ours = self.selected(features).set_index(["alpha", "algorithm"])
-        for alpha in self.settings.alphas:
-            for algorithm in self.algorithms(features):
-                found: Any = ours.loc[(alpha, self.title(algorithm)), :]
-                there = table[
-                    (table["alpha"] == alpha)
-                    & (table["algorithm"].map(names) == algorithm)
-                ]  # fmt: skip
-                line: dict[str, Any] = {"alpha": alpha, "algorithm": self.title(algorithm)}
-                for name in ("fairness", "performance"):
-                    line[f"published {name}"] = _only(there[f"test_{name}"])
-                    line[f"published {name} sd"] = _only(there[f"test_{name}_sd"])
-                    line[f"here {name}"] = 100 * found[f"test {name}"]
-                    line[f"here {name} sd"] = 100 * found[f"test {name} sd"]
-                lines.append(line)
-        return pd.DataFrame(lines)
+        table = table[table["dataset"] == dataset].drop_duplicates(["alpha", "algorithm"])
+        ours = self.selected(self.features[0])
+        both = ours.merge(
+            table.assign(algorithm=table["algorithm"].map(titles)), "left", ["alpha", "algorithm"]
+        )
+        found = both[["alpha", "algorithm"]].copy()
+        for name in ("fairness", "performance"):
+            found[f"published {name}"] = both[f"test_{name}"].astype(float)
+            found[f"published {name} sd"] = both[f"test_{name}_sd"].astype(float)
+            found[f"here {name}"] = 100 * both[f"test {name}"]
+            found[f"here {name} sd"] = 100 * both[f"test {name} sd"]
+        return found
 
 
 def _method(algorithm: str) -> str:
     return algorithm.partition(", ")[0]
-
-
-def _only(column: pd.Series[float]) -> float:
-    return float(column.iloc[0]) if len(column) else float("nan")
 
 
 def _quotient(part: float, whole: float) -> float:
@@ -399,11 +360,6 @@ def _verdict(lead: Summary) -> str:
     if lead.low > 0:
         return "ahead"
     return "behind" if lead.high < 0 else "even"
-
-
-def _least(verdicts: Sequence[str]) -> str:
-    """The least favourable of some verdicts."""
-    return max(verdicts, key=WORDS.index)
 
 
 def _spans(alphas: FloatArray, holds: Sequence[bool]) -> str:

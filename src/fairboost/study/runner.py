@@ -7,11 +7,13 @@ alternately.
 
 from __future__ import annotations
 
+import itertools
 import platform
 import subprocess
 import time
 import traceback
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -20,15 +22,17 @@ from typing import Any
 
 import numpy as np
 import optuna
+from optuna.trial import FrozenTrial
 from tqdm.auto import tqdm
 
 import fairboost
+from fairboost._typing import FloatArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.search import claims, spaces
 from fairboost.search.trials import make_sampler, open_search, open_storage, quiet
-from fairboost.study.config import StudyConfig
-from fairboost.study.data import Parts, Source, divide, read_source
+from fairboost.study.config import MetricsConfig, StudyConfig
+from fairboost.study.data import Rows, Source, Split, divide, read_source
 from fairboost.study.measures import Predictions, decide, measure
 from fairboost.study.methods import find, why_not
 from fairboost.study.task import Method, Predictor, Task, Timed, as_predictors
@@ -38,7 +42,7 @@ MESSAGE_LENGTH = 2_000
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class MethodSearch:
     """One method on one split, aware or blind.
 
     Parameters
@@ -61,9 +65,13 @@ class Search:
     trials: int
     study: optuna.Study
 
+    def counted(self) -> dict[int, FrozenTrial]:
+        """Its trials that count, by index."""
+        return claims.counted(self.study.get_trials(deepcopy=False))
+
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """A study ready to run: its searches, and who is left out and why.
 
     Parameters
@@ -72,30 +80,25 @@ class Plan:
         The study.
     source : Source
         Its rows.
-    searches : tuple of Search
+    searches : tuple of MethodSearch
         In the order in which they take turns.
     left_out : dict of str to str
         Methods that cannot take part here, with the reason.
     registry : optuna.Study
         What belongs to the study as a whole.
-    splits : dict of int to Parts
+    splits : dict of int to Split
         Training, validation and test rows of every seed.
     """
 
     config: StudyConfig
     source: Source
-    searches: tuple[Search, ...]
+    searches: tuple[MethodSearch, ...]
     left_out: dict[str, str]
     registry: optuna.Study
-    splits: dict[int, Parts] = field(repr=False)
+    splits: dict[int, Split] = field(repr=False)
 
 
-def storage_url(config: StudyConfig, out: Path) -> str:
-    """Where trials are kept: as configured, or a file in the output folder."""
-    return config.search.storage or f"sqlite:///{out / 'trials.db'}"
-
-
-def plan_study(config: StudyConfig, storage: str | None) -> Plan:
+def plan_study(config: StudyConfig, storage: str | None) -> StudyPlan:
     """Read the data, open the storage, and check that all fits together.
 
     Parameters
@@ -103,45 +106,45 @@ def plan_study(config: StudyConfig, storage: str | None) -> Plan:
     config : StudyConfig
         The study.
     storage : str, optional
-        URL of the storage; in memory if None.
+        URL of the storage, unless the configuration names one; in memory if None.
     """
     source = read_source(config)
     methods = [(named, find(config, named)) for named in config.methods]
     refused = {method.title: why_not(config, method) for _, method in methods}
     left_out = {title: why for title, why in refused.items() if why is not None}
     # What is wrong with a split is told before anything runs.
-    parts = {seed: divide(config, source, seed) for seed in config.search.seeds}
+    splits = {seed: divide(config, source, seed) for seed in config.search.seeds}
     searches = []
     with quiet():
         try:
-            store = open_storage(storage)
+            store = open_storage(config.search.storage or storage)
             registry = open_search(store, config.name, "study", make_sampler("random", 0))
-            for seed in config.search.seeds:
-                for features in config.search.features:
-                    for named, method in methods:
-                        if method.title in left_out or (method.aware_only and features == "blind"):
-                            continue
-                        study = open_search(
-                            store, f"{config.name}/{seed}/{features}/{named.name}",
-                            config.mark(named, method.space, source.checksum),
-                            make_sampler(config.search.sampler, seed),
-                        )  # fmt: skip
-                        trials = max(config.search.trials // method.models, 1)
-                        searches.append(Search(method, features, seed, trials, study))
+            for seed, features, (named, method) in itertools.product(
+                config.search.seeds, config.search.features, methods
+            ):
+                if method.title in left_out or (method.aware_only and features == "blind"):
+                    continue
+                study = open_search(
+                    store, f"{config.name}/{seed}/{features}/{named.name}",
+                    config.mark(named, method.space, source.checksum),
+                    make_sampler(config.search.sampler, seed),
+                )  # fmt: skip
+                trials = max(config.search.trials // method.models, 1)
+                searches.append(MethodSearch(method, features, seed, trials, study))
         except InvalidInputError as error:
             key = "search.storage" if config.search.storage else "name"
             raise config.error(key, str(error)) from error
-    return Plan(config, source, tuple(searches), left_out, registry, parts)
+    return StudyPlan(config, source, tuple(searches), left_out, registry, splits)
 
 
 def run_trials(
-    plan: Plan, *, progress: bool = False, retry_failed: bool = False, most: int | None = None
+    plan: StudyPlan, *, progress: bool = False, retry_failed: bool = False, most: int | None = None
 ) -> int:
     """Run what is left to run, together with other processes that do the same.
 
     Parameters
     ----------
-    plan : Plan
+    plan : StudyPlan
         What to run.
     progress : bool
         Show a bar with the time left.
@@ -155,10 +158,11 @@ def run_trials(
     n : int
         Trials that this process ran.
     """
-    again = {s: _failed(s) if retry_failed else frozenset[int]() for s in plan.searches}
-    done = 0
+    done, waiting = 0, list(plan.searches)
+    again = {search: frozenset[int]() for search in waiting}
+    if retry_failed:
+        again = {search: _failed(search) for search in waiting}
     with quiet(), claims.Worker(plan.registry) as worker, _Progress(plan, progress) as bar:
-        waiting = list(plan.searches)
         while waiting:
             for search in list(waiting):
                 if most is not None and done >= most:
@@ -173,14 +177,14 @@ def run_trials(
     return done
 
 
-def _failed(search: Search) -> frozenset[int]:
-    counted = claims.counted(search.study.get_trials(deepcopy=False))
-    return frozenset(t.number for t in counted.values() if "error" in t.user_attrs["result"])
+def _failed(search: MethodSearch) -> frozenset[int]:
+    trials = search.counted().values()
+    return frozenset(t.number for t in trials if "error" in t.user_attrs["result"])
 
 
-def _run_one(plan: Plan, search: Search, claimed: claims.Claim) -> None:
+def _run_one(plan: StudyPlan, search: MethodSearch, claimed: claims.Claim) -> None:
     """Train and measure; what the method raises is stored, and the study goes on."""
-    start = time.perf_counter(), _cpu_seconds()
+    start = _clock()
     result: dict[str, Any] = {"versions": versions(), "commit": commit()}
     values = None
     try:
@@ -191,8 +195,7 @@ def _run_one(plan: Plan, search: Search, claimed: claims.Claim) -> None:
         result |= {
             "error": f"{type(error).__name__}: {error}"[:MESSAGE_LENGTH],
             "traceback": where[-MESSAGE_LENGTH:],
-            "wall": time.perf_counter() - start[0],
-            "cpu": _cpu_seconds() - start[1],
+            **_times(_clock() - start),
         }
     except BaseException:  # the user has had enough: someone else may have the trial
         claims.give_up(search.study, claimed.trial.number)
@@ -201,59 +204,54 @@ def _run_one(plan: Plan, search: Search, claimed: claims.Claim) -> None:
 
 
 def _trained_and_measured(
-    plan: Plan, search: Search, claimed: claims.Claim
+    plan: StudyPlan, search: MethodSearch, claimed: claims.Claim
 ) -> tuple[dict[str, Any], list[float]]:
     """What to store of a trial, and the values of its objectives."""
-    config, method, parts = plan.config, search.method, plan.splits[search.seed]
-    hidden = plan.source.hidden
+    config, method, split = plan.config, search.method, plan.splits[search.seed]
     if search.features == "blind":
-        parts = parts.without(hidden)
+        split = split.without(plan.source.hidden)
     task = Task(
-        train=parts.train,
+        train=split.train,
         metrics=config.metrics,
         engine_options=spaces.draw(config.engine, claimed.trial),
         options=spaces.draw(method.space, claimed.trial, prefix=f"{method.name}."),
         seed=int(np.random.default_rng([search.seed, claimed.index]).integers(2**31)),
         n_jobs=config.search.n_jobs,
-        hidden=hidden,
-        judged=(parts.validation, parts.test),
+        hidden=plan.source.hidden,
+        judged=(split.validation, split.test),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a constraint is not met is what is measured here
-        wall, cpu = time.perf_counter(), _cpu_seconds()
+        start = _clock()
         found = method.run(task)
-        wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
-        predictors = as_predictors(found)
+        spent = _clock() - start
         points = [
-            {"variant": variant, **_measured(config, parts, predictor)}
-            for variant, predictor in predictors.items()
+            {"variant": variant, **_measured(config.metrics, split, predictor)}
+            for variant, predictor in as_predictors(found).items()
         ]
     if not points:
         raise RuntimeError("the method returned no model")
-    best = max(points, key=lambda p: p["validation"]["performance"] + p["validation"]["fairness"])
-    values = [best["validation"]["performance"], best["validation"]["fairness"]]
+    figures = [point["validation"] for point in points]
+    best = max(figures, key=lambda on: on["performance"] + on["fairness"])
+    values = [best["performance"], best["fairness"]]
     if not np.isfinite(values).all():
         raise RuntimeError(f"performance and fairness must be numbers, found {values}")
     if isinstance(found, Timed):
-        wall, cpu = found.seconds, found.cpu_seconds
-    times = {"wall": wall, "cpu": cpu}
-    return {"points": points, **times}, values
+        spent = np.array([found.seconds, found.cpu_seconds])
+    return {"points": points, **_times(spent)}, values
 
 
-def _measured(config: StudyConfig, parts: Parts, predictor: Predictor) -> dict[str, Any]:
+def _measured(metrics: MetricsConfig, split: Split, predictor: Predictor) -> dict[str, Any]:
     """Figures on validation and test rows."""
-    metrics = config.metrics
-    validation, test = _checked(predictor, parts.validation), _checked(predictor, parts.test)
+    parts = {"validation": split.validation, "test": split.test}
+    found = {name: _checked(predictor, rows) for name, rows in parts.items()}
     threshold = None
     if isinstance(metrics.threshold, OperatingPoint) and metrics.threshold_on == "validation":
-        threshold = decide(metrics, parts.validation, validation)[1]
-    return {
-        "validation": measure(metrics, parts.validation, validation, threshold),
-        "test": measure(metrics, parts.test, test, threshold),
-    }
+        threshold = decide(metrics, split.validation, found["validation"])[1]
+    return {name: measure(metrics, parts[name], found[name], threshold) for name in parts}
 
 
-def _checked(predictor: Predictor, rows: Any) -> Predictions:
+def _checked(predictor: Predictor, rows: Rows) -> Predictions:
     found = predictor(rows)
     if not isinstance(found, Predictions):
         raise TypeError(f"a predictor returns Predictions, found {type(found).__name__}")
@@ -265,9 +263,13 @@ def _checked(predictor: Predictor, rows: Any) -> Predictions:
     return found
 
 
-def _cpu_seconds() -> float:
-    """Of this process, all of its threads."""
-    return time.process_time()
+def _clock() -> FloatArray:
+    """Seconds that have passed, and of this process on all of its threads."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def _times(seconds: FloatArray) -> dict[str, float]:
+    return dict(zip(("wall", "cpu"), seconds.tolist(), strict=True))
 
 
 @cache
@@ -275,10 +277,8 @@ def versions() -> dict[str, str]:
     """Versions of what trains and measures."""
     found = {"python": platform.python_version(), "fairboost": fairboost.__version__}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -306,14 +306,13 @@ def commit() -> str | None:
 class _Progress:
     """A bar over all trials, and an honest guess at the time left: trials differ in length."""
 
-    def __init__(self, plan: Plan, shown: bool) -> None:
-        self.plan = plan
-        total = sum(search.trials for search in plan.searches)
+    def __init__(self, plan: StudyPlan, shown: bool) -> None:
+        self.searches = plan.searches
         self.bar = tqdm(
-            total=total, disable=not shown, unit="trial",
+            total=sum(search.trials for search in plan.searches), disable=not shown, unit="trial",
             bar_format="{desc}{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} trials{postfix}",
         )  # fmt: skip
-        self.began, self.at_start = time.monotonic(), self._spent()
+        self.began, self.before = time.monotonic(), sum(sum(times) for times in self._spent())
 
     def __enter__(self) -> _Progress:
         self.update()
@@ -324,32 +323,28 @@ class _Progress:
 
     def update(self) -> None:
         """Look at what is stored, by whomever."""
-        if self.bar.disable:
-            return
-        spent = self._spent()
-        self.bar.n = sum(len(times) for times in spent.values())
-        self.bar.set_postfix_str(self._left(spent))
+        if not self.bar.disable:
+            spent = self._spent()
+            self.bar.n = sum(map(len, spent))
+            self.bar.set_postfix_str(self._left(spent))
 
-    def _spent(self) -> dict[Search, list[float]]:
-        return {
-            search: [
-                float(trial.user_attrs["result"]["wall"])
-                for trial in claims.counted(search.study.get_trials(deepcopy=False)).values()
-            ]
-            for search in self.plan.searches
-        }
+    def _spent(self) -> list[list[float]]:
+        """Seconds of the trials that are done, of every search."""
+        return [
+            [float(t.user_attrs["result"]["wall"]) for t in search.counted().values()]
+            for search in self.searches
+        ]
 
-    def _left(self, spent: dict[Search, list[float]]) -> str:
-        every = [t for times in spent.values() for t in times]
+    def _left(self, spent: list[list[float]]) -> str:
+        every = [seconds for times in spent for seconds in times]
         if not every:
             return "time left unknown"
-        usual = float(np.mean(every))
         work = sum(
-            (search.trials - len(times)) * (float(np.mean(times)) if times else usual)
-            for search, times in spent.items()
+            (search.trials - len(times)) * float(np.mean(times or every))
+            for search, times in zip(self.searches, spent, strict=True)
         )
         # Others may be at work too: go by what all have done since we began.
-        done = sum(every) - sum(sum(times) for times in self.at_start.values())
+        done = sum(every) - self.before
         pace = done / max(time.monotonic() - self.began, 1e-9) if done else 1.0
         return f"{_in_words(work / max(pace, 1e-3))} left"
 

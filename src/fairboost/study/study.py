@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -12,8 +14,13 @@ from fairboost.study.config import StudyConfig
 from fairboost.study.config_reader import read_config
 from fairboost.study.methods import METHODS
 from fairboost.study.output import write_results
-from fairboost.study.points import collect
-from fairboost.study.runner import plan_study, run_trials, storage_url
+from fairboost.study.runner import MethodSearch, StudyPlan, plan_study, run_trials
+
+PARTS = ("validation", "test")
+FIGURES = (
+    *("performance", "fairness", "accuracy", "gap", "ratio", "fpr", "tpr", "threshold"),
+    *("rows", "positives"),
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ def run_study(
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"the output {str(folder)!r} is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    plan = plan_study(config, storage_url(config, folder))
+    plan = plan_study(config, f"sqlite:///{folder / 'trials.db'}")
     if not plan.searches:
         reasons = "; ".join(f"{title}: {why}" for title, why in plan.left_out.items())
         raise config.error("methods", f"no method can take part ({reasons}); add another")
@@ -109,9 +116,54 @@ def run_study(
     done = points.drop_duplicates(["seed", "features", "method", "trial"])
     return StudyRun(
         points=points,
-        files=write_results(plan, folder),
+        files=write_results(plan, points, folder),
         ran=ran,
         missing=sum(search.trials for search in plan.searches) - len(done),
         failed=0 if points.empty else int(done["error"].notna().sum()),
         left_out=plan.left_out,
     )
+
+
+def collect(plan: StudyPlan) -> pd.DataFrame:
+    """The table of points: one line per model of every trial that counts.
+
+    Search, trial, options, figures on validation and test rows, times. All results follow from it.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+        The study.
+    """
+    lines = [line for search in plan.searches for line in _points(search)]
+    return pd.DataFrame(lines, columns=None if lines else ["seed", "features", "method", "trial"])
+
+
+def _points(search: MethodSearch) -> list[dict[str, Any]]:
+    method, lines = search.method, []
+    for index, trial in sorted(search.counted().items()):
+        if index >= search.trials:  # of an earlier run that was to have more
+            break
+        stored = trial.user_attrs["result"]
+        common = {
+            "seed": search.seed,
+            "features": search.features,
+            "method": method.name,
+            "models": method.models,
+            "trials": search.trials,
+            "trial": index,
+            "options": json.dumps(trial.params, sort_keys=True),
+            "cpu": stored["cpu"],
+            "wall": stored["wall"],
+            "error": stored.get("error"),
+            "commit": stored["commit"],
+            "versions": json.dumps(stored["versions"], sort_keys=True),
+        }
+        if "error" in stored:
+            lines.append({**common, "algorithm": method.name, "variant": ""})
+        for point in stored.get("points", []):
+            variant = point["variant"]
+            own = f"{method.name}, {variant}" if method.separate and variant else method.name
+            figures = {f"{part}_{name}": point[part][name] for part in PARTS for name in FIGURES}
+            rates = {f"{part}_rates": json.dumps(point[part]["rates"]) for part in PARTS}
+            lines.append({**common, "algorithm": own, "variant": variant, **figures, **rates})
+    return lines

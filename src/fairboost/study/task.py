@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-from lightgbm import LGBMClassifier
 
+from fairboost.engines.registry import default_estimator
 from fairboost.search.spaces import Space
 from fairboost.study.config import MetricsConfig
 from fairboost.study.data import Rows
@@ -69,9 +69,9 @@ class Task:
         """The gap to reach: the method's own option, or the study's."""
         return float(self.options.get("tolerance", self.metrics.tolerance))
 
-    def engine(self) -> LGBMClassifier:
+    def engine(self) -> Any:
         """A fresh engine with this trial's options."""
-        return LGBMClassifier(
+        return default_estimator(
             verbose=-1, n_jobs=self.n_jobs, random_state=self.seed, **self.engine_options
         )
 
