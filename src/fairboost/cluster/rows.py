@@ -214,15 +214,15 @@ def merge(
         The labels, where they are known.
     """
     _check_faults(summaries)
-    known = classes
-    if known is None:
+    known = classes is not None
+    if classes is None:
         classes = _merge_labels(summaries)
     else:
-        _check_known(known, summaries)
+        _check_known(classes, summaries)
     rows, weights, _ = np.concatenate([s.totals for s in summaries], axis=1)
     position = [np.searchsorted(classes, s.classes) for s in summaries]
     labels = _recoded(position, summaries, 0)
-    if known is None:
+    if not known:
         check_both_classes_weigh(classes, labels, weights)
     sensitive = []
     for k, name in enumerate(columns):
@@ -354,8 +354,8 @@ def count_decisions(
     lazy = partitions(X, y, sensitive_features if columns else None, sample_weight)
     found = dask.compute(*(count(once, *part, list(columns)) for part in lazy))
     merged = merge([summary for summary, _ in found], columns, classes)
-    positive = np.concatenate([weight for _, weight in found])
-    return merged.cells, np.bincount(np.concatenate(merged.numbers), positive, len(merged.cells))
+    numbers, events = np.concatenate(merged.numbers), np.concatenate([e for _, e in found])
+    return merged.cells, np.bincount(numbers, events, len(merged.cells)).astype(np.float64)
 
 
 def _count(
@@ -368,4 +368,4 @@ def _count(
         return part.summary, np.zeros(n)
     positive = decide(X) >= 0
     weight = positive if part.sample_weight is None else positive * part.sample_weight
-    return part.summary, np.bincount(part.combination, weight, n)
+    return part.summary, np.bincount(part.combination, weight, n).astype(np.float64)
