@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
-from fairboost.metrics.performance import Predictions, performance_table
+from fairboost.metrics.performance import ModelOutput, performance_table
 
 
 def make(n, rng, shift=1.0):
@@ -18,7 +18,7 @@ def make(n, rng, shift=1.0):
 
 
 def said(p):
-    return Predictions(p, p >= 0.5)
+    return ModelOutput(p, p >= 0.5)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

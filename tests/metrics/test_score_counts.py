@@ -35,16 +35,15 @@ def split(batch, parts):
 
 
 def count(batch, threshold, parts=3):
-    point = None
     if not isinstance(threshold, float):
-        point, histogram = threshold, ScoreHistogram()
+        histogram = ScoreHistogram()
         for part in split(batch, parts):
             histogram.add(part)
-        threshold = histogram.bracket(point)
+        threshold = histogram.bracket(threshold)
     counter = ScoreCounter(["race", "sex"], threshold)
     for part in split(batch, parts):
         counter.add(part)
-    return counter.result([("c", "a", "b"), ("M", "F")], point=point)
+    return counter.result([("c", "a", "b"), ("M", "F")])
 
 
 def sensitive(batch):
@@ -80,7 +79,7 @@ def test_thresholds_of_any_scores(seed, n, target, ties, make, scale):
     histogram.add(batch)
     counter = ScoreCounter([], histogram.bracket(point))
     counter.add(batch)
-    found = counter.result([], point=point)
+    found = counter.result([])
     exact = point.threshold(scores, labels)
     assert found.threshold == exact
     assert found.sums[0, 1].sum() == (scores >= exact).sum()

@@ -9,7 +9,7 @@ Rows are summed over cells once (:func:`tally`). Each set of groups to compare t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ import pandas as pd
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.data.cells import EVERYONE, Cells
 from fairboost.exceptions import FairnessWarning, InvalidInputError
-from fairboost.fairness.rates import Rate, group_sums
+from fairboost.fairness.rates import Rate
 from fairboost.metrics.intervals import (
     INTERVALS,
     bootstrap_weights,
@@ -27,6 +27,7 @@ from fairboost.metrics.intervals import (
     ratio_interval,
     smooth_decisions,
 )
+from fairboost.metrics.sums import group_names, group_sums_of_sets, quotient, weight_sums
 
 PRECISION = Rate("precision", 1, +1, "precision")
 """Share of positive decisions whose label is positive: the true positive rate with label and
@@ -59,22 +60,13 @@ class Comparison:
     def rate_table(self, rate: Rate, confidence: float, interval: str) -> pd.DataFrame:
         """One line per group: the rate, its interval and what it is made of."""
         events, (rows, counted, square) = self._group_sums(rate, self.sums)
-        value = _quotient(events[1], counted)
-        effective = np.nan_to_num(_quotient(counted**2, square))
+        value = quotient(events[1], counted)
+        effective = np.nan_to_num(quotient(counted**2, square))
         low, high = INTERVALS[interval](np.nan_to_num(value) * effective, effective, confidence)
-        return pd.DataFrame(
-            {
-                "attribute": self.attribute,
-                "group": list(self.names),
-                "rate": rate.name,
-                "value": value,
-                "low": low,
-                "high": high,
-                "events": events[1],
-                "counted": counted,
-                "rows": rows.astype(np.int64),
-            }
-        )
+        line = {"attribute": self.attribute, "group": list(self.names), "rate": rate.name}
+        figures = {"value": value, "low": low, "high": high, "events": events[1]}
+        figures |= {"counted": counted, "rows": rows.astype(np.int64)}
+        return pd.DataFrame(line | figures)
 
     def gap_table(
         self, rates: Sequence[Rate], confidence: float, n_bootstrap: int, rng: np.random.Generator
@@ -103,78 +95,45 @@ class Comparison:
     ) -> dict[str, str | float]:
         """Gap and ratio of a rate; ``law`` is what the sums in ``draws`` were drawn with."""
         events, (rows, counted, _) = self._group_sums(rate, self.sums)
-        value = _quotient(events[1], counted)
-        row = _quotient(counted, rows)  # weight of the mean row, the unit to smooth with
+        value = quotient(events[1], counted)
+        row = quotient(counted, rows)  # weight of the mean row, the unit to smooth with
         gap, ratio = _gap_and_ratio(value)
         _, smoothed = _gap_and_ratio(_smoothed(events[1], counted, row))
-        truth = _quotient(*self._group_sums(rate, law[1:2]))
-        found = self._group_sums(rate, draws)
-        errors = _quotient(*found) - truth
-        gap_low, gap_high = gap_interval(gap, errors, confidence)
-        errors = np.log(_smoothed(*found, row)) - np.log(truth)
-        ratio_low, ratio_high = ratio_interval(ratio, smoothed, errors, confidence)
-        several = not np.isnan(gap)
-        return {
-            "attribute": self.attribute,
-            "rate": rate.name,
-            "gap": gap,
-            "gap_low": gap_low,
-            "gap_high": gap_high,
-            "ratio": ratio,
-            "ratio_low": ratio_low,
-            "ratio_high": ratio_high,
-            "lowest_group": self.names[np.nanargmin(value)] if several else "",
-            "highest_group": self.names[np.nanargmax(value)] if several else "",
+        truth = quotient(*self._group_sums(rate, law[1:2]))
+        drawn = self._group_sums(rate, draws)
+        errors = quotient(*drawn) - truth
+        log_errors = np.log(_smoothed(*drawn, row)) - np.log(truth)
+        found = {
+            "gap": (gap, *gap_interval(gap, errors, confidence)),
+            "ratio": (ratio, *ratio_interval(ratio, smoothed, log_errors, confidence)),
         }
+        line: dict[str, str | float] = {"attribute": self.attribute, "rate": rate.name}
+        for name, figures in found.items():
+            line |= zip((name, f"{name}_low", f"{name}_high"), figures, strict=True)
+        for name, extreme in (("lowest_group", np.nanargmin), ("highest_group", np.nanargmax)):
+            line[name] = "" if np.isnan(gap) else self.names[extreme(value)]
+        return line
 
     def _group_sums(self, rate: Rate, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Events and weight that counts, (b, n_groups), for b sets of (2, n_cells) weights."""
-        # One call for all sets: the groups of set i are numbered from i * n_groups.
-        b, n_groups = len(weight), len(self.names)
-        first = np.arange(b)[:, np.newaxis] * n_groups
-        events, counted = group_sums(
-            rate,
-            np.tile(self.labels, b),
-            np.where(self.groups >= 0, self.groups + first, -1).ravel().astype(np.int32),
-            b * n_groups,
-            weight.sum(axis=1).ravel(),
-            weight[:, 1].ravel(),
-        )
-        return events.reshape(b, n_groups), counted.reshape(b, n_groups)
-
-
-def compare_all(
-    cells: Cells,
-    positive: BoolArray,
-    by: str | Sequence[str | Sequence[str]] | None,
-    sample_weight: FloatArray | None,
-) -> list[Comparison]:
-    """Everyone first, then what ``by`` asks for: see :mod:`fairboost.metrics`."""
-    return compare_sums(cells, tally(cells, positive, sample_weight), by)
+        cells = self.labels, self.groups, len(self.names)
+        return group_sums_of_sets(rate, *cells, weight.sum(axis=1), weight[:, 1])
 
 
 def compare_sums(
     cells: Cells, sums: FloatArray, by: str | Sequence[str | Sequence[str]] | None
 ) -> list[Comparison]:
-    """As :func:`compare_all`, from what :func:`tally` counted; rows are not looked at."""
+    """Everyone first, then what ``by`` asks for (see :mod:`fairboost.metrics`), from a tally."""
     crossings = _columns_to_cross(by, list(cells.groups))
     return [compare(cells, sums, columns) for columns in (EVERYONE, *crossings)]
 
 
 def tally(cells: Cells, positive: BoolArray, sample_weight: FloatArray | None) -> FloatArray:
-    """Rows, weight and squared weight, by decision (negative, positive) and cell: (3, 2, n_cells).
-
-    A row of weight 0 is not counted among the rows: it is left out.
-    """
+    """Rows, weight and squared weight, by decision (negative, positive) and cell, (3, 2, n)."""
     category = cells.codes.astype(np.intp)  # bincount would convert at each call
     category += len(cells) * positive
-    n = 2 * len(cells)
-    if sample_weight is None:
-        sums = [np.bincount(category, minlength=n)] * 3
-    else:
-        powers = (sample_weight > 0, sample_weight, sample_weight**2)
-        sums = [np.bincount(category, power, n) for power in powers]
-    return np.array(sums, np.float64).reshape(3, 2, len(cells))
+    sums = weight_sums(category, sample_weight, 2 * len(cells))
+    return sums.reshape(3, 2, len(cells))
 
 
 def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Comparison:
@@ -186,14 +145,10 @@ def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Compari
     groups = cells.groups_by(columns)
     width = len(groups) + 1  # group -1, missing, becomes 0
     merged = np.zeros((3, 2, 2 * width))
-    for cell, target in enumerate(cells.labels * width + groups.of_cell + 1):
-        merged[..., target] += sums[..., cell]
-    names = [", ".join(map(str, values)) for values in groups.names]
-    if len(set(names)) < len(names):  # 1 and "1"
-        names = [", ".join(map(repr, values)) for values in groups.names]
+    np.add.at(merged.T, cells.labels * width + groups.of_cell + 1, sums.T)
     return Comparison(
         attribute=", ".join(columns),
-        names=tuple(names) if columns else ("everyone",),
+        names=group_names(groups),
         labels=np.repeat(np.arange(2, dtype=np.int32), width),
         groups=np.tile(np.arange(-1, width - 1, dtype=np.int32), 2),
         sums=merged,
@@ -208,9 +163,8 @@ def rate_table(
         known = ", ".join(INTERVALS)
         raise InvalidInputError(f"unknown interval {interval!r}; expected one of {known}")
     tables = [
-        seen.rate_table(rate, confidence, interval)
-        for c in compared
-        for seen, those in _seen_by(rates, c)
+        c.rate_table(rate, confidence, interval)
+        for c, those in _as_read_by(rates, compared)
         for rate in those
     ]
     return pd.concat(tables, ignore_index=True)
@@ -227,7 +181,7 @@ def gap_table(
     check_confidence(confidence)
     if n_bootstrap < 0:
         raise InvalidInputError(f"n_bootstrap must be at least 0 (none), found {n_bootstrap!r}")
-    pairs = [pair for c in compared for pair in _seen_by(rates, c)]
+    pairs = _as_read_by(rates, compared)
     empty = [
         (c, rate, name) for c, those in pairs for rate in those for name in c.empty_groups(rate)
     ]
@@ -243,14 +197,14 @@ def gap_table(
     return pd.concat(tables, ignore_index=True)
 
 
-def _seen_by(
-    rates: Sequence[Rate], compared: Comparison
-) -> Iterator[tuple[Comparison, list[Rate]]]:
-    """The comparison as the rates see it, then as precision does."""
-    if plain := [rate for rate in rates if rate != PRECISION]:
-        yield compared, plain
-    if PRECISION in rates:
-        yield compared.swapped(), [PRECISION]
+def _as_read_by(
+    rates: Sequence[Rate], compared: Sequence[Comparison]
+) -> list[tuple[Comparison, list[Rate]]]:
+    """Each comparison as the rates read it, then as precision does."""
+    plain = [rate for rate in rates if rate != PRECISION]
+    swapped = [PRECISION] if PRECISION in rates else []
+    pairs = [pair for c in compared for pair in ((c, plain), (c.swapped(), swapped))]
+    return [(c, those) for c, those in pairs if those]
 
 
 def _columns_to_cross(
@@ -268,13 +222,6 @@ def _columns_to_cross(
                 "once: 'a' for one, ('a', 'b') for a crossing, ['a', ('a', 'b')] for both"
             )
     return list(dict.fromkeys(entries))
-
-
-def _quotient(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """``part / whole``; NaN where there is nothing to divide by."""
-    result = np.full(whole.shape, np.nan)
-    np.divide(part, whole, out=result, where=whole > 0)
-    return result
 
 
 def _smoothed(events: FloatArray, counted: FloatArray, row: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost.data.validation import as_column, read_weights
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import Rate
+from fairboost.metrics.sums import effective_rows
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,22 @@ class ScoredRows:
 
     def rows(self, rate: Rate) -> int:
         """How many rows count towards a rate and weigh something."""
-        counts = rate.counts(self.labels)
-        return int((counts if self.weight is None else counts & (self.weight > 0)).sum())
+        return int((self._weight(rate) > 0).sum())
 
     def effective(self, rate: Rate) -> float:
         """Kish's effective number of the rows that count towards a rate."""
-        if self.weight is None:
-            return self.rows(rate)
-        weight = self.weight[rate.counts(self.labels)]
-        return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
+        return effective_rows(self._weight(rate))
 
     def rate(self, rate: Rate, threshold: float) -> float:
         """Value of a rate of everyone; NaN where no row counts."""
-        counts = rate.counts(self.labels)
-        events = (self.scores >= threshold)[counts] == (rate.direction > 0)
-        weight = None if self.weight is None else self.weight[counts]
-        return float(np.average(events, weights=weight)) if self.rows(rate) else np.nan
+        weight = self._weight(rate)
+        events = (self.scores >= threshold)[rate.counts(self.labels)] == (rate.direction > 0)
+        return float(np.average(events, weights=weight)) if weight.any() else np.nan
+
+    def _weight(self, rate: Rate) -> FloatArray:
+        """Weights of the rows that count towards a rate."""
+        weight = np.ones(len(self.labels)) if self.weight is None else self.weight
+        return weight[rate.counts(self.labels)]
 
 
 def read_scored(

@@ -16,22 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from fairboost._numbers import is_number
+from fairboost._text import markdown_table
+from fairboost._typing import ArrayLike, FloatArray
 from fairboost.data.cells import Cells, build_cells
 from fairboost.data.validation import read_sensitive_features, read_weights
 from fairboost.exceptions import InvalidInputError
-from fairboost._numbers import is_number
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES, Rate, as_rate
 from fairboost.metrics.comparisons import (
     PRECISION,
     Comparison,
-    compare_all,
     compare_sums,
     gap_table,
     rate_table,
@@ -39,10 +39,7 @@ from fairboost.metrics.comparisons import (
 )
 from fairboost.metrics.decisions import read_decisions, read_scored
 from fairboost.metrics.intervals import Estimate
-from fairboost.metrics.thresholds import (
-    ChosenThreshold,
-    choose,
-)
+from fairboost.metrics.thresholds import ChosenThreshold, choose
 
 By: TypeAlias = str | Sequence[str | Sequence[str]]
 RateNames: TypeAlias = str | Rate | Sequence[str | Rate]
@@ -87,9 +84,10 @@ class Audit:
         """Give the audit as Markdown tables, aligned so that they read well as plain text too."""
         figures: dict[tuple[str, str], list[str]] = {}
         for line in self.rates.to_dict("records"):
-            rate = Estimate(line["value"], line["low"], line["high"], self.confidence)
             cells = figures.setdefault((line["attribute"], line["group"]), [])
-            cells.append(f"{rate} (small)" if line["small"] else str(rate))
+            cells.append(
+                f"{_estimate(line, 'value', self.confidence)}{' (small)' if line['small'] else ''}"
+            )
         gaps = [
             [line["attribute"], line["rate"]]
             + [str(_estimate(line, name, self.confidence)) for name in ("gap", "ratio")]
@@ -164,8 +162,7 @@ def group_rates(
            F  fpr   0.50     2
            M  fpr   0.00     2
     """
-    labels, positive = read_decisions(y_true, y_pred, pos_label)
-    compared = _compare(labels, positive, sensitive_features, by, sample_weight)
+    compared = _compare(y_true, y_pred, pos_label, sensitive_features, sample_weight, by)
     return rate_table(compared, _as_rates(rates), confidence, interval)
 
 
@@ -221,9 +218,8 @@ def gap(
     >>> print(gap(y, d, rate="fpr", sensitive_features=list("FFFFMMMM") * 100))
     0.500 [0.432, 0.568]
     """
-    labels, positive = read_decisions(y_true, y_pred, pos_label)
-    compared = _only(_compare(labels, positive, sensitive_features, by, sample_weight))
-    table = gap_table(compared, [_as_rate(rate)], confidence, n_bootstrap, random_state)
+    compared = _compare(y_true, y_pred, pos_label, sensitive_features, sample_weight, by)
+    table = gap_table(_only(compared), [_as_rate(rate)], confidence, n_bootstrap, random_state)
     return _estimate(table.to_dict("records")[0], "gap", confidence)
 
 
@@ -257,9 +253,8 @@ def ratio(
     >>> print(ratio(y, d, rate="tpr", sensitive_features=list("FFFFMMMM") * 100))
     0.500 [0.436, 0.577]
     """
-    labels, positive = read_decisions(y_true, y_pred, pos_label)
-    compared = _only(_compare(labels, positive, sensitive_features, by, sample_weight))
-    table = gap_table(compared, [_as_rate(rate)], confidence, n_bootstrap, random_state)
+    compared = _compare(y_true, y_pred, pos_label, sensitive_features, sample_weight, by)
+    table = gap_table(_only(compared), [_as_rate(rate)], confidence, n_bootstrap, random_state)
     return _estimate(table.to_dict("records")[0], "ratio", confidence)
 
 
@@ -341,12 +336,11 @@ def audit(
         threshold = chosen.value
     else:
         _check_threshold(threshold, chosen_on)
-    asked = _as_rates(rates)
     columns = read_sensitive_features(sensitive_features, len(rows.labels))
     cells = build_cells(rows.labels, columns, rows.weight)
     sums = tally(cells, rows.scores >= threshold, rows.weight)
     return audit_sums(
-        cells, sums, threshold=threshold, chosen=chosen, rates=asked, by=by,
+        cells, sums, threshold=threshold, chosen=chosen, rates=rates, by=by,
         confidence=confidence, n_bootstrap=n_bootstrap, random_state=random_state,
         min_rows=min_rows,
     )  # fmt: skip
@@ -387,7 +381,9 @@ def audit_sums(
     table = rate_table(compared, asked, confidence, "wilson")
     table["small"] = table["rows"] < min_rows
     gaps = gap_table(compared[1:], asked, confidence, n_bootstrap, random_state)
-    everyone = _of_everyone(compared[0], confidence)
+    whole = [RATES["fpr"], RATES["tpr"], RATES["ppr"], PRECISION]
+    lines = rate_table(compared[:1], whole, confidence, "wilson").to_dict("records")
+    everyone = {line["rate"]: _estimate(line, "value", confidence) for line in lines}
     return Audit(table, gaps, threshold, confidence, min_rows, everyone, chosen)
 
 
@@ -407,26 +403,20 @@ def _check_threshold(threshold: object, chosen_on: object) -> None:
         )
 
 
-def _of_everyone(everyone: Comparison, confidence: float) -> dict[str, Estimate]:
-    rates = [RATES["fpr"], RATES["tpr"], RATES["ppr"], PRECISION]
-    lines = rate_table([everyone], rates, confidence, "wilson").to_dict("records")
-    return {
-        line["rate"]: Estimate(line["value"], line["low"], line["high"], confidence)
-        for line in lines
-    }
-
-
 def _compare(
-    labels: IntArray,
-    positive: BoolArray,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    pos_label: object,
     sensitive_features: ArrayLike,
-    by: By | None,
     sample_weight: ArrayLike | None,
+    by: By | None,
 ) -> list[Comparison]:
     """Everyone first, then what ``by`` asks for."""
+    labels, positive = read_decisions(y_true, y_pred, pos_label)
     columns = read_sensitive_features(sensitive_features, len(labels))
     weight = read_weights(sample_weight, len(labels))
-    return compare_all(build_cells(labels, columns, weight), positive, by, weight)
+    cells = build_cells(labels, columns, weight)
+    return compare_sums(cells, tally(cells, positive, weight), by)
 
 
 def _only(compared: list[Comparison]) -> list[Comparison]:
@@ -453,15 +443,11 @@ def _as_rate(rate: str | Rate) -> Rate:
     return PRECISION if name == PRECISION.name else as_rate(rate)
 
 
-def _estimate(line: Mapping[Hashable, float], name: str, confidence: float) -> Estimate:
-    return Estimate(line[name], line[f"{name}_low"], line[f"{name}_high"], confidence)
+def _estimate(line: Mapping[Hashable, Any], name: str, confidence: float) -> Estimate:
+    """A figure in a line of a table; the ends of a gap or ratio bear its name."""
+    prefix = "" if name == "value" else f"{name}_"
+    return Estimate(line[name], line[f"{prefix}low"], line[f"{prefix}high"], confidence)
 
 
 def _markdown(titles: list[str], lines: list[list[str]]) -> str:
-    table = [titles, *([cell.replace("|", "\\|") for cell in line] for line in lines)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    table.insert(1, ["-" * width for width in widths])
-    return "\n".join(
-        "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"
-        for line in table
-    )
+    return markdown_table(titles, [[c.replace("|", "\\|") for c in line] for line in lines])

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from fairboost._text import interval
 from fairboost._typing import ArrayLike, FloatArray
 from fairboost.exceptions import InvalidInputError
 
@@ -265,8 +266,9 @@ class Estimate:
     def __str__(self) -> str:
         if np.isnan(self.value):
             return "undefined"
-        interval = "" if np.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.value:.3f}{interval}"
+        if np.isnan(self.low):
+            return f"{self.value:.3f}"
+        return interval(self.value, self.low, self.high)
 
 
 def check_confidence(confidence: float) -> float:

@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.metrics.intervals import check_confidence, wilson
+from fairboost.metrics.sums import effective_rows
 
 DIFFERENCE = "difference"
 """Name of the lines that compare two models, the first minus the second."""
@@ -27,7 +28,7 @@ LEAST = 1e-15
 
 
 @dataclass(frozen=True)
-class Predictions:
+class ModelOutput:
     """What a model says of some rows.
 
     Parameters
@@ -41,23 +42,20 @@ class Predictions:
     proba: FloatArray
     positive: BoolArray
 
-    def contributions(
-        self, labels: IntArray, weight: FloatArray | None = None
-    ) -> dict[str, FloatArray]:
+    def contributions(self, labels: IntArray, weight: FloatArray) -> dict[str, FloatArray]:
         """What each row adds to each measure; the measure is the weighted mean."""
         p = np.clip(self.proba, LEAST, 1.0 - LEAST)
-        parts = {
+        return {
             "accuracy": (self.positive == (labels == 1)).astype(np.float64),
             "AUC": _placements(labels, self.proba, weight),
             "log loss": -np.log(np.where(labels == 1, p, 1.0 - p)),
             "Brier score": (self.proba - labels) ** 2,
         }
-        return parts
 
 
 def performance_table(
     labels: IntArray,
-    models: Mapping[str, Predictions],
+    models: Mapping[str, ModelOutput],
     sample_weight: FloatArray | None = None,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
@@ -67,7 +65,7 @@ def performance_table(
     ----------
     labels : (n,) int
         0 and 1, both present.
-    models : dict of str to Predictions
+    models : dict of str to ModelOutput
         By name; two of them are also compared with each other.
     sample_weight : (n,) float64, optional
         Weights of the rows.
@@ -82,7 +80,7 @@ def performance_table(
     Examples
     --------
     >>> labels, p = np.array([0, 0, 1, 1] * 50), np.array([0.1, 0.6, 0.4, 0.9] * 50)
-    >>> table = performance_table(labels, {"one": Predictions(p, p >= 0.5)})
+    >>> table = performance_table(labels, {"one": ModelOutput(p, p >= 0.5)})
     >>> print(table.round(3).to_string(index=False))
     model     measure  value   low  high
       one    accuracy  0.500 0.431 0.569
@@ -91,14 +89,15 @@ def performance_table(
       one Brier score  0.185 0.161 0.209
     """
     z = float(ndtri(0.5 + check_confidence(confidence) / 2))
-    found = {name: model.contributions(labels, sample_weight) for name, model in models.items()}
+    weight = np.ones(len(labels)) if sample_weight is None else sample_weight
+    found = {name: model.contributions(labels, weight) for name, model in models.items()}
     lines = []
     for name, parts in found.items():
         for measure, values in parts.items():
-            value, error = _mean(values, sample_weight)
+            value, error = _mean(values, weight)
             low, high = value - z * error, value + z * error
             if measure == "accuracy":
-                n = _effective(len(labels), sample_weight)
+                n = effective_rows(weight)
                 low, high = map(float, wilson(min(value, 1.0) * n, n, confidence))
             if measure == "AUC":
                 low, high = max(low, 0.0), min(high, 1.0)
@@ -106,25 +105,19 @@ def performance_table(
     if len(found) == 2:
         first, second = found.values()
         for measure in first:
-            value, error = _mean(first[measure] - second[measure], sample_weight)
+            value, error = _mean(first[measure] - second[measure], weight)
             lines.append([DIFFERENCE, measure, value, value - z * error, value + z * error])
     return pd.DataFrame(lines, columns=["model", "measure", "value", "low", "high"])
 
 
-def _effective(n: int, weight: FloatArray | None) -> float:
-    return float(n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
-
-
-def _mean(values: FloatArray, weight: FloatArray | None) -> tuple[float, float]:
+def _mean(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
     """Weighted mean and its standard error."""
-    w = np.ones(len(values)) if weight is None else weight
-    mean = float(np.average(values, weights=w))
-    return mean, float(np.sqrt((w**2 * (values - mean) ** 2).sum()) / w.sum())
+    mean = float(np.average(values, weights=weight))
+    return mean, float(np.sqrt((weight**2 * (values - mean) ** 2).sum()) / weight.sum())
 
 
-def _placements(labels: IntArray, scores: FloatArray, weight: FloatArray | None) -> FloatArray:
+def _placements(labels: IntArray, scores: FloatArray, w: FloatArray) -> FloatArray:
     """Contributions whose weighted mean is the AUC, and whose spread is its error."""
-    w = np.ones(len(scores)) if weight is None else weight
     _, place = np.unique(scores, return_inverse=True)
     out = np.empty(len(scores))
     positive = labels == 1

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import FloatArray, IntArray
-from fairboost.fairness.rates import RATES, group_sums
+from fairboost.fairness.rates import RATES
 from fairboost.metrics.intervals import wilson
+from fairboost.metrics.sums import group_sums_of_sets, quotient, weight_sums
 
 FINE = 1_000
 """Bins that curves are read off; fewer if there are fewer scores."""
@@ -57,16 +58,9 @@ class ScoreBins:
             How many to keep of each curve at most. They are spread evenly along it.
         """
         fpr, tpr = self._rates("fpr"), self._rates("tpr")
-        tables = []
-        for g, group in enumerate(self.groups):
-            kept = _spread(fpr[:, g] + tpr[:, g], points)
-            columns = {"threshold": self.edges, "fpr": fpr[:, g], "tpr": tpr[:, g]}
-            table = pd.DataFrame({name: values[kept] for name, values in columns.items()})
-            table.insert(0, "group", group)
-            tables.append(table)
-        found = pd.concat(tables, ignore_index=True)
-        found.insert(0, "attribute", self.attribute)
-        return found
+        kept = [_spread(along, points) for along in (fpr + tpr).T]
+        g, k = np.repeat(np.arange(len(kept)), list(map(len, kept))), np.concatenate(kept)
+        return self._table(g, threshold=self.edges[k], fpr=fpr[k, g], tpr=tpr[k, g])
 
     def auc(self) -> dict[str, float]:
         """Area under the ROC curve of each group; NaN where a label is missing."""
@@ -77,8 +71,8 @@ class ScoreBins:
     def at(self, threshold: float) -> pd.DataFrame:
         """``group``, ``fpr`` and ``tpr`` at the edge that is next to a threshold."""
         k = int(np.abs(self.edges - threshold).argmin())
-        both = {name: self._rates(name)[k] for name in ("fpr", "tpr")}
-        return pd.DataFrame({"attribute": self.attribute, "group": list(self.groups), **both})
+        g = np.arange(len(self.groups))
+        return self._table(g, fpr=self._rates("fpr")[k], tpr=self._rates("tpr")[k])
 
     def histogram(self, bins: int = COARSE) -> pd.DataFrame:
         """Shares of rows by group and label.
@@ -98,18 +92,9 @@ class ScoreBins:
         rows, weight = sums[0], sums[1]
         whole = weight.sum(axis=-1, keepdims=True)
         share = np.divide(weight, whole, out=np.zeros_like(weight), where=whole > 0)
-        label, group, k = np.indices(weight.shape).reshape(3, -1)
-        return pd.DataFrame(
-            {
-                "attribute": self.attribute,
-                "group": np.array(self.groups, object)[group],
-                "label": label,
-                "low": edges[k],
-                "high": edges[k + 1],
-                "share": share.ravel(),
-                "rows": rows.ravel().astype(np.int64),
-            }
-        )
+        label, g, k = np.indices(weight.shape).reshape(3, -1)
+        figures = {"share": share.ravel(), "rows": rows.ravel().astype(np.int64)}
+        return self._table(g, label=label, low=edges[k], high=edges[k + 1], **figures)
 
     def calibration(self, bins: int = 10, confidence: float = 0.95) -> pd.DataFrame:
         """Predicted against found shares of positive labels; scores must be probabilities.
@@ -137,33 +122,23 @@ class ScoreBins:
         found = sums[1, 1, g, k] / n
         effective = n**2 / square[g, k]
         low, high = wilson(np.minimum(found, 1.0) * effective, effective, confidence)
-        return pd.DataFrame(
-            {
-                "attribute": self.attribute,
-                "group": np.array(self.groups, object)[g],
-                "predicted": score[g, k] / n,
-                "found": found,
-                "low": low,
-                "high": high,
-                "rows": rows[g, k].astype(np.int64),
-            }
-        )
+        figures = {"low": low, "high": high, "rows": rows[g, k].astype(np.int64)}
+        return self._table(g, predicted=score[g, k] / n, found=found, **figures)
+
+    def _table(self, g: IntArray, **columns: np.ndarray) -> pd.DataFrame:
+        """Columns of figures, each line about group number g."""
+        group = np.array(self.groups, object)[g]
+        return pd.DataFrame({"attribute": self.attribute, "group": group, **columns})
 
     def _rates(self, name: str) -> FloatArray:
         """A rate of each group with each edge as threshold: (n_bins + 1, n_groups)."""
         n_groups = len(self.groups)
         weight = self.sums[1].reshape(2 * n_groups, -1)  # label and group are the cells
-        above = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1]
-        above = np.hstack([above, np.zeros((2 * n_groups, 1))])
+        above = np.pad(np.cumsum(weight[:, ::-1], axis=1)[:, ::-1], [(0, 0), (0, 1)]).T
         labels = np.repeat(np.arange(2, dtype=np.int32), n_groups)
         groups = np.tile(np.arange(n_groups, dtype=np.int32), 2)
-        out = np.full((len(self.edges), n_groups), np.nan)
-        for k, positive in enumerate(above.T):
-            events, counted = group_sums(
-                RATES[name], labels, groups, n_groups, above[:, 0], positive
-            )
-            np.divide(events, counted, out=out[k], where=counted > 0)
-        return out
+        total = np.broadcast_to(above[0], above.shape)
+        return quotient(*group_sums_of_sets(RATES[name], labels, groups, n_groups, total, above))
 
     def _merged(self, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Fewer bins, whose edges are those of ours that are next to the ones wanted."""
@@ -197,6 +172,11 @@ def make_edges(scores: FloatArray, threshold: float | None = None) -> FloatArray
         parts.append(np.array([threshold]))
     edges = np.unique(np.concatenate(parts))
     return np.append(edges, np.nextafter(edges[-1], np.inf))
+
+
+def bin_numbers(scores: FloatArray, edges: FloatArray) -> IntArray:
+    """Which bin each score is in; those outside the edges are in the outermost bins."""
+    return np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, len(edges) - 2)
 
 
 def bin_scores(
@@ -237,12 +217,10 @@ def bin_scores(
     """
     n_groups, n_bins = len(groups), len(edges) - 1
     known = codes >= 0
-    place = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, n_bins - 1)
+    place = bin_numbers(scores, edges)
     index = ((labels.astype(np.intp) * n_groups + codes) * n_bins + place)[known]
-    weight = np.ones(len(scores)) if sample_weight is None else sample_weight
-    parts = ((weight > 0).astype(np.float64), weight, weight**2, weight * scores)
-    size = 2 * n_groups * n_bins
-    sums = np.array([np.bincount(index, part[known], size) for part in parts], np.float64)
+    weight = None if sample_weight is None else sample_weight[known]
+    sums = weight_sums(index, weight, 2 * n_groups * n_bins, scores[known])
     return ScoreBins(attribute, groups, edges, sums.reshape(4, 2, n_groups, n_bins))
 
 

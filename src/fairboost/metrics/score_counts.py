@@ -14,26 +14,20 @@ threshold is the same to the last digit as if all rows had been sorted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.data.cells import Cells
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.metrics.score_bins import ScoreBins
+from fairboost.metrics.score_bins import ScoreBins, bin_numbers
+from fairboost.metrics.sums import group_names, weight_sums
 
-EDGES = np.unique(
-    np.concatenate(
-        [
-            np.linspace(0, 1, 501),
-            np.geomspace(1e-6, 1e-2, 101),
-            1 - np.geomspace(1e-6, 1e-2, 101),
-            [np.nextafter(1, 2)],
-        ]
-    )
-)
+_TAIL = np.geomspace(1e-6, 1e-2, 101)
+EDGES = np.unique(np.hstack([np.linspace(0, 1, 501), _TAIL, 1 - _TAIL, np.nextafter(1, 2)]))
 """Ends of the bins in which scores of each cell are counted, closer together near 0 and 1."""
 
 MOST_CELLS = 5_000
@@ -77,12 +71,15 @@ class Bracket:
 
     Parameters
     ----------
+    point : OperatingPoint
+        The rate and its target.
     first, last : int
         The bins; all rows below are decided negatively, all above positively.
     below, above : float
         Weight of the rows that count there.
     """
 
+    point: OperatingPoint
     first: int
     last: int
     below: float
@@ -115,15 +112,11 @@ class ScoreHistogram:
         counted = self.weight[point.rate.counts(labels)].sum(axis=0)
         occupied = np.flatnonzero(counted)
         if not len(occupied):
-            return Bracket(0, 0, 0.0, 0.0)
+            return Bracket(point, 0, 0, 0.0, 0.0)
         crossed = point.crossing(counted[occupied])
-        first, last = max(crossed - 1, 0), min(crossed + 1, len(occupied) - 1)
-        return Bracket(
-            int(occupied[first]),
-            int(occupied[last]),
-            float(counted[: occupied[first]].sum()),
-            float(counted[occupied[last] + 1 :].sum()),
-        )
+        first, last = occupied[[max(crossed - 1, 0), min(crossed + 1, len(occupied) - 1)]].tolist()
+        below, above = float(counted[:first].sum()), float(counted[last + 1 :].sum())
+        return Bracket(point, first, last, below, above)
 
 
 @dataclass(frozen=True)
@@ -165,23 +158,7 @@ class Counted:
         for cell, (label, g) in enumerate(zip(self.cells.labels, groups.of_cell, strict=True)):
             if g >= 0:
                 sums[:, label, g] += self.bins[:, cell]
-        names = tuple(", ".join(map(str, values)) for values in groups.names)
-        return ScoreBins(", ".join(columns), names if columns else ("everyone",), EDGES, sums)
-
-
-@dataclass
-class _Sums:
-    """Sums that grow by cells."""
-
-    decided: FloatArray = field(default_factory=lambda: np.zeros((0, 3, 2)))
-    bins: FloatArray = field(default_factory=lambda: np.zeros((0, 4, len(EDGES) - 1)))
-
-    def reach(self, n_cells: int) -> None:
-        for name in ("decided", "bins"):
-            old = getattr(self, name)
-            if len(old) < n_cells:
-                more = np.zeros((max(n_cells, 2 * len(old)) - len(old), *old.shape[1:]))
-                setattr(self, name, np.concatenate([old, more]))
+        return ScoreBins(", ".join(columns), group_names(groups), EDGES, sums)
 
 
 class ScoreCounter:
@@ -208,7 +185,8 @@ class ScoreCounter:
         self.columns, self.threshold = tuple(columns), threshold
         self.lowest, self.highest = np.inf, -np.inf
         self._cells: dict[tuple[int, ...], int] = {}
-        self._sums = _Sums()
+        self._decided = np.zeros((3, 2, 0))
+        self._bins = np.zeros((4, 0, len(EDGES) - 1))
         self._undecided: list[tuple[IntArray, FloatArray, FloatArray]] = []
 
     def add(self, batch: Batch) -> None:
@@ -216,32 +194,24 @@ class ScoreCounter:
         if not len(batch.scores):
             return
         codes = self._codes(batch)
-        self._sums.reach(len(self._cells))
+        self._make_room()
         self.lowest = min(self.lowest, float(batch.scores.min()))
         self.highest = max(self.highest, float(batch.scores.max()))
-        powers = _powers(batch.weight, len(codes))
-        self._count_bins(codes, batch, powers)
+        where = codes * (len(EDGES) - 1) + bin_numbers(batch.scores, EDGES)
+        sums = weight_sums(where, batch.weight, self._bins[0].size, batch.scores)
+        self._bins += sums.reshape(self._bins.shape)
         if not isinstance(self.threshold, Bracket):
-            self._decide(codes, batch.scores >= self.threshold, powers)
+            self._decide(codes, batch.scores >= self.threshold, batch.weight)
             return
-        where = _ordered_bits(batch.scores)
-        open_ = (where >= self.threshold.first) & (where <= self.threshold.last)
-        settled = ~open_
-        self._decide(
-            codes[settled], where[settled] > self.threshold.last, [p[settled] for p in powers]
-        )
+        bits = _ordered_bits(batch.scores)
+        open_ = (bits >= self.threshold.first) & (bits <= self.threshold.last)
+        weight = np.ones(len(codes)) if batch.weight is None else batch.weight
+        self._decide(codes[~open_], bits[~open_] > self.threshold.last, weight[~open_])
         if open_.any():
-            self._undecided.append(
-                _merge_equal(codes[open_], batch.scores[open_], np.stack(powers)[:, open_])
-            )
+            kept = codes[open_], batch.scores[open_], weight[open_]
+            self._undecided.append(_merge_equal(*kept))
 
-    def result(
-        self,
-        values: Sequence[tuple[object, ...]],
-        *,
-        positive: int = 1,
-        point: OperatingPoint | None = None,
-    ) -> Counted:
+    def result(self, values: Sequence[tuple[object, ...]], *, positive: int = 1) -> Counted:
         """What was counted.
 
         Parameters
@@ -250,8 +220,6 @@ class ScoreCounter:
             Per sensitive column, what its codes stand for.
         positive : {0, 1}
             Which of the two labels counted is the positive one.
-        point : OperatingPoint, optional
-            What the bracket was made for.
         """
         keys = np.array(list(self._cells), np.int32).reshape(-1, 1 + len(self.columns))
         if positive == 0:
@@ -262,115 +230,75 @@ class ScoreCounter:
             keys[:, k] = rank[keys[:, k]]
         order = np.lexsort(keys.T[::-1])
         keys = keys[order]
-        threshold = self.threshold
-        if isinstance(threshold, Bracket):
-            if point is None:
-                raise InvalidInputError("a bracket needs the operating point it was made for")
-            threshold = self._settle(point, threshold, positive)
-        decided = self._sums.decided[order]
-        sums = np.moveaxis(decided, 0, 2)
-        totals = sums.sum(axis=1)
+        if isinstance(self.threshold, Bracket):
+            self.threshold = self._settle(self.threshold, positive)
+        sums = self._decided[..., order]
+        counts, weights, squares = sums.sum(axis=1)
         cells = Cells(
             codes=np.zeros(0, np.uint8),
             labels=keys[:, 0],
             groups={name: keys[:, 1 + k] for k, name in enumerate(self.columns)},
             values={c: tuple(v) for c, v in zip(self.columns, known, strict=True)},
-            counts=totals[0],
-            weights=totals[1],
-            squares=totals[2],
+            counts=counts,
+            weights=weights,
+            squares=squares,
         )
-        bins = np.moveaxis(self._sums.bins[order], 0, 1)
-        return Counted(cells, sums, bins, threshold, self.lowest, self.highest)
+        bins = self._bins[:, order]
+        return Counted(cells, sums, bins, self.threshold, self.lowest, self.highest)
 
     def _codes(self, batch: Batch) -> IntArray:
         """Cell of each row; new cells are numbered as they come."""
-        joint: IntArray = batch.labels.astype(np.int64)
-        widths = []
-        for groups in batch.groups:
-            widths.append(int(groups.max(initial=-1)) + 2)  # code -1 becomes 0
-            joint = joint * widths[-1] + groups + 1
-        present, inverse = _unique(joint, 2 * int(np.prod(widths, dtype=np.float64)))
-        numbers = np.empty(len(present), np.int64)
-        for k, code in enumerate(present.tolist()):
-            key: list[int] = []
-            for width in reversed(widths):
-                code, group = divmod(code, width)
-                key.insert(0, group - 1)
-            numbers[k] = self._cells.setdefault((code, *key), len(self._cells))
+        groups = [np.add(codes, 1, dtype=np.int64) for codes in batch.groups]  # -1 becomes 0
+        widths = (2, *(int(codes.max()) + 1 for codes in groups))
+        inverse, present = pd.factorize(np.ravel_multi_index((batch.labels, *groups), widths))
+        found = np.stack(np.unravel_index(present, widths), axis=1) - [0, *(1 for _ in groups)]
+        numbers = [self._cells.setdefault(tuple(k), len(self._cells)) for k in found.tolist()]
         if len(self._cells) > MOST_CELLS:
             raise InvalidInputError(
                 f"the sensitive columns {', '.join(self.columns)} cross to more than "
                 f"{MOST_CELLS:,} groups; leave one out, or merge values"
             )
-        return numbers[inverse]
+        return np.array(numbers)[inverse]
 
-    def _decide(self, codes: IntArray, positive: BoolArray, powers: Sequence[FloatArray]) -> None:
-        n = len(self._sums.decided)
-        for k, total in enumerate(_totals(codes + n * positive, powers, 2 * n)):
-            self._sums.decided[:, k] += total.reshape(2, n).T
+    def _make_room(self) -> None:
+        """Let the sums grow with the cells, at least to twice their size."""
+        old, wanted = self._bins.shape[1], len(self._cells)
+        if wanted > old:
+            more = (0, max(wanted, 2 * old) - old)
+            self._decided = np.pad(self._decided, ((0, 0), (0, 0), more))
+            self._bins = np.pad(self._bins, ((0, 0), more, (0, 0)))
 
-    def _count_bins(self, codes: IntArray, batch: Batch, powers: Sequence[FloatArray]) -> None:
-        n, width = len(self._sums.bins), len(EDGES) - 1
-        bins = np.clip(np.searchsorted(EDGES, batch.scores, side="right") - 1, 0, width - 1)
-        where = codes * width + bins
-        parts = [*powers, powers[1] * batch.scores]
-        for k, total in enumerate(_totals(where, parts, n * width)):
-            self._sums.bins[:, k] += total.reshape(n, width)
+    def _decide(self, codes: IntArray, positive: BoolArray, weight: FloatArray | None) -> None:
+        n = self._decided.shape[2]
+        self._decided += weight_sums(codes + n * positive, weight, 2 * n).reshape(3, 2, n)
 
-    def _settle(self, point: OperatingPoint, bracket: Bracket, positive: int) -> float:
+    def _settle(self, bracket: Bracket, positive: int) -> float:
         """Find the threshold among the rows kept, and decide about them."""
-        if self._undecided:
-            parts = [np.concatenate(part, axis=-1) for part in zip(*self._undecided, strict=True)]
-            codes, scores, sums = parts
-        else:
-            codes, scores, sums = np.zeros(0, np.int64), np.zeros(0), np.zeros((3, 0))
+        none = np.zeros(0, np.int64), np.zeros(0), np.zeros((3, 0))
+        parts = zip(none, *self._undecided, strict=True)
+        codes, scores, sums = (np.concatenate(part, axis=-1) for part in parts)
         label_of = np.array([key[0] for key in self._cells], np.int32)
-        labels = label_of[codes] if positive else 1 - label_of[codes]
-        counts = point.rate.counts(labels)
+        counts = bracket.point.rate.counts(label_of[codes] if positive else 1 - label_of[codes])
         edge = np.finfo(np.float64).max
-        threshold = point.among(
+        threshold = bracket.point.among(
             np.concatenate([[-edge], scores[counts], [edge]]),
             np.concatenate([[bracket.below], sums[1, counts], [bracket.above]]),
         )
         self._undecided = []
-        self._decide(codes, scores >= threshold, list(sums))
-        self.threshold = threshold
+        where = codes + self._decided.shape[2] * (scores >= threshold)
+        settled = [np.bincount(where, total, self._decided[0].size) for total in sums]
+        self._decided += np.reshape(settled, self._decided.shape)
         return threshold
 
 
-def _powers(weight: FloatArray | None, n: int) -> list[FloatArray]:
-    """What is summed: rows, weight, squared weight; a row of weight 0 is left out."""
-    if weight is None:
-        ones = np.ones(n)
-        return [ones, ones, ones]
-    return [(weight > 0).astype(np.float64), weight, weight**2]
-
-
-def _totals(where: IntArray, powers: Sequence[FloatArray], n: int) -> list[FloatArray]:
-    """Sums of each power at each place."""
-    found: dict[int, FloatArray] = {}  # without weights the powers are one array
-    for power in powers:
-        if id(power) not in found:
-            found[id(power)] = np.bincount(where, power, n).astype(np.float64)
-    return [found[id(power)] for power in powers]
-
-
-def _unique(codes: IntArray, n: int) -> tuple[IntArray, IntArray]:
-    """Codes that occur, and which of these each row has."""
-    if n > 2**22:
-        present, inverse = np.unique(codes, return_inverse=True)
-        return present, inverse
-    occurs = np.bincount(codes, minlength=n) > 0
-    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[codes]
-
-
 def _merge_equal(
-    codes: IntArray, scores: FloatArray, sums: FloatArray
+    codes: IntArray, scores: FloatArray, weight: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Add up rows of the same cell and score: many rows may tie."""
+    """Rows, weight and squared weight of each cell and score: many rows may tie."""
     order = np.lexsort((codes, scores))
-    codes, scores, sums = codes[order], scores[order], sums[:, order]
+    codes, scores, weight = codes[order], scores[order], weight[order]
     new = np.ones(len(codes), bool)
     new[1:] = (codes[1:] != codes[:-1]) | (scores[1:] != scores[:-1])
     starts = np.flatnonzero(new)
-    return codes[starts], scores[starts], np.add.reduceat(sums, starts, axis=1)
+    powers = np.array([weight > 0, weight, weight**2], np.float64)
+    return codes[starts], scores[starts], np.add.reduceat(powers, starts, axis=1)

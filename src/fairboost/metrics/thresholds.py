@@ -94,7 +94,11 @@ def threshold_at(
     >>> threshold_at([0, 0, 0, 0, 1], [0.1, 0.2, 0.3, 0.4, 0.5], at_fpr(0.25))
     0.35
     """
-    _check_operating_point(operating_point)
+    if not isinstance(operating_point, OperatingPoint):
+        raise InvalidInputError(
+            "operating_point must be one, such as at_fpr(0.05), at_tpr(0.8) or "
+            f"at_positive_rate(0.02), found {operating_point!r}"
+        )
     rows = read_scored(y_true, y_score, sample_weight, pos_label)
     return choose(operating_point, rows, None).value
 
@@ -246,18 +250,7 @@ def _reach(
     """Rates at thresholds where the rate that was asked for may well have its target."""
     n = rows.effective(point.rate)
     a, b = map(float, wilson(point.target * n, n, confidence))
-    least, most = (
-        rows.rate(
-            rate, replace(point, target=end).threshold(rows.scores, rows.labels, rows.weight)
-        )
-        for end in (a, b)
-    )
+    points = [replace(point, target=end) for end in (a, b)]
+    thresholds = [p.threshold(rows.scores, rows.labels, rows.weight) for p in points]
+    least, most = (rows.rate(rate, threshold) for threshold in thresholds)
     return 0.0 if a * n < 1 else least, 1.0 if (1 - b) * n < 1 else most
-
-
-def _check_operating_point(operating_point: object) -> None:
-    if not isinstance(operating_point, OperatingPoint):
-        raise InvalidInputError(
-            "operating_point must be one, such as at_fpr(0.05), at_tpr(0.8) or "
-            f"at_positive_rate(0.02), found {operating_point!r}"
-        )
