@@ -214,8 +214,7 @@ def _cross(
     """Split every cell by one more column, keeping only the cells that have rows."""
     width = n_groups + 1  # code -1, a missing group, becomes 0
     joint = codes.astype(np.int64) * width + (groups + 1)
-    present = np.flatnonzero(np.bincount(joint, minlength=len(keys) * width))
-    renumber = np.zeros(len(keys) * width, np.int32)
-    renumber[present] = np.arange(len(present), dtype=np.int32)
+    occupied = np.bincount(joint, minlength=len(keys) * width) > 0
+    present, renumber = np.flatnonzero(occupied), np.cumsum(occupied, dtype=np.int32) - 1
     new = (present % width - 1).astype(np.int32)
     return renumber[joint], np.column_stack([keys[present // width], new])

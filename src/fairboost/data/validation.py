@@ -155,7 +155,7 @@ def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
         )
     classes, labels = distinct_labels(y)
     check_two_classes(classes)
-    return classes, labels.astype(np.int8, copy=False)
+    return classes, labels
 
 
 def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
@@ -342,8 +342,7 @@ def python_value(value: object) -> object:
 
 def sorted_order(values: np.ndarray) -> np.ndarray:
     """Sort groups so that codes do not depend on the order of rows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # comparing unlike types may warn before it raises
+    with warnings.catch_warnings(action="ignore"):  # unlike types may warn before they raise
         try:
             return np.argsort(values, kind="stable")
         except TypeError:  # values of several types: by type, then as text
