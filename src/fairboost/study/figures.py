@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from fairboost.plots.style import COLOURS, GREY, pyplot
 from fairboost.study.results import Results
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LINES = ("-", "--", "-.", ":")
@@ -30,23 +28,30 @@ SMALLEST_VIEW = 0.04
 
 def draw_all(results: Results) -> dict[str, Figure]:
     """Every picture that the results allow, by name."""
-    pictures: dict[str, Callable[[Results], Figure | None]] = {
-        "scatter": scatter,
-        "tradeoff": tradeoff,
-        "times": times,
-        "randomized": randomized,
-        "proxies": lambda results: proxies(),
+    drawn = {
+        "scatter": scatter(results),
+        "tradeoff": tradeoff(results),
+        "times": times(results),
+        "randomized": randomized(results),
+        "proxies": proxies(),
     }
-    drawn = {name: draw(results) for name, draw in pictures.items()}
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def _panels(results: Results, width: float = WIDTH) -> tuple[Figure, list[tuple[str, Axes]]]:
+def _panels(
+    results: Results, rows: int = 1, height: float = HEIGHT, grid: Literal["both", "x"] = "both"
+) -> tuple[Figure, Any]:
+    """A figure and its axes, a column for each of aware and blind."""
     n = len(results.features)
     figure, axes = pyplot().subplots(
-        1, n, figsize=(width * n, HEIGHT), layout="constrained", squeeze=False, sharey=True
-    )
-    return figure, list(zip(results.features, axes[0], strict=True))
+        rows, n, figsize=(WIDTH * n, height), layout="constrained", squeeze=False,
+        sharex=rows > 1, sharey="row",
+    )  # fmt: skip
+    for ax in axes.flat:
+        ax.grid(alpha=0.3, axis=grid)
+    for features, ax in zip(results.features, axes[0], strict=True):
+        ax.set_title(features)
+    return figure, axes
 
 
 def _style(results: Results, algorithm: str) -> dict[str, Any]:
@@ -69,13 +74,13 @@ def _words(results: Results) -> tuple[str, str]:
     return f"{name}{where}".replace("_", " ").replace("at ", "at_"), kind
 
 
-def _legend(figure: Figure, panels: list[tuple[str, Axes]]) -> None:
-    found: dict[str, Any] = {}
-    for _, ax in panels:
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+def _legend(figure: Figure, axes: Any) -> None:
     from matplotlib.collections import PathCollection
 
+    found: dict[str, Any] = {}
+    for ax in axes.flat:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
     box = figure.legend(
         handles=list(found.values()), labels=list(found), loc="outside right upper",
         frameon=False, fontsize="small",
@@ -87,16 +92,17 @@ def _legend(figure: Figure, panels: list[tuple[str, Axes]]) -> None:
 
 def scatter(results: Results) -> Figure:
     """Every model on the validation rows; the worst few are out of the picture."""
-    figure, panels = _panels(results)
+    figure, axes = _panels(results)
     performance, fairness = _words(results)
-    for features, ax in panels:
+    for features, ax in zip(results.features, axes[0], strict=True):
         every = []
         algorithms = results.algorithms(features)
         for depth, algorithm in enumerate(algorithms):  # ours on top
-            points = np.concatenate([p.validation for p in results.pools(features, algorithm)])
+            pools = results.pools(features, algorithm)
+            points = np.concatenate([pool.validation for pool in pools])
             style = _style(results, algorithm)
-            trials = sum(pool.n_trials for pool in results.pools(features, algorithm))
-            several = len(points) > trials  # then a trial is a curve: small, beneath the others
+            # A trial of several models is a curve: small, beneath the others.
+            several = len(points) > sum(pool.n_trials for pool in pools)
             ax.scatter(
                 points[:, 1], points[:, 0], s=5 if several else 20, color=style["color"],
                 marker=style["marker"], linewidths=0, label=results.title(algorithm),
@@ -110,10 +116,8 @@ def scatter(results: Results) -> Figure:
             if high > low:
                 limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
         ax.set_xlabel(f"{fairness}, validation rows")
-        ax.set_title(features)
-        ax.grid(alpha=0.3)
-    panels[0][1].set_ylabel(f"{performance}, validation rows")
-    _legend(figure, panels)
+    axes[0][0].set_ylabel(f"{performance}, validation rows")
+    _legend(figure, axes)
     return figure
 
 
@@ -122,41 +126,31 @@ def tradeoff(results: Results) -> Figure:
 
     The lower panels show what the upper ones cannot: methods that differ by little.
     """
-    n = len(results.features)
-    figure: Figure
-    figure, axes = pyplot().subplots(
-        2, n, figsize=(WIDTH * n, 1.7 * HEIGHT), layout="constrained", squeeze=False,
-        sharex=True, sharey="row",
-    )  # fmt: skip
-    panels = list(zip(results.features, axes[0], strict=True))
+    figure, axes = _panels(results, rows=2, height=1.7 * HEIGHT)
     lowest, spread = np.inf, 0.0
-    for (features, ax), below in zip(panels, axes[1], strict=True):
+    for features, ax, below in zip(results.features, *axes, strict=True):
         algorithms = results.algorithms(features)
         curves = {algorithm: results.curve(features, algorithm) for algorithm in algorithms}
-        base = curves[algorithms[0]]["mean"].to_numpy()
+        base = curves[algorithms[0]]["mean"]
         for algorithm, curve in curves.items():
             style = _style(results, algorithm)
-            alpha, mean = curve["alpha"].to_numpy(), curve["mean"].to_numpy()
+            alpha, mean = curve["alpha"], curve["mean"]
             look = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.5}
             ax.fill_between(
-                alpha, curve["low"].to_numpy(), curve["high"].to_numpy(), alpha=0.15,
-                color=style["color"], linewidth=0,
-            )  # fmt: skip
+                alpha, curve["low"], curve["high"], alpha=0.15, color=style["color"], linewidth=0
+            )
             ax.plot(alpha, mean, label=results.title(algorithm), **look)
             below.plot(alpha, mean - base, **look)
-            lowest = min(lowest, float(np.nanmin(mean)))
-            spread = max(spread, float(np.nanmax(mean - base)))
+            lowest = min(lowest, float(mean.min()))
+            spread = max(spread, float((mean - base).max()))
         below.set_xlabel("alpha (1: performance alone)")
-        ax.set_title(features)
-        ax.grid(alpha=0.3)
-        below.grid(alpha=0.3)
     top = axes[0][0].get_ylim()[1]
     axes[0][0].set_ylim(lowest - 0.05 * (top - lowest), top)  # a wide band may go further down
     axes[1][0].set_ylim(-max(2 * spread, SMALLEST_VIEW), max(1.2 * spread, SMALLEST_VIEW / 2))
     axes[0][0].set_ylabel("alpha · performance\n+ (1 - alpha) · fairness, test rows")
     first = results.title(results.algorithms(results.features[0])[0])
     axes[1][0].set_ylabel(f"less that of {first}")
-    _legend(figure, panels)
+    _legend(figure, axes[0])
     return figure
 
 
@@ -164,24 +158,16 @@ def times(results: Results) -> Figure | None:
     """CPU time of a whole search, relative to plain LightGBM."""
     if "plain" not in results.methods:
         return None
-    n = len(results.features)
-    figure: Figure
-    figure, axes = pyplot().subplots(
-        1, n, figsize=(WIDTH * n, 3.2), layout="constrained", squeeze=False, sharey=True
-    )
+    figure, axes = _panels(results, height=3.2, grid="x")
     names = [results.title(m) for m in results.methods]
     for features, ax in zip(results.features, axes[0], strict=True):
-        table = results.times(features).set_index("method")
-        table = table.loc[[name for name in names if name in table.index]]
-        values = table["search, relative"].to_numpy(np.float64)
-        places = [names.index(name) for name in table.index]
-        ax.barh(places, values, color=COLOURS[0], alpha=0.8)
-        for place, value in zip(places, values, strict=True):
+        relative = results.times(features).set_index("method")["search, relative"]
+        places = [names.index(str(name)) for name in relative.index]
+        ax.barh(places, relative, color=COLOURS[0], alpha=0.8)
+        for place, value in zip(places, relative, strict=True):
             ax.text(value, place, f" {value:.1f}", va="center", fontsize="small")
-        ax.set_xlim(0, np.nanmax(values) * 1.15)
+        ax.set_xlim(0, relative.max() * 1.15)
         ax.set_xlabel("CPU time of the search / LightGBM's")
-        ax.set_title(features)
-        ax.grid(alpha=0.3, axis="x")
     axes[0][0].set_yticks(range(len(names)), names)
     axes[0][0].set_ylim(len(names) - 0.4, -0.6)
     return figure
@@ -191,9 +177,9 @@ def randomized(results: Results) -> Figure | None:
     """The paper's last iterate and its randomized classifier, joined trial by trial."""
     if any("paper, randomized" not in results.algorithms(f) for f in results.features):
         return None
-    figure, panels = _panels(results)
+    figure, axes = _panels(results)
     performance, fairness = _words(results)
-    for features, ax in panels:
+    for features, ax in zip(results.features, axes[0], strict=True):
         last, drawn = (
             np.concatenate([p.test for p in results.pools(features, name)])
             for name in ("paper", "paper, randomized")
@@ -206,10 +192,8 @@ def randomized(results: Results) -> Figure | None:
                 label=label, linewidths=0, zorder=2,
             )  # fmt: skip
         ax.set_xlabel(f"{fairness}, test rows")
-        ax.set_title(features)
-        ax.grid(alpha=0.3)
-    panels[0][1].set_ylabel(f"{performance}, test rows")
-    _legend(figure, panels)
+    axes[0][0].set_ylabel(f"{performance}, test rows")
+    _legend(figure, axes)
     return figure
 
 
