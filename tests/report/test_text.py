@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from fairboost._text import escape_markdown
 from fairboost.report import Evidence, to_html, to_markdown, write_report
 from fairboost.report.evidence import Asked, Data, SensitiveColumnUse
 from fairboost.report.layout import lay_out
-from fairboost.report.markdown import _escape
 from tests.evidence import IMAGE, SCRIPT, make_evidence, rates
 
 pytest.importorskip("matplotlib", reason="the page has plots")
@@ -81,7 +81,7 @@ def test_both_forms_have_the_same_tables(page, markdown, evidence):
             for row in getattr(block, "rows", ()):
                 for cell in row:
                     assert cell.text in text
-                    assert _escape(cell.text) in markdown
+                    assert escape_markdown(cell.text) in markdown
 
 
 def test_what_was_found_is_said_first(markdown):
@@ -230,7 +230,7 @@ def test_slider_has_every_model(page, evidence):
     ],
 )
 def test_markdown_escapes(text, expected):
-    assert _escape(text) == expected
+    assert escape_markdown(text) == expected
 
 
 def test_tables_of_markdown_are_whole(markdown):

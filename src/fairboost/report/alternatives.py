@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairboost.fairness.rates import as_rate
 from fairboost.metrics import group_rates
 from fairboost.model.estimator import FairGBMClassifier
-from fairboost.report.evidence import GroupRate, Rounds, Tradeoff, TradeoffPoint
-from fairboost.report.lines import CHOSEN, figure, figures
-from fairboost.report.rows import SeenRows
+from fairboost.report.evidence import Figure, Rounds, Tradeoff, TradeoffPoint
+from fairboost.report.lines import figure, figures, rate_lines
+from fairboost.report.rows import TestSet
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.rounds import PREFIX, violations_by_round
 
@@ -21,23 +21,21 @@ MOST_ROUNDS = 200
 """Rounds that are kept of a trace."""
 
 
-def compare_tradeoff(curve: TradeoffCurve, model: FairGBMClassifier, rows: SeenRows) -> Tradeoff:
+def compare_tradeoff(curve: TradeoffCurve, model: FairGBMClassifier, rows: TestSet) -> Tradeoff:
     """The curve on the test rows; a chosen model that is not on it becomes one more point."""
-    own = next((k for k, m in enumerate(curve.models) if m is model), None)
-    models = curve.models if own is not None else (*curve.models, model)
+    chosen = next((k for k, m in enumerate(curve.models) if m is model), None)
+    models = curve.models if chosen is not None else (*curve.models, model)
     table = TradeoffCurve(models, curve.table).on(
         rows.X,
         rows.y,
         sensitive_features=rows.constrained(model),
         sample_weight=rows.sample_weight,
     )
-    points = [
-        _point(m, line, rows, extra=own is None and k == len(curve.models))
-        for k, (m, line) in enumerate(zip(models, table.to_dict("records"), strict=True))
-    ]
-    chosen = own
-    if own is None:  # from loose to tight, as the others are
-        extra = points.pop()
+    pairs = zip(models, table.to_dict("records"), strict=True)
+    points = [_point(m, line, rows) for m, line in pairs]
+    if chosen is None:  # from loose to tight, as the others are
+        last = points.pop()
+        extra = replace(last, name=f"{last.name}, trained by itself")
         tighter = (k for k, p in enumerate(points) if _tightness(p) > _tightness(extra))
         chosen = next(tighter, len(points))
         points.insert(chosen, extra)
@@ -48,46 +46,24 @@ def _tightness(point: TradeoffPoint) -> float:
     return -np.inf if point.tolerance is None else -point.tolerance
 
 
-def _point(
-    model: FairGBMClassifier, line: Mapping[Any, Any], rows: SeenRows, extra: bool
-) -> TradeoffPoint:
+def _point(model: FairGBMClassifier, line: Mapping[Any, Any], rows: TestSet) -> TradeoffPoint:
     tolerance = figure(line["tolerance"])
-    name = "no constraint" if tolerance is None else f"tolerance {tolerance:.3g}"
-    figures = ("accuracy", "accuracy low", "accuracy high", "gap", "gap low", "gap high")
+    names = ("accuracy", "accuracy low", "accuracy high", "gap", "gap low", "gap high")
     table = group_rates(
         rows.labels,
         model.decision_function(rows.X) >= 0,
         sensitive_features=rows.sensitive_features,
-        rates=_shown_at_points(model, rows),
+        rates=list(dict.fromkeys([*rows.constrained_rates(model), "fpr", "fnr", "ppr"])),
         sample_weight=rows.weight,
         pos_label=1,
     )
     return TradeoffPoint(
-        name=f"{name}, trained by itself" if extra else name,
+        name="no constraint" if tolerance is None else f"tolerance {tolerance:.3g}",
         tolerance=tolerance,
-        **{f.replace(" ", "_"): figure(line[f]) for f in figures},
+        **{name.replace(" ", "_"): figure(line[name]) for name in names},
         trees=int(line["trees"]),
-        rates=tuple(
-            GroupRate(
-                where="test",
-                model=CHOSEN,
-                attribute=str(r["attribute"]),
-                group=str(r["group"]),
-                rate=str(r["rate"]),
-                value=figure(r["value"]),
-                low=figure(r["low"]),
-                high=figure(r["high"]),
-                rows=float(r["rows"]),
-            )
-            for r in table.to_dict("records")
-        ),
+        rates=rate_lines(table, rows.names),
     )
-
-
-def _shown_at_points(model: FairGBMClassifier, rows: SeenRows) -> list[str]:
-    constraints = model._method().constraints(list(rows.constrained(model)))
-    asked = [as_rate(rate).name for c in constraints for rate in c.moments]
-    return list(dict.fromkeys([*asked, "fpr", "fnr", "ppr"]))
 
 
 def thin_rounds(model: FairGBMClassifier, train: tuple[Any, ...] | None) -> Rounds | None:
@@ -98,31 +74,32 @@ def thin_rounds(model: FairGBMClassifier, train: tuple[Any, ...] | None) -> Roun
     model : FairGBMClassifier
         Fitted.
     train : tuple (X, y, sensitive_features[, sample_weight]), optional
-        Training rows, to look at violations there as well.
+        Training rows, to measure violations there as well.
     """
     trace, names = model.trace_, [str(name) for name in model.multipliers_.index]
     if not names or not len(trace):
         return None
-    kept = int(model.best_iteration_) - int(model._model.n_base)
     thinned = np.unique(np.linspace(0, len(trace) - 1, MOST_ROUNDS).round().astype(int))
-    part = trace.iloc[thinned]
-    held_out = "held-out loss" in trace
-    looked = pd.DataFrame({"round": np.zeros(0, int)})
+    part, held_out = trace.iloc[thinned], "held-out loss" in trace
+    on_train = pd.DataFrame({"round": np.zeros(0, int)})
     if train is not None and held_out and model.iterate in ("best", "last"):
-        X, y, sensitive, *weight = train
-        looked = violations_by_round(
-            model, X, y, sensitive_features=sensitive, sample_weight=weight[0] if weight else None
+        X, y, sensitive, weight = (*train, None)[:4]
+        on_train = violations_by_round(
+            model, X, y, sensitive_features=sensitive, sample_weight=weight
         )
     return Rounds(
         where="held out" if held_out else "training",
         rounds=tuple(map(int, part["round"])),
-        multipliers={name: figures(part[f"multiplier: {name}"]) for name in names},
-        violations={name: figures(part[f"{PREFIX}{name}"]) for name in names},
-        train_rounds=tuple(map(int, looked["round"])),
-        train_violations={
-            name: figures(looked[f"{PREFIX}{name}"])
-            for name in names
-            if f"{PREFIX}{name}" in looked
-        },
-        kept=kept,
+        multipliers=_by_name(part, "multiplier: ", names),
+        violations=_by_name(part, PREFIX, names),
+        train_rounds=tuple(map(int, on_train["round"])),
+        train_violations=_by_name(on_train, PREFIX, names),
+        kept=int(model.best_iteration_) - int(model._model.n_base),
     )
+
+
+def _by_name(
+    table: pd.DataFrame, prefix: str, names: Sequence[str]
+) -> dict[str, tuple[Figure, ...]]:
+    columns = {name: f"{prefix}{name}" for name in names}
+    return {name: figures(table[c]) for name, c in columns.items() if c in table}

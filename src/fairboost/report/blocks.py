@@ -1,15 +1,19 @@
-"""What a report is made of: paragraphs, tables and pictures, as data.
+"""What a page is made of: paragraphs, tables and pictures, as data.
 
-A report is laid out once, in these, and written twice, as HTML and as Markdown; so both say the
+A page is laid out once, in these, and written twice, as HTML and as Markdown; so both say the
 same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Tone: TypeAlias = Literal["", "good", "bad", "unsure"]
+
+SIGNS: dict[Tone, str] = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
+"""Before good and bad news, so that they are not told by colour alone."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,18 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     row_headers: int = 1
 
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        header: Iterable[str],
+        rows: Iterable[Iterable[object]],
+        row_headers: int = 1,
+    ) -> Table:
+        """A table in which anything but a cell stands for a cell with its text."""
+        cells = (tuple(c if isinstance(c, Cell) else Cell(str(c)) for c in row) for row in rows)
+        return cls(title, tuple(header), tuple(cells), row_headers)
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -124,7 +140,7 @@ Block: TypeAlias = Text | Bullets | Facts | Table | Picture | Slider
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report under a heading of its own."""
+    """A part of the page under a heading of its own."""
 
     title: str
     blocks: tuple[Block, ...]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Table, Text, Tone
 from fairboost.report.evidence import Evidence, Finding, GroupRate
 from fairboost.report.lines import CHOSEN, PLAIN
 from fairboost.report.words import (
-    MODELS,
     count,
     explain_rate,
     interval,
     interval_cell,
+    line_cell,
+    model_title,
     number,
     rate_title,
     status_cell,
@@ -26,40 +28,41 @@ MOST_NAMED = 30
 MOST_LINES = 1_500
 """Lines of a table, so that the page stays small."""
 
+Line = TypeVar("Line")
+Row = TypeVar("Row", bound=Hashable)
+Column = TypeVar("Column", bound=Hashable)
+
 
 def summary(e: Evidence) -> Iterable[Block]:
     """The verdicts, what they cost, and warnings."""
-    tests = [f for f in e.verdicts if f.where == "test"]
-    shown = tests or list(e.verdicts)
+    shown = [f for f in e.verdicts if f.where == "test"] or list(e.verdicts)
     if shown:
-        met = sum(f.status == "met" for f in shown)
-        tone: Tone = "good" if met == len(shown) else "bad"
-        if tone == "bad" and not any(f.status == "not met" for f in shown):
-            tone = "unsure"
-        where = where_title(shown[0].where)
-        constraints = "the constraint" if len(shown) == 1 else f"{met} of {len(shown)} constraints"
-        said = f"{constraints} {_is_are(met, len(shown), shown)} on the {where}."
-        yield Text(said[:1].upper() + said[1:], tone)
-        yield Bullets(tuple(f"{f.constraint}: {_found(f, e)}" for f in shown))
-    elif e.gaps:
-        yield Text("No constraint was asked for: this is an audit of decisions as they are.")
-        decided = [g for g in e.gaps if g.four_fifths and g.model == CHOSEN]
+        yield _headline(shown)
+        level = f"{100 * e.asked.level:g}% interval"
         yield Bullets(
             tuple(
-                f"{g.attribute}: the four-fifths rule {_rule(g.four_fifths)}; smallest over "
-                f"largest {rate_title(g.rate)} {interval(g.ratio, g.ratio_low, g.ratio_high)}"
-                for g in decided
+                f"{f.constraint}: {f.status}. The {f.measure} is {number(f.value)} ({level} "
+                f"{number(f.low)} to {number(f.high)}), the limit {f.limit:g}"
+                for f in shown
             )
         )
-    cost = {p.measure: p for p in e.performance if p.model == "difference"}
-    if "accuracy" in cost:
-        p = cost["accuracy"]
-        yield Text(
-            f"What it costs: accuracy on the test rows differs from the plain engine's by "
-            f"{interval(p.value, p.low, p.high)}."
+    elif e.gaps:
+        yield Text("No constraint was asked for: this is an audit of decisions as they are.")
+        yield Bullets(
+            tuple(
+                f"{g.attribute}: the four-fifths rule {_judged(g.four_fifths)}; smallest over "
+                f"largest {rate_title(g.rate)} {interval(g.ratio, g.ratio_low, g.ratio_high)}"
+                for g in e.gaps
+                if g.four_fifths and g.model == CHOSEN
+            )
         )
-    small = sum(r.small for r in _unique(e.rates))
-    if small:
+    for p in e.performance:
+        if (p.model, p.measure) == ("difference", "accuracy"):
+            yield Text(
+                f"What it costs: accuracy on the test rows differs from the plain engine's by "
+                f"{interval(p.value, p.low, p.high)}."
+            )
+    if small := sum(r.small for r in _of_this_model(e.rates)):
         yield Text(
             f"{small} {'rate' if small == 1 else 'rates'} of groups rest on fewer than "
             f"{e.min_rows} rows and cannot be judged; they are flagged below."
@@ -69,43 +72,37 @@ def summary(e: Evidence) -> Iterable[Block]:
         yield Bullets(e.warnings)
 
 
-def _is_are(met: int, asked: int, shown: list[Finding]) -> str:
+def _headline(shown: Sequence[Finding]) -> Text:
+    statuses = [f.status for f in shown]
+    met, asked = statuses.count("met"), len(shown)
+    tone: Tone = "good" if met == asked else "bad" if "not met" in statuses else "unsure"
+    said = f"{met} of {asked} constraints {'is' if met == 1 else 'are'} met"
     if asked == 1:
-        status = shown[0].status
-        return f"is {status}" if status != "too few rows to tell" else "cannot be judged"
-    return "is met" if met == 1 else "are met"
+        said = f"The constraint {_judged(statuses[0], 'is ')}"
+    return Text(f"{said} on the {where_title(shown[0].where)}.", tone)
 
 
-def _rule(result: str | None) -> str:
-    return "cannot be judged" if result == "too few rows to tell" else str(result)
-
-
-def _found(f: Finding, e: Evidence) -> str:
-    level = f"{100 * e.asked.level:g}% interval"
-    return (
-        f"{f.status}. The {f.measure} is {number(f.value)} ({level} {number(f.low)} to "
-        f"{number(f.high)}), the limit {f.limit:g}"
-    )
+def _judged(status: str, verb: str = "") -> str:
+    return "cannot be judged" if status == "too few rows to tell" else f"{verb}{status}"
 
 
 def verdicts(e: Evidence) -> Iterable[Block]:
     """Every constraint, held out and on test rows."""
     if not e.verdicts:
         return
-    rows = []
-    for f in e.verdicts:
-        rows.append(
-            (
-                Cell(f.constraint),
-                Cell(where_title(f.where)),
-                Cell(f"{f.measure} {interval(f.value, f.low, f.high)}", f.value),
-                Cell(f"{f.limit:g}", f.limit),
-                status_cell(f.status),
-                Cell(f"{f.smallest_group}: {f.smallest_rows:,} rows", f.smallest_rows),
-            )
+    rows = (
+        (
+            f.constraint,
+            where_title(f.where),
+            Cell(f"{f.measure} {interval(f.value, f.low, f.high)}", f.value),
+            Cell(f"{f.limit:g}", f.limit),
+            status_cell(f.status),
+            Cell(f"{f.smallest_group}: {f.smallest_rows:,} rows", f.smallest_rows),
         )
+        for f in e.verdicts
+    )
     header = ("constraint", "measured on", "found", "limit", "verdict", "smallest group")
-    yield Table("Every constraint, on every set of rows", header, tuple(rows))
+    yield Table.of("Every constraint, on every set of rows", header, rows)
     if any(f.where == "test" for f in e.verdicts):
         yield Text("The test rows took no part in training: they are the ones to go by.")
 
@@ -143,36 +140,52 @@ def _describe_rates(shown: list[GroupRate]) -> str:
             if known:
                 (low, least), (high, most) = min(known), max(known)
                 said.append(
-                    f"{MODELS.get(model, model)}, by {attribute}: from {number(low)} ({least}) to "
+                    f"{model_title(model)}, by {attribute}: from {number(low)} ({least}) to "
                     f"{number(high)} ({most})"
                 )
     return "; ".join(said) + ". The table below has all figures."
 
 
+def cross(
+    lines: Iterable[Line], row: Callable[[Line], Row], column: Callable[[Line], Column]
+) -> tuple[dict[Row, dict[Column, Line]], list[Column]]:
+    """Lines of evidence by rows and columns of a table, and the columns; in order of appearance.
+
+    Parameters
+    ----------
+    lines : iterable
+        The lines.
+    row, column : callable
+        Where in the table a line stands.
+    """
+    found: dict[Row, dict[Column, Line]] = {}
+    columns: dict[Column, None] = {}
+    for line in lines:
+        found.setdefault(row(line), {})[column(line)] = line
+        columns[column(line)] = None
+    return found, list(columns)
+
+
 def _rate_table(title: str, rates: list[GroupRate]) -> Table:
     """One line per attribute, group and rate; columns by rows and model."""
-    columns = list(dict.fromkeys((r.where, r.model) for r in rates))
+    found, columns = cross(
+        sorted(rates, key=lambda r: r.where != "test"),  # their order is everyone's
+        row=lambda r: (r.attribute, r.group, r.rate),
+        column=lambda r: (r.where, r.model),
+    )
     columns.sort(key=lambda c: (c[0] == "test", c[1] != PLAIN))
-    several = len(columns) > 1
-    found: dict[tuple[str, str, str], dict[tuple[str, str], GroupRate]] = {}
-    for r in sorted(rates, key=lambda r: r.where != "test"):  # their order is everyone's
-        found.setdefault((r.attribute, r.group, r.rate), {})[r.where, r.model] = r
     lines = []
     for (attribute, group, rate), by_column in found.items():
         best = by_column.get(("test", CHOSEN)) or next(iter(by_column.values()))
-        line = [Cell(attribute or "everyone"), Cell(group), Cell(rate_title(rate))]
-        for column in columns:
-            one = by_column.get(column)
-            line.append(Cell("–") if one is None else interval_cell(one.value, one.low, one.high))
-        line.append(count(best.rows))
-        line.append(Cell("too small to judge", 1.0, "unsure") if best.small else Cell("", 0.0))
-        lines.append(tuple(line))
+        cells = [line_cell(by_column.get(column)) for column in columns]
+        note = Cell("too small to judge", 1.0, "unsure") if best.small else Cell("", 0.0)
+        name = attribute or "everyone"
+        lines.append((name, group, rate_title(rate), *cells, count(best.rows), note))
     titles = [
-        f"{where}, {MODELS.get(model, model)}" if several else where for where, model in columns
+        f"{where}, {model_title(model)}" if len(columns) > 1 else where for where, model in columns
     ]
-    return Table(
-        title, ("by", "group", "rate", *titles, "rows that count", "note"), tuple(lines), 3
-    )
+    header = ("by", "group", "rate", *titles, "rows that count", "note")
+    return Table.of(title, header, lines, 3)
 
 
 def gaps(e: Evidence) -> Iterable[Block]:
@@ -189,39 +202,30 @@ def gaps(e: Evidence) -> Iterable[Block]:
             "favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
             "Where the interval of the ratio holds 0.8, the rows are too few to tell."
         )
-    rows = []
-    for g in e.gaps:
-        rows.append(
-            (
-                Cell(g.attribute),
-                Cell(rate_title(g.rate)),
-                Cell(MODELS.get(g.model, g.model)),
-                interval_cell(g.gap, g.gap_low, g.gap_high),
-                interval_cell(g.ratio, g.ratio_low, g.ratio_high),
-                Cell(g.lowest_group),
-                Cell(g.highest_group),
-                status_cell(g.four_fifths) if g.four_fifths else Cell(""),
-            )
+    rows = (
+        (
+            g.attribute,
+            rate_title(g.rate),
+            model_title(g.model),
+            interval_cell(g.gap, g.gap_low, g.gap_high),
+            interval_cell(g.ratio, g.ratio_low, g.ratio_high),
+            g.lowest_group,
+            g.highest_group,
+            status_cell(g.four_fifths),
         )
+        for g in e.gaps
+    )
     header = ("by", "rate", "model", "gap", "ratio", "lowest", "highest", "four-fifths rule")
-    yield Table("Gaps and ratios on the test rows", header, tuple(rows), 2)
+    yield Table.of("Gaps and ratios on the test rows", header, rows, 2)
 
 
 def performance(e: Evidence) -> Iterable[Block]:
     """Accuracy and the like, and the difference to the plain engine."""
     if not e.performance:
         return
-    models = list(dict.fromkeys(p.model for p in e.performance))
-    found = {(p.measure, p.model): p for p in e.performance}
-    rows = []
-    for measure in dict.fromkeys(p.measure for p in e.performance):
-        line = [Cell(measure)]
-        for model in models:
-            p = found.get((measure, model))
-            line.append(Cell("–") if p is None else interval_cell(p.value, p.low, p.high))
-        rows.append(tuple(line))
-    header = ("measure", *(MODELS.get(model, model) for model in models))
-    yield Table("On the test rows", header, tuple(rows))
+    found, models = cross(e.performance, row=lambda p: p.measure, column=lambda p: p.model)
+    rows = ((name, *(line_cell(by.get(model)) for model in models)) for name, by in found.items())
+    yield Table.of("On the test rows", ("measure", *map(model_title, models)), rows)
     if "difference" in models:
         yield Text(
             "The difference is this model less the plain engine, row by row. Higher is better for "
@@ -232,7 +236,7 @@ def performance(e: Evidence) -> Iterable[Block]:
 def crossed(e: Evidence) -> Iterable[Block]:
     """Crossed groups, and those too small to judge."""
     crossed = [r for r in e.rates if r.crossed]
-    small = [r for r in _unique(e.rates) if r.small]
+    small = [r for r in _of_this_model(e.rates) if r.small]
     if small:
         names = list(dict.fromkeys(f"{r.attribute} = {r.group}" for r in small))
         yield Text(
@@ -254,8 +258,6 @@ def crossed(e: Evidence) -> Iterable[Block]:
         yield replace(table, rows=table.rows[:MOST_LINES])
 
 
-def _unique(rates: Iterable[GroupRate]) -> list[GroupRate]:
-    """Those of this model on the test rows, or all if there are none."""
-    found = list(rates)
-    test = [r for r in found if r.where == "test" and r.model == CHOSEN]
-    return test or found
+def _of_this_model(rates: Sequence[GroupRate]) -> Sequence[GroupRate]:
+    """Rates of this model on the test rows, or all if there are none."""
+    return [r for r in rates if r.where == "test" and r.model == CHOSEN] or rates

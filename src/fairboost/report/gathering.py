@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -17,13 +17,12 @@ import numpy as np
 from scipy.special import expit
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, Matrix
+from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.rates import as_rate
 from fairboost.metrics import Audit, audit, threshold_at
-from fairboost.metrics.performance import Predictions, performance_table
+from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.model.estimator import FairGBMClassifier
-from fairboost.report import limits as words
 from fairboost.report.alternatives import compare_tradeoff, thin_rounds
 from fairboost.report.evidence import (
     Asked,
@@ -31,27 +30,48 @@ from fairboost.report.evidence import (
     DataFile,
     Evidence,
     Finding,
+    Gap,
     GroupRate,
     Model,
     Option,
     Performance,
     SensitiveColumnUse,
 )
+from fairboost.report.limits import with_limits
 from fairboost.report.lines import (
     CHOSEN,
+    DECISION_RATES,
     PLAIN,
     calibration_lines,
     figure,
     gap_lines,
+    pick,
     plain_value,
     rate_lines,
     roc_lines,
     score_lines,
 )
-from fairboost.report.rows import SeenRows
-from fairboost.report.words import where_title
+from fairboost.report.rows import TestSet
+from fairboost.report.words import explain_point, where_title
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.fairness_report import FairnessReport
+
+
+@dataclass(frozen=True)
+class About:
+    """What the caller says of a document; parameters of :func:`gather` by the same names."""
+
+    title: str
+    label: str
+    splits: Mapping[str, int]
+    files: Sequence[DataFile]
+    left_out: Mapping[str, str]
+    weight_name: str | None
+    export_file: str | None
+    export_sha256: str | None
+    favourable: Literal["positive", "negative"]
+    min_rows: int
+    notes: Mapping[str, str]
 
 
 def gather(
@@ -126,116 +146,110 @@ def gather(
     >>> evidence.asked.constraints
     ('false negative rate alike by sex, tolerance 0.05',)
     """
+    about = About(
+        title, label, splits or {}, files, left_out or {}, weight_name, export_file, export_sha256,
+        favourable, min_rows, notes or {},
+    )  # fmt: skip
     if plain is None and curve is not None:
         plain = curve.models[0]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rows = SeenRows.read(model, X, y, sensitive_features, sample_weight)
+        rows = TestSet.read(model, X, y, sensitive_features, sample_weight)
         predictions = {CHOSEN: _predict(model, rows)}
         if plain is not None and plain is not model:
             predictions[PLAIN] = _predict(plain, rows, model.operating_point)
-        audits = {
-            name: _audit(p, rows, _rates_to_show(model, rows, favourable), min_rows)
-            for name, p in predictions.items()
-        }
+        audits = _audit(model, rows, predictions, about)
         judged = _judge(model, rows, predictions[CHOSEN].positive)
         bins = _bins(predictions[CHOSEN].proba, rows, model.threshold_)
         tradeoff = None if curve is None else compare_tradeoff(curve, model, rows)
-        trace = thin_rounds(model, train)
-    placed = PLAIN in predictions and _placed_on_test(plain, model.operating_point)
-    level = judged.level if judged is not None else 0.95
+        rounds = thin_rounds(model, train)
+    rates, gaps = _held_out_rates(judged, rows, min_rows), tuple[Gap, ...]()
+    for name, found in audits.items():
+        rates += rate_lines(found.rates, rows.names, name)
+        gaps += gap_lines(found.gaps, name, favourable)
+    level = 0.95 if judged is None else judged.level
     evidence = Evidence(
         title=title,
         asked=_asked(model, judged, level, favourable),
-        data=_data(model, rows, label, splits, files, left_out, weight_name),
-        model=_model(model, export_file, export_sha256),
+        data=_data(model, rows, about),
+        model=_model(model, about),
         verdicts=_findings(judged),
-        rates=(
-            *_held_out_rates(judged, min_rows),
-            *(line for name, a in audits.items() for line in rate_lines(a, rows.names, name)),
-        ),
-        gaps=tuple(line for name, a in audits.items() for line in gap_lines(a, name, favourable)),
+        rates=rates,
+        gaps=gaps,
         performance=_performance(predictions, rows, level),
         min_rows=min_rows,
         tradeoff=tradeoff,
-        rounds=trace,
+        rounds=rounds,
         roc=roc_lines(bins, model.threshold_),
         scores=score_lines(bins, tuple(map(str, model.classes_))),
         calibration=calibration_lines(bins, level),
         warnings=_warnings(judged, caught),
-        notes=dict(notes or {}),
+        notes=dict(about.notes),
     )
-    return words.with_limits(evidence, placed_on_test=placed, uncrossed=rows.left_uncrossed)
+    stock = PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
+    placed = stock and isinstance(model.operating_point, OperatingPoint)
+    return with_limits(evidence, placed_on_test=placed, uncrossed=rows.crossings()[1])
 
 
 # What models say
 # -----------------------------------------------------------------------
 
 
-def _predict(model: Any, rows: SeenRows, point: float | OperatingPoint = 0.5) -> Predictions:
+def _predict(model: Any, rows: TestSet, point: float | OperatingPoint = 0.5) -> ModelOutput:
     """Probabilities and decisions; of another engine at the operating point of ours."""
     if isinstance(model, FairGBMClassifier):  # rows are scored once for both
         scores = model._scores(rows.X)
-        return Predictions(expit(scores), scores - model._score_threshold >= 0)
+        return ModelOutput(expit(scores), scores - model._score_threshold >= 0)
     proba = np.asarray(model.predict_proba(rows.X), np.float64)[:, 1]
     if isinstance(point, OperatingPoint):
         point = threshold_at(rows.labels, proba, point, sample_weight=rows.weight)
-    return Predictions(proba, proba >= point)
+    return ModelOutput(proba, proba >= point)
 
 
-def _placed_on_test(plain: Any, point: float | OperatingPoint) -> bool:
-    return isinstance(point, OperatingPoint) and not isinstance(plain, FairGBMClassifier)
-
-
-def _audit(predictions: Predictions, rows: SeenRows, rates: list[str], min_rows: int) -> Audit:
-    return audit(
-        rows.labels,
-        predictions.positive.astype(np.float64),  # the decisions themselves, not rounded scores
-        sensitive_features=rows.sensitive_features,
-        rates=rates,
-        by=[*rows.names, *rows.crossings],
-        sample_weight=rows.weight,
-        min_rows=min_rows,
-    )
-
-
-def _rates_to_show(model: FairGBMClassifier, rows: SeenRows, favourable: str) -> list[str]:
+def _audit(
+    model: FairGBMClassifier, rows: TestSet, predictions: Mapping[str, ModelOutput], about: About
+) -> dict[str, Audit]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
-    constraints = model._method().constraints(list(rows.constrained(model)))
-    asked = [as_rate(rate).name for c in constraints for rate in c.moments]
-    decisions = "ppr" if favourable == "positive" else "pnr"
-    return list(dict.fromkeys([*asked, "fpr", "fnr", decisions, "precision"]))
+    shown = ["fpr", "fnr", DECISION_RATES[about.favourable], "precision"]
+    rates = list(dict.fromkeys([*rows.constrained_rates(model), *shown]))
+    return {
+        name: audit(
+            rows.labels,
+            p.positive.astype(np.float64),  # the decisions themselves, not rounded scores
+            sensitive_features=rows.sensitive_features,
+            rates=rates,
+            by=[*rows.names, *rows.crossings()[0]],
+            sample_weight=rows.weight,
+            min_rows=about.min_rows,
+        )
+        for name, p in predictions.items()
+    }
 
 
-def _judge(model: FairGBMClassifier, rows: SeenRows, positive: BoolArray) -> FairnessReport | None:
+def _judge(model: FairGBMClassifier, rows: TestSet, positive: BoolArray) -> FairnessReport | None:
     """Verdicts held out and on the test rows; None where nothing was asked for."""
-    constraints = model._method().constraints(list(rows.constrained(model)))
-    if not constraints and not isinstance(model.operating_point, OperatingPoint):
+    if not rows.constrained_rates(model) and not isinstance(model.operating_point, OperatingPoint):
         return None
     return model._judge(
         rows.X, rows.y, rows.constrained(model), rows.sample_weight, positive=positive
     )
 
 
-def _bins(proba: FloatArray, rows: SeenRows, threshold: float) -> list[ScoreBins]:
+def _bins(proba: FloatArray, rows: TestSet, threshold: float) -> list[ScoreBins]:
     """Scores of everyone, then by each sensitive column."""
     edges = make_edges(proba, threshold)
-    everyone = np.zeros(len(proba), np.int64)
-    weight = rows.weight
+    everyone = SensitiveColumn("", np.zeros(len(proba), np.int64), ("everyone",))
     return [
-        bin_scores(proba, rows.labels, everyone, ("everyone",), edges, sample_weight=weight),
-        *(
-            bin_scores(
-                proba,
-                rows.labels,
-                np.asarray(c.codes, np.int64),
-                tuple(map(str, c.values)),
-                edges,
-                attribute=c.name,
-                sample_weight=weight,
-            )
-            for c in rows.columns
-        ),
+        bin_scores(
+            proba,
+            rows.labels,
+            np.asarray(c.codes, np.int64),
+            tuple(map(str, c.values)),
+            edges,
+            attribute=c.name,
+            sample_weight=rows.weight,
+        )
+        for c in (everyone, *rows.columns)
     ]
 
 
@@ -244,32 +258,26 @@ def _findings(judged: FairnessReport | None) -> tuple[Finding, ...]:
         return ()
     pairs = [(judged.where, judged.verdicts), ("test", judged.test_verdicts)]
     return tuple(
-        Finding(where=where, **{k: plain_value(v) for k, v in asdict(verdict).items()})
+        Finding(where=where, **pick(vars(verdict), *vars(verdict)))
         for where, verdicts in pairs
         for verdict in verdicts
     )
 
 
-def _held_out_rates(judged: FairnessReport | None, min_rows: int) -> tuple[GroupRate, ...]:
+def _held_out_rates(
+    judged: FairnessReport | None, rows: TestSet, min_rows: int
+) -> tuple[GroupRate, ...]:
     """Rates on the rows held out; a loaded model has those of test rows alone."""
     if judged is None or judged.where == "test":
         return ()
-    return tuple(
-        GroupRate(
-            where=judged.where,
-            model=CHOSEN,
-            attribute="" if line["by"] == "everyone" else line["by"],
-            group=_without_columns(line["group"], line["by"]),
-            rate=line["rate"],
-            value=figure(line[judged.where]),
-            low=figure(line["low"]),
-            high=figure(line["high"]),
-            rows=float(line["rows"]),
-            small=line["rows"] < min_rows,
-            crossed=", " in line["by"],
-        )
-        for line in judged.rates.to_dict("records")
+    table = judged.rates.rename(columns={"by": "attribute", judged.where: "value"})
+    pairs = zip(table["group"], table["attribute"], strict=True)
+    table = table.assign(
+        attribute=table["attribute"].replace("everyone", ""),
+        group=[_without_columns(group, by) for group, by in pairs],
+        small=table["rows"] < min_rows,
     )
+    return rate_lines(table, rows.names, where=judged.where)
 
 
 def _without_columns(group: str, by: str) -> str:
@@ -280,11 +288,11 @@ def _without_columns(group: str, by: str) -> str:
 
 
 def _performance(
-    predictions: dict[str, Predictions], rows: SeenRows, level: float
+    predictions: Mapping[str, ModelOutput], rows: TestSet, level: float
 ) -> tuple[Performance, ...]:
     table = performance_table(rows.labels, predictions, rows.weight, level)
     return tuple(
-        Performance(**{str(k): plain_value(v) for k, v in line.items()})
+        Performance(**pick(line, "model", "measure", "value", "low", "high"))
         for line in table.to_dict("records")
     )
 
@@ -302,7 +310,7 @@ def _asked(
     point = model.operating_point
     where = f"a decision is positive from a probability of {model.threshold_:.4g} on"
     if isinstance(point, OperatingPoint):
-        where = f"{point}: {where}, placed so that the {words.target(point)}"
+        where = f"{point}: {where}, placed so that the {explain_point(point)}"
     verdicts = () if judged is None else judged.verdicts
     gaps = {v.limit for v in verdicts if v.measure == "gap"}
     return Asked(
@@ -316,19 +324,11 @@ def _asked(
     )
 
 
-def _data(
-    model: FairGBMClassifier,
-    rows: SeenRows,
-    label: str,
-    splits: Mapping[str, int] | None,
-    files: Sequence[DataFile],
-    left_out: Mapping[str, str] | None,
-    weight_name: str | None,
-) -> Data:
+def _data(model: FairGBMClassifier, rows: TestSet, about: About) -> Data:
     features = getattr(model, "feature_names_in_", None)
     known = None if features is None else set(map(str, features))
     return Data(
-        label=label,
+        label=about.label,
         positive=str(model.classes_[1]),
         sensitive=tuple(
             SensitiveColumnUse(
@@ -339,15 +339,15 @@ def _data(
             )
             for c in rows.columns
         ),
-        splits={**(splits or {}), "test": len(rows.labels)},
-        files=tuple(files),
+        splits={**about.splits, "test": len(rows.labels)},
+        files=tuple(about.files),
         features=int(model.n_features_in_),
-        left_out=dict(left_out or {}),
-        weight=weight_name or (None if rows.weight is None else "weights of rows"),
+        left_out=dict(about.left_out),
+        weight=about.weight_name or (None if rows.weight is None else "weights of rows"),
     )
 
 
-def _model(model: FairGBMClassifier, export_file: str | None, export_sha256: str | None) -> Model:
+def _model(model: FairGBMClassifier, about: About) -> Model:
     estimator = model.estimator_
     engine = type(estimator).__module__.split(".")[0]
     own = model.get_params(deep=False)
@@ -360,8 +360,8 @@ def _model(model: FairGBMClassifier, export_file: str | None, export_sha256: str
         method=_options(own),
         trees=int(model.best_iteration_),
         threshold=float(model.threshold_),
-        export_file=export_file,
-        export_sha256=export_sha256,
+        export_file=about.export_file,
+        export_sha256=about.export_sha256,
     )
 
 

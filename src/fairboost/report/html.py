@@ -15,8 +15,10 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from itertools import groupby
+from string import Template
 
 from fairboost.report.blocks import (
+    SIGNS,
     Block,
     Bullets,
     Cell,
@@ -30,9 +32,6 @@ from fairboost.report.blocks import (
 from fairboost.report.evidence import Evidence
 from fairboost.report.layout import lay_out
 from fairboost.report.pictures import draw
-
-SIGNS = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
-"""Before good and bad news, so that they are not told by colour alone."""
 
 LONG = 32
 """Characters from which on an entry of a table may be broken."""
@@ -51,34 +50,18 @@ def to_html(evidence: Evidence) -> str:
     str
         The page. Plots need matplotlib, the extra ``plots``.
     """
-    sections = lay_out(evidence)
-    names = [_name(section.title) for section in sections]
-    contents = "".join(
-        f'<li><a href="#{name}">{escape(section.title)}</a></li>'
-        for name, section in zip(names, sections, strict=True)
-    )
-    body = "".join(
-        _section(section, name, evidence) for section, name in zip(sections, names, strict=True)
-    )
-    script, style = _asset("page.js"), _asset("page.css")
-    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    title = escape(evidence.title)
+    sections = {_name(section.title): section for section in lay_out(evidence)}
+    links = (f'<li><a href="#{k}">{escape(s.title)}</a></li>' for k, s in sections.items())
+    script = _asset("page.js")
     version = "" if evidence.model is None else f" {escape(evidence.model.fairboost_version)}"
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        '<a class="skip" href="#main">Skip to the report</a>\n'
-        f"<header><h1>{title}</h1></header>\n"
-        f'<nav aria-label="Contents"><ol>{contents}</ol></nav>\n'
-        f'<main id="main">\n{body}</main>\n'
-        f"<footer><p>Made by fairboost{version}. This page loads nothing from a network.</p>"
-        f"</footer>\n<script>{script}</script>\n</body>\n</html>\n"
+    return Template(_asset("page.html")).substitute(
+        title=escape(evidence.title),
+        style=_asset("page.css"),
+        script=script,
+        digest=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        contents="".join(links),
+        body="".join(_section(section, name, evidence) for name, section in sections.items()),
+        version=version,
     )
 
 
@@ -88,15 +71,12 @@ def _asset(name: str) -> str:
 
 
 def _section(section: Section, name: str, evidence: Evidence) -> str:
-    parts: list[str] = []
-    for pictures, group in groupby(section.blocks, lambda block: isinstance(block, Picture)):
-        drawn = [
-            _block(block, evidence, f"{name}-{len(parts)}-{k}") for k, block in enumerate(group)
-        ]
-        inside = "".join(drawn)
-        parts.append(f'<div class="pictures">{inside}</div>\n' if pictures else inside)
-    heading = f'<h2 id="{name}">{escape(section.title)}</h2>\n'
-    return f'<section aria-labelledby="{name}">\n{heading}{"".join(parts)}</section>\n'
+    body = f'<h2 id="{name}">{escape(section.title)}</h2>\n'
+    runs = groupby(section.blocks, lambda block: isinstance(block, Picture))
+    for n, (pictures, run) in enumerate(runs):
+        inside = "".join(_block(b, evidence, f"{name}-{n}-{k}") for k, b in enumerate(run))
+        body += f'<div class="pictures">{inside}</div>\n' if pictures else inside
+    return f'<section aria-labelledby="{name}">\n{body}</section>\n'
 
 
 def _block(block: Block, evidence: Evidence, name: str) -> str:
@@ -134,10 +114,8 @@ def _table(table: Table, name: str) -> str:
 
 
 def _cell(cell: Cell, heads: bool) -> str:
-    kinds: list[str] = [cell.tone] if cell.tone else []
-    if len(cell.text) > LONG:
-        kinds.append("long")
-    kind = f' class="{" ".join(kinds)}"' if kinds else ""
+    kinds = " ".join(filter(None, (cell.tone, "long" if len(cell.text) > LONG else "")))
+    kind = f' class="{kinds}"' if kinds else ""
     key = "" if cell.key is None else f' data-key="{cell.key!r}"'
     text = f"{SIGNS[cell.tone]}{escape(cell.text)}"
     return f'<th scope="row"{kind}{key}>{text}</th>' if heads else f"<td{kind}{key}>{text}</td>"

@@ -1,4 +1,4 @@
-"""The report, section by section: what was asked, what was met, and what is not known.
+"""The page, section by section: what was asked, what was met, and what is not known.
 
 Written for a reader who was not there: every section says what its figures are, on which rows, and
 how sure they are.
@@ -20,12 +20,15 @@ from fairboost.report.blocks import (
     Table,
     Text,
 )
-from fairboost.report.evidence import Evidence, GroupRate, TradeoffPoint
+from fairboost.report.evidence import Evidence, TradeoffPoint
 from fairboost.report.words import (
+    ABSENT,
     count,
     interval_cell,
     join,
+    line_cell,
     number,
+    number_cell,
     rate_title,
     where_title,
 )
@@ -46,7 +49,7 @@ def lay_out(evidence: Evidence) -> tuple[Section, ...]:
         ("How training went", _training(evidence)),
         ("The data", _data(evidence)),
         ("The model", _model(evidence)),
-        ("Limits", _limits(evidence)),
+        ("Limits", [Bullets(evidence.limits)] if evidence.limits else []),
     )
     return tuple(
         Section(title, tuple(blocks)) for title, found in parts if (blocks := list(found))
@@ -68,12 +71,16 @@ def _asked(e: Evidence) -> Iterable[Block]:
                 f"A confidence of {100 * a.confidence:g}% was asked for: “met” means that an "
                 "upper bound on the figure at this confidence is within the limit."
             )
-    facts = [
+    yield _facts(
         ("Decisions", a.operating_point),
         ("Favourable decision", f"the {a.favourable} one"),
         ("Coverage of intervals", f"{100 * a.level:g}%"),
-    ]
-    yield Facts(tuple((name, value) for name, value in facts if value))
+    )
+
+
+def _facts(*pairs: tuple[str, str | None]) -> Facts:
+    """Those that are known."""
+    return Facts(tuple((name, value) for name, value in pairs if value))
 
 
 def _alternatives(e: Evidence) -> Iterable[Block]:
@@ -104,18 +111,18 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
             t.chosen or 0,
             tuple(_point_table(p) for p in t.points),
         )
-    rows = tuple(
+    rows = (
         (
             Cell(p.name, float(k)),
             interval_cell(p.accuracy, p.accuracy_low, p.accuracy_high),
             interval_cell(p.gap, p.gap_low, p.gap_high),
-            Cell("–") if p.trees is None else count(p.trees),
+            count(p.trees),
             Cell("this model", 1.0, "good") if k == t.chosen else Cell("", 0.0),
         )
         for k, p in enumerate(t.points)
     )
     header = ("model", "accuracy", "largest gap", "trees", "chosen")
-    yield Table(f"All models, on the {where}", header, rows)
+    yield Table.of(f"All models, on the {where}", header, rows)
 
 
 def _point_line(p: TradeoffPoint, chosen: bool) -> str:
@@ -125,66 +132,52 @@ def _point_line(p: TradeoffPoint, chosen: bool) -> str:
 
 def _point_table(p: TradeoffPoint) -> Table:
     """Groups as rows, rates as columns."""
-    names = list(dict.fromkeys(r.rate for r in p.rates))
-    found: dict[tuple[str, str], dict[str, GroupRate]] = {}
-    for r in p.rates:
-        found.setdefault((r.attribute, r.group), {})[r.rate] = r
-    rows = []
-    for (attribute, group), by_rate in found.items():
-        line = [Cell(attribute or "everyone"), Cell(group)]
-        for name in names:
-            r = by_rate[name]
-            line.append(interval_cell(r.value, r.low, r.high))
-        rows.append(tuple(line))
-    header = ("by", "group", *(rate_title(name) for name in names))
-    return Table("Rates by group of the model at the slider", header, tuple(rows), 2)
+    found, rates = findings.cross(
+        p.rates, row=lambda r: (r.attribute, r.group), column=lambda r: r.rate
+    )
+    rows = (
+        (attribute or "everyone", group, *(line_cell(by_rate.get(rate)) for rate in rates))
+        for (attribute, group), by_rate in found.items()
+    )
+    header = ("by", "group", *map(rate_title, rates))
+    return Table.of("Rates by group of the model at the slider", header, rows, 2)
 
 
 def _scores(e: Evidence) -> Iterable[Block]:
+    below = "A table below has the figures."
+    outlines = "One outline for each label, on a common axis, with the threshold."
     pictures = (
-        ("roc", e.roc, "ROC curves by {by}. Marks: where decisions are made."),
-        ("scores", e.scores, "Scores by {by} and label."),
-        ("calibration", e.calibration, "Predicted against found shares by {by}."),
+        ("roc", e.roc, "ROC curves by {}. Marks: where decisions are made.", below),
+        ("scores", e.scores, "Scores by {} and label.", outlines),
+        ("calibration", e.calibration, "Predicted against found shares by {}.", below),
     )
-    for name, lines, caption in pictures:
-        by_column = list(dict.fromkeys(line.attribute for line in lines if line.attribute))
-        for column in by_column:
+    for name, lines, caption, more in pictures:
+        for column in dict.fromkeys(line.attribute for line in lines if line.attribute):
             groups = list(dict.fromkeys(x.group for x in lines if x.attribute == column))
-            text = caption.format(by=column)
-            yield Picture(name, column, text, f"Groups: {join(groups)}. {_tables_say(name)}")
+            yield Picture(name, column, caption.format(column), f"Groups: {join(groups)}. {more}")
     if e.roc:
-        rows = tuple(
-            (
-                Cell(c.attribute or "everyone"),
-                Cell(c.group),
-                Cell(number(c.auc), c.auc),
-                Cell(number(c.at_fpr), c.at_fpr),
-                Cell(number(c.at_tpr), c.at_tpr),
-            )
+        curves = (
+            (c.attribute or "everyone", c.group, *map(number_cell, (c.auc, c.at_fpr, c.at_tpr)))
             for c in e.roc
         )
         header = ("by", "group", "AUC", "false positive rate", "true positive rate")
-        yield Table("ROC curves: area, and the operating point", header, rows, 2)
+        yield Table.of("ROC curves: area, and the operating point", header, curves, 2)
     if e.calibration:
-        rows = tuple(
+        bins = (
             (
-                Cell(c.attribute or "everyone"),
-                Cell(c.group),
-                Cell(number(c.predicted[k]), c.predicted[k]),
-                interval_cell(c.found[k], c.low[k], c.high[k]),
-                count(c.rows[k]),
+                c.attribute or "everyone",
+                c.group,
+                number_cell(predicted),
+                interval_cell(*found),
+                count(rows),
             )
             for c in e.calibration
-            for k in range(len(c.rows))
+            for predicted, rows, *found in zip(
+                c.predicted, c.rows, c.found, c.low, c.high, strict=True
+            )
         )
-        header = ("by", "group", "predicted", "found", "rows")
-        yield Table("Calibration: share of positive labels, by bins of the score", header, rows, 2)
-
-
-def _tables_say(name: str) -> str:
-    if name == "scores":
-        return "One outline for each label, on a common axis, with the threshold."
-    return "A table below has the figures."
+        title = "Calibration: share of positive labels, by bins of the score"
+        yield Table.of(title, ("by", "group", "predicted", "found", "rows"), bins, 2)
 
 
 def _training(e: Evidence) -> Iterable[Block]:
@@ -200,80 +193,56 @@ def _training(e: Evidence) -> Iterable[Block]:
         for k, vs in r.multipliers.items()
     }
     largest = max(peaks, key=lambda k: peaks[k])
+    broken = sum((values[-1] or 0.0) > 0 for values in r.violations.values() if values)
     yield Picture(
         "rounds",
         "",
         f"Multipliers, and violations on the {where_title(r.where)}{both}, over {r.rounds[-1]} "
         f"rounds. Vertical line: the round that was kept.",
         f"The largest multiplier is that of {largest}, {number(peaks[largest])}. "
-        f"At the end {_broken(r.violations)} of {len(r.violations)} inequalities are broken on "
+        f"At the end {broken} of {len(r.violations)} inequalities are broken on "
         f"the {where_title(r.where)}.",
     )
 
 
-def _broken(violations: dict[str, tuple[float | None, ...]]) -> int:
-    return sum((values[-1] or 0.0) > 0 for values in violations.values() if values)
-
-
 def _data(e: Evidence) -> Iterable[Block]:
     d = e.data
-    facts = [
+    yield _facts(
         ("Label", f"{d.label}; positive: {d.positive}"),
         *((f"Rows, {use}", f"{rows:,}") for use, rows in d.splits.items()),
-        ("Features", "" if d.features is None else str(d.features)),
-        ("Weights", d.weight or ""),
-    ]
-    yield Facts(tuple((name, value) for name, value in facts if value))
-    seen = {
+        ("Features", None if d.features is None else str(d.features)),
+        ("Weights", d.weight),
+    )
+    is_feature = {
         True: "yes: the model sees it",
         False: "no: the model is blind to it",
         None: "not known",
     }
-    rows = tuple(
-        (Cell(c.name), count(c.groups), count(c.missing), Cell(seen[c.feature]))
-        for c in d.sensitive
+    rows = (
+        (c.name, count(c.groups), count(c.missing), is_feature[c.feature]) for c in d.sensitive
     )
     header = ("sensitive column", "groups", "test rows of unknown group", "a feature?")
-    yield Table("Sensitive columns", header, rows)
+    yield Table.of("Sensitive columns", header, rows)
     if d.left_out:
-        left = tuple((Cell(name), Cell(why)) for name, why in d.left_out.items())
-        yield Table("Columns left out of the features", ("column", "why"), left)
+        yield Table.of("Columns left out of the features", ("column", "why"), d.left_out.items())
     if d.files:
-        files = tuple(
-            (
-                Cell(f.name),
-                Cell(f.role),
-                Cell("–") if f.rows is None else count(f.rows),
-                Cell(f.sha256 or "–"),
-            )
-            for f in d.files
-        )
-        yield Table("Files", ("file", "used for", "rows", "SHA-256"), files)
+        files = ((f.name, f.role, count(f.rows), f.sha256 or ABSENT) for f in d.files)
+        yield Table.of("Files", ("file", "used for", "rows", "SHA-256"), files)
 
 
 def _model(e: Evidence) -> Iterable[Block]:
     if (m := e.model) is None:
         return
-    facts = [
+    yield _facts(
         ("Engine", f"{m.engine} {m.engine_version}"),
         ("Trained by", f"fairboost {m.fairboost_version}"),
         ("Trees", f"{m.trees:,}"),
         ("Threshold", f"positive from a probability of {m.threshold:.6g} on"),
-        ("Stock model file", m.export_file or ""),
-        ("Its SHA-256", m.export_sha256 or ""),
+        ("Stock model file", m.export_file),
+        ("Its SHA-256", m.export_sha256),
         *e.notes.items(),
-    ]
-    yield Facts(tuple((name, value) for name, value in facts if value))
-    options = [("engine", m.options), ("fairboost", m.method)]
-    rows = tuple(
-        (Cell(part), Cell(name), Cell(str(value)))
-        for part, found in options
-        for name, value in found.items()
     )
-    if rows:
-        yield Table("Options", ("of", "option", "value"), rows, 2)
-
-
-def _limits(e: Evidence) -> Iterable[Block]:
-    if e.limits:
-        yield Bullets(e.limits)
+    options = [("engine", *option) for option in m.options.items()]
+    options += [("fairboost", *option) for option in m.method.items()]
+    if options:
+        yield Table.of("Options", ("of", "option", "value"), options, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.report.evidence import Evidence
 
 SAMPLING = (
@@ -77,35 +76,21 @@ def with_limits(
     uncrossed : sequence of str
         Crossings of sensitive columns that were left out for their size, in words.
     """
-    trained = evidence.model is not None
-    seen = {f.where for f in evidence.verdicts}
+    measured_on = {f.where for f in evidence.verdicts}
     unknown = [f"{c.name} ({c.missing:,} rows)" for c in evidence.data.sensitive if c.missing]
     said = [
         SAMPLING,
         LABELS,
         GROUPS,
-        HELD_OUT if "held out" in seen else "",
-        ON_TRAINING if "training" in seen else "",
+        HELD_OUT if "held out" in measured_on else "",
+        ON_TRAINING if "training" in measured_on else "",
         CHOICE if evidence.tradeoff is not None else "",
         SMALL.format(rows=evidence.min_rows) if any(r.small for r in evidence.rates) else "",
         SEVERAL if len(evidence.rates) > 20 else "",
         MISSING.format(columns=", ".join(unknown)) if unknown else "",
         UNCROSSED.format(crossings="; ".join(uncrossed)) if uncrossed else "",
         PLACED if placed_on_test else "",
-        SCORES if trained and evidence.asked.constraints else "",
+        SCORES if evidence.model is not None and evidence.asked.constraints else "",
         FOUR_FIFTHS if any(g.four_fifths for g in evidence.gaps) else "",
     ]
     return replace(evidence, limits=(*evidence.limits, *filter(None, said)))
-
-
-def target(point: OperatingPoint) -> str:
-    """What an operating point asks for, in words.
-
-    Examples
-    --------
-    >>> from fairboost import at_fpr
-    >>> target(at_fpr(0.05))
-    'false positive rate of everyone is at most 0.05'
-    """
-    limit = "at least" if point.at_least else "at most"
-    return f"{point.rate.title} of everyone is {limit} {point.target:g}"

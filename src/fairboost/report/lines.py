@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
-from fairboost.metrics import Audit
 from fairboost.metrics.score_bins import ScoreBins
 from fairboost.report.evidence import Calibration, Figure, Gap, GroupRate, Roc, ScoreCounts
 
 CHOSEN, PLAIN = "chosen", "plain"
 """Names of the models that are compared."""
 
+DECISION_RATES = {"positive": "ppr", "negative": "pnr"}
+"""The rate of favourable decisions, by which decisions are favourable."""
+
 FOUR_FIFTHS = 0.8
 """A group's share of favourable decisions over that of the best off, at least."""
 
 
 def rate_lines(
-    found: Audit, columns: Collection[str], model: str = CHOSEN, where: str = "test"
+    table: pd.DataFrame, columns: Collection[str], model: str = CHOSEN, where: str = "test"
 ) -> tuple[GroupRate, ...]:
-    """The rates of an audit, as evidence.
+    """Rates by group, as evidence.
 
     Parameters
     ----------
-    found : Audit
-        As from :func:`fairboost.metrics.audit`.
+    table : pandas.DataFrame
+        As from :func:`fairboost.metrics.group_rates`; a column ``small`` flags small groups.
     columns : collection of str
         The sensitive columns; groups by anything else are crossed ones.
     model, where : str
@@ -36,53 +39,45 @@ def rate_lines(
         GroupRate(
             where=where,
             model=model,
-            attribute=line["attribute"],
-            group=line["group"],
-            rate=line["rate"],
-            value=figure(line["value"]),
-            low=figure(line["low"]),
-            high=figure(line["high"]),
+            **pick(line, "attribute", "group", "rate", "value", "low", "high"),
             rows=float(line["rows"]),
-            small=bool(line["small"]),
+            small=bool(line.get("small", False)),
             crossed=line["attribute"] not in ("", *columns),
         )
-        for line in found.rates.to_dict("records")
+        for line in table.to_dict("records")
     )
 
 
 def gap_lines(
-    found: Audit,
+    table: pd.DataFrame,
     model: str = CHOSEN,
     favourable: Literal["positive", "negative"] = "positive",
     where: str = "test",
 ) -> tuple[Gap, ...]:
-    """The gaps and ratios of an audit, as evidence.
+    """Gaps and ratios between groups, as evidence.
 
     Parameters
     ----------
-    found : Audit
-        As from :func:`fairboost.metrics.audit`.
+    table : pandas.DataFrame
+        ``gaps`` of :func:`fairboost.metrics.audit`.
     model, where : str
         Whose gaps they are, and on which rows.
     favourable : {"positive", "negative"}
         The decision that the four-fifths rule is about.
     """
-    ruled = "ppr" if favourable == "positive" else "pnr"
-    figures = ("gap", "gap_low", "gap_high", "ratio", "ratio_low", "ratio_high")
+    ruled = DECISION_RATES[favourable]
+    ratios = ("ratio", "ratio_low", "ratio_high")
     return tuple(
         Gap(
             where=where,
             model=model,
-            attribute=line["attribute"],
-            rate=line["rate"],
-            **{name: figure(line[name]) for name in figures},
-            lowest_group=line["lowest_group"],
-            highest_group=line["highest_group"],
-            four_fifths=four_fifths(line["ratio"], line["ratio_low"], line["ratio_high"])
+            **pick(line, "attribute", "rate", "lowest_group", "highest_group"),
+            **pick(line, "gap", "gap_low", "gap_high", *ratios),
+            four_fifths=four_fifths(*(line[name] for name in ratios))
             if line["rate"] == ruled
             else None,
         )
-        for line in found.gaps.to_dict("records")
+        for line in table.to_dict("records")
     )
 
 
@@ -112,54 +107,48 @@ def roc_lines(bins: Iterable[ScoreBins], threshold: float) -> tuple[Roc, ...]:
     """ROC curves by group, with the point where decisions are made."""
     found = []
     for b in bins:
-        curves, areas = b.roc(), b.auc()
-        points = b.at(threshold).set_index("group")
-        for group, curve in curves.groupby("group", sort=False):
-            at = points.loc[group]
+        areas, points = b.auc(), b.at(threshold).set_index("group")
+        for group, curve in b.roc().groupby("group", sort=False):
             found.append(
                 Roc(
-                    attribute=b.attribute,
-                    group=str(group),
-                    fpr=_floats(curve["fpr"]),
-                    tpr=_floats(curve["tpr"]),
-                    at_fpr=figure(at["fpr"]),
-                    at_tpr=figure(at["tpr"]),
+                    b.attribute,
+                    str(group),
+                    fpr=tuple(curve["fpr"].tolist()),
+                    tpr=tuple(curve["tpr"].tolist()),
+                    at_fpr=figure(points.at[group, "fpr"]),
+                    at_tpr=figure(points.at[group, "tpr"]),
                     auc=figure(areas[str(group)]),
                 )
             )
     return tuple(found)
 
 
-def score_lines(bins: Iterable[ScoreBins], labels: tuple[str, ...]) -> tuple[ScoreCounts, ...]:
+def score_lines(bins: Iterable[ScoreBins], labels: Sequence[str]) -> tuple[ScoreCounts, ...]:
     """Distributions of scores, by group and label (negative, positive)."""
-    found = []
-    for b in bins:
-        for (group, found_label), part in b.histogram().groupby(["group", "label"], sort=False):
-            if not part["rows"].any():
-                continue
-            label = int(str(found_label))
-            found.append(
-                ScoreCounts(
-                    attribute=b.attribute,
-                    group=str(group),
-                    label=labels[label],
-                    positive=bool(label),
-                    edges=(*_floats(part["low"]), float(part["high"].iloc[-1])),
-                    shares=_floats(part["share"]),
-                    rows=int(part["rows"].sum()),
-                )
-            )
-    return tuple(found)
+    return tuple(
+        ScoreCounts(
+            b.attribute,
+            str(group),
+            labels[int(str(label))],
+            positive=bool(label),
+            edges=(*part["low"].tolist(), float(part["high"].iloc[-1])),
+            shares=tuple(part["share"].tolist()),
+            rows=int(part["rows"].sum()),
+        )
+        for b in bins
+        for (group, label), part in b.histogram().groupby(["group", "label"], sort=False)
+        if part["rows"].any()
+    )
 
 
 def calibration_lines(bins: Iterable[ScoreBins], level: float = 0.95) -> tuple[Calibration, ...]:
     """Calibration by group."""
     return tuple(
         Calibration(
-            attribute=b.attribute,
-            group=str(group),
-            **{name: _floats(part[name]) for name in ("predicted", "found", "low", "high")},
-            rows=tuple(map(int, part["rows"])),
+            b.attribute,
+            str(group),
+            **{name: tuple(part[name].tolist()) for name in ("predicted", "found", "low", "high")},
+            rows=tuple(part["rows"].tolist()),
         )
         for b in bins
         for group, part in b.calibration(confidence=level).groupby("group", sort=False)
@@ -167,17 +156,18 @@ def calibration_lines(bins: Iterable[ScoreBins], level: float = 0.95) -> tuple[C
 
 
 def figure(value: Any) -> Figure:
-    """A number, or None where there is none."""
+    """A number of Python's own, or None where there is none."""
     return None if value is None or not np.isfinite(value) else float(value)
 
 
 def figures(values: Iterable[Any]) -> tuple[Figure, ...]:
-    """Numbers, None where there is none."""
-    return tuple(figure(value) for value in values)
+    """Numbers of Python's own, None where there is none."""
+    return tuple(map(figure, values))
 
 
-def _floats(values: Iterable[Any]) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+def pick(line: Mapping[Any, Any], *names: str) -> dict[str, Any]:
+    """Some columns of a line, as plain values."""
+    return {name: plain_value(line[name]) for name in names}
 
 
 def plain_value(value: Any) -> Any:

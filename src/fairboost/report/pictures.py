@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fairboost.plots import (
@@ -89,22 +88,8 @@ def _fit(svg: str, name: str, alt: str) -> str:
 
 
 def _rates(evidence: Evidence, rate: str) -> Any:
-    table = pd.DataFrame(
-        [
-            {
-                "attribute": r.attribute,
-                "group": r.group,
-                "rate": r.rate,
-                "value": r.value,
-                "low": r.low,
-                "high": r.high,
-                "rows": r.rows,
-                "model": MODELS.get(r.model, r.model),
-            }
-            for r in evidence.rates
-            if r.rate == rate and r.where == "test" and not r.crossed
-        ]
-    ).astype({"value": float, "low": float, "high": float})
+    lines = [r for r in evidence.rates if r.rate == rate and r.where == "test" and not r.crossed]
+    table = _table(lines, "value", "low", "high").replace({"model": MODELS})
     groups = len(table[["attribute", "group"]].drop_duplicates()) + table["attribute"].nunique()
     ax = new_axes(WIDTH, 0.7 + 0.36 * groups, ["", ""])
     return GroupRatesDisplay(table).plot(ax).figure_
@@ -115,12 +100,7 @@ def _tradeoff(evidence: Evidence, _: str) -> Any:
     assert tradeoff is not None
     names = ("tolerance", "accuracy", "gap")
     ends = ("accuracy_low", "accuracy_high", "gap_low", "gap_high")
-    table = pd.DataFrame(
-        [
-            {name.replace("_", " "): getattr(p, name) for name in (*names, *ends)}
-            for p in tradeoff.points
-        ]
-    ).astype(float)
+    table = _table(tradeoff.points, *names, *ends).rename(columns=lambda c: c.replace("_", " "))
     ax = new_axes(WIDTH, 3.6, ["a", "b", "c"])
     TradeoffDisplay(table, tradeoff.chosen, where_title(tradeoff.where)).plot(ax)
     for k, (gap, accuracy) in enumerate(zip(table["gap"], table["accuracy"], strict=True)):
@@ -134,63 +114,61 @@ def _tradeoff(evidence: Evidence, _: str) -> Any:
 def _rounds(evidence: Evidence, _: str) -> Any:
     rounds = evidence.rounds
     assert rounds is not None
-    columns: dict[str, Any] = {"round": np.array(rounds.rounds)}
-    for prefix, found in ((PREFIX, rounds.violations), ("multiplier: ", rounds.multipliers)):
-        columns |= {f"{prefix}{name}": np.array(v, float) for name, v in found.items()}
-    train = None
-    if rounds.train_violations:
-        looked = {f"{PREFIX}{k}": np.array(v, float) for k, v in rounds.train_violations.items()}
-        train = pd.DataFrame({"round": np.array(rounds.train_rounds), **looked})
+    violations, multipliers, on_train = (
+        pd.DataFrame(found, dtype=float).add_prefix(prefix)
+        for prefix, found in (
+            (PREFIX, rounds.violations),
+            ("multiplier: ", rounds.multipliers),
+            (PREFIX, rounds.train_violations),
+        )
+    )
+    trace = pd.concat([violations, multipliers], axis=1).assign(round=rounds.rounds)
+    train = on_train.assign(round=rounds.train_rounds) if rounds.train_violations else None
     axes = new_axes(WIDTH, 4.4, list(rounds.multipliers)[:MOST_LABELLED], panels=2)
-    return MultipliersDisplay(pd.DataFrame(columns), train, rounds.kept).plot(axes).figure_
+    return MultipliersDisplay(trace, train, rounds.kept).plot(axes).figure_
 
 
 def _roc(evidence: Evidence, column: str) -> Any:
     curves = [c for c in evidence.roc if c.attribute == column]
     table = pd.concat(
-        [pd.DataFrame({"group": c.group, "fpr": c.fpr, "tpr": c.tpr}) for c in curves],
-        ignore_index=True,
+        [pd.DataFrame({"group": c.group, "fpr": c.fpr, "tpr": c.tpr}) for c in curves]
     )
-    points = pd.DataFrame(
-        [{"group": c.group, "fpr": c.at_fpr, "tpr": c.at_tpr} for c in curves]
-    ).astype({"fpr": float, "tpr": float})
+    points = _table(curves, "at_fpr", "at_tpr")[["group", "at_fpr", "at_tpr"]]
+    points.columns = ["group", "fpr", "tpr"]
     ax = new_axes(WIDTH, 4.6, [c.group for c in curves][:MOST_LABELLED])
     return GroupRocDisplay(table, points).plot(ax).figure_
 
 
 def _scores(evidence: Evidence, column: str) -> Any:
     found = [s for s in evidence.scores if s.attribute == column]
-    table = pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "group": s.group,
-                    "label": int(s.positive),
-                    "low": s.edges[:-1],
-                    "high": s.edges[1:],
-                    "share": s.shares,
-                }
-            )
-            for s in found
-        ],
-        ignore_index=True,
-    )
+    outlines = [
+        pd.DataFrame({"low": s.edges[:-1], "high": s.edges[1:], "share": s.shares}).assign(
+            group=s.group, label=int(s.positive)
+        )
+        for s in found
+    ]
     names = {s.positive: s.label for s in found}
     labels = (names.get(False, "others"), names.get(True, evidence.data.positive))
     groups = len(dict.fromkeys(s.group for s in found))
     ax = new_axes(WIDTH, 0.9 + 0.55 * groups, ["", "", ""])
-    return GroupScoresDisplay(table, evidence.asked.threshold, labels).plot(ax).figure_
+    return (
+        GroupScoresDisplay(pd.concat(outlines), evidence.asked.threshold, labels).plot(ax).figure_
+    )
 
 
 def _calibration(evidence: Evidence, column: str) -> Any:
     found = [c for c in evidence.calibration if c.attribute == column]
     names = ("predicted", "found", "low", "high")
     table = pd.concat(
-        [pd.DataFrame({"group": c.group, **{n: getattr(c, n) for n in names}}) for c in found],
-        ignore_index=True,
+        [pd.DataFrame({"group": c.group, **{n: getattr(c, n) for n in names}}) for c in found]
     )
     ax = new_axes(WIDTH, 4.6, [c.group for c in found][:MOST_LABELLED])
     return GroupCalibrationDisplay(table).plot(ax).figure_
+
+
+def _table(lines: Iterable[object], *figures: str) -> pd.DataFrame:
+    """Lines of evidence as a table; in columns of figures, None is missing."""
+    return pd.DataFrame([vars(line) for line in lines]).astype(dict.fromkeys(figures, float))
 
 
 DRAWN: dict[str, Callable[[Evidence, str], Any]] = {

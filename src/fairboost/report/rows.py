@@ -1,4 +1,4 @@
-"""Test rows, as a report looks at them."""
+"""The test rows of a report, checked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.rates import as_rate
 from fairboost.model.estimator import FairGBMClassifier
 
 MOST_CELLS = 150
@@ -18,8 +19,8 @@ MOST_CELLS = 150
 
 
 @dataclass(frozen=True)
-class SeenRows:
-    """The test rows, checked."""
+class TestSet:
+    """Test rows as they were passed (the first four fields), and as they were read."""
 
     X: Matrix
     y: ArrayLike
@@ -37,8 +38,8 @@ class SeenRows:
         y: ArrayLike,
         sensitive_features: ArrayLike,
         sample_weight: ArrayLike | None,
-    ) -> SeenRows:
-        """Check them."""
+    ) -> TestSet:
+        """Check the rows against the classes of the model."""
         data = check_fit_data(X, y, sensitive_features, sample_weight, model.classes_)
         if not data.columns:
             raise InvalidInputError(
@@ -58,50 +59,47 @@ class SeenRows:
 
     def constrained(self, model: FairGBMClassifier) -> dict[str, np.ndarray]:
         """The sensitive columns that a model was trained on, out of those to report on."""
-        report = model.fairness_report_
-        by = [] if report is None else report.rates["by"].unique().tolist()
-        used = {name for columns in by for name in _split(columns, self.names)}
-        used.discard("everyone")
+        judged = model.fairness_report_
+        by = [] if judged is None else judged.rates["by"].unique().tolist()
+        # A known column may have a comma in its own name.
+        split = [[name] if name in self.names else name.split(", ") for name in by]
+        used = {name for names in split for name in names} - {"everyone"}
         if absent := sorted(used - set(self.names)):
             raise InvalidInputError(
                 f"the model is held to groups by {', '.join(absent)}, which is not among the "
                 f"sensitive_features ({', '.join(self.names)}); pass the columns that it was "
                 "trained with, and others besides if you like"
             )
-        shown = [c for c in self.columns if c.name in used] if used else self.columns
-        out = {}
-        for c in shown:
-            values = np.array([*c.values, None], object)  # code -1, a missing group, is the last
-            out[c.name] = values[np.asarray(c.codes)]
-        return out
+        return {  # code -1, a missing group, is the last
+            c.name: np.array([*c.values, None], object)[np.asarray(c.codes)]
+            for c in self.columns
+            if c.name in used or not used
+        }
 
-    @property
-    def crossings(self) -> list[tuple[str, ...]]:
-        """Every pair of columns, and all of them if they are three, as far as they fit in."""
-        return [c for c, cells in self._crossed().items() if cells <= MOST_CELLS]
+    def constrained_rates(self, model: FairGBMClassifier) -> list[str]:
+        """Names of the rates that the constraints of a model are about."""
+        constraints = model._method().constraints(list(self.constrained(model)))
+        return [as_rate(rate).name for c in constraints for rate in c.moments]
 
-    @property
-    def left_uncrossed(self) -> list[str]:
-        """Crossings that have too many cells to show, in words."""
-        return [
-            f"{' x '.join(c)} ({cells:,} cells)"
-            for c, cells in self._crossed().items()
-            if cells > MOST_CELLS
-        ]
+    def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:
+        """Every pair of columns, and all of them if they are three.
 
-    def _crossed(self) -> dict[tuple[str, ...], int]:
-        """Crossings, and how many cells of each have rows."""
-        wanted = list(combinations(self.names, 2))
-        wanted += [tuple(self.names)] if len(self.names) == 3 else []  # type: ignore[list-item]
+        Returns
+        -------
+        fitting : list of tuple of str
+            Crossings of at most ``MOST_CELLS`` cells that have rows.
+        larger : list of str
+            The others, in words.
+        """
+        wanted: list[tuple[str, ...]] = [*combinations(self.names, 2)]
+        wanted += [tuple(self.names)] if len(self.names) == 3 else []
         codes = {c.name: np.asarray(c.codes) for c in self.columns}
-        found: dict[tuple[str, ...], int] = {}
+        fitting, larger = [], []
         for crossing in wanted:
             rows = np.stack([codes[name] for name in crossing], axis=1)
-            known = rows[(rows >= 0).all(axis=1)]
-            found[tuple(crossing)] = len(np.unique(known, axis=0))
-        return found
-
-
-def _split(columns: str, known: list[str]) -> list[str]:
-    """Names out of ``"sex, race"``; a known one may have a comma of its own."""
-    return [columns] if columns in known else columns.split(", ")
+            cells = len(np.unique(rows[(rows >= 0).all(axis=1)], axis=0))
+            if cells <= MOST_CELLS:
+                fitting.append(crossing)
+            else:
+                larger.append(f"{' x '.join(crossing)} ({cells:,} cells)")
+        return fitting, larger

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
 from fairboost.report.blocks import Cell, Tone
-from fairboost.report.evidence import Evidence, Figure
+from fairboost.report.evidence import Evidence, Figure, GroupRate, Performance
 
 STATUS: dict[str, Tone] = {
     "met": "good",
@@ -17,8 +18,8 @@ STATUS: dict[str, Tone] = {
 }
 """What verdicts mean to a reader."""
 
-MODELS = {"chosen": "this model", "plain": "plain engine", "difference": "difference"}
-"""Models by what a reader calls them."""
+MODELS = {"chosen": "this model", "plain": "plain engine"}
+"""Models by what a reader calls them; others by their own names."""
 
 ABSENT = "–"
 
@@ -49,24 +50,39 @@ def interval(value: Figure, low: Figure, high: Figure, digits: int = 3) -> str:
     return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
 
 
+def number_cell(value: Figure) -> Cell:
+    """A figure in a table, where it sorts by the figure."""
+    return Cell(number(value), value)
+
+
 def interval_cell(value: Figure, low: Figure, high: Figure) -> Cell:
-    """The same in a table, where it sorts by the figure."""
+    """A figure and its interval in a table, where they sort by the figure."""
     return Cell(interval(value, low, high), value)
 
 
-def count(rows: float) -> Cell:
+def line_cell(line: GroupRate | Performance | None) -> Cell:
+    """The figure of a line of evidence, and its interval."""
+    return Cell(ABSENT) if line is None else interval_cell(line.value, line.low, line.high)
+
+
+def count(rows: float | None) -> Cell:
     """A number of rows."""
-    return Cell(f"{rows:,.0f}", rows)
+    return Cell(ABSENT) if rows is None else Cell(f"{rows:,.0f}", rows)
 
 
-def status_cell(status: str) -> Cell:
-    """A verdict."""
-    return Cell(status, None, STATUS.get(status, ""))
+def status_cell(status: str | None) -> Cell:
+    """A verdict, if there is one."""
+    return Cell(status or "", None, STATUS.get(status or "", ""))
 
 
 def rate_title(name: str) -> str:
     """A rate in words."""
     return RATES[name].title if name in RATES else name
+
+
+def model_title(name: str) -> str:
+    """A model by what a reader calls it."""
+    return MODELS.get(name, name)
 
 
 def explain_rate(name: str, evidence: Evidence) -> str:
@@ -88,6 +104,19 @@ def explain_rate(name: str, evidence: Evidence) -> str:
     else:
         who = f"those for whom “{label}” is {'' if rate.label else 'not '}{positive}"
     return f"of {who}, the share decided {'positively' if rate.direction > 0 else 'negatively'}"
+
+
+def explain_point(point: OperatingPoint) -> str:
+    """What an operating point asks for, in words.
+
+    Examples
+    --------
+    >>> from fairboost import at_fpr
+    >>> explain_point(at_fpr(0.05))
+    'false positive rate of everyone is at most 0.05'
+    """
+    limit = "at least" if point.at_least else "at most"
+    return f"{point.rate.title} of everyone is {limit} {point.target:g}"
 
 
 def where_title(where: str) -> str:
