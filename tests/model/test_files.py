@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -266,6 +267,18 @@ def test_loading_never_unpickles(fair, path, monkeypatch):
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(f"pickle.{name}", forbidden)
     load(path)
+
+
+def test_a_file_of_an_earlier_fairboost():
+    """Written before the modules had the names that they have now."""
+    model = load(Path(__file__).with_name("model_of_version_2.json"))
+    X = np.arange(40.0).reshape(20, 2)[:4] % 7
+    positive = [0.6902631523518805, 0.7365644396097871, 0.7365644396097871, 0.6902631523518805]
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], positive, rtol=1e-12)
+    assert model.predict(X).tolist() == ["yes"] * 4
+    assert model.constraint == ["demographic_parity", bound("ppr", 0.9, group={"sex": "a"})]
+    assert model.multipliers_["ppr<=0.9 of a"] == 4.272991439697003
+    assert model.estimator.class_weight == {"no": 1.0, "yes": 2.0}
 
 
 # Files that are not sound
