@@ -13,8 +13,8 @@ from fairboost.tabular.columns import as_numbers, as_text, judge
 from fairboost.tabular.schema import (
     Roles,
     TableSchema,
+    classes_of,
     infer_schema,
-    positive_of,
     read_groups,
     read_labels,
     read_weight,
@@ -52,7 +52,7 @@ def test_what_a_column_is(name):
     values, kind, why = COLUMNS[name]
     found = judge(values)
     assert found.kind == kind
-    assert why in found.why
+    assert why in found.remark
 
 
 def test_a_number_that_no_two_rows_share_is_kept_with_a_word():
@@ -156,14 +156,14 @@ def test_a_column_of_another_type_is_named():
 
 
 def test_labels_are_told_by_name_or_named():
-    assert positive_of(["false", "true"], "y", None) == "true"
-    assert positive_of(["0", "1"], "y", None) == "1"
-    assert positive_of(["-1", "1"], "y", None) == "1"
-    assert positive_of(["Bad", "Good"], "y", "bad") == "Bad"
+    assert classes_of(["false", "true"], "y", None) == ("false", "true")
+    assert classes_of(["1", "0"], "y", None) == ("0", "1")
+    assert classes_of(["-1", "1"], "y", None) == ("-1", "1")
+    assert classes_of(["Bad", "Good"], "y", "bad") == ("Good", "Bad")
     with pytest.raises(InvalidInputError, match="it is not plain which"):
-        positive_of(["bad", "good"], "y", None)
+        classes_of(["bad", "good"], "y", None)
     with pytest.raises(InvalidInputError, match="--positive 'best' is not among the values"):
-        positive_of(["bad", "good"], "y", "best")
+        classes_of(["bad", "good"], "y", "best")
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,9 @@ class Margins:
         """The derivative at given moments, where it depends on them."""
         return self.half_way if self.linear else self._derive(moments)
 
-    def errors(self, moments: FloatArray, squares: FloatArray, at: Derivative) -> FloatArray:
+    def errors(
+        self, moments: FloatArray, squares: FloatArray | None, at: Derivative
+    ) -> FloatArray:
         """Standard error of each violation on the rows measured.
 
         Parameters
@@ -107,7 +109,7 @@ class Margins:
         out: FloatArray = np.minimum(np.maximum(self.z * errors, self.wobble), self.slack)
         return out
 
-    def units(self, moments: FloatArray, squares: FloatArray, at: Derivative) -> FloatArray:
+    def units(self, moments: FloatArray, squares: FloatArray | None, at: Derivative) -> FloatArray:
         """Unit of each multiplier: weight on rows per violation; arguments as in ``errors``."""
         size = at.shares @ self.task.deviations(moments, squares)
         out: FloatArray = at.row_units / np.maximum(size, self.task.least_deviation)

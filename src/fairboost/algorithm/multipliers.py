@@ -1,7 +1,7 @@
 """The dual player: how multipliers answer to violations.
 
-State in, state out: a step takes a state and returns the next, and changes nothing. The Lagrangian
-owns the current state (:mod:`fairboost.algorithm.lagrangian`).
+State in, state out: a step takes a state and returns the next, and changes nothing. A session
+owns the current state (:class:`fairboost.algorithm.game.Session`).
 
 * :class:`Ascent` is the paper's step (Eq. 9, and line 9 of Algorithm 1), projected gradient
   ascent: ``multiplier <- max(0, multiplier + rate * violation)``.
@@ -14,9 +14,9 @@ owns the current state (:mod:`fairboost.algorithm.lagrangian`).
       smoothed   <- memory smoothed + (1 - memory) e    u: the unit of the multiplier
       multiplier  = max(0, integral + damping u smoothed)
 
-  The units make one gain serve all (see ``Lagrangian.units``): trees answer to the weight that a
-  multiplier puts on a *row*, whatever the number of rows in the group, and the same change of
-  scores moves a rare rate less than a common one.
+  The units make one gain serve all (:meth:`fairboost.algorithm.margins.Margins.units`): trees
+  answer to the weight that a multiplier puts on a *row*, whatever the number of rows in the group,
+  and the same change of scores moves a rare rate less than a common one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Training on the workers of a Dask cluster, where the rows are.
 
 The client checks everything and makes a plan; workers carry it out together. Each trains on the
-partitions it holds, as one machine would on all rows (:mod:`fairboost.training.training`), inside
-XGBoost's collective: XGBoost adds up histograms of gradients, the Lagrangian adds up sums by cell
-(:mod:`fairboost.fairness.all_reduce`). Every worker ends up with the same model;
-that of the first is kept.
+partitions it holds, as one machine would on all rows (:mod:`fairboost.training.run`), inside
+XGBoost's collective: XGBoost adds up histograms of gradients, the game adds up sums by cell
+(:mod:`fairboost.fairness.all_reduce`). Every worker ends up with the same model; that of the first
+is kept.
 """
 
 from __future__ import annotations
@@ -13,33 +13,40 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost._typing import Float32Array, FloatArray, Matrix
-from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout, Shares, choose_shares
-from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.game import Session
+from fairboost.algorithm.record import Record
 from fairboost.cluster.collections import column_names, in_memory, is_dask, partitions
 from fairboost.cluster.rows import (
-    Layout,
-    Sorted,
-    Summary,
+    MergedPartitions,
+    PartitionSummary,
+    SortedPartition,
     merge,
-    read_part,
-    sort_part,
-    summarise,
+    read_partition,
+    sort_partition,
 )
 from fairboost.cluster.workers import run_together
 from fairboost.data.cells import Cells
+from fairboost.data.holdout import Shares, choose_shares
 from fairboost.engines.port import EngineData, LossTerms
 from fairboost.engines.registry import load_engine
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
+from fairboost.fairness.all_reduce import AllReduce
+from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.kernel.threads import Threads, thread_count
-from fairboost.training.training import Method, Rows, Training, check_rows, what_counts
+from fairboost.tasks.layout import RowLayout, bind_all, lay_out
+from fairboost.training.options import TrainingOptions
+from fairboost.training.outcome import Training
+from fairboost.training.rows import check_point, what_counts
+from fairboost.training.run import problem_of
 from fairboost.verdicts import diagnostics
 
 
@@ -64,12 +71,12 @@ class ClusterRun:
 
 
 @dataclass(frozen=True)
-class DaskJob:
+class ClusterRequest:
     """A training to be done on a cluster.
 
     Parameters
     ----------
-    method : Method
+    options : TrainingOptions
         Constraints and how to reach them.
     estimator : DaskXGBClassifier
         The engine with its options.
@@ -81,7 +88,7 @@ class DaskJob:
         For the engine, if it has none of its own.
     """
 
-    method: Method
+    options: TrainingOptions
     estimator: Any
     X: Any
     y: Any
@@ -95,7 +102,7 @@ class DaskJob:
         """Names of the sensitive columns."""
         return [] if self.sensitive_features is None else column_names(self.sensitive_features)
 
-    def options(self) -> dict[str, Any]:
+    def engine_options(self) -> dict[str, Any]:
         """Options of XGBoost, without those of the cluster."""
         params = self.estimator.get_params()
         params.pop("coll_cfg", None)
@@ -105,16 +112,14 @@ class DaskJob:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _WorkOrder:
     """What every worker has to know."""
 
-    method: Method
-    constraints: tuple[Constraint, ...]
+    options: TrainingOptions
+    engine_options: dict[str, Any]
     classes: np.ndarray
-    options: dict[str, Any]
     loss: LossTerms
-    trained: Cells
-    holdout: Holdout
+    layout: RowLayout  # of all rows, by cell
     topic: str
 
 
@@ -123,7 +128,7 @@ class _Outcome:
     """What the first worker brings back."""
 
     model: Any
-    lagrangian: Lagrangian
+    record: Record
     trees: list[int]
     n_bytes: int
 
@@ -191,7 +196,9 @@ def check_for_dask(estimator: Any, X: Any, iterate: str, asked: Mapping[str, Any
             )
 
 
-def train_on_dask(job: DaskJob, progress: bool) -> tuple[np.ndarray, Training, ClusterRun]:
+def train_on_dask(
+    request: ClusterRequest, progress: bool
+) -> tuple[np.ndarray, Training, ClusterRun]:
     """Train where the rows are; raises before that if anything is amiss.
 
     Returns
@@ -199,42 +206,36 @@ def train_on_dask(job: DaskJob, progress: bool) -> tuple[np.ndarray, Training, C
     classes, training, run
         The labels, what came of it, and where it happened.
     """
-    _check_method(job.method)
-    load_engine("xgboost").check_estimator(_stock(job.options()))
-    _check_options(job.options())
-    client = _client(job.estimator)
-    constraints = job.method.constraints(job.columns)
-    used = [c for c in job.columns if c in {n for k in constraints for n in columns_of(k)}]
-    layout, parts = _read(client, job, used)
-    shares = _shares(job.method, constraints, layout.cells)
-    parts, trained, seen = _sort(client, layout, parts, shares, job.seed)
-    chosen = NOTHING_HELD_OUT
-    if shares is not None:
-        chosen = shares.holdout(layout.cells, trained, seen)
-    check_rows(job.method.operating_point, constraints, layout.cells, trained, chosen)
-    loss = _loss_terms(job, layout)
-    topic = f"fairboost-{id(job)}" if progress else ""
-    plan = _Plan(
-        job.method, constraints, layout.classes, job.options(), loss, trained, chosen, topic
-    )
-    diagnostics.warn_of_small_cells(_rows(plan, [], Threads()).lagrangian(*_game(plan)))
-    by_worker = _by_worker(client, parts, layout)
-    config = getattr(job.estimator, "coll_cfg", None)
-    n_rounds = int(_stock(job.options()).get_num_boosting_rounds())
-    with _bar(client, topic, n_rounds):
+    asked, options = request.options, request.engine_options()
+    _check_method(asked)
+    load_engine("xgboost").check_estimator(_stock(options))
+    _check_options(options)
+    client = _client(request.estimator)
+    constraints = asked.constraints(request.columns)
+    used = [c for c in request.columns if c in {n for k in constraints for n in columns_of(k)}]
+    merged, parts = _read(client, request, used)
+    layout, parts = _sort(client, merged, parts, constraints, request)
+    check_point(asked.operating_point, constraints, merged.cells, layout)
+    loss = _loss_terms(options, merged)
+    diagnostics.warn_of_small_cells(layout.terms, layout.cells)
+    topic = f"fairboost-{id(request)}" if progress else ""
+    order = _WorkOrder(asked, options, merged.classes, loss, layout, topic)
+    by_worker = _by_worker(client, parts, merged)
+    config = getattr(request.estimator, "coll_cfg", None)
+    with _bar(client, topic, int(_stock(options).get_num_boosting_rounds())):
         held = {address: [parts[k] for k in which] for address, which in by_worker.items()}
-        outcome: _Outcome = run_together(client, _train_here, held, [plan], config)[0]
-    outcome.model.estimator.set_params(n_jobs=job.options().get("n_jobs"))
-    counts = layout.counts.sum(axis=1)
+        outcome: _Outcome = run_together(client, _train_here, held, [order], config)[0]
+    outcome.model.estimator.set_params(n_jobs=options.get("n_jobs"))
+    counts = merged.counts.sum(axis=1)
     run = ClusterRun(
         {address: int(counts[which].sum()) for address, which in by_worker.items()},
         len(parts),
-        outcome.n_bytes / (len(outcome.trees) + 1),  # the last look is one more
+        outcome.n_bytes / (len(outcome.trees) + 1),  # the last measurement is one more
     )
-    return layout.classes, Training(outcome.model, outcome.lagrangian, outcome.trees), run
+    return merged.classes, Training(outcome.model, outcome.record, outcome.trees), run
 
 
-def _check_method(method: Method) -> None:
+def _check_method(method: TrainingOptions) -> None:
     """Refuse what needs rows side by side on one machine."""
     if method.holdout == "cross":
         raise InvalidInputError(
@@ -288,13 +289,15 @@ def _stock(options: dict[str, Any]) -> Any:
     return load_engine("xgboost").make_estimator(**options)
 
 
-def _read(client: Any, job: DaskJob, columns: Sequence[str]) -> tuple[Layout, list[Any]]:
+def _read(
+    client: Any, request: ClusterRequest, columns: Sequence[str]
+) -> tuple[MergedPartitions, list[Any]]:
     """Have every partition checked, and merge what they tell."""
     from dask.delayed import delayed
 
-    sensitive = job.sensitive_features if columns else None
-    lazy = partitions(job.X, job.y, sensitive, job.sample_weight)
-    read = delayed(read_part, pure=False)
+    sensitive = request.sensitive_features if columns else None
+    lazy = partitions(request.X, request.y, sensitive, request.sample_weight)
+    read = delayed(read_partition, pure=False)
     to_read: dict[str, list[int]] = {}
     for k, address in enumerate(_homes(client, [features for features, *_ in lazy])):
         to_read.setdefault(address, []).append(k)
@@ -304,7 +307,9 @@ def _read(client: Any, job: DaskJob, columns: Sequence[str]) -> tuple[Layout, li
         tasks = [read(*lazy[k], list(columns)) for k in which]
         for k, part in zip(which, client.compute(tasks, **pinned), strict=True):
             parts[k] = part
-    summaries: list[Summary] = client.gather(client.map(summarise, parts, pure=False))
+    summaries: list[PartitionSummary] = client.gather(
+        client.map(attrgetter("summary"), parts, pure=False)
+    )
     return merge(summaries, columns), parts
 
 
@@ -320,49 +325,59 @@ def _homes(client: Any, lazy: Sequence[Any]) -> list[str]:
     return out
 
 
-def _shares(method: Method, constraints: Sequence[Constraint], cells: Cells) -> Shares | None:
-    """What to hold out of each cell; None for nothing."""
-    counted = what_counts(method.operating_point, constraints, cells)
-    if method.holdout is None or not counted.labels:
-        return None
-    shares = choose_shares(method.holdout, cells, counted.smallest, counted.labels)
-    return replace(shares, why=f"{shares.why}, drawn in each partition")
-
-
 def _sort(
-    client: Any, layout: Layout, parts: Sequence[Any], shares: Shares | None, seed: int
-) -> tuple[list[Any], Cells, Cells]:
-    """Have every partition sorted into cells and split; rows to train on, and held out."""
+    client: Any,
+    merged: MergedPartitions,
+    parts: Sequence[Any],
+    constraints: Sequence[Constraint],
+    request: ClusterRequest,
+) -> tuple[RowLayout, list[Any]]:
+    """Have every partition sorted into cells and split into rows to train on, and held out."""
+    terms = bind_all(constraints, merged.cells)
+    shares = _shares(request.options, terms, merged.cells)
     holders = client.who_has(list(parts))
     out = []
     for k, part in enumerate(parts):
-        told = layout.numbers[k], len(layout.cells), shares, layout.before(k), (seed, k)
+        told = merged.numbers[k], len(merged.cells), shares, merged.before(k), (request.seed, k)
         where = holders.get(part.key) or None
         out.append(
             client.submit(
-                sort_part, part, *told,
+                sort_partition, part, *told,
                 workers=where, allow_other_workers=bool(where), pure=False,
             )
         )  # fmt: skip
     totals: FloatArray = np.sum(client.gather(client.map(_totals, out, pure=False)), axis=0)
-    trained, seen = (
-        replace(layout.cells, counts=t[0], weights=t[1], squares=t[2]) for t in totals
+    trained, measured = (
+        replace(merged.cells, counts=t[0], weights=t[1], squares=t[2]) for t in totals
     )
-    return out, trained, seen
+    if shares is None:
+        return lay_out(trained, constraints, terms=terms), out
+    return lay_out(trained, constraints, shares.holdout(merged.cells, trained, measured)), out
 
 
-def _totals(part: Sorted) -> FloatArray:
+def _shares(options: TrainingOptions, terms: Sequence[Term], cells: Cells) -> Shares | None:
+    """What to hold out of each cell; None for nothing."""
+    counted = what_counts(options.operating_point, terms, cells)
+    if options.holdout is None or not counted.labels:
+        return None
+    shares = choose_shares(options.holdout, cells, counted.smallest, counted.labels)
+    return replace(shares, why=f"{shares.why}, drawn in each partition")
+
+
+def _totals(part: SortedPartition) -> FloatArray:
     return part.totals
 
 
-def _loss_terms(job: DaskJob, layout: Layout) -> LossTerms:
+def _loss_terms(options: dict[str, Any], merged: MergedPartitions) -> LossTerms:
     """What the options say about the loss, by the weight of either label."""
-    weights: Any = np.bincount(layout.cells.labels, layout.cells.weights, 2)
-    engine = load_engine("xgboost").make(_stock(job.options()), layout.classes)
+    weights: Any = np.bincount(merged.cells.labels, merged.cells.weights, 2)
+    engine = load_engine("xgboost").make(_stock(options), merged.classes)
     return engine.loss_terms(np.array([0, 1]), weights)
 
 
-def _by_worker(client: Any, parts: Sequence[Any], layout: Layout) -> dict[str, list[int]]:
+def _by_worker(
+    client: Any, parts: Sequence[Any], layout: MergedPartitions
+) -> dict[str, list[int]]:
     """Which partitions each worker trains on; those without rows are left out."""
     filled = [k for k in range(len(parts)) if layout.counts[k].any()]
     holders = client.who_has([parts[k] for k in filled])
@@ -380,33 +395,28 @@ def _by_worker(client: Any, parts: Sequence[Any], layout: Layout) -> dict[str, l
     return {address: out[address] for address in sorted(out)}
 
 
-def _game(plan: _Plan) -> tuple[Any, ...]:
-    return plan.method, plan.constraints, plan.method.player
-
-
-def _rows(plan: _Plan, parts: Sequence[Sorted], threads: Threads, machines: Any = None) -> Rows:
-    """The rows of this worker, by the cells of all."""
+def _rows_here(
+    layout: RowLayout, parts: Sequence[SortedPartition], threads: Threads, all_reduce: AllReduce
+) -> RowLayout:
+    """The layout of all rows, with those of this worker in it."""
     codes, weight = _joined([p.codes for p in parts], np.uint8), _weight(parts)
-    chosen, kept = plan.holdout, np.ones(len(codes), bool)
-    if chosen.seen is not None:
+    chosen, kept = layout.holdout, np.ones(len(codes), bool)
+    if chosen.measured is not None:
         held = _joined([p.held_out for p in parts], bool)
         kept = ~held
         chosen = replace(
             chosen,
             folds=held.astype(np.int8),
-            seen=replace(chosen.seen, codes=codes[held]),
+            measured=replace(chosen.measured, codes=codes[held]),
             outside_weight=None if weight is None else weight[held],
         )
-    options = {} if machines is None else {"machines": machines}
-    return Rows(
-        replace(plan.trained, codes=codes[kept]),
-        None if weight is None else weight[kept],
-        plan.loss.label_weights,
-        chosen,
-        None,
-        threads,
-        {},
-        **options,
+    return replace(
+        layout,
+        cells=replace(layout.cells, codes=codes[kept]),
+        holdout=chosen,
+        sample_weight=None if weight is None else weight[kept],
+        threads=threads,
+        all_reduce=all_reduce,
     )
 
 
@@ -414,46 +424,47 @@ def _joined(arrays: Sequence[Any], dtype: Any) -> Any:
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
 
 
-def _weight(parts: Sequence[Sorted]) -> Float32Array | None:
+def _weight(parts: Sequence[SortedPartition]) -> Float32Array | None:
     found = [p.sample_weight for p in parts if p.sample_weight is not None]
     return np.concatenate(found) if found else None
 
 
-def _train_here(parts: Sequence[Sorted], machines: Any, rank: int, plan: _Plan) -> _Outcome | None:
+def _train_here(
+    parts: Sequence[SortedPartition], all_reduce: Any, rank: int, order: _WorkOrder
+) -> _Outcome | None:
     """Run on every worker: train on its rows, in step with the others."""
     from distributed import get_worker
 
     worker = get_worker()
-    n_jobs = plan.options.get("n_jobs") or worker.state.nthreads
-    engine = load_engine("xgboost").make(_stock({**plan.options, "n_jobs": n_jobs}), plan.classes)
-    rows = _rows(plan, parts, Threads(thread_count(n_jobs), engine.library), machines)
-    lagrangian = rows.lagrangian(*_game(plan))
+    n_jobs = order.engine_options.get("n_jobs") or worker.state.nthreads
+    stock = _stock({**order.engine_options, "n_jobs": n_jobs})
+    engine = load_engine("xgboost").make(stock, order.classes)
+    threads = Threads(thread_count(n_jobs), engine.library)
+    layout = _rows_here(order.layout, parts, threads, all_reduce)
+    session = Session(order.options.game(layout, order.loss.label_weights))
     trees: list[int] = []
 
     def after_round(n_trees: int) -> None:
         trees.append(n_trees)
-        if plan.topic and rank == 0:
-            worker.log_event(plan.topic, n_trees)
+        if order.topic and rank == 0:
+            worker.log_event(order.topic, n_trees)
 
-    labels = plan.trained.labels.astype(np.int8)[_joined([p.codes for p in parts], np.uint8)]
+    codes = _joined([p.codes for p in parts], np.uint8)
+    labels = layout.cells.labels.astype(np.int8)[codes]
     data = EngineData(
         _table([p.X for p in parts]),
         labels,
         labels,
         _weight(parts),
         {},
-        rows.holdout.trained,
-        rows.holdout.trained_labels,
+        layout.holdout.trained,
+        layout.holdout.trained_labels,
     )
     try:
-        problem = rows.problem(lagrangian, after_round)
-        model = engine.train(data, problem, plan.loss.intercept)
+        model = engine.train(data, problem_of(session, after_round), order.loss.intercept)
     finally:
-        lagrangian.close()
-    if rank:
-        return None
-    lagrangian.forget_rows()
-    return _Outcome(model, lagrangian, trees, machines.n_bytes)
+        session.close()
+    return None if rank else _Outcome(model, session.record(), trees, all_reduce.n_bytes)
 
 
 def _table(tables: Sequence[Matrix]) -> Matrix:

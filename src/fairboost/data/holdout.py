@@ -67,24 +67,24 @@ class Holdout:
         The choice in words.
     folds : (n,) int8, optional
         For a share, 1 for the rows held out and 0 for the others; in cross-fitting the fold.
-    seen : Cells, optional
+    measured : Cells, optional
         The rows that rates are read on; None for the training rows.
     outside_weight : (m,) float32, optional
         Weights of the rows held out of the engine's training: a share, a set, or both.
-    trained_labels, seen_labels : (float, float)
+    trained_labels, measured_labels : (float, float)
         Factors on the loss of either label, among the rows trained on and those held out, that
         make up for holding out more of one than of the other.
     placed : Cells, optional
-        The last of the rows seen, if a threshold is placed on them alone.
+        The last of the measured rows, if a threshold is placed on them alone.
     """
 
     kind: HoldoutKind
     why: str
     folds: IntArray | None = None
-    seen: Cells | None = None
+    measured: Cells | None = None
     outside_weight: Float32Array | None = None
     trained_labels: tuple[float, float] = (1.0, 1.0)
-    seen_labels: tuple[float, float] = (1.0, 1.0)
+    measured_labels: tuple[float, float] = (1.0, 1.0)
     placed: Cells | None = None
 
     @property
@@ -99,8 +99,13 @@ class Holdout:
 
     @property
     def is_outside(self) -> bool:
-        """Whether rates are read on rows that no booster is trained on."""
+        """Whether rates are measured on rows that no booster is trained on."""
         return self.kind in ("share", "set", "both")
+
+    def without_rows(self) -> Holdout:
+        """The choice, and counts by cell, for when the rows are gone."""
+        measured, placed = (c and c.without_rows() for c in (self.measured, self.placed))
+        return replace(self, folds=None, measured=measured, placed=placed, outside_weight=None)
 
     @property
     def n_folds(self) -> int:
@@ -165,9 +170,9 @@ def choose(
         shares = replace(shares, why=shares.why + reason)
     held = shares.mark(cells.codes, rng)
     weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
-    trained, seen = (cells.among(rows, sample_weight) for rows in (~held, held))
+    trained, measured = (cells.among(rows, sample_weight) for rows in (~held, held))
     return replace(
-        shares.holdout(cells, trained, seen), folds=held.astype(np.int8), outside_weight=weight
+        shares.holdout(cells, trained, measured), folds=held.astype(np.int8), outside_weight=weight
     )
 
 
@@ -225,23 +230,23 @@ class Shares:
         held[order] = taken
         return held
 
-    def holdout(self, cells: Cells, trained: Cells, seen: Cells) -> Holdout:
+    def holdout(self, cells: Cells, trained: Cells, measured: Cells) -> Holdout:
         """What came of it: of all rows, those left to train on, and those held out."""
         if self.others == self.share:
-            return Holdout("share", self.why, seen=seen)
+            return Holdout("share", self.why, measured=measured)
         which = "positive" if 1 in cells.labels[self.spared] else "negative"
         why = f"{self.why}; of the {which} rows, which no rate counts, {100 * self.others:.2g}%"
         return Holdout(
             "share",
             why,
-            seen=seen,
+            measured=measured,
             trained_labels=_as_in(cells, trained),
-            seen_labels=_as_in(cells, seen),
+            measured_labels=_as_in(cells, measured),
         )
 
 
 def join(
-    share: Holdout, given: Holdout, cells: Cells, seen: Cells, weight: Float32Array | None
+    share: Holdout, given: Holdout, cells: Cells, measured: Cells, weight: Float32Array | None
 ) -> Holdout:
     """A share and a set, to read rates on both.
 
@@ -251,20 +256,20 @@ def join(
         The share of the training rows, and the set.
     cells : Cells
         The rows that the share was cut from.
-    seen : Cells
+    measured : Cells
         The rows of both, in this order.
     weight : (m,) float32, optional
         Their weights.
     """
-    spares = share.seen_labels != (1.0, 1.0)
+    spares = share.measured_labels != (1.0, 1.0)
     return replace(
         share,
         kind="both",
         why=f"{share.why}; and {given.why}",
-        seen=seen,
-        placed=given.seen,
+        measured=measured,
+        placed=given.measured,
         outside_weight=weight,
-        seen_labels=_as_in(cells, seen) if spares else (1.0, 1.0),
+        measured_labels=_as_in(cells, measured) if spares else (1.0, 1.0),
     )
 
 

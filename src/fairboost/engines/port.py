@@ -1,6 +1,6 @@
 """The port to a boosting engine: what training asks of it, and nothing else.
 
-An engine grows trees for gradients it is handed and never sees a constraint; the Lagrangian makes
+An engine grows trees for gradients it is handed and never sees a constraint; the game makes
 gradients and never sees X. An engine is anything with ``train``; what it returns is a
 ``TrainedModel``.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -24,17 +24,24 @@ from fairboost._typing import (
     ScoreArray,
 )
 
+Gradients: TypeAlias = tuple[Float32Array, Float32Array]
+"""Gradient and Hessian of the rows of a booster."""
 
-class Objective(Protocol):
-    """What a booster is trained on."""
 
-    def __call__(self, scores: ScoreArray) -> tuple[Float32Array, Float32Array]:
-        """Scores of the rows to gradient and Hessian; called once per round."""
-        ...
+@dataclass(frozen=True)
+class Follower:
+    """A further booster on the same data with the same options, which is not kept.
 
-    def observe(self, scores: ScoreArray) -> None:
-        """Take the scores after the last round."""
-        ...
+    Parameters
+    ----------
+    fold : (m,) int
+        The rows that it leaves out: its scores of these are out of fold.
+    gradients : callable
+        Scores of all rows to gradient and Hessian; called once per round.
+    """
+
+    fold: IntArray
+    gradients: Callable[[ScoreArray], Gradients]
 
 
 @dataclass(frozen=True)
@@ -43,21 +50,24 @@ class Problem:
 
     Parameters
     ----------
-    objective : Objective
-        Of the booster that is kept.
-    followers : sequence of Objective
-        Of further boosters on the same data with the same options, which are not kept. In every
-        round they go before the one that is.
-    watch : callable, optional
-        Takes the scores of the rows held out, before every round and after the last one.
+    play : callable
+        Scores of the rows trained on, and of the rows held out or of all rows out of fold (None
+        without either), to gradient and Hessian; called once per round.
+    finish : callable
+        Takes the same scores after the last round.
     after_round : callable
         Is told the number of trees of the booster that is kept after each round.
+    held_out : bool
+        Whether scores of the rows held out are wanted.
+    followers : sequence of Follower
+        Of the further boosters. In every round they go before the one that is kept.
     """
 
-    objective: Objective
-    followers: Sequence[Objective]
-    watch: Callable[[ScoreArray], None] | None
+    play: Callable[[ScoreArray, ScoreArray | None], Gradients]
+    finish: Callable[[ScoreArray, ScoreArray | None], None]
     after_round: Callable[[int], None]
+    held_out: bool = False
+    followers: Sequence[Follower] = ()
 
 
 @dataclass(frozen=True)
@@ -92,11 +102,11 @@ class EngineData:
         The engine's own arguments of ``fit``: eval_set, callbacks and the like.
     trained : (n,) bool, optional
         The rows to train on, if not all; objectives get the scores of these. The others are held
-        out, and their scores are for ``Problem.watch``.
+        out, and their scores are for ``Problem.play``.
     label_factors : (float, float)
         What makes up, in averages over the rows trained on, for those of each label held out.
     held_out : (Matrix, (m,) int), optional
-        A set of its own to keep scores of, and its labels; ``watch`` gets them last.
+        A set of its own to keep scores of, and its labels; its scores come last.
     """
 
     X: Matrix

@@ -22,7 +22,7 @@ from fairboost.data.cells import Cells, Groups
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.fairness.moments import GroupMoments, Moment
-from fairboost.fairness.rates import as_rate, counted_cells
+from fairboost.fairness.rates import as_moment, counted_cells
 
 Which: TypeAlias = Literal["all", "trained", "held out"]
 
@@ -95,7 +95,7 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     """
     by = columns_of(constraint)
     groups = cells.groups_by(by)
-    moments = tuple(as_rate(m) for m in constraint.moments)
+    moments = tuple(as_moment(m) for m in constraint.moments)
     if by and len(groups) < 2:
         raise ConstraintError(
             f"the sensitive column {', '.join(by)!r} has one group only "
@@ -162,11 +162,12 @@ FULL = 20_000
 class MomentMap:
     """All moments of all terms, as one linear map from sums over cells.
 
-    A row of ``matrix`` is a moment of a group; its columns are the cells, once for each quantity of
-    the task, and an entry is 1 where the cell counts and the moment is of that quantity. A moment
-    is a row of the matrix times the sums of quantities over cells, over the weight that counts; a
-    coefficient on a moment goes back to the cells by the transpose. This is all there is between
-    rows and constraints. ``needs`` are, per quantity, the cells of which some moment reads it.
+    A row of ``matrix`` is a moment of a group. Its columns are the cells, once for each quantity
+    of the task, and an entry is 1 where the cell counts and the moment is of that quantity. A
+    moment is a row of the matrix times the sums of quantities over cells, over the weight that
+    counts; a coefficient on a moment goes back to the cells by the transpose. This is all there is
+    between rows and constraints. ``needs`` are, per quantity, the cells of which some moment reads
+    it.
     """
 
     def __init__(self, cells: Cells, terms: Sequence[Term], n_quantities: int) -> None:

@@ -3,7 +3,7 @@
 A constraint reads one or more moments of some groups (rates, for example) and turns them into
 violations, positive where it is broken. It has two faces, kept apart on purpose:
 
-* ``violations(moments)`` is *evaluated* on exact moments, and moves the multipliers (paper, Eq. 9);
+* ``violations(moments)`` is *evaluated* on exact moments, and moves the multipliers (Eq. 9);
 * ``pullback(moments, multipliers)`` is *differentiated* on smooth ones: the derivative of
   ``multipliers @ violations(moments)`` by the moments, and makes the gradient (Eq. 8).
 
@@ -32,7 +32,7 @@ from fairboost._typing import FloatArray
 from fairboost.data.cells import EVERYONE, check_columns
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.moments import GroupMoments, Moment
-from fairboost.fairness.rates import Rate, as_rate
+from fairboost.fairness.rates import Rate, as_moment, as_rate
 
 ConstraintName: TypeAlias = Literal[
     "demographic_parity", "equal_opportunity", "equalized_odds", "predictive_equality"
@@ -284,7 +284,7 @@ def _checked(item: object) -> Constraint:
             "object with moments, by, violations and pullback"
         )
     for moment in item.moments:
-        as_rate(moment)
+        as_moment(moment)
     return item
 
 

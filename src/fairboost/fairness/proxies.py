@@ -2,7 +2,7 @@
 
 A rate counts rows with ``u = d (f - t) >= 0``. The count has no useful derivative, so gradients
 are taken of ``phi(u)`` instead. Exact rates are only ever evaluated, proxy rates are only ever
-differentiated; the two never mix (see :mod:`fairboost.algorithm.lagrangian`)::
+differentiated; the two never mix (see :mod:`fairboost.algorithm.game`)::
 
     name            phi(u)              phi'(u)          phi''(u)
     cross_entropy   log(1 + e^u)        s(u)             s (1 - s)           s: logistic function

@@ -20,7 +20,7 @@ constrained is the rate that is reported.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,15 +82,15 @@ RATES: dict[str, Rate] = {
 }
 
 
-def as_rate(rate: str | Moment) -> Moment:
-    """Look a rate up by name; any other moment passes through.
+def as_rate(rate: str | Rate) -> Rate:
+    """Look a rate up by name; a ``Rate`` passes through.
 
     Examples
     --------
     >>> as_rate("FPR").title
     'false positive rate'
     """
-    if isinstance(rate, Moment):
+    if isinstance(rate, Rate):
         return rate
     found = RATES.get(rate.lower()) if isinstance(rate, str) else None
     if found is None:
@@ -99,6 +99,12 @@ def as_rate(rate: str | Moment) -> Moment:
             "fairboost.fairness.Rate"
         )
     return found
+
+
+def as_moment(moment: str | Moment) -> Moment:
+    """Look a moment up by name; one of any task passes through."""
+    known = not isinstance(moment, str) and isinstance(moment, Moment)
+    return cast(Moment, moment) if known else as_rate(cast(Rate, moment))
 
 
 def counted_cells(

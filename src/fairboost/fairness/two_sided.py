@@ -21,8 +21,7 @@ import numpy as np
 
 from fairboost._typing import FloatArray
 from fairboost.fairness.constraints import Constraint, Parity
-from fairboost.fairness.moments import GroupMoments
-from fairboost.fairness.moments import Moment
+from fairboost.fairness.moments import GroupMoments, Moment
 
 
 @dataclass(frozen=True)

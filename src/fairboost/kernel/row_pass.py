@@ -158,7 +158,7 @@ class RowPass:
         on_cells: FloatArray,
         soft: Sequence[SoftWeights] = (),
     ) -> tuple[CellSums, Line]:
-        """Fill the gradient and the Hessian; return sums by cell, and what the gradient is made of.
+        """Fill gradient and Hessian; return sums by cell, and what the gradient is made of.
 
         Parameters
         ----------

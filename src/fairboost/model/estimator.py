@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-from lightgbm import LGBMClassifier
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -17,11 +16,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._files import write_text
 from fairboost._typing import ArrayLike, BoolArray, Booster, Classifier, FloatArray, Matrix
-from fairboost.data.holdout import HoldoutLike
+from fairboost.algorithm.game import Game
 from fairboost.cluster.collections import column_names, header, is_dask, map_rows
-from fairboost.cluster.report import tally
-from fairboost.cluster.training import DaskJob, check_for_dask, is_dask_estimator, train_on_dask
+from fairboost.cluster.rows import count_decisions
+from fairboost.cluster.training import (
+    ClusterRequest,
+    check_for_dask,
+    is_dask_estimator,
+    train_on_dask,
+)
 from fairboost.data.cells import build_cells
+from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
     DEFAULT_COLUMN,
     check_fit_data,
@@ -29,7 +34,7 @@ from fairboost.data.validation import (
     check_two_dimensional,
 )
 from fairboost.engines.port import Engine, is_on_disk
-from fairboost.engines.registry import engine_of
+from fairboost.engines.registry import default_estimator, engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness.constraints import ConstraintLike, ConstraintName, columns_of
 from fairboost.fairness.operating_points import OperatingPoint
@@ -41,17 +46,17 @@ from fairboost.training.iterates import (
     check_iterate,
     randomized_scores,
 )
-from fairboost.training.training import (
+from fairboost.training.options import (
     PAPER_LEARNING_RATE,
-    Job,
     MembershipsName,
-    Method,
     MultipliersName,
-    Training,
-    train,
+    TrainingOptions,
 )
+from fairboost.training.outcome import Training, measure_model
+from fairboost.training.request import FitRequest
+from fairboost.training.run import train
 from fairboost.verdicts import diagnostics, fairness_report
-from fairboost.verdicts.fairness_report import FairnessReport
+from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
 
 
 class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -306,35 +311,40 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.__dict__.pop("cluster_", None)  # of an earlier fit
         if is_dask_estimator(self.estimator) or is_dask(X):
             asked = {"holdout_set": holdout_set, **fit_options}
-            on_dask = self._dask_job(X, y, sensitive_features, sample_weight, asked)
+            on_dask = self._cluster_request(X, y, sensitive_features, sample_weight, asked)
             self.classes_, result, self.cluster_ = train_on_dask(on_dask, bool(self.verbose))
+            self._keep(result)
         else:
-            job = self._job(X, y, sensitive_features, sample_weight, holdout_set, fit_options)
-            self.classes_ = job.data.classes
-            result = train(job, progress=bool(self.verbose))
-        self._keep(result, X)
-        if self.fairness_report_ is not None and self._seen is not None:
+            request = self._request(
+                X, y, sensitive_features, sample_weight, holdout_set, fit_options
+            )
+            self.classes_ = request.data.classes
+            result, session = train(request, progress=bool(self.verbose))
+            self._keep(result)
+            if result.rescaled or self.iterate in ("average", "randomized"):
+                self._measure_again(session.game, request)
+        if self.fairness_report_ is not None and self._measured is not None:
             diagnostics.warn_if_not_met(self.fairness_report_)
-            diagnostics.warn_if_beside_the_point(self._seen.realised)
+            diagnostics.warn_if_beside_the_point(self._measured.realised)
         return self
 
-    def _dask_job(
+    def _cluster_request(
         self,
         X: Any,
         y: Any,
         sensitive_features: Any,
         sample_weight: Any,
         asked: dict[str, Any],
-    ) -> DaskJob:
+    ) -> ClusterRequest:
         """Check what can be checked without looking at the rows."""
         check_for_dask(self.estimator, X, self.iterate, asked)
         validate_data(self, header(X), skip_check_array=True, reset=True)
         check_random_state(self.random_state)
         seeds = (0, None) if self.random_state is None else (self._draw(), self._draw())
         rows = X, y, sensitive_features, sample_weight
-        return DaskJob(self._method(), self.estimator, *rows, *seeds)
+        return ClusterRequest(self._options(), self.estimator, *rows, *seeds)
 
-    def _job(
+    def _request(
         self,
         X: Matrix,
         y: ArrayLike,
@@ -342,7 +352,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None,
         holdout_set: tuple[Any, ...] | None,
         fit_options: dict[str, Any],
-    ) -> Job:
+    ) -> FitRequest:
         """Check everything; what is wrong raises here."""
         validate_data(self, _columns_of(X), skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight)
@@ -356,10 +366,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "stay as they are; use iterate='best' or 'last'"
             )
         check_random_state(self.random_state)  # raises here rather than after training
-        method = self._method()
+        options = self._options()
         unseen = self.iterate in ("average", "randomized") or engine.rescales_trees
         if unseen and holdout_set is None:
-            method = method.for_unseen_model(self.iterate)
+            options = options.for_unseen_model(self.iterate)
         moving = isinstance(self.operating_point, OperatingPoint)
         if engine.base is not None and moving and self.constraint is None:
             raise InvalidInputError(
@@ -377,12 +387,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 )
             held_out = check_holdout_set(holdout_set, X, data.classes)
         seed = 0 if self.random_state is None else self._draw()
-        return Job(method, engine, X, y, data, held_out, fit_options, seed)
+        return FitRequest(options, engine, y, data, held_out, fit_options, seed)
 
     def _engine(self, X: Matrix, classes: np.ndarray) -> Engine:
         if isinstance(self.estimator, FrozenEstimator):
             return engine_of(self.estimator.estimator).stage_on(self.estimator, X, classes)
-        chosen: Any = LGBMClassifier() if self.estimator is None else self.estimator
+        chosen: Any = default_estimator() if self.estimator is None else self.estimator
         kind = engine_of(chosen)
         kind.check_estimator(chosen)
         engine = clone(chosen)
@@ -390,8 +400,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             engine.set_params(random_state=self._draw())
         return kind.make(engine, classes)
 
-    def _method(self) -> Method:
-        return Method(
+    def _options(self) -> TrainingOptions:
+        return TrainingOptions(
             constraint=self.constraint,
             tolerance=self.tolerance,
             confidence=self.confidence,
@@ -406,40 +416,44 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _draw(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _keep(self, result: Training, X: Matrix) -> None:
+    def _keep(self, result: Training) -> None:
         """Set the fitted attributes."""
-        model, lagrangian = result.model, result.lagrangian
+        model, record = result.model, result.record
         kept = result.last_iterate()
-        if self.iterate == "best" and lagrangian.terms:
+        if self.iterate == "best" and record.terms:
             kept = result.best_iterate()
             model = result.first(kept)
         if self.iterate == "average":
             model = model.with_tree_weights(average_weights(model.n_rounds))
         self._model = model
-        self._draw_seed = None
-        if self.iterate == "randomized":
-            self._draw_seed = self._draw()
+        self._draw_seed = self._draw() if self.iterate == "randomized" else None
         self.multipliers_ = pd.Series(
-            lagrangian.dual.multipliers, index=list(lagrangian.inequalities), name="multiplier"
+            record.multipliers, index=list(record.inequalities), name="multiplier"
         )
-        self.trace_ = lagrangian.trace.to_frame()
+        self.trace_ = record.to_frame()
         # A round that early stopping ended is counted too; one that raised in a callback is not.
         self.trace_["trees"] = pd.Series(result.trees, dtype="int64").reindex(self.trace_.index)
         self.best_iteration_ = model.n_rounds
-        self._seen, self.fairness_report_ = None, None
-        self._score_threshold = result.threshold(kept)
-        if lagrangian.terms or lagrangian.point is not None:
-            self._seen = result.seen(kept)
-            unseen = self.iterate in ("average", "randomized") or result.rescaled
-            if unseen:  # a model that no round has looked at
-                self._seen, self._score_threshold = result.seen_by(self._scores, X)
-        self.threshold_ = model.probability(self._score_threshold)
+        judged = bool(record.terms) or isinstance(self.operating_point, OperatingPoint)
+        self._set_measured(result.measured(kept) if judged else None, result.threshold(kept))
+
+    def _measure_again(self, game: Game, request: FitRequest) -> None:
+        """Measure a model that is none of those that rounds have measured."""
+        if self._measured is not None:
+            outside = request.outside(game.layout.holdout)
+            X_outside = None if outside is None else outside.X
+            self._set_measured(*measure_model(game, self._scores, request.X, X_outside))
+
+    def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
+        """Set the attributes that are about rates and the threshold of the model kept."""
+        self._measured, self._score_threshold = measured, score_threshold
+        self.threshold_ = self._model.probability(score_threshold)
         if not isinstance(self.operating_point, OperatingPoint):
             self.threshold_ = float(self.operating_point)  # which expit would round
-        if self._seen is not None:
-            self.fairness_report_ = fairness_report.build(
-                self._seen, confidence=result.lagrangian.confidence
-            )
+        confidence = self._options().asked_confidence
+        self.fairness_report_ = (
+            None if measured is None else fairness_report.build(measured, confidence=confidence)
+        )
 
     @property
     def estimator_(self) -> Classifier:
@@ -561,7 +575,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         else:
             data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
             names = [c.name for c in data.columns]
-        constraints = self._method().constraints(self._constrained(names))
+        constraints = self._options().constraints(self._constrained(names))
         point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
         if not constraints and point is None:
             raise InvalidInputError(
@@ -575,7 +589,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if lazy:
             columns = [name for name in names if name in used]
             rows = X, y, sensitive_features, sample_weight
-            counted = tally(self.decision_function, *rows, columns, self.classes_)
+            counted = count_decisions(self.decision_function, rows, columns, self.classes_)
             test = fairness_report.measure(constraints, *counted, **told)
         else:
             kept = [c for c in data.columns if c.name in used]
@@ -584,12 +598,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 positive = self.decision_function(X) >= 0
             decided = cells.weight_of(positive, data.sample_weight)
             test = fairness_report.measure(constraints, cells, decided, **told)
-        seen = (test, None) if self._seen is None else (self._seen, test)
-        return fairness_report.build(*seen, confidence=self._method().asked_confidence)
+        seen = (test, None) if self._measured is None else (self._measured, test)
+        return fairness_report.build(*seen, confidence=self._options().asked_confidence)
 
     def _constrained(self, names: list[str]) -> list[str]:
         """Those of the given sensitive columns that the constraints were trained on."""
-        terms = () if self._seen is None else self._seen.terms
+        terms = () if self._measured is None else self._measured.terms
         known = list(dict.fromkeys(name for t in terms for name in t.groups.columns))
         one_each = len(known) == len(names) == 1
         if not known or (one_each and DEFAULT_COLUMN in (*known, *names)):

@@ -18,10 +18,11 @@ from sklearn.base import clone
 from tqdm.auto import tqdm
 
 from fairboost._typing import ArrayLike, Classifier, Matrix
-from fairboost.data.holdout import SHARE
+from fairboost.algorithm.game import Session
 from fairboost.algorithm.multipliers import Rest
 from fairboost.cluster.collections import is_dask
 from fairboost.cluster.training import is_dask_estimator
+from fairboost.data.holdout import SHARE
 from fairboost.data.validation import as_column, read_weights
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.constraints import (
@@ -37,7 +38,10 @@ from fairboost.fairness.two_sided import two_sided
 from fairboost.metrics.intervals import wilson
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
-from fairboost.training.training import Job, Training, lay_out
+from fairboost.training.outcome import Training
+from fairboost.training.request import FitRequest
+from fairboost.training.rows import lay_out
+from fairboost.training.run import problem_of
 from fairboost.verdicts import diagnostics
 from fairboost.verdicts.verdict import Verdict
 
@@ -222,8 +226,8 @@ def tradeoff_curve(
         operating_point=operating_point,
         random_state=random_state,
     )
-    job = prototype._job(X, y, sensitive_features, sample_weight, holdout_set, {})
-    curve = _Curve(prototype, job)
+    request = prototype._request(X, y, sensitive_features, sample_weight, holdout_set, {})
+    curve = _Curve(prototype, request)
     found = [curve.model(curve.base_training, None)]
     for tolerance in tqdm(curve.spaced(tolerances), disable=not verbose, unit="model"):
         found.append(curve.model(curve.stage(tolerance), tolerance))
@@ -234,32 +238,31 @@ def tradeoff_curve(
 class _Curve:
     """The base training, and stages on top of it."""
 
-    def __init__(self, prototype: FairGBMClassifier, job: Job) -> None:
-        self.prototype, self.job = prototype, job
-        engine = job.engine
+    def __init__(self, prototype: FairGBMClassifier, request: FitRequest) -> None:
+        self.prototype, self.request = prototype, request
+        engine, options = request.engine, request.options
         if engine.base is not None:
             raise InvalidInputError(
                 "tradeoff_curve trains its own base model; pass an unfitted estimator"
             )
-        self.wanted = resolve(job.method.constraint, 0.0, job.columns)
+        self.wanted = resolve(options.constraint, 0.0, request.columns)
         if not any(isinstance(c, Parity) for c in self.wanted):
             raise ConstraintError(
                 "a trade-off curve varies the tolerance of parities, but the constraint has none; "
                 "use a named constraint or parity(...)"
             )
-        constraints = self.constraints(0.0)
-        self.rows = lay_out(job, constraints, spare=False)
-        lagrangian = self.rows.lagrangian(job.method, constraints, Rest())
-        diagnostics.warn_of_small_cells(lagrangian)
+        self.rows = lay_out(request, self.constraints(0.0), spare=False)
+        session = Session(options.game(self.rows, request.loss_terms.label_weights, Rest()))
+        diagnostics.warn_of_small_cells(self.rows.terms, self.rows.cells)
         trees: list[int] = []
         self.base, self.lockstep = engine.train_and_keep_data(
-            job.engine_data(self.rows),
-            self.rows.problem(lagrangian, trees.append),
-            job.loss_terms.intercept,
+            request.engine_data(self.rows.holdout),
+            problem_of(session, trees.append),
+            request.loss_terms.intercept,
         )
-        lagrangian.close()
-        self.base_training = Training(self.base, lagrangian, trees)
-        self.multipliers = lagrangian.dual.multipliers
+        session.close()
+        self.base_training = Training(self.base, session.record(), trees)
+        self.multipliers = session.state.dual.multipliers
 
     def constraints(self, tolerance: float) -> tuple[Constraint, ...]:
         """The constraints at a tolerance."""
@@ -272,30 +275,27 @@ class _Curve:
         """The tolerances to train for, from loose to tight."""
         if not isinstance(tolerances, int | np.integer):
             return sorted((float(t) for t in tolerances), reverse=True)
-        lagrangian = self.base_training.lagrangian
-        rates, parts = lagrangian.seen_rates[-1], lagrangian.rate_slices
+        rates = self.base_training.record.moments_of(-1)
         widest = max(
-            float(np.ptp(rates[part]))
-            for part, c in zip(parts, self.wanted, strict=True)
+            float(np.ptp(found))
+            for found, c in zip(rates, self.wanted, strict=True)
             if isinstance(c, Parity)
         )
         return [float(t) for t in np.linspace(widest, 0.0, tolerances)[1:]]
 
     def stage(self, tolerance: float) -> Training:
         """Go on from the base model under the constraints at a tolerance."""
-        method = self.job.method
-        lagrangian = self.rows.lagrangian(method, self.constraints(tolerance), method.player)
-        lagrangian.resume(self.multipliers, self.base_training.lagrangian.threshold)
+        rows = self.rows.with_constraints(self.constraints(tolerance))
+        game = self.request.options.game(rows, self.request.loss_terms.label_weights)
+        cut = self.base_training.record.iterates[-1].cut
+        session = Session(game, game.start(self.multipliers, cut))
         trees: list[int] = []
         booster = self.lockstep.stage(
-            self.rows.problem(lagrangian, trees.append),
-            ROUNDS,
-            LEAVES,
-            LEARNING_RATE,
+            problem_of(session, trees.append), ROUNDS, LEAVES, LEARNING_RATE
         )
-        lagrangian.close()
-        self.multipliers = lagrangian.dual.multipliers
-        return Training(self.base.with_stage(booster), lagrangian, trees)
+        session.close()
+        self.multipliers = session.state.dual.multipliers
+        return Training(self.base.with_stage(booster), session.record(), trees)
 
     def model(
         self, training: Training, tolerance: float | None
@@ -312,17 +312,13 @@ class _Curve:
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.prototype, name):
                 setattr(model, name, getattr(self.prototype, name))
-        model.classes_ = self.job.data.classes
-        model._keep(training, self.job.X)
-        losses, accuracies, _ = training.lagrangian.trace.iterates()
+        model.classes_ = self.request.data.classes
+        model._keep(training)
+        found, record = training.record.iterates[kept], training.record
         assert model.fairness_report_ is not None
-        line = _line(
-            model,
-            float(accuracies[kept]),
-            training.lagrangian.seen_rows,
-            model.fairness_report_.verdicts,
-        )
-        return model, {**line, "loss": float(losses[kept])}
+        accuracy = found.figures["held-out accuracy"]
+        line = _line(model, accuracy, record.summary.rows, model.fairness_report_.verdicts)
+        return model, {**line, "loss": found.held_out_loss}
 
 
 def _check_tolerances(tolerances: Sequence[float] | int) -> None:

@@ -9,15 +9,15 @@ reads a parquet file alike.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairboost._typing import FloatArray
+from fairboost._typing import FloatArray, IntArray
 
 Kind: TypeAlias = Literal["number", "flag", "category"]
 
@@ -33,40 +33,6 @@ NOT_CONVERTED = (TypeError, ValueError, NotImplementedError)
 
 
 @dataclass(frozen=True)
-class FeatureColumn:
-    """One feature.
-
-    Parameters
-    ----------
-    name : str
-        The column of the file.
-    feature : str
-        The same as engines know it: some characters mean something to them.
-    kind : {"number", "flag", "category"}
-        What it is.
-    categories : tuple of str
-        Its values, if it is a category; the engine knows each by its place here.
-    """
-
-    name: str
-    feature: str
-    kind: Kind
-    categories: tuple[str, ...] = ()
-
-    def csv_type(self) -> pa.DataType:
-        """The type to read it as from a CSV file."""
-        return {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}[self.kind]
-
-    def values(self, column: Any) -> FloatArray | pd.Categorical[str]:
-        """Values of a column as the engine takes them; unknown categories are missing."""
-        if self.kind != "category":
-            return as_numbers(column)
-        codes = pc.index_in(as_text(column), value_set=pa.array(self.categories, pa.string()))
-        filled = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
-        return pd.Categorical.from_codes(filled, pd.Index(self.categories))
-
-
-@dataclass(frozen=True)
 class Judged:
     """What a column is, or why it is none, and what to say of it.
 
@@ -74,16 +40,13 @@ class Judged:
     ----------
     kind : {"number", "flag", "category"} or None
         None if it is no feature.
-    why : str
-        Why it is not; empty otherwise.
     remark : str
-        What to know though it is one.
+        Why it is none, or what to know though it is one; often empty.
     categories : tuple of str
         Its values, if it is a category.
     """
 
     kind: Kind | None
-    why: str = ""
     remark: str = ""
     categories: tuple[str, ...] = ()
 
@@ -115,7 +78,7 @@ def judge(column: Any, *, categorical: bool = False) -> Judged:
         return Judged("flag")
     if pa.types.is_integer(kind) and _all_differ(column, high - low + 1):
         remark = "is a whole number that no two rows share; if it is an identifier, --drop it"
-        return Judged("number", remark=remark)
+        return Judged("number", remark)
     return Judged("number")
 
 
@@ -160,6 +123,12 @@ def as_numbers(column: Any) -> FloatArray:
         column = pc.cast(column, pa.uint8())
     numbers = pc.cast(column, pa.float64(), safe=False)
     return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
+
+
+def places(text: Any, values: Sequence[str]) -> IntArray:
+    """Where each text stands among some values; -1 if it is missing or none of them."""
+    found = pc.index_in(text, value_set=pa.array(values, pa.string()))
+    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int32)
 
 
 def _all_differ(column: Any, room: int) -> bool:

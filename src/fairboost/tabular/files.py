@@ -11,7 +11,7 @@ import contextlib
 import difflib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ class TableFile:
     """
 
     path: Path
-    options: ReadOptions = field(default_factory=ReadOptions)
+    options: ReadOptions = ReadOptions()
     bytes_read: int = 0
 
     def __post_init__(self) -> None:
@@ -100,9 +100,14 @@ class TableFile:
     def column_names(self) -> list[str]:
         """Names of the columns; raises if two are alike."""
         with self._explained():
-            names = self._column_names()
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
+            if self.format.name == "csv":
+                names = self._csv_header()
+            elif self.format.name == "parquet":
+                names = parquet.read_schema(self.path).names
+            else:
+                with self._arrow_reader() as reader:
+                    names = reader.schema.names
+        if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InvalidInputError(
                 f"{str(self.path)!r} has several columns named {twice[0]!r}; rename them"
             )
@@ -127,10 +132,9 @@ class TableFile:
             Columns of a CSV file that are not numbers even if they look so.
         """
         names = self.column_names()
-        types = {name: pa.string() for name in text_columns}
         with self._explained():
             if self.format.name == "csv":
-                table = self._read_csv(types)
+                table = self._read_csv(text_columns)
             elif self.format.name == "parquet":
                 table = parquet.read_table(self.path)
             else:
@@ -161,14 +165,6 @@ class TableFile:
         if not rows:
             raise InvalidInputError(f"{str(self.path)!r} has no rows; write it again")
 
-    def _column_names(self) -> list[str]:
-        if self.format.name == "csv":
-            return self._csv_header()
-        if self.format.name == "parquet":
-            return list(parquet.read_schema(self.path).names)
-        with self._arrow_reader() as reader:
-            return list(reader.schema.names)
-
     def _batches(self, types: Mapping[str, pa.DataType | None]) -> Iterator[pa.RecordBatch]:
         columns = list(types)
         if self.format.name == "csv":
@@ -192,14 +188,10 @@ class TableFile:
     @contextlib.contextmanager
     def _stream(self) -> Iterator[tuple[Any, Any]]:
         """The content as a stream, unpacked, and the file itself, which knows how far it is."""
-        raw: Any = pa.OSFile(str(self.path))
         packing = self.format.packing
-        stream = raw if packing is None else pa.CompressedInputStream(raw, packing)
-        try:
-            yield stream, raw
-        finally:
-            stream.close()
-            raw.close()
+        with pa.OSFile(str(self.path)) as raw, contextlib.ExitStack() as stack:
+            unpacked = pa.CompressedInputStream(raw, packing) if packing else raw
+            yield stack.enter_context(unpacked), raw
 
     @contextlib.contextmanager
     def _arrow_reader(self) -> Iterator[Any]:
@@ -220,36 +212,31 @@ class TableFile:
         if not start.strip():
             raise InvalidInputError(f"the file {str(self.path)!r} is empty; write it again")
         if self.options.encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-            first = start.split(b"\n", 1)[0]
-            wrong = csv_problems.not_in_utf8([first])
+            wrong = csv_problems.not_in_utf8(start.split(b"\n", 1)[:1])
             if wrong is not None:
                 raise InvalidInputError(f"{str(self.path)!r} {wrong}")
         with self._stream() as (stream, _):
-            reader = csv.open_csv(stream, *self._csv_options({}))
-            return list(reader.schema.names)
+            return list(csv.open_csv(stream, *self._csv_options()).schema.names)
 
-    def _read_csv(self, types: Mapping[str, pa.DataType]) -> pa.Table:
+    def _read_csv(self, text_columns: Sequence[str]) -> pa.Table:
+        asked = dict.fromkeys(text_columns, pa.string())
         with self._stream() as (stream, _):
-            table = csv.read_csv(stream, *self._csv_options(types))
-        for name, kind in zip(table.schema.names, table.schema.types, strict=True):
-            if pa.types.is_binary(kind):  # what Arrow makes of text that is not UTF-8
-                raise pa.ArrowInvalid(f"column {name!r} is not text")
+            table = csv.read_csv(stream, *self._csv_options(column_types=asked))
+        for field in table.schema:
+            if pa.types.is_binary(field.type):  # what Arrow makes of text that is not UTF-8
+                raise pa.ArrowInvalid(f"column {field.name!r} is not text")
         return table
 
     def _csv_batches(self, types: Mapping[str, pa.DataType | None]) -> Iterator[pa.RecordBatch]:
         asked = {name: kind or pa.string() for name, kind in types.items()}
+        options = self._csv_options(column_types=asked, include_columns=list(types))
         with self._stream() as (stream, raw):
-            reader = csv.open_csv(stream, *self._csv_options(asked, list(types)))
-            for batch in reader:
+            for batch in csv.open_csv(stream, *options):
                 self.bytes_read = min(raw.tell(), self.size)
                 yield batch
 
-    def _csv_options(
-        self, types: Mapping[str, pa.DataType], columns: list[str] | None = None
-    ) -> tuple[Any, Any, Any]:
-        convert = csv.ConvertOptions(
-            column_types=dict(types), include_columns=columns, strings_can_be_null=True
-        )
+    def _csv_options(self, **columns: Any) -> tuple[Any, Any, Any]:
+        convert = csv.ConvertOptions(strings_can_be_null=True, **columns)
         convert.null_values = [*convert.null_values, *self.options.missing]
         return (
             csv.ReadOptions(block_size=CSV_BLOCK, encoding=self._known_encoding()),
@@ -287,8 +274,6 @@ class TableFile:
         """Turn what Arrow raises into an error that names the file and a remedy."""
         try:
             yield
-        except InvalidInputError:
-            raise
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # of the system: no space, no permission
@@ -313,9 +298,8 @@ class TableFile:
 def _batches_of(reader: Any) -> Iterator[Any]:
     """Batches of a file, which are numbered, or of a stream."""
     if hasattr(reader, "get_batch"):
-        yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
-    else:
-        yield from reader
+        return map(reader.get_batch, range(reader.num_record_batches))
+    return iter(reader)
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError, ModelFileError
-from fairboost.tabular.columns import NOT_CONVERTED, FeatureColumn, as_numbers, as_text, judge
+from fairboost.tabular.columns import NOT_CONVERTED, Kind, as_numbers, as_text, judge, places
 
 FORMAT = "fairboost-schema"
 FORMAT_VERSION = 1
@@ -30,6 +31,9 @@ FORMAT_VERSION = 1
 POSITIVES = ("1", "true", "yes", "y", "t", "positive", "1.0")
 """What is the positive label where it stands beside its opposite, in small letters."""
 NEGATIVES = ("0", "false", "no", "n", "f", "negative", "0.0", "-1")
+
+CSV_TYPES = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}
+"""Types to read features as from a CSV file."""
 
 MOST_GROUPS = 1_000
 MOST_NUMBERS = 50
@@ -95,6 +99,35 @@ class Roles:
 
 
 @dataclass(frozen=True)
+class FeatureColumn:
+    """One feature.
+
+    Parameters
+    ----------
+    name : str
+        The column of the file.
+    feature : str
+        The same as engines know it: some characters mean something to them.
+    kind : {"number", "flag", "category"}
+        What it is.
+    categories : tuple of str
+        Its values, if it is a category; the engine knows each by its place here.
+    """
+
+    name: str
+    feature: str
+    kind: Kind
+    categories: tuple[str, ...] = ()
+
+    def values(self, column: Any) -> FloatArray | pd.Categorical[str]:
+        """Values of a column as the engine takes them; unknown categories are missing."""
+        if self.kind != "category":
+            return as_numbers(column)
+        codes = places(as_text(column), self.categories)
+        return pd.Categorical.from_codes(codes, pd.Index(self.categories))
+
+
+@dataclass(frozen=True)
 class TableSchema:
     """What the columns of a table are to a model.
 
@@ -129,7 +162,7 @@ class TableSchema:
 
     def csv_types(self) -> dict[str, pa.DataType]:
         """The columns that features are made of, and the types to read them as from CSV."""
-        return {column.name: column.csv_type() for column in self.columns}
+        return {column.name: CSV_TYPES[column.kind] for column in self.columns}
 
     def features(self, table: Any) -> pd.DataFrame:
         """Features of a table or batch that has the columns."""
@@ -155,11 +188,10 @@ class TableSchema:
         try:
             content = json.loads(path.read_text("utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ModelFileError(
-                f"{path} does not parse as JSON ({error}); train again"
-            ) from error
-        found = content.get("format") if isinstance(content, dict) else None
-        if found != FORMAT or content.get("format_version") != FORMAT_VERSION:
+            message = f"{path} does not parse as JSON ({error}); train again"
+            raise ModelFileError(message) from error
+        expected = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        if not isinstance(content, dict) or not expected.items() <= content.items():
             raise ModelFileError(
                 f"{path} is not a schema that this fairboost reads: expected format {FORMAT!r}, "
                 f"version {FORMAT_VERSION}; train again, or install the version that wrote it"
@@ -198,20 +230,19 @@ def infer_schema(
     """
     special = {roles.label, roles.weight, *(() if roles.aware else roles.sensitive)}
     dropped = dict.fromkeys(roles.dropped, "dropped on request")
-    remarks, columns = [], []
-    taken: set[str] = set()
+    remarks: list[str] = []
+    columns: list[FeatureColumn] = []
     for name in table.column_names:
         if name in special or name in dropped:
             continue
         judged = judge(table.column(name), categorical=name in roles.categorical)
         if judged.kind is None:
-            dropped[name] = judged.why
-            remarks.append(f"column {name!r} is left out: {judged.why}")
+            dropped[name] = judged.remark
+            remarks.append(f"column {name!r} is left out: {judged.remark}")
             continue
         if judged.remark:
             remarks.append(f"column {name!r} {judged.remark}")
-        feature = _engine_name(name, taken)
-        taken.add(feature)
+        feature = _engine_name(name, {c.feature for c in columns})
         columns.append(FeatureColumn(name, feature, judged.kind, judged.categories))
     if not columns:
         raise InvalidInputError(
@@ -245,26 +276,23 @@ def read_labels(column: Any, schema: TableSchema, where: str) -> tuple[IntArray,
         Name of the file, for messages.
     """
     text = as_text(column)
-    codes = pc.index_in(text, value_set=pa.array(schema.classes, pa.string()))
-    unknown = pc.and_(pc.is_null(codes), pc.is_valid(text))
-    if pc.any(unknown).as_py():
-        found = pc.filter(text, unknown)[0].as_py()
+    codes = places(text, schema.classes)
+    known = text.is_valid().to_numpy(zero_copy_only=False).astype(bool)
+    unknown = known & (codes < 0)
+    if unknown.any():
         raise InvalidInputError(
-            f"the label {schema.label!r} of {where} has the value {found!r}, expected those of "
-            f"training, {schema.classes[0]!r} and {schema.classes[1]!r}; code both alike"
+            f"the label {schema.label!r} of {where} has the value "
+            f"{text[int(unknown.argmax())].as_py()!r}, expected those of training, "
+            f"{schema.classes[0]!r} and {schema.classes[1]!r}; code both alike"
         )
-    known = pc.is_valid(text).to_numpy(zero_copy_only=False).astype(bool)
-    labels = pc.fill_null(codes, 0).to_numpy(zero_copy_only=False).astype(np.int8)
-    return labels, known
+    return codes.clip(0).astype(np.int8), known
 
 
 def read_groups(table: Any, sensitive: Sequence[str]) -> pd.DataFrame:
     """Sensitive columns as text; None where missing."""
-    found = {}
     for name in sensitive:
-        column = table.column(name)
-        _check_groups(name, column)
-        found[name] = as_text(column).to_numpy(zero_copy_only=False).astype(object)
+        _check_groups(name, table.column(name))
+    found = {n: as_text(table.column(n)).to_numpy(zero_copy_only=False) for n in sensitive}
     return pd.DataFrame(found, dtype=object)
 
 
@@ -314,36 +342,28 @@ def classes_of(values: Iterable[str], label: str, positive: str | None) -> tuple
     found = sorted(values)
     if len(found) != 2:
         shown = ", ".join(map(repr, found[:5])) + (", ..." if len(found) > 5 else "")
-        remedy = (
-            "merge labels, or add a column that says yes or no"
-            if len(found) > 2
-            else "rows of both labels are needed"
-        )
+        remedy = "rows of both labels are needed"
+        if len(found) > 2:
+            remedy = "merge labels, or add a column that says yes or no"
         raise InvalidInputError(
             f"the label {label!r} must have two values, found {len(found)}: {shown or 'none'}; "
             f"{remedy}"
         )
-    last = positive_of(found, label, positive)
+    last = _positive(found, label, positive)
     return found[1 - found.index(last)], last
 
 
-def positive_of(values: list[str], label: str, asked: str | None) -> str:
-    """Which of two labels is the positive one: that asked for, or the one that says yes.
-
-    Examples
-    --------
-    >>> positive_of(["no", "yes"], "approved", None)
-    'yes'
-    """
+def _positive(values: list[str], label: str, asked: str | None) -> str:
+    """The label that was asked for, or the one that says yes."""
     if asked is not None:
         same = [v for v in values if v == asked]
         same = same or [v for v in values if v.lower() == asked.lower()]
-        if len(same) != 1:
-            raise InvalidInputError(
-                f"--positive {asked!r} is not among the values of {label!r}, which "
-                f"are {values[0]!r} and {values[1]!r}; name one of them"
-            )
-        return same[0]
+        if len(same) == 1:
+            return same[0]
+        raise InvalidInputError(
+            f"--positive {asked!r} is not among the values of {label!r}, which are {values[0]!r} "
+            f"and {values[1]!r}; name one of them"
+        )
     for positive, negative in (values, reversed(values)):
         if positive.lower() in POSITIVES and negative.lower() in NEGATIVES:
             return positive
@@ -356,7 +376,5 @@ def positive_of(values: list[str], label: str, asked: str | None) -> str:
 def _engine_name(name: str, taken: set[str]) -> str:
     """A name that engines take: some characters mean something to them."""
     plain = re.sub(r'[\[\]{}":,<>\s]', "_", name) or "_"
-    candidate, k = plain, 2
-    while candidate in taken:
-        candidate, k = f"{plain}_{k}", k + 1
-    return candidate
+    candidates = chain([plain], (f"{plain}_{k}" for k in count(2)))
+    return next(c for c in candidates if c not in taken)

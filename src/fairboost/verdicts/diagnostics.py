@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
-from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.data.cells import Cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
+from fairboost.fairness.binding import Term
 from fairboost.fairness.rates import counted_cells
 from fairboost.fairness.realised_rate import Realised
 from fairboost.verdicts.fairness_report import FairnessReport
@@ -19,13 +21,13 @@ SMALL_CELL = 30
 """Fewer rows that count than this are named in a warning."""
 
 
-def warn_of_small_cells(lagrangian: Lagrangian) -> None:
+def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
     """Name the groups with few rows that count towards a constrained rate."""
     small = []
-    for t in lagrangian.terms:
+    for t in terms:
         for rate in t.moments:
-            cells, groups = counted_cells(rate, lagrangian.cells.labels, t.groups.of_cell)
-            rows = np.bincount(groups, lagrangian.cells.counts[cells], len(t.groups))
+            counted, groups = counted_cells(rate, cells.labels, t.groups.of_cell)
+            rows = np.bincount(groups, cells.counts[counted], len(t.groups))
             for g in np.flatnonzero(rows < SMALL_CELL).tolist():
                 small.append(f"{t.groups.label(g)} ({int(rows[g])} rows for {rate.name})")
     if small:

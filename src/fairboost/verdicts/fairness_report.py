@@ -20,8 +20,8 @@ import pandas as pd
 
 from fairboost._text import interval, text_table
 from fairboost._typing import FloatArray
-from fairboost.data.holdout import HoldoutKind
 from fairboost.data.cells import Cells
+from fairboost.data.holdout import HoldoutKind
 from fairboost.fairness.binding import MomentMap, Term, bind, exact_rates, slices
 from fairboost.fairness.constraints import Constraint
 from fairboost.fairness.moments import GroupMoments
@@ -114,7 +114,7 @@ def measure(
         The threshold that the operating point led to, in log-odds.
     """
     terms = tuple(bind(c, cells) for c in constraints)
-    rates = RateMap(cells, terms).exact(positive)
+    rates = exact_rates(MomentMap(cells, terms, 2), positive, cells.weights)
     parts = slices([t.counted.size for t in terms])
     realised = None
     if point is not None and cells.weights[point.rate.counts(cells.labels)].any():
@@ -160,7 +160,7 @@ class FairnessReport:
     def __str__(self) -> str:
         fill = textwrap.TextWrapper(width=99, subsequent_indent="  ").fill
         advice = "\n".join(fill(f"- {line}") for line in self.advice)
-        tables = [text_table(list(t), t.to_numpy().tolist()) for t in self._tables()]
+        tables = [text_table(list(map(str, t)), t.to_numpy().tolist()) for t in self._tables()]
         return "\n\n".join(filter(None, [fill(self._headline), *tables, advice]))
 
     def _repr_html_(self) -> str:
@@ -241,7 +241,7 @@ def build(
     --------
     >>> from fairboost.data.cells import SensitiveColumn, build_cells
     >>> from fairboost.fairness.constraints import parity
-    >>> from fairboost.fairness.binding import bind, exact_rates
+    >>> from fairboost.fairness.binding import bind
     >>> sex = SensitiveColumn("sex", np.repeat([0, 1], 2000), ("F", "M"))
     >>> term = bind(parity("fnr", 0.02, by="sex"), build_cells(np.ones(4000, int), [sex]))
     >>> rates = (np.array([[0.4, 0.3]]),)

@@ -55,7 +55,7 @@ def violations_by_round(
             "rounds can be had with iterate='best' or 'last'"
         )
     data = check_fit_data(X, y, sensitive_features, sample_weight, model.classes_)
-    constraints = model._method().constraints([c.name for c in data.columns])
+    constraints = model._options().constraints([c.name for c in data.columns])
     names = [f"{PREFIX}{name}" for name in model.multipliers_.index]
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in data.columns if c.name in used]

@@ -26,12 +26,13 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
+from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.data import Prepared, conclude, prepare
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
 from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_notes
+from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
@@ -187,7 +188,6 @@ class LightGBMEngine:
                 init_score=self._start(data.X, intercept),
                 **fit_options,
             )  # fmt: skip
-            has_names = prepared.has_names
             prepared, held_out = self._hold_out(prepared, data, intercept)
             lockstep = LightGBMLockstep(problem, held_out)
 
@@ -205,7 +205,7 @@ class LightGBMEngine:
                 ],
                 keep_training_booster=True,  # else it goes through text, as it will below
             )  # fmt: skip
-        conclude(training, booster, history, has_names)
+        conclude(training, booster, history, prepared.has_names)
         text = training.booster_.model_to_string()
         if self.base is None:
             n_base, text = 0, as_stock_model(text, intercept=intercept)
@@ -267,11 +267,7 @@ make, make_estimator = LightGBMEngine, LGBMClassifier
 
 def check_estimator(estimator: Any) -> None:
     """Refuse what is not a single-machine ``LGBMClassifier`` with options that fit."""
-    if isinstance(estimator, type) or not isinstance(estimator, LGBMClassifier):
-        raise EngineOptionError(
-            f"estimator must be an LGBMClassifier or XGBClassifier, found {estimator!r}; pass "
-            "lightgbm.LGBMClassifier(...) with the engine's options in it"
-        )
+    check_kind(estimator, LGBMClassifier)
     if type(estimator).__module__.startswith("lightgbm.dask"):
         raise EngineOptionError(
             f"{type(estimator).__name__} cannot be constrained: its workers do not share rates; "
@@ -310,6 +306,7 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
             "trained with; give them the same categorical dtype, in the same order"
         )
     params = base.get_params()
+    boosting = options.option(params, "boosting")
     stage = LGBMClassifier(
         **options.without(
             params,
@@ -318,18 +315,13 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
         **STAGE,
         num_leaves=min(STAGE_LEAVES, int(options.option(params, "num_leaves"))),
         # DART would change old trees, which must stay as they are.
-        boosting_type="gbdt" if options.is_dart(params) else options.option(params, "boosting"),
+        boosting_type="gbdt" if options.is_dart(params) else boosting,
     )
     return LightGBMEngine(stage, classes, base)
 
 
 def restore(
-    estimator: LGBMClassifier,
-    text: str,
-    intercept: float,
-    classes: Any,
-    n_features: int,
-    n_base: int = 0,
+    estimator: Classifier, text: str, intercept: float, classes: Any, n_features: int, n_base: int
 ) -> LightGBMModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.

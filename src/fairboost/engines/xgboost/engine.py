@@ -23,13 +23,19 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier
 
-from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
+from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
+from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.engines.xgboost import options
 from fairboost.engines.xgboost.data import BINNED, build
-from fairboost.engines.xgboost.lockstep import PassOn, XGBoostBoosters, XGBoostLockstep, small_trees
+from fairboost.engines.xgboost.lockstep import (
+    PassOn,
+    XGBoostBoosters,
+    XGBoostLockstep,
+    small_trees,
+)
 from fairboost.engines.xgboost.model_json import append_rounds, first_rounds, weighted_rounds
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.threads import Threads, thread_count
@@ -233,11 +239,7 @@ make, make_estimator = XGBoostEngine, XGBClassifier
 
 def check_estimator(estimator: Any) -> None:
     """Refuse what is not a single-machine ``XGBClassifier`` with options that fit."""
-    if isinstance(estimator, type) or not isinstance(estimator, XGBClassifier):
-        raise EngineOptionError(
-            f"estimator must be an LGBMClassifier or XGBClassifier, found {estimator!r}; pass "
-            "xgboost.XGBClassifier(...) with the engine's options in it"
-        )
+    check_kind(estimator, XGBClassifier)
     if isinstance(estimator, xgboost.XGBRFClassifier):
         raise EngineOptionError(
             "XGBRFClassifier does not boost: its trees are grown in one round, and multipliers "
@@ -286,12 +288,7 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
 
 
 def restore(
-    estimator: XGBClassifier,
-    text: str,
-    intercept: float,
-    classes: Any,
-    n_features: int,
-    n_base: int = 0,
+    estimator: Classifier, text: str, intercept: float, classes: Any, n_features: int, n_base: int
 ) -> XGBoostModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
     booster = _booster_of(estimator, text)

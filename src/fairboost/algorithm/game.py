@@ -1,0 +1,305 @@
+"""Algorithm 1 of the paper: scores in, gradient and Hessian out.
+
+The problem (paper, Eq. 1) is to minimise a loss L(f) subject to constraints c_k(f) <= 0 on group
+moments (rates, in the paper). Its Lagrangian is ``L(f) + sum_k multiplier_k c_k(f)`` (Eq. 2). The
+c_k count rows on the wrong side of a threshold, so they have no derivative; the model therefore
+descends on the *proxy* Lagrangian (Eq. 7), in which each quantity is replaced by a smooth one,
+while the multipliers ascend on the exact one. :meth:`Game.play` is a round of it.
+
+With n the weight of all training rows and W_g that of the rows of group g that count, the gradient
+handed to the engine is n times the derivative: that of the loss, and for each moment that row i
+counts for ``(n / W_g) coef_g w_i`` times the slope of its smooth quantity, with ``coef`` from the
+constraint's pullback. The same lines are played in two ways:
+
+* **the paper's**: ``coef`` is taken at the smooth moments;
+* **convex** (the default): ``coef`` is taken at the exact moments, so that no smooth one is needed
+  and one pass over the rows serves a round. Multipliers answer to violations of what is aimed at,
+  which lies inside the limits by a margin (:mod:`fairboost.algorithm.margins`).
+
+Moments are measured on the rows *held out*, if there are any (:mod:`fairboost.data.holdout`): the
+engine keeps their scores, and nothing is predicted twice. In cross-fitting, further boosters each
+leave out a fold, and moments are measured on the scores of all rows out of fold.
+
+Rows may lie on several machines (:mod:`fairboost.fairness.all_reduce`). Each makes the gradients
+of its own rows; sums by cell are added up over all of them, and so all take the same step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairboost._typing import FloatArray, ScoreArray
+from fairboost.algorithm import multipliers
+from fairboost.algorithm.margins import Margins
+from fairboost.algorithm.multipliers import DualPlayer, DualState
+from fairboost.algorithm.record import Record, Round
+from fairboost.fairness.all_reduce import ONE_MACHINE
+from fairboost.fairness.binding import MomentMap, distinct, slices
+from fairboost.tasks.base import Cut, Measured, MemberWeights, Slopes, Task, Weights
+from fairboost.tasks.layout import RowLayout
+
+
+@dataclass(frozen=True)
+class State:
+    """What a round hands on to the next.
+
+    Parameters
+    ----------
+    dual : DualState
+        The multipliers, and what their player remembers.
+    coefficients : (n_moments,) float64
+        What the multipliers weigh on each moment.
+    cut : Cut
+        Where decisions are made.
+    """
+
+    dual: DualState
+    coefficients: FloatArray
+    cut: Cut
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What came of a round: what the engine fits, the state for the next one, and a record."""
+
+    slopes: Slopes
+    state: State
+    found: Round
+
+
+class Game:
+    """The proxy Lagrangian of a data set. It holds no state: that goes in and comes out.
+
+    Parameters
+    ----------
+    task : Task
+        What is trained.
+    layout : RowLayout
+        The rows, and the constraints bound to them; without any this is the plain engine.
+    player : DualPlayer
+        Moves the multipliers.
+    convex : bool, default=False
+        Play the convex form, not the paper's.
+    confidence : float, optional
+        Add to each violation what it may be larger on all people, at this confidence.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        layout: RowLayout,
+        player: DualPlayer,
+        convex: bool = False,
+        confidence: float | None = None,
+    ) -> None:
+        self.task, self.layout, self.player = task, layout, player
+        self.convex, self.confidence = convex, confidence
+        terms = layout.terms
+        self.map = MomentMap(layout.cells, terms, task.n_quantities)
+        self.measured_map = MomentMap(layout.measured, layout.measured_terms, task.n_quantities)
+        self.passes = task.on(layout, self.map.needs)
+        self.margins = Margins(task, self.map.per_row, layout.measured_terms, confidence)
+        self.moment_slices = slices([t.counted.size for t in terms])
+        self.dual_slices = slices([len(t.inequalities) for t in terms])
+        self.inequalities = distinct([name for t in terms for name in t.inequalities])
+        known = [
+            np.full(t.counted.size, t.groups.columns not in layout.memberships) for t in terms
+        ]
+        self.observed = np.concatenate(known or [np.empty(0, bool)])
+
+    def start(self, dual: FloatArray | None = None, cut: Cut | None = None) -> State:
+        """All multipliers at zero (lines 2, 3), or given ones and the cut that they are for."""
+        cut = self.passes.start() if cut is None else cut
+        if dual is None:
+            nothing = np.zeros(len(self.map.counted))
+            return State(multipliers.start(len(self.inequalities)), nothing, cut)
+        half_way = np.full(len(self.map.counted), 0.5)
+        resumed = multipliers.resume(dual)
+        return State(resumed, self._pullbacks(half_way, resumed), cut)
+
+    def play(self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None) -> Turn:
+        """One round of Algorithm 1.
+
+        Parameters
+        ----------
+        state : State
+            As the last round left it.
+        scores : (n,) or (n, n_columns) float64 or float32
+            Scores of the rows that the engine trains on, as it has them.
+        held_out : array, optional
+            Scores of the rows held out, or of all rows out of fold, if there are any.
+
+        Returns
+        -------
+        turn : Turn
+            Its gradient is what the engine fits a tree to (lines 7, 8).
+        """
+        to_measure = scores if held_out is None else held_out
+        cut = self.passes.place(to_measure, state.cut)
+        slopes, at = self._descend(state, scores, cut)  # line 5
+        measured = slopes.measured
+        if measured is None or held_out is not None:
+            measured = self.passes.measure(to_measure, cut)
+        found, units = self._evaluate(slopes.loss, measured, cut, state)  # line 6
+        if self.convex:
+            at, units = found.moments, units * self.task.stiffness(cut)
+        aimed = found.aimed if self.convex else found.violations
+        dual = self.player.step(state.dual, aimed, units)  # line 9
+        return Turn(slopes, State(dual, self._pullbacks(at, dual), cut), found)
+
+    def follow(self, state: State, fold: int, scores: ScoreArray) -> Slopes:
+        """Gradient for the booster that leaves out a fold: same multipliers, its own scores."""
+        weights = self._weights(state.coefficients)
+        return self.passes.descend_without(fold, scores, state.cut, weights)
+
+    def look(self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None) -> Round:
+        """What the last round came to; no gradient is wanted any more."""
+        to_measure = scores if held_out is None else held_out
+        cut = self.passes.place(to_measure, state.cut)
+        measured = self.passes.measure(to_measure, cut)
+        loss = measured.loss if held_out is None else self.passes.loss(scores, cut)
+        return self._evaluate(loss, measured, cut, state)[0]
+
+    def _descend(self, state: State, scores: ScoreArray, cut: Cut) -> tuple[Slopes, FloatArray]:
+        """Gradient of the proxy Lagrangian, and the smooth moments, if these were asked for.
+
+        In the paper's form coefficients depend on the smooth moments, which are known after the
+        pass over the rows only. For parity and bounds they depend on little, on which group has
+        the largest one, and that often stays from one round to the next: so the pass is made with
+        the coefficients of the last round, and corrected if they turn out to differ.
+        """
+        weights = self._weights(state.coefficients)
+        if self.convex:
+            return self.passes.descend(scores, cut, weights), state.coefficients
+        slopes = self.passes.descend_and_sum(scores, cut, weights)
+        (sums,) = self._of_all(slopes.smooth)
+        smooth = self.map.means(sums)
+        now = self._pullbacks(smooth, state.dual)
+        if not np.array_equal(now, state.coefficients):
+            weights = self._weights(now)
+            corrected = self.passes.corrected(slopes, weights)
+            slopes = corrected or self.passes.descend_and_sum(scores, cut, weights)
+        return slopes, smooth
+
+    def _evaluate(
+        self, loss: float, measured: Measured, cut: Cut, state: State
+    ) -> tuple[Round, FloatArray]:
+        """Exact moments, their violations and errors; and the units of multipliers."""
+        losses, flat = self._of_all(np.array([loss, measured.loss]), measured.sums)
+        sums, cells = flat.reshape(measured.sums.shape), self.layout.measured
+        moments = self.measured_map.means(self.task.sums_of(sums, cells.weights))
+        moments, squares = self.task.exact(moments), self.task.squares_of(sums, cells.weights)
+        if squares is not None:
+            squares = self.measured_map.means(squares)
+        derivative = self.margins.at(moments) if self.convex else self.margins.half_way
+        errors = self.margins.errors(moments, squares, derivative)
+        violations = self._violations(moments)
+        found = Round(
+            loss=float(losses[0]) / self.layout.cells.total_weight,
+            held_out_loss=float(losses[1]) / cells.total_weight,
+            figures=self.passes.figures(sums, cut),
+            cut=cut,
+            moments=moments,
+            violations=violations,
+            aimed=violations + self.margins.margin(errors),
+            errors=errors,
+            multipliers=state.dual.multipliers,
+            sums=sums,
+            placed=sums if measured.placed is None else measured.placed,
+        )
+        return found, self.margins.units(moments, squares, derivative)
+
+    def _violations(self, moments: FloatArray) -> FloatArray:
+        """Violations of all terms, evaluated on exact moments."""
+        out = np.empty(len(self.inequalities))
+        parts = zip(self.layout.measured_terms, self.moment_slices, self.dual_slices, strict=True)
+        for t, m, d in parts:
+            out[d] = t.constraint.violations(t.read(moments[m]))
+        return out
+
+    def _pullbacks(self, moments: FloatArray, dual: DualState) -> FloatArray:
+        """Coefficients on all moments, differentiated at the given ones."""
+        out = np.empty(len(moments))
+        parts = zip(self.layout.terms, self.moment_slices, self.dual_slices, strict=True)
+        for t, m, d in parts:
+            out[m] = t.constraint.pullback(t.read(moments[m]), dual.multipliers[d]).ravel()
+        return out
+
+    def _weights(self, coefficients: FloatArray) -> Weights:
+        """What coefficients on moments weigh on rows: by cell, or by the probability of groups."""
+        on_cells = self.map.pull_back(coefficients * self.observed)
+        n_labels = int(self.layout.cells.labels.max(initial=0)) + 1
+        soft = []
+        for columns, probabilities in self.layout.memberships.items():
+            shape = probabilities.shape[1], n_labels, self.task.n_quantities
+            on_groups = np.zeros(shape)
+            for t, part in zip(self.layout.terms, self.moment_slices, strict=True):
+                if t.groups.columns != columns:
+                    continue
+                on_rows = (coefficients[part] * self.map.per_row[part]).reshape(t.counted.shape)
+                for moment, row in zip(t.moments, on_rows, strict=True):
+                    counts = moment.counts(np.arange(n_labels))
+                    on_groups[:, counts, moment.quantity] += row[:, np.newaxis]
+            soft.append(MemberWeights(probabilities, on_groups))
+        return Weights(on_cells, soft)
+
+    def _of_all(self, *sums: Any) -> list[FloatArray]:
+        """The sums over the rows of all machines, in one go."""
+        if self.layout.all_reduce is ONE_MACHINE:
+            return list(sums)
+        total = self.layout.all_reduce.total(np.concatenate([s.ravel() for s in sums]))
+        return np.split(total, np.cumsum([s.size for s in sums])[:-1])
+
+
+class Session:
+    """The owner of what changes in a training: the state, and the rounds so far.
+
+    Parameters
+    ----------
+    game : Game
+        What is played.
+    state : State, optional
+        To start from; :meth:`Game.start` by default.
+    """
+
+    def __init__(self, game: Game, state: State | None = None) -> None:
+        self.game, self.state = game, game.start() if state is None else state
+        self.rounds: list[Round] = []
+        self.after_last: Round | None = None
+
+    def play(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> tuple[Any, Any]:
+        """Play a round; returns gradient and Hessian, buffers that the next call overwrites."""
+        turn = self.game.play(self.state, scores, held_out)
+        self.state = turn.state
+        self.rounds.append(turn.found)
+        return turn.slopes.gradient, turn.slopes.hessian
+
+    def follow(self, fold: int, scores: ScoreArray) -> tuple[Any, Any]:
+        """Gradient and Hessian for the booster that leaves out a fold."""
+        slopes = self.game.follow(self.state, fold, scores)
+        return slopes.gradient, slopes.hessian
+
+    def finish(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> None:
+        """Take the scores after the last round."""
+        self.after_last = self.game.look(self.state, scores, held_out)
+
+    def record(self) -> Record:
+        """What is to be kept of the training."""
+        game, layout = self.game, self.game.layout
+        return Record(
+            rounds=tuple(self.rounds),
+            after_last=self.after_last,
+            state=self.state,
+            inequalities=game.inequalities,
+            terms=layout.measured_terms,
+            holdout=layout.holdout.without_rows(),
+            confidence=game.confidence,
+            summary=game.passes.summary(),
+        )
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self.game.layout.threads.close()

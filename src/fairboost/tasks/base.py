@@ -1,0 +1,199 @@
+"""What a task is: the seam between the game and what is trained.
+
+A **task** says what a score is (one column or several), the loss and its link, how decisions are
+made, which quantities moments are means of, and how far these are off by chance. The game
+(:mod:`fairboost.algorithm.game`) knows no more of a task than is written here, and a task knows
+nothing of multipliers. :mod:`fairboost.tasks.binary` is the first.
+
+A task brings **passes**: what can be done with the scores of the rows of a training. In each round
+the game asks for a few of them, and hands over what constraints weigh on the quantities of a row,
+by cell, as the multipliers say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from fairboost._typing import FloatArray, ScoreArray
+
+Cut: TypeAlias = Any
+"""Where decisions are made in a round: whatever the task needs to know of it."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on some rows: nothing but sums.
+
+    Parameters
+    ----------
+    sums : (n_sums, n_cells) float64
+        Exact sums by cell, as few as the task's quantities follow from: they travel between
+        machines.
+    loss : float
+        The loss, summed over all rows.
+    placed : (n_sums, n_cells) float64, optional
+        The same sums over the rows on which decisions are placed, where these are others.
+    """
+
+    sums: FloatArray
+    loss: float
+    placed: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class MemberWeights:
+    """What constraints weigh on rows that are known by the probability of their group.
+
+    Parameters
+    ----------
+    memberships : (n, n_groups) float32
+        Probability of each group, row by row.
+    on_groups : (n_groups, n_labels, n_quantities) float64
+        The weight on each quantity of a member of each group with each label.
+    """
+
+    memberships: Any
+    on_groups: FloatArray
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What constraints weigh on the quantities of rows.
+
+    Parameters
+    ----------
+    on_cells : (n_quantities, n_cells) float64
+        By cell.
+    soft : sequence of MemberWeights
+        By the probability of groups, on top of it.
+    """
+
+    on_cells: FloatArray
+    soft: Sequence[MemberWeights] = ()
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The gradient of the proxy Lagrangian, for the engine.
+
+    Parameters
+    ----------
+    gradient, hessian : (n,) or (n, n_columns) float
+        Buffers that the next pass overwrites.
+    loss : float
+        The loss, summed over the rows.
+    smooth : (n_quantities, n_cells) float64, optional
+        Sums of the smooth stand-ins of the quantities, where they were asked for.
+    measured : Measured, optional
+        What was measured on the way.
+    made_of : object
+        What the task needs to correct the gradient to other weights.
+    """
+
+    gradient: Any
+    hessian: Any
+    loss: float
+    smooth: FloatArray | None = None
+    measured: Measured | None = None
+    made_of: Any = None
+
+
+class Passes(Protocol):
+    """A task on the rows of a training: all that a round may ask of them."""
+
+    @property
+    def task(self) -> Task:
+        """The task."""
+        ...
+
+    def start(self) -> Cut:
+        """Where decisions are made before the first round."""
+        ...
+
+    def place(self, scores: ScoreArray, cut: Cut) -> Cut:
+        """Where decisions are made, given scores of the rows that are measured."""
+        ...
+
+    def measure(self, scores: ScoreArray, cut: Cut) -> Measured:
+        """Exact sums and the loss on the rows that are measured."""
+        ...
+
+    def loss(self, scores: ScoreArray, cut: Cut) -> float:
+        """The loss on the rows trained on."""
+        ...
+
+    def descend(self, scores: ScoreArray, cut: Cut, weights: Weights) -> Slopes:
+        """Gradient on the rows trained on."""
+        ...
+
+    def descend_and_sum(self, scores: ScoreArray, cut: Cut, weights: Weights) -> Slopes:
+        """The same with ``smooth`` and ``measured``: all rows are trained on and measured."""
+        ...
+
+    def corrected(self, slopes: Slopes, weights: Weights) -> Slopes | None:
+        """The same gradient with other weights; None where that takes another pass."""
+        ...
+
+    def descend_without(self, fold: int, scores: ScoreArray, cut: Cut, weights: Weights) -> Slopes:
+        """Gradient for the booster that leaves out a fold: 0 on the rows of the fold."""
+        ...
+
+    def figures(self, sums: FloatArray, cut: Cut) -> Mapping[str, float]:
+        """What the trace shows of a round beside losses and moments."""
+        ...
+
+    def summary(self) -> Any:
+        """What is to be kept of the rows when they are gone, for the record."""
+        ...
+
+
+class Task(Protocol):
+    """What is trained."""
+
+    @property
+    def n_quantities(self) -> int:
+        """How many quantities a row has."""
+        ...
+
+    @property
+    def least_deviation(self) -> float:
+        """Moments that deviate less are taken to deviate so much when a step is scaled."""
+        ...
+
+    def on(self, layout: Any, needs: Any) -> Passes:
+        """Make ready to pass over rows; ``needs`` tells which cells' quantities are read."""
+        ...
+
+    def sums_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
+        """Sums of all quantities, (n_quantities, n_cells), from what was measured."""
+        ...
+
+    def squares_of(self, sums: FloatArray, total: FloatArray) -> FloatArray | None:
+        """Sums of the squares of all quantities, where sampling errors depend on them."""
+        ...
+
+    def exact(self, moments: FloatArray) -> FloatArray:
+        """Moments as they are evaluated: within the limits of their quantity."""
+        ...
+
+    def variances(self, moments: FloatArray, squares: Any, rows: FloatArray) -> FloatArray:
+        """Variance of a single row's quantity, for sampling errors.
+
+        Parameters
+        ----------
+        moments, squares : (n_moments,) float64
+            Means of the quantity, and of its square.
+        rows : (n_moments,) float64
+            Rows of equal weight that would tell as much.
+        """
+        ...
+
+    def deviations(self, moments: FloatArray, squares: Any) -> FloatArray:
+        """How far a single row's quantity is from its mean, in the task's own unit."""
+        ...
+
+    def stiffness(self, cut: Cut) -> float:
+        """Weight that it takes to move a quantity at the cut, over that at even odds."""
+        ...

@@ -1,0 +1,361 @@
+"""Two labels, one score: the task of the paper.
+
+A score is the log-odds of the positive label, the loss is the logistic one, and a row is decided
+positively where its score is at or above the threshold. The quantities of a row are its two
+decisions: 0, "positive", and 1, "negative"; so the moments are rates
+(:mod:`fairboost.fairness.rates`). With p = sigmoid(f), phi the smooth step of a decision and t the
+threshold, the gradient of a row is::
+
+    w (p - y) + w on_up phi'(f - t) - w on_down phi'(t - f)
+
+* In the **paper's form** weights have any sign. The Hessian is the loss's own, ``w p (1 - p)``.
+* In the **convex form** (the default), a negative weight on one decision, which wants its rate to
+  *rise*, becomes a positive weight on the other: ``-phi`` is concave, and its place is taken by
+  the bound ``1 - phi(-u)`` of the same event. The problem is then convex if phi is, and the
+  curvature of the proxies belongs into the Hessian.
+
+At an operating point such as "false positive rate 5%" the threshold is a function of the scores:
+the quantile of those of the measured rows that count, found anew in every round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
+from fairboost.data.cells import Cells
+from fairboost.fairness.all_reduce import share_near, threshold_over
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.proxies import Proxy
+from fairboost.fairness.realised_rate import Realised, realise
+from fairboost.kernel.row_pass import PassRules, RowPass, SoftWeights
+from fairboost.tasks.base import Measured, MemberWeights, Slopes, Weights
+from fairboost.tasks.layout import RowLayout
+
+RAREST = 0.002
+"""Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
+
+
+@dataclass(frozen=True)
+class DecisionCut:
+    """Where decisions are made in a round.
+
+    Parameters
+    ----------
+    threshold : float
+        In log-odds.
+    spread : float
+        Of the scores around a threshold that follows them (:meth:`OperatingPoint.spread`).
+    """
+
+    threshold: float
+    spread: float = 1.0
+
+
+@dataclass(frozen=True)
+class Binary:
+    """The binary task.
+
+    Parameters
+    ----------
+    proxy : Proxy
+        The smooth step.
+    decision : float or OperatingPoint
+        The decision threshold in log-odds, or what it follows from.
+    convex : bool
+        Use the convex form.
+    label_weights : (float, float)
+        Factors on the loss of the negative and the positive class. Rates do not know them.
+    dtype : dtype
+        Precision of the gradients.
+    """
+
+    proxy: Proxy
+    decision: float | OperatingPoint = 0.0
+    convex: bool = False
+    label_weights: tuple[float, float] = (1.0, 1.0)
+    dtype: Any = np.float32
+
+    n_quantities = 2
+    least_deviation = 2.0 * math.sqrt(RAREST)
+
+    def on(self, layout: RowLayout, needs: BoolArray) -> BinaryPasses:
+        """Make ready to pass over rows."""
+        return BinaryPasses(self, layout, needs)
+
+    @property
+    def point(self) -> OperatingPoint | None:
+        """The operating point, if the threshold moves."""
+        return self.decision if isinstance(self.decision, OperatingPoint) else None
+
+    def sums_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
+        """Positive and negative decisions."""
+        return np.concatenate([sums, total - sums])
+
+    def squares_of(self, sums: FloatArray, total: FloatArray) -> None:
+        """Of zeros and ones, squares say nothing more."""
+
+    def exact(self, moments: FloatArray) -> FloatArray:
+        """Shares of rows; sums of weights round."""
+        return np.clip(moments, 0.0, 1.0)
+
+    def variances(self, moments: FloatArray, squares: None, rows: FloatArray) -> FloatArray:
+        """R (1 - R)."""
+        # A rate of 0 or 1 seen on few rows has an error too: as if half a row had differed.
+        low = 0.5 / (rows + 1.0)
+        rates = np.clip(moments, low, 1.0 - low)
+        return rates * (1.0 - rates)
+
+    def deviations(self, moments: FloatArray, squares: None) -> FloatArray:
+        """Standard deviation of a single decision, over that at even odds."""
+        out: FloatArray = 2.0 * np.sqrt(moments * (1.0 - moments))
+        return out
+
+    def stiffness(self, cut: DecisionCut) -> float:
+        """Weight that it takes to move a rate at the threshold, over that at even odds.
+
+        A leaf moves by gradient over curvature: where the loss is flat, little weight moves much.
+        But where scores have flown apart (a learning rate that is too high for rare positives), a
+        threshold that follows them comes to lie where the loss is flat, and there few rows are
+        within reach of the proxy, and they have further to go: both take more weight. A steeper
+        proxy takes less.
+        """
+        curvature = 1.0 / math.cosh(min(abs(cut.threshold), 50.0) / 2) ** 2
+        steepness = float(self.proxy.slope(np.zeros(1))[0] / 0.25)
+        return min(curvature * cut.spread**2, 1.0) / steepness
+
+
+class BinaryPasses:
+    """The binary task on the rows of a training.
+
+    Parameters
+    ----------
+    task : Binary
+        The task.
+    layout : RowLayout
+        The rows.
+    needs : (2, n_cells) bool
+        The cells of which some rate reads positive, and negative, decisions.
+    """
+
+    def __init__(self, task: Binary, layout: RowLayout, needs: BoolArray) -> None:
+        self.task, self.layout, holdout = task, layout, layout.holdout
+        if task.convex:  # the sign of a coefficient decides between the two
+            needs = np.stack([needs.any(axis=0)] * 2)
+        at_zero = task.decision == 0.0
+        self.rules = PassRules(task.proxy, needs, at_zero, task.convex, layout.threads, task.dtype)
+        self.trained = self._pass(layout.cells.codes, holdout.trained_labels, layout.sample_weight)
+        self.held_out = self.trained
+        if holdout.measured is not None:
+            self.held_out = self._pass(
+                holdout.measured.codes, holdout.measured_labels, layout.measured_weight
+            )
+
+    @cached_property
+    def without_folds(self) -> list[RowPass]:
+        """The rows for each booster that leaves out a fold."""
+        codes = self.layout.holdout.fold_codes(self.layout.cells)
+        told = self.layout.holdout.trained_labels, self.layout.sample_weight
+        return [self._pass(c, *told, further_cells=True) for c in codes]
+
+    @cached_property
+    def placing(self) -> slice | IntArray:
+        """The measured rows on which the threshold is placed: those that count, or the last."""
+        assert self.task.point is not None
+        measured = self.layout.measured
+        counts, rows = self.task.point.rate.counts(measured.labels), self._placed or measured
+        first = len(measured.codes) - len(rows.codes)
+        if counts.all():
+            return slice(first, None)
+        return first + np.flatnonzero(counts[rows.codes])
+
+    def start(self) -> DecisionCut:
+        """The given threshold, or even odds."""
+        decision = self.task.decision
+        return DecisionCut(0.0 if isinstance(decision, OperatingPoint) else decision)
+
+    def place(self, scores: ScoreArray, cut: DecisionCut) -> DecisionCut:
+        """The threshold that follows from scores of the measured rows, if it moves."""
+        point, all_reduce = self.task.point, self.layout.all_reduce
+        if point is None:
+            return cut
+        weight = self.layout.measured_weight
+        weight = None if weight is None else weight[self.placing]
+        placing = scores[self.placing].astype(np.float64, copy=False)
+        counted: tuple[FloatArray, Any] = placing, weight
+        threshold = threshold_over(all_reduce, point, *counted)
+        if not self.task.convex:
+            return replace(cut, threshold=threshold)
+        near = share_near(all_reduce, threshold, *counted)
+        return DecisionCut(threshold, point.spread(near))
+
+    def measure(self, scores: ScoreArray, cut: DecisionCut) -> Measured:
+        """Weight of positive decisions by cell, and the loss."""
+        positive, loss = self.held_out.measure(scores, cut.threshold)
+        placed = self._placed if self.task.point is not None else None
+        if placed is None:
+            return Measured(positive[np.newaxis], loss)
+        last = slice(len(scores) - len(placed.codes), None)
+        weight = self.layout.measured_weight
+        weight = None if weight is None else weight[last]
+        decided = placed.weight_of(scores[last] >= cut.threshold, weight)
+        return Measured(positive[np.newaxis], loss, decided[np.newaxis])
+
+    def loss(self, scores: ScoreArray, cut: DecisionCut) -> float:
+        """The loss on the rows trained on."""
+        return self.trained.measure(scores, cut.threshold)[1]
+
+    def descend(self, scores: ScoreArray, cut: DecisionCut, weights: Weights) -> Slopes:
+        """Gradient and Hessian of the rows trained on."""
+        return self._descend(self.trained, scores, cut, weights)
+
+    def descend_without(
+        self, fold: int, scores: ScoreArray, cut: DecisionCut, weights: Weights
+    ) -> Slopes:
+        """The same for the booster that leaves out a fold."""
+        return self._descend(self.without_folds[fold], scores, cut, weights)
+
+    def descend_and_sum(self, scores: ScoreArray, cut: DecisionCut, weights: Weights) -> Slopes:
+        """The same with the sums of decisions and of their proxies by cell."""
+        rows = self.trained
+        sums, line = rows.evaluate(scores, cut.threshold, self._signed(weights.on_cells))
+        loss = float(rows.loss_weight @ sums.loss)
+        smooth, measured = np.stack([sums.up, sums.down]), sums.positive[np.newaxis]
+        return Slopes(
+            rows.gradient, rows.hessian, loss, smooth, Measured(measured, loss), made_of=line
+        )
+
+    def corrected(self, slopes: Slopes, weights: Weights) -> Slopes | None:
+        """The gradient that ``descend_and_sum`` made, with other weights."""
+        done = self.trained.correct(slopes.made_of, self._signed(weights.on_cells))
+        return slopes if done else None
+
+    def figures(self, sums: FloatArray, cut: DecisionCut) -> dict[str, float]:
+        """Accuracy on the measured rows, and the threshold as a probability."""
+        (positive,), measured = sums, self.layout.measured
+        right = np.where(measured.labels == 1, positive, measured.weights - positive)
+        shares = np.asarray(self.layout.holdout.measured_labels)[measured.labels]
+        accuracy = float(shares @ right / measured.total_weight)
+        return {"held-out accuracy": accuracy, "threshold": float(expit(cut.threshold))}
+
+    def summary(self) -> BinarySummary:
+        """What the measured rows come to."""
+        placed = self._placed or self.layout.measured
+        return BinarySummary(
+            self.layout.measured.without_rows(),
+            placed.without_rows(),
+            self.task.point,
+            self.task.label_weights,
+            self.layout.holdout.measured_labels,
+        )
+
+    @property
+    def _placed(self) -> Cells | None:
+        return self.layout.holdout.placed
+
+    def _pass(
+        self,
+        codes: IntArray,
+        factors: tuple[float, float],
+        weight: Float32Array | None,
+        further_cells: bool = False,
+    ) -> RowPass:
+        """A pass over rows given by their cells; twice as many cells if a fold is left out."""
+        cells = self.layout.cells
+        loss_weight = np.asarray(self.task.label_weights) * np.asarray(factors)
+        labels = np.tile(cells.labels, 1 + further_cells)
+        return RowPass(codes, labels, loss_weight, weight, self.rules, len(cells))
+
+    def _descend(
+        self, rows: RowPass, scores: ScoreArray, cut: DecisionCut, weights: Weights
+    ) -> Slopes:
+        signed = self._signed(weights.on_cells)
+        loss = rows.descend(scores, cut.threshold, signed, _by_group(weights.soft))
+        return Slopes(rows.gradient, rows.hessian, loss)
+
+    def _signed(self, on_cells: FloatArray) -> FloatArray:
+        """Weights on either decision, none of them negative in the convex form."""
+        if not self.task.convex:
+            return on_cells
+        up, down = on_cells
+        return np.stack(
+            [
+                np.maximum(up, 0.0) + np.maximum(-down, 0.0),
+                np.maximum(down, 0.0) + np.maximum(-up, 0.0),
+            ]
+        )
+
+
+def _by_group(soft: Sequence[MemberWeights]) -> list[SoftWeights]:
+    """Weights on both decisions of label 0, then of label 1, as compiled code takes them."""
+    return [SoftWeights(s.memberships, s.on_groups.reshape(len(s.on_groups), 4)) for s in soft]
+
+
+@dataclass(frozen=True)
+class BinarySummary:
+    """What is kept of the measured rows when they are gone.
+
+    Parameters
+    ----------
+    measured, placed : Cells
+        The rows that rates were measured on, and on which the threshold was placed; by cell.
+    point : OperatingPoint, optional
+        What the threshold followed from.
+    label_weights, label_factors : (float, float)
+        Factors on the loss of either class: the user's, and what makes up for rows held out.
+    """
+
+    measured: Cells
+    placed: Cells
+    point: OperatingPoint | None
+    label_weights: tuple[float, float]
+    label_factors: tuple[float, float]
+
+    @property
+    def untrained_loss(self) -> float:
+        """Held-out loss of a model that gives everyone the same probability."""
+        cells = self.measured
+        factors = (np.asarray(self.label_weights) * np.asarray(self.label_factors))[cells.labels]
+        weights = np.bincount(cells.labels, factors * cells.weights, minlength=2)
+        share = weights / weights.sum()
+        return float(-(weights @ np.log(np.maximum(share, 1e-15))) / cells.total_weight)
+
+    @property
+    def rows(self) -> float:
+        """As many rows of equal weight tell as much as those that rates were measured on."""
+        shares = np.asarray(self.label_factors)[self.measured.labels]
+        squares = float(shares**2 @ self.measured.squares)
+        return float(self.measured.total_weight**2 / squares)
+
+    def shown_figures(self, held_out: bool) -> list[str]:
+        """Figures that the other columns of a trace, or the parameters, do not say already."""
+        return ["held-out accuracy"] * held_out + ["threshold"] * (self.point is not None)
+
+    def balanced_errors(self, sums: FloatArray) -> FloatArray:
+        """Mean of the false positive and false negative rate of everyone, of each iterate.
+
+        Parameters
+        ----------
+        sums : (n_iterates, 1, n_cells) float64
+            As measured in each round.
+        """
+        positive, total, labels = sums[:, 0], self.measured.weights, self.measured.labels
+        share = [
+            positive[:, counts].sum(axis=1) / max(total[counts].sum(), 1e-300)
+            for counts in (labels == 0, labels == 1)
+        ]
+        out: FloatArray = (share[0] + 1.0 - share[1]) / 2
+        return out
+
+    def realised(self, cut: DecisionCut, placed: FloatArray) -> Realised | None:
+        """What the operating point came to in a round, given what was measured where placed."""
+        if self.point is None:
+            return None
+        return realise(self.point, cut.threshold, self.placed, placed[0])

@@ -1,0 +1,105 @@
+"""The rows of a training as a task and the game get them: sorted into cells, constraints bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from fairboost._typing import Float32Array
+from fairboost.data.cells import Cells
+from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
+from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
+from fairboost.fairness.binding import Term, bind
+from fairboost.fairness.constraints import Constraint
+from fairboost.kernel.threads import Threads
+
+Memberships: TypeAlias = Mapping[tuple[str, ...], Float32Array]
+"""For some sensitive columns (crossed), the probability of each row's group, (n, n_groups)."""
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """Rows to train on, rows to measure on, and the constraints bound to either.
+
+    Parameters
+    ----------
+    cells : Cells
+        The rows that the engine trains on. Where rows lie on several machines, codes are those of
+        the rows here; counts, weights and squares are those of all.
+    terms, measured_terms : tuple of Term
+        The constraints, bound to these rows and to those that moments are measured on.
+    holdout : Holdout
+        The rows that moments are measured on; the training rows by default.
+    sample_weight : (n,) float32, optional
+        Weights of the rows trained on.
+    memberships : mapping
+        Probabilities of groups. In gradients they take the place of the groups themselves;
+        moments go by the groups observed.
+    threads : Threads
+        Those that share passes over the rows.
+    all_reduce : AllReduce
+        Adds up over the machines that hold rows.
+    """
+
+    cells: Cells
+    terms: tuple[Term, ...] = ()
+    measured_terms: tuple[Term, ...] = ()
+    holdout: Holdout = NOTHING_HELD_OUT
+    sample_weight: Float32Array | None = None
+    memberships: Memberships = field(default_factory=dict)
+    threads: Threads = field(default_factory=Threads)
+    all_reduce: AllReduce = ONE_MACHINE
+
+    @property
+    def measured(self) -> Cells:
+        """The rows that moments are measured on."""
+        return self.cells if self.holdout.measured is None else self.holdout.measured
+
+    @property
+    def measured_weight(self) -> Float32Array | None:
+        """Their weights."""
+        held_out = self.holdout.is_outside
+        return self.holdout.outside_weight if held_out else self.sample_weight
+
+    def with_constraints(self, constraints: Sequence[Constraint]) -> RowLayout:
+        """The same rows under other constraints on the same groups."""
+        new = lay_out(self.cells, constraints, self.holdout)
+        return replace(self, terms=new.terms, measured_terms=new.measured_terms)
+
+
+def bind_all(
+    constraints: Iterable[Constraint], cells: Cells, which: Any = "all"
+) -> tuple[Term, ...]:
+    """Bind constraints to some rows; ``which`` rows these are is for messages."""
+    return tuple(bind(c, cells, which) for c in constraints)
+
+
+def lay_out(
+    cells: Cells,
+    constraints: Sequence[Constraint],
+    holdout: Holdout = NOTHING_HELD_OUT,
+    terms: tuple[Term, ...] | None = None,
+    **rest: Any,
+) -> RowLayout:
+    """Bind constraints to the rows trained on and to those held out, once each.
+
+    Parameters
+    ----------
+    cells : Cells
+        The rows trained on.
+    constraints : sequence of Constraint
+        The constraints; none makes this the plain engine.
+    holdout : Holdout
+        The rows held out.
+    terms : tuple of Term, optional
+        The constraints bound to the rows trained on, where they are already.
+    **rest
+        Further fields of :class:`RowLayout`.
+    """
+    if terms is None:
+        terms = bind_all(constraints, cells, "trained" if holdout.cuts else "all")
+    measured = terms
+    if holdout.measured is not None and holdout.kind != "cross":  # which measures the same rows
+        measured = bind_all(constraints, holdout.measured, "held out")
+    return RowLayout(cells, terms, measured, holdout, **rest)

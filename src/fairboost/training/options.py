@@ -1,0 +1,127 @@
+"""What the user asked for, checked, and the game that follows from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from fairboost._numbers import is_number
+from fairboost.algorithm.game import Game
+from fairboost.algorithm.multipliers import Ascent, Control, DualPlayer
+from fairboost.data import holdout
+from fairboost.data.holdout import HoldoutLike
+from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.constraints import Constraint, ConstraintLike, resolve
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.proxies import Proxy, as_proxy
+from fairboost.fairness.two_sided import two_sided
+from fairboost.tasks.binary import Binary
+from fairboost.tasks.layout import RowLayout
+
+PAPER_LEARNING_RATE = 0.1
+"""Step of the paper's multipliers where the user gives none, as in the authors' program."""
+
+MultipliersName: TypeAlias = Literal["two_sided", "paper"]
+MembershipsName: TypeAlias = Literal["auto", "observed", "honest"]
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What the user asked for, by the names of ``FairGBMClassifier``'s parameters."""
+
+    constraint: ConstraintLike
+    tolerance: float
+    confidence: float | None
+    operating_point: float | OperatingPoint
+    holdout: HoldoutLike
+    multipliers: MultipliersName
+    multiplier_learning_rate: float | Literal["auto"]
+    proxy: str | Proxy
+    memberships: MembershipsName
+
+    def __post_init__(self) -> None:
+        c = self.confidence
+        if c is not None and (not is_number(c) or not 0 < c < 1):
+            raise InvalidInputError(
+                f"confidence must lie in (0, 1), found {c!r}; write 0.95 for 95%, or None to aim "
+                "at the held-out rates as they are"
+            )
+        holdout.check_holdout(self.holdout)
+        _ = self.player, self.score_threshold, as_proxy(self.proxy)  # each raises what is wrong
+        if self.multipliers not in ("two_sided", "paper"):
+            raise InvalidInputError(
+                f"multipliers must be 'two_sided' or 'paper', found {self.multipliers!r}"
+            )
+        if self.memberships not in ("auto", "observed", "honest"):
+            raise InvalidInputError(
+                f"memberships must be 'auto', 'observed' or 'honest', found {self.memberships!r}"
+            )
+        if self.memberships == "honest" and self.multipliers == "paper":
+            raise InvalidInputError(
+                "memberships='honest' is not part of the paper's algorithm; use "
+                "multipliers='two_sided', or memberships='observed'"
+            )
+
+    def for_unseen_model(self, iterate: str) -> TrainingOptions:
+        """The same for a model that is none of those that rounds look at.
+
+        In cross-fitting there would be no rows held out of it to place a threshold on.
+        """
+        if not isinstance(self.operating_point, OperatingPoint):
+            return self
+        if self.holdout == "cross":
+            raise InvalidInputError(
+                f"operating_point={self.operating_point} needs rows to place the threshold on, "
+                f"but with holdout='cross' a model of iterate={iterate!r} (or one by DART) is "
+                "trained on all of them; hold out a share, or use iterate='best'"
+            )
+        return replace(self, holdout=holdout.SHARE) if self.holdout == "auto" else self
+
+    @property
+    def asked_confidence(self) -> float | None:
+        """The confidence as a plain number."""
+        return None if self.confidence is None else float(self.confidence)
+
+    @property
+    def score_threshold(self) -> float | OperatingPoint:
+        """The operating point in log-odds, or what these follow from."""
+        p = self.operating_point
+        if isinstance(p, OperatingPoint):
+            return p
+        if not is_number(p) or not 0 < p < 1:
+            raise InvalidInputError(
+                f"operating_point must be a probability in (0, 1), from which on decisions are "
+                f"positive, or at_fpr(...), at_tpr(...) or at_positive_rate(...), found {p!r}"
+            )
+        return math.log(p / (1 - p))
+
+    @property
+    def player(self) -> DualPlayer:
+        """Who moves the multipliers."""
+        rate = self.multiplier_learning_rate
+        auto = isinstance(rate, str) and rate == "auto"
+        if not auto and not (is_number(rate) and 0 < float(rate) < math.inf):
+            raise InvalidInputError(
+                f"multiplier_learning_rate must be a positive number or 'auto', found {rate!r}"
+            )
+        if self.multipliers == "paper":
+            return Ascent(PAPER_LEARNING_RATE if auto else float(rate))
+        return Control() if auto else Control(gain=float(rate))
+
+    def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
+        """The constraints, in the form that the multipliers are for."""
+        found = resolve(self.constraint, self.tolerance, columns)
+        return found if self.multipliers == "paper" else tuple(two_sided(c) for c in found)
+
+    def game(
+        self,
+        layout: RowLayout,
+        label_weights: tuple[float, float],
+        player: DualPlayer | None = None,
+    ) -> Game:
+        """The game of these options on some rows; ``player`` may take the place of theirs."""
+        convex = self.multipliers != "paper"
+        proxy = as_proxy(self.proxy, "sigmoid" if convex else "cross_entropy")
+        task = Binary(proxy, self.score_threshold, convex, label_weights)
+        return Game(task, layout, player or self.player, convex, self.asked_confidence)

@@ -1,0 +1,133 @@
+"""What came of a training: the model, the record, and which of the iterates to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairboost._typing import BoolArray, FloatArray, Matrix
+from fairboost.algorithm.game import Game
+from fairboost.algorithm.record import Record
+from fairboost.engines.port import TrainedModel
+from fairboost.fairness.realised_rate import realise
+from fairboost.training.iterates import best_iterate, measure
+from fairboost.verdicts import diagnostics, fairness_report
+from fairboost.verdicts.fairness_report import MeasuredRates
+
+
+@dataclass(frozen=True)
+class Training:
+    """What came of it.
+
+    Parameters
+    ----------
+    model : TrainedModel
+        The trained model.
+    record : Record
+        What each round found.
+    trees : list of int
+        Number of trees after each round.
+    rescaled : bool
+        Whether the last model is not the last that was measured (DART).
+    """
+
+    model: TrainedModel
+    record: Record
+    trees: list[int]
+    rescaled: bool = False
+
+    def best_iterate(self) -> int:
+        """Which of f_0, f_1 and so on to keep."""
+        record, last = self.record, self.last_iterate()
+        # Within tolerance at the confidence that was asked for, if one was.
+        violations = record.column("violations" if record.confidence is None else "aimed")
+        # f_0 is a model only where there was one to start from.
+        first = 0 if self.model.n_base else min(1, last)
+        found = slice(first, last + 1)
+        losses, untrained = record.column("held_out_loss")[found], record.summary.untrained_loss
+        wrong = record.summary.balanced_errors(record.column("sums"))[found]
+        by, of_untrained = measure(losses, untrained, wrong)
+        if by is not losses:
+            diagnostics.warn_of_overshooting(float(losses.min()), untrained)
+        at = by, violations[found], record.column("errors")[found], of_untrained
+        return first + best_iterate(*at, self._hits_target()[found])
+
+    def _hits_target(self) -> BoolArray:
+        """Which iterates decide where they were asked to, ties allowing.
+
+        After a few trees many scores are equal. A round that leaves most of a budget unused is
+        fair because it decides about no one.
+        """
+        found = [self.record.summary.realised(r.cut, r.placed) for r in self.record.iterates]
+        return np.array([realised is None or realised.hits for realised in found], bool)
+
+    def measured(self, iterate: int) -> MeasuredRates:
+        """The rates of f_iterate on the rows held out."""
+        record, found = self.record, self.record.iterates[iterate]
+        return MeasuredRates(
+            "held out" if record.held_out else "training",
+            record.holdout.why,
+            record.moments_of(iterate),
+            record.terms,
+            record.holdout.kind,
+            record.summary.realised(found.cut, found.placed),
+        )
+
+    def threshold(self, iterate: int) -> float:
+        """The threshold of f_iterate, in log-odds."""
+        return float(self.record.iterates[iterate].cut.threshold)
+
+    def last_iterate(self) -> int:
+        """The last of f_0, f_1 and so on that the model holds and that was measured."""
+        kept = self.model.n_rounds - self.model.n_base  # early stopping drops the others
+        measured = len(self.record.iterates) - 1
+        return min(measured, int((np.array(self.trees) <= kept).sum()))
+
+    def first(self, iterate: int) -> TrainedModel:
+        """The model f_iterate."""
+        return self.model.first(self.trees[iterate - 1] if iterate else 0)
+
+
+def measure_model(
+    game: Game, score: Callable[[Matrix], FloatArray], X: Matrix, outside: Matrix | None
+) -> tuple[MeasuredRates, float]:
+    """Rates and threshold of a model that no round has measured, held out if rows are.
+
+    Parameters
+    ----------
+    game : Game
+        That the model was trained by.
+    score : callable
+        Features to scores by the model.
+    X : Matrix
+        The rows that were to be trained on.
+    outside : Matrix, optional
+        The held-out set of the user's own.
+    """
+    layout, chosen = game.layout, game.layout.holdout
+    held_out = chosen.is_outside
+    cells, weight = (layout.measured if held_out else layout.cells), layout.measured_weight
+    parts = [] if outside is None else [score(outside)]
+    if chosen.trained is not None:
+        parts.insert(0, score(X)[~chosen.trained])
+    scores = np.concatenate(parts or [score(X)])
+    point = game.passes.summary().point
+    threshold = game.passes.place(scores, game.passes.start()).threshold
+    found = fairness_report.measure(
+        [t.constraint for t in layout.terms],
+        cells,
+        cells.weight_of(scores >= threshold, weight),
+        where="held out" if held_out else "training",
+        note=chosen.why if held_out else "",
+        kind=chosen.kind if held_out else "none",
+        point=point,
+        threshold=threshold,
+    )
+    if point is not None and (placed := chosen.placed) is not None:
+        last = slice(len(scores) - len(placed.codes), None)
+        weight = None if weight is None else weight[last]
+        positive = placed.weight_of(scores[last] >= threshold, weight)
+        found = replace(found, realised=realise(point, threshold, placed, positive))
+    return found, threshold

@@ -1,0 +1,177 @@
+"""From checked rows to the layout of a training: cells, rows held out, memberships."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairboost._numbers import is_number
+from fairboost._typing import Float32Array
+from fairboost.data import holdout
+from fairboost.data.cells import Cells, SensitiveColumn, build_cells
+from fairboost.data.holdout import Holdout
+from fairboost.data.validation import CheckedRows
+from fairboost.engines.lightgbm.group_model import CodedRows
+from fairboost.fairness.binding import Term
+from fairboost.fairness.constraints import Constraint, columns_of
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.realised_rate import check_against, check_resolution
+from fairboost.kernel.threads import Threads, thread_count
+from fairboost.tasks import layout
+from fairboost.tasks.layout import RowLayout, bind_all
+from fairboost.training import memberships
+from fairboost.training.request import FitRequest
+
+
+def lay_out(
+    request: FitRequest, constraints: Sequence[Constraint], spare: bool = True
+) -> RowLayout:
+    """Sort rows into the cells that constraints read, and hold rows out.
+
+    Parameters
+    ----------
+    request : FitRequest
+        What is to be trained.
+    constraints : sequence of Constraint
+        The constraints.
+    spare : bool
+        Hold out few of the rows whose label no rate counts. Not where models are compared by
+        their held-out accuracy.
+    """
+    weight, point = request.sample_weight, request.options.operating_point
+    # Only the columns that are constrained: each further one would split every cell.
+    used = {name for constraint in constraints for name in columns_of(constraint)}
+    columns = [c for c in request.data.columns if c.name in used]
+    if request.held_out is None or not (constraints or isinstance(point, OperatingPoint)):
+        cells = build_cells(request.data.labels, columns, weight)
+        terms = bind_all(constraints, cells)
+        chosen = _hold_out(request, cells, terms, spare)
+    else:
+        cells, terms, chosen = _hold_out_set(
+            request, columns, constraints, request.held_out, spare
+        )
+    trained: Any = slice(None)
+    ours = cells
+    if chosen.trained is not None:
+        trained, ours = chosen.trained, cells.among(chosen.trained, weight)
+    rows = layout.lay_out(
+        ours,
+        constraints,
+        chosen,
+        terms if ours is cells else None,
+        sample_weight=None if weight is None else weight[trained],
+        threads=Threads(thread_count(request.engine.n_jobs), request.engine.library),
+    )
+    check_point(point, constraints, cells, rows)  # before memberships are trained
+    found = {k: p[trained] for k, p in _memberships(request, cells, constraints).items()}
+    return replace(rows, memberships=found)
+
+
+def check_point(
+    point: float | OperatingPoint,
+    constraints: Sequence[Constraint],
+    cells: Cells,
+    rows: RowLayout,
+) -> None:
+    """Refuse an operating point that contradicts a bound, or that the rows do not resolve."""
+    if isinstance(point, OperatingPoint):
+        check_against(point, constraints, cells)
+        check_resolution(point, rows.holdout.placed or rows.measured, rows.holdout.kind)
+
+
+@dataclass(frozen=True)
+class WhatCounts:
+    """What rates are measured on: rows of the smallest group, and labels; none if no rate."""
+
+    smallest: float
+    labels: frozenset[int]
+
+
+def what_counts(point: float | OperatingPoint, terms: Sequence[Term], cells: Cells) -> WhatCounts:
+    """The rows that count towards some rate."""
+    counts = [t.rows.min() for t in terms]
+    moments = [moment for t in terms for moment in t.moments]
+    if isinstance(point, OperatingPoint):
+        # A target of 0.1% is as well known on 50 times the rows as one of 5%.
+        rare = min(20 * min(point.target, 1 - point.target), 1.0)
+        counts.append(rare * cells.counts[point.rate.counts(cells.labels)].sum())
+        moments.append(point.rate)
+    labels = {label for m in moments for label in ((0, 1) if m.label is None else (m.label,))}
+    return WhatCounts(float(min(counts, default=0.0)), frozenset(labels))
+
+
+def _memberships(
+    request: FitRequest, cells: Cells, constraints: Sequence[Constraint]
+) -> dict[tuple[str, ...], Float32Array]:
+    """Probabilities of the groups that the features do not give away, or that were asked for."""
+    asked = request.options.memberships
+    if asked == "observed" or request.options.multipliers == "paper":
+        return {}
+    categorical = request.fit_options.get("categorical_feature", "auto")
+    out: dict[tuple[str, ...], Float32Array] = {}
+    for columns in dict.fromkeys(columns_of(c) for c in constraints):
+        groups = cells.groups_by(columns)
+        codes = groups.of_cell[cells.codes]
+        data = request.data
+        rows = CodedRows(data.X, data.labels, codes, len(groups), data.sample_weight, categorical)
+        if not columns:
+            continue
+        if asked == "auto" and not memberships.worth_learning(rows, seed=request.seed):
+            continue
+        found = memberships.honest(rows, seed=request.seed, n_jobs=request.engine.n_jobs)
+        out[columns] = found * (codes >= 0)[:, np.newaxis].astype(np.float32)
+    return out
+
+
+def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: bool) -> Holdout:
+    """Choose rows to hold out; none where there is nothing to measure."""
+    counted = what_counts(request.options.operating_point, terms, cells)
+    asked = request.options.holdout if counted.labels else None
+    rng = np.random.default_rng(request.seed)
+    labels = counted.labels if spare else {0, 1}
+    return holdout.choose(asked, cells, counted.smallest, request.sample_weight, rng, labels)
+
+
+def _hold_out_set(
+    request: FitRequest,
+    columns: list[SensitiveColumn],
+    constraints: Sequence[Constraint],
+    held_out: CheckedRows,
+    spare: bool,
+) -> tuple[Cells, tuple[Term, ...], Holdout]:
+    """Sort training rows and the held-out set into the same cells; hold out a share if asked."""
+    data, sample_weight = request.data, request.sample_weight
+    theirs = holdout.align_groups(columns, held_out.columns)
+    n = len(data.labels)
+    weight = None
+    outside = held_out.sample_weight
+    if sample_weight is not None or outside is not None:
+        weights = (sample_weight, n), (outside, len(held_out.labels))
+        weight = np.concatenate([np.ones(m) if w is None else w for w, m in weights])
+    cells = build_cells(
+        np.concatenate([data.labels, held_out.labels]),
+        [
+            SensitiveColumn(c.name, np.concatenate([c.codes, h.codes]), c.values)
+            for c, h in zip(columns, theirs, strict=True)
+        ],
+        weight,
+    )
+    ours = cells.among(slice(None, n), weight)
+    terms = bind_all(constraints, ours)
+    given = Holdout(
+        "set",
+        f"the given set of {len(held_out.labels):,} rows",
+        measured=cells.among(slice(n, None), weight),
+        outside_weight=None if outside is None else outside.astype(np.float32),
+    )
+    if not is_number(request.options.holdout):
+        return ours, terms, given
+    share = _hold_out(request, ours, terms, spare)
+    both = np.ones(len(cells.codes), bool)
+    both[:n] = share.folds == 1
+    measured_weight = None if weight is None else weight[both].astype(np.float32)
+    joined = holdout.join(share, given, ours, cells.among(both, weight), measured_weight)
+    return ours, terms, joined

@@ -1,0 +1,51 @@
+"""A training, from a checked request to what came of it.
+
+Arrows go one way. The engine gets callables for gradients and never sees a constraint; the game
+gets scores and never sees X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from fairboost.algorithm.game import Session
+from fairboost.engines.port import Follower, Problem
+from fairboost.training.outcome import Training
+from fairboost.training.request import FitRequest
+from fairboost.training.rows import lay_out
+from fairboost.verdicts import diagnostics
+
+
+def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
+    """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
+    rows = lay_out(request, request.options.constraints(request.columns))
+    session = Session(request.options.game(rows, request.loss_terms.label_weights))
+    diagnostics.warn_of_small_cells(rows.terms, rows.cells)
+    trees: list[int] = []
+    try:
+        with tqdm(total=request.engine.n_rounds, disable=not progress, unit="round") as bar:
+
+            def after_round(n_trees: int) -> None:
+                trees.append(n_trees)
+                bar.update()
+
+            model = request.engine.train(
+                request.engine_data(rows.holdout),
+                problem_of(session, after_round),
+                request.loss_terms.intercept,
+            )
+    finally:
+        session.close()
+    return Training(model, session.record(), trees, request.engine.rescales_trees), session
+
+
+def problem_of(session: Session, after_round: Callable[[int], None]) -> Problem:
+    """What the engine has to know of a game."""
+    holdout = session.game.layout.holdout
+    folds = [np.flatnonzero(holdout.folds == k) for k in range(holdout.n_folds)]
+    followers = [Follower(fold, partial(session.follow, k)) for k, fold in enumerate(folds)]
+    return Problem(session.play, session.finish, after_round, holdout.is_outside, followers)
