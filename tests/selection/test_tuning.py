@@ -149,9 +149,9 @@ def test_validation_rows_are_not_trained_on(loans, monkeypatch):
 
     curve = tuning.tradeoff_curve
 
-    def spy(estimator, X, y, **options):
-        seen.append(X.index)
-        return curve(estimator, X, y, **options)
+    def spy(estimator, **options):
+        seen.append(options["X"].index)
+        return curve(estimator, **options)
 
     monkeypatch.setattr(tuning, "tradeoff_curve", spy)
     search(loans, n_trials=1)

@@ -14,11 +14,10 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
-from lightgbm import LGBMClassifier
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import train_test_split
@@ -26,15 +25,20 @@ from tqdm.auto import tqdm
 
 from fairboost._typing import ArrayLike, Classifier, Matrix
 from fairboost.data.validation import as_column, by_row, read_weights, take_rows
+from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import FairnessWarning, InvalidInputError, NotMetWarning
 from fairboost.fairness.constraints import ConstraintLike, ConstraintName, check_tolerance
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
+from fairboost.search.protocol import non_dominated
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+FitRows: TypeAlias = dict[str, Any]
+"""What ``fit`` takes of some rows, by name of the argument."""
 
 VALIDATION_SHARE = 0.2
 _COMMON: dict[str, Any] = {
@@ -223,6 +227,7 @@ def tune(
 
     Examples
     --------
+    >>> from lightgbm import LGBMClassifier
     >>> from fairboost import tune
     >>> from fairboost.datasets import make_loans
     >>> loans = make_loans(2_000, seed=0)
@@ -239,9 +244,11 @@ def tune(
     for what, value, least in (("n_trials", n_trials, 1), ("models", models, 2)):
         if not isinstance(value, int | np.integer) or value < least:
             raise InvalidInputError(f"{what} must be a whole number from {least}, found {value!r}")
-    job = _Job(
-        engine=LGBMClassifier() if estimator is None else estimator,
-        rows=_divide(X, y, sensitive_features, sample_weight, validation_set, random_state),
+    rows = {"X": X, "y": y, "sensitive_features": sensitive_features}
+    rows["sample_weight"] = sample_weight
+    recipe = TrialRecipe(
+        engine=default_estimator() if estimator is None else estimator,
+        rows=_divide(rows, validation_set, random_state),
         constraint=constraint,
         tolerance=float(tolerance),
         operating_point=operating_point,
@@ -249,30 +256,17 @@ def tune(
         models=int(models),
         seed=random_state,
     )
-    mark = job.mark(str(scoring), sampler)
-    with _Search(job, space, sampler, storage, name, mark) as search:
-        search.run(int(n_trials), timeout, bool(verbose))
-        table = search.table(int(n_trials))
-        options = search.options()
-    return Tuned(table, job.tolerance, lambda trial: job.curve(options[trial], trial))
-
-
-@dataclass(frozen=True)
-class _Rows:
-    X: Matrix
-    y: ArrayLike
-    groups: ArrayLike
-    weight: ArrayLike | None
+    options = TrialOptions(int(n_trials), timeout, sampler, storage, name, bool(verbose))
+    found = _run_trials(recipe, space, str(scoring), options)
+    table = _table({index: found[index] for index in found if index < n_trials})
+    return Tuned(
+        table, recipe.tolerance, lambda trial: recipe.curve(found[trial]["options"], trial)
+    )
 
 
 def _divide(
-    X: Matrix,
-    y: ArrayLike,
-    groups: ArrayLike,
-    weight: ArrayLike | None,
-    validation_set: tuple[Any, ...] | None,
-    seed: int,
-) -> tuple[_Rows, _Rows]:
+    rows: FitRows, validation_set: tuple[Any, ...] | None, seed: int
+) -> tuple[FitRows, FitRows]:
     """Training and validation rows."""
     if validation_set is not None:
         if not isinstance(validation_set, tuple | list) or len(validation_set) not in (3, 4):
@@ -280,9 +274,8 @@ def _divide(
                 "validation_set must be a tuple (X, y, sensitive_features[, sample_weight]), "
                 f"found {type(validation_set).__name__}; pass the rows to judge models by"
             )
-        parts = [*validation_set, None][:4]
-        return _Rows(X, y, groups, weight), _Rows(*parts)
-    labels = as_column(y)
+        return rows, dict(zip(rows, [*validation_set, None], strict=False))
+    labels = as_column(rows["y"])
     try:
         kept, held = train_test_split(
             np.arange(len(labels)), test_size=VALIDATION_SHARE, random_state=seed, stratify=labels
@@ -291,34 +284,24 @@ def _divide(
         raise InvalidInputError(
             f"the rows cannot be divided by label ({error}); pass a validation_set"
         ) from error
-    X, weights = by_row(X), read_weights(weight, len(labels))
-
-    def part(rows: np.ndarray) -> _Rows:
-        return _Rows(
-            take_rows(X, rows),
-            labels[rows],
-            _take_groups(groups, rows),
-            None if weights is None else weights[rows],
-        )
-
-    return part(np.sort(kept)), part(np.sort(held))
+    weight = read_weights(rows["sample_weight"], len(labels))
+    rows = {**rows, "X": by_row(rows["X"]), "y": labels, "sample_weight": weight}
+    return _take(rows, np.sort(kept)), _take(rows, np.sort(held))
 
 
-def _take_groups(groups: ArrayLike, rows: np.ndarray) -> ArrayLike:
-    """Rows of sensitive columns: a table, a dict of columns, or one column."""
-    if isinstance(groups, Mapping):
-        return {name: _take_groups(column, rows) for name, column in groups.items()}
-    if isinstance(groups, list | tuple):
-        return [groups[i] for i in rows]
-    return take_rows(groups, rows)
+def _take(columns: Any, rows: np.ndarray) -> Any:
+    """Some rows of a table, of a column, or of all in a dict of these; None stays."""
+    if isinstance(columns, Mapping):
+        return {name: _take(those, rows) for name, those in columns.items()}
+    return None if columns is None else take_rows(columns, rows)
 
 
 @dataclass(frozen=True)
-class _Job:
+class TrialRecipe:
     """What a trial trains and is judged by."""
 
     engine: Classifier
-    rows: tuple[_Rows, _Rows]
+    rows: tuple[FitRows, FitRows]
     constraint: Any
     tolerance: float
     operating_point: float | OperatingPoint
@@ -328,8 +311,7 @@ class _Job:
 
     def mark(self, scoring: str, sampler: str) -> str:
         """Of all that trials follow from, so that a storage does not mix two searches."""
-        train, validation = self.rows
-        labels = [np.asarray(as_column(part.y)).tolist() for part in (train, validation)]
+        labels = [np.asarray(as_column(part["y"])).tolist() for part in self.rows]
         content = [
             str(self.engine.get_params()), str(self.constraint), str(self.operating_point),
             self.tolerance, self.models, self.seed, scoring, sampler, labels,
@@ -338,120 +320,105 @@ class _Job:
 
     def curve(self, options: Mapping[str, Any], trial: int) -> TradeoffCurve:
         """Train the curve of a trial; the same every time."""
-        train = self.rows[0]
         engine = clone(self.engine).set_params(**options)
         return tradeoff_curve(
-            engine, train.X, train.y,
-            sensitive_features=train.groups, sample_weight=train.weight,
-            constraint=self.constraint, tolerances=self.models,
+            engine, **self.rows[0], constraint=self.constraint, tolerances=self.models,
             operating_point=self.operating_point, random_state=self.seed + trial,
         )  # fmt: skip
 
     def judge(self, curve: TradeoffCurve) -> list[dict[str, Any]]:
         """Figures of every model on the validation rows."""
         rows = self.rows[1]
-        weight = {} if rows.weight is None else {"sample_weight": rows.weight}
-        table = curve.on(rows.X, rows.y, sensitive_features=rows.groups, **weight)
-        table["score"] = [
-            float(self.scorer(model, rows.X, as_column(rows.y), **weight))
-            for model in curve.models
-        ]
-        lines: list[dict[str, Any]] = table.to_dict("records")  # type: ignore[assignment]
-        return [
-            {key: None if pd.isna(value) else float(value) for key, value in line.items()}
-            for line in lines
-        ]
+        table, labels = curve.on(**rows), as_column(rows["y"])
+        weight = {k: v for k, v in rows.items() if k == "sample_weight" and v is not None}
+        table["score"] = [self.scorer(m, rows["X"], labels, **weight) for m in curve.models]
+        figures = table.astype(float).astype(object).where(table.notna(), None)
+        return figures.to_dict("records")  # type: ignore[return-value]
+
+    def try_out(
+        self, options: dict[str, Any], trial: int
+    ) -> tuple[dict[str, Any], tuple[float, float]]:
+        """Run a trial: what to keep of it, and the two values to make large."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FairnessWarning)  # most models are not the one kept
+            points = self.judge(self.curve(options, trial))
+        best = min(points, key=lambda p: (max(p["gap"] - self.tolerance, 0.0), -p["score"]))
+        return {"points": points, "options": options}, (best["score"], -best["gap"])
 
 
-class _Search:
-    """Trials of a search, on the study's machinery; Optuna is imported here and not before."""
+@dataclass(frozen=True)
+class TrialOptions:
+    """How many trials, how they are proposed and where they are kept."""
 
-    def __init__(
-        self,
-        job: _Job,
-        space: Mapping[str, Any] | None,
-        sampler: str,
-        storage: str | None,
-        name: str,
-        mark: str,
-    ) -> None:
-        from fairboost.search import claims, spaces
-        from fairboost.search import trials as search
+    n_trials: int
+    timeout: float | None
+    sampler: str
+    storage: str | None
+    name: str
+    progress: bool
 
-        if sampler not in ("tpe", "random", "nsga2"):
-            raise InvalidInputError(
-                f"unknown sampler {sampler!r}; expected 'tpe', 'random' or 'nsga2'"
-            )
-        self.job, self.claims, self.spaces, self.quiet = job, claims, spaces, search.quiet
-        given = _default_space(job.engine) if space is None else space
-        self.space = {key: spaces.as_parameter(value) for key, value in given.items()}
-        _check_options(job.engine, self.space)
-        mark = f"{mark} {json.dumps(spaces.describe(self.space), sort_keys=True, default=str)}"
-        with search.quiet():
-            self.study = search.open_search(
-                search.open_storage(storage), name, mark, search.make_sampler(sampler, job.seed)
-            )
-        self.worker = claims.Worker(self.study)
 
-    def __enter__(self) -> _Search:
-        self.worker.__enter__()
-        return self
+def _run_trials(
+    recipe: TrialRecipe, space: Mapping[str, Any] | None, scoring: str, options: TrialOptions
+) -> dict[int, dict[str, Any]]:
+    """Run trials until there are enough or the time is over; give what is kept of each.
 
-    def __exit__(self, *error: Any) -> None:
-        self.worker.__exit__(*error)
-
-    def run(self, n_trials: int, timeout: float | None, progress: bool) -> None:
-        """Run trials until there are enough or the time is over; what one raises is raised."""
+    The study's machinery runs them; Optuna is imported here and not before. What a trial raises
+    is raised.
+    """
+    try:
+        from fairboost.search import claims, spaces, trials
+    except ImportError as error:
+        raise ImportError('studies need optuna: pip install "fairboost[study]"') from error
+    if options.sampler not in trials.SAMPLERS:
+        raise InvalidInputError(
+            f"unknown sampler {options.sampler!r}; expected 'tpe', 'random' or 'nsga2'"
+        )
+    given = _default_space(recipe.engine) if space is None else space
+    searched = {key: spaces.as_parameter(value) for key, value in given.items()}
+    _check_options(recipe.engine, searched)
+    ranges = json.dumps(spaces.describe(searched), sort_keys=True, default=str)
+    mark = f"{recipe.mark(scoring, options.sampler)} {ranges}"
+    with trials.quiet():
+        sampler = trials.make_sampler(options.sampler, recipe.seed)
+        storage = trials.open_storage(options.storage)
+        study = trials.open_search(storage, options.name, mark, sampler)
         began = time.monotonic()
-        with self.quiet(), tqdm(total=n_trials, disable=not progress, unit="trial") as bar:
-            while timeout is None or time.monotonic() - began < timeout:
-                bar.n = len(self._counted())
+        with (
+            claims.Worker(study) as worker,
+            tqdm(total=options.n_trials, disable=not options.progress, unit="trial") as bar,
+        ):
+            while options.timeout is None or time.monotonic() - began < options.timeout:
+                bar.n = len(claims.counted(study.get_trials(deepcopy=False)))
                 bar.refresh()
-                claimed = self.claims.claim(self.study, self.worker, n_trials)
+                claimed = claims.claim(study, worker, options.n_trials)
                 if claimed is None:
                     break
                 try:
-                    result, values = self._trial(claimed)
+                    drawn = spaces.draw(searched, claimed.trial)
+                    kept, values = recipe.try_out(drawn, claimed.index)
                 except BaseException:
-                    self.claims.give_up(self.study, claimed.trial.number)
+                    claims.give_up(study, claimed.trial.number)
                     raise
-                self.claims.finish(self.study, claimed, result, values)
+                claims.finish(study, claimed, kept, values)
+        found = claims.counted(study.get_trials(deepcopy=False))
+    return {index: found[index].user_attrs["result"] for index in sorted(found)}
 
-    def _trial(self, claimed: Any) -> tuple[dict[str, Any], list[float]]:
-        options = self.spaces.draw(self.space, claimed.trial)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FairnessWarning)  # most models are not the one kept
-            points = self.job.judge(self.job.curve(options, claimed.index))
-        best = min(points, key=lambda p: (max(p["gap"] - self.job.tolerance, 0.0), -p["score"]))
-        return {"points": points, "options": options}, [best["score"], -best["gap"]]
 
-    def _counted(self) -> dict[int, Any]:
-        return dict(sorted(self.claims.counted(self.study.get_trials(deepcopy=False)).items()))
-
-    def options(self) -> dict[int, dict[str, Any]]:
-        """Options of every trial."""
-        return {
-            index: trial.user_attrs["result"]["options"]
-            for index, trial in self._counted().items()
-        }
-
-    def table(self, n_trials: int) -> pd.DataFrame:
-        """All models, with what was searched."""
-        from fairboost.search.protocol import non_dominated
-
-        lines = [
-            {"trial": index, "model": k, **point, **trial.user_attrs["result"]["options"]}
-            for index, trial in self._counted().items()
-            if index < n_trials
-            for k, point in enumerate(trial.user_attrs["result"]["points"])
-        ]
-        if not lines:
-            raise InvalidInputError("the time was over before a trial was done; raise timeout")
-        table = pd.DataFrame(lines)
-        table["tolerance"] = table["tolerance"].astype(float)
-        figures = np.column_stack([table["score"], -table["gap"]])
-        table.insert(2, "front", non_dominated(figures))
-        return table
+def _table(found: Mapping[int, dict[str, Any]]) -> pd.DataFrame:
+    """All models, with what was searched."""
+    lines = [
+        {"trial": index, "model": k, **point, **kept["options"]}
+        for index, kept in found.items()
+        for k, point in enumerate(kept["points"])
+    ]
+    if not lines:
+        raise InvalidInputError("the time was over before a trial was done; raise timeout")
+    table = pd.DataFrame(lines)
+    table["tolerance"] = table["tolerance"].astype(float)
+    figures = np.column_stack([table["score"], -table["gap"]])
+    table.insert(2, "front", non_dominated(figures))
+    return table
 
 
 def _default_space(engine: Classifier) -> dict[str, Any]:
