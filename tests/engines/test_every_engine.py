@@ -20,8 +20,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
 from fairboost import FairGBMClassifier, at_fpr, at_positive_rate, at_tpr, load, tradeoff_curve
-from fairboost.data.holdout import choose
 from fairboost.data.cells import build_cells
+from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
 

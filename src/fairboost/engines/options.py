@@ -33,6 +33,16 @@ class Aliases(dict[str, tuple[str, ...]]):
         return {key: value for key, value in params.items() if key not in dropped}
 
 
+def check_kind(estimator: Any, expected: type) -> None:
+    """Refuse what is not an estimator of the engine: another object, or a class."""
+    if isinstance(estimator, type) or not isinstance(estimator, expected):
+        package = expected.__module__.partition(".")[0]
+        raise EngineOptionError(
+            f"estimator must be an LGBMClassifier or XGBClassifier, found {estimator!r}; pass "
+            f"{package}.{expected.__name__}(...) with the engine's options in it"
+        )
+
+
 def check_objective(found: Any, own: str) -> None:
     """Refuse any objective but the engine's own binary log loss."""
     if found not in (None, own):

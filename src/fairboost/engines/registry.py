@@ -1,12 +1,13 @@
 """Which engine trains an estimator: the one place that knows them all.
 
 An estimator is told by the package that its class comes from, so that no engine has to be
-imported, or even installed, for the sake of another. A further engine is a line in ``ENGINES`` and
-one in :func:`load_engine`.
+imported, or even installed, for the sake of another. A further engine is a folder beside this file
+with a module ``engine``, and its name in ``ENGINES``.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Protocol, cast
 
 from sklearn.frozen import FrozenEstimator
@@ -49,7 +50,7 @@ class EngineModule(Protocol):
         intercept: float,
         classes: Any,
         n_features: int,
-        n_base: int = 0,
+        n_base: int,
     ) -> TrainedModel:
         """A fitted model from the text of its booster."""
         ...
@@ -94,12 +95,8 @@ def load_engine(name: str) -> EngineModule:
             "install a newer fairboost"
         )
     try:
-        if name == "xgboost":
-            from fairboost.engines.xgboost import engine as module
-        else:
-            from fairboost.engines.lightgbm import engine as module  # type: ignore[no-redef]
+        return cast(EngineModule, import_module(f"fairboost.engines.{name}.engine"))
     except ModuleNotFoundError as error:
         raise ImportError(
             f"{name}, the engine of this model, is not installed; pip install 'fairboost[{name}]'"
         ) from error
-    return cast(EngineModule, module)

@@ -16,8 +16,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import check_random_state
 
 from fairboost import FairGBMClassifier
-from fairboost.data.holdout import choose
 from fairboost.data.cells import build_cells
+from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.fairness.rates import RATES
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lightgbm
@@ -34,16 +34,14 @@ class Prepared:
         All rows, binned.
     valid_sets : list of lightgbm.Dataset
         The evaluation sets of the user, in order; ``rows`` itself where one is the training data.
+    has_names : bool
+        Whether the features have names of their own.
     """
 
     params: dict[str, Any]
     rows: lightgbm.Dataset
     valid_sets: list[lightgbm.Dataset]
-
-    @property
-    def has_names(self) -> bool:
-        """Whether the features have names of their own."""
-        return bool(self.rows._has_non_default_feature_names)
+    has_names: bool
 
     def split(
         self, trained: BoolArray, label_factors: tuple[float, float]
@@ -67,7 +65,7 @@ class Prepared:
         if all(s is kept for s in valid_sets):
             # Evaluation sets must have a reference in common; else the whole need not be kept.
             kept.reference = others.reference = None
-        return Prepared(self.params, kept, valid_sets), others
+        return replace(self, rows=kept, valid_sets=valid_sets), others
 
 
 class _Ready(Exception):
@@ -75,11 +73,7 @@ class _Ready(Exception):
 
 
 def prepare(
-    estimator: LGBMClassifier,
-    X: Matrix,
-    y: Any,
-    eval_set: list[tuple[Any, Any]] | None,
-    **options: Any,
+    estimator: LGBMClassifier, X: Matrix, y: Any, eval_set: list[Any] | None, **options: Any
 ) -> Prepared:
     """Let the estimator read data and options, up to the first round.
 
@@ -103,7 +97,8 @@ def prepare(
         # LightGBM knows its training data by identity.
         sets = [rows if a is X and b is y else next(others) for a, b in eval_set or []]
         params = {key: value for key, value in env.params.items() if key != name}
-        found.append(Prepared(params if asked is None else {**params, name: asked}, rows, sets))
+        params |= {} if asked is None else {name: asked}
+        found.append(Prepared(params, rows, sets, bool(rows._has_non_default_feature_names)))
         raise _Ready
 
     stop.before_iteration = True  # type: ignore[attr-defined]
@@ -116,10 +111,7 @@ def prepare(
 
 
 def conclude(
-    estimator: LGBMClassifier,
-    booster: lightgbm.Booster,
-    history: dict[str, Any],
-    has_names: bool,
+    estimator: LGBMClassifier, booster: lightgbm.Booster, history: dict[str, Any], has_names: bool
 ) -> None:
     """Give the estimator the fitted state that ``fit`` would have set after training.
 

@@ -159,8 +159,7 @@ class LightGBMEngine:
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> LightGBMModel:
         """Boost, and give back a stock model."""
-        model, _ = self.train_and_keep_data(data, problem, intercept)
-        return model
+        return self.train_and_keep_data(data, problem, intercept)[0]
 
     def train_and_keep_data(
         self, data: EngineData, problem: Problem, intercept: float

@@ -15,9 +15,6 @@ from itertools import pairwise
 
 from fairboost._typing import FloatArray
 
-_TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
-_END = "end of trees\n"
-
 # The fields of a tree that hold outputs. A bias moves the constant ones; a weight scales them all.
 _CONSTANTS = ("leaf_value", "leaf_const", "internal_value")
 _SLOPES = ("leaf_coeff",)
@@ -49,14 +46,11 @@ def as_stock_model(text: str, *, intercept: float, tree_weights: FloatArray | No
         ]
     trees[0] = _edit(trees[0], lambda x: x + intercept, _CONSTANTS)
     # As LightGBM does when it folds its average in: the tree is no longer a scaled one.
-    trees[0] = re.sub(r"^shrinkage=.*$", "shrinkage=1", trees[0], flags=re.MULTILINE)
-    head = _with_sizes(head, trees)
-    head = re.sub(r"^objective=.*\n", "", head, flags=re.MULTILINE)
-    head = re.sub(
-        r"^feature_names=", "objective=binary sigmoid:1\nfeature_names=", head, flags=re.MULTILINE
-    )
-    tail = re.sub(r"^\[objective: \w+\]$", "[objective: binary]", tail, flags=re.MULTILINE)
-    return head + "".join(trees) + tail
+    trees[0] = re.sub(r"(?m)^shrinkage=.*$", "shrinkage=1", trees[0])
+    head = re.sub(r"(?m)^objective=.*\n", "", head)
+    head = re.sub(r"(?m)^feature_names=", "objective=binary sigmoid:1\nfeature_names=", head)
+    tail = re.sub(r"(?m)^\[objective: \w+\]$", "[objective: binary]", tail)
+    return _join(head, trees, tail)
 
 
 def append_trees(text: str, further: str) -> str:
@@ -72,7 +66,7 @@ def append_trees(text: str, further: str) -> str:
     head, trees, tail = _split(text)
     added = _split(further)[1]
     trees += [re.sub(r"^Tree=\d+", f"Tree={len(trees) + k}", t) for k, t in enumerate(added)]
-    return _with_sizes(head, trees) + "".join(trees) + tail
+    return _join(head, trees, tail)
 
 
 def with_notes(text: str, **notes: object) -> str:
@@ -86,21 +80,21 @@ def with_notes(text: str, **notes: object) -> str:
         Written as ``fairboost_name=value``.
     """
     lines = "".join(f"fairboost_{name}={value}\n" for name, value in notes.items())
-    return re.sub(r"^tree_sizes=", f"{lines}tree_sizes=", text, count=1, flags=re.MULTILINE)
-
-
-def _with_sizes(head: str, trees: Sequence[str]) -> str:
-    sizes = " ".join(str(len(tree.encode())) for tree in trees)
-    return re.sub(r"^tree_sizes=.*$", f"tree_sizes={sizes}", head, flags=re.MULTILINE)
+    return re.sub(r"(?m)^tree_sizes=", f"{lines}tree_sizes=", text, count=1)
 
 
 def _split(text: str) -> tuple[str, list[str], str]:
     """Header, trees and the rest."""
-    starts = [m.start() for m in _TREE.finditer(text)]
-    end = text.index(_END)
-    bounds = [*starts, end]
-    trees = [text[a:b] for a, b in pairwise(bounds)]
-    return text[: bounds[0]], trees, text[end:]
+    end = text.index("end of trees\n")
+    bounds = [*(m.start() for m in re.finditer(r"(?m)^Tree=\d+\n", text)), end]
+    return text[: bounds[0]], [text[a:b] for a, b in pairwise(bounds)], text[end:]
+
+
+def _join(head: str, trees: Sequence[str], tail: str) -> str:
+    """The text of these parts; the header tells how long each tree is."""
+    sizes = " ".join(str(len(tree.encode())) for tree in trees)
+    head = re.sub(r"(?m)^tree_sizes=.*$", f"tree_sizes={sizes}", head)
+    return head + "".join(trees) + tail
 
 
 def _edit(tree: str, change: Callable[[float], float], fields: Sequence[str]) -> str:
@@ -109,4 +103,4 @@ def _edit(tree: str, change: Callable[[float], float], fields: Sequence[str]) ->
         numbers = re.sub(r"\S+", lambda m: repr(float(change(float(m.group())))), match.group(2))
         return f"{match.group(1)}={numbers}"
 
-    return re.sub(rf"^({'|'.join(fields)})=(.*)$", line, tree, flags=re.MULTILINE)
+    return re.sub(rf"(?m)^({'|'.join(fields)})=(.*)$", line, tree)

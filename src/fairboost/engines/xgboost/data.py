@@ -173,11 +173,10 @@ class _Maker:
         Machines do as the one with most rows to score would, and only what all of them can: they
         make matrices together or not at all.
         """
-        n = len(labels) if which is None else len(which)
-        if _most(n / self.threads.count) >= ROWS_PER_THREAD:
-            table = self._numbers(X, np.arange(n) if which is None else which)
-            if _most(table is None) == 0:
-                assert table is not None
+        rows = np.arange(len(labels)) if which is None else which
+        if _most(len(rows) / self.threads.count) >= ROWS_PER_THREAD:
+            table = self._numbers(X, rows)
+            if not _most(table is None) and table is not None:
                 return ByTree(table, self.threads)
         matrix = self.matrix(X, labels, None, which)
         # XGBoost would look up the type of each value that it predicts from, which takes half as

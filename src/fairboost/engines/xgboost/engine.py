@@ -173,8 +173,7 @@ class XGBoostEngine:
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> XGBoostModel:
         """Boost, and give back a stock model."""
-        model, _ = self.train_and_keep_data(data, problem, intercept)
-        return model
+        return self.train_and_keep_data(data, problem, intercept)[0]
 
     def train_and_keep_data(
         self, data: EngineData, problem: Problem, intercept: float
