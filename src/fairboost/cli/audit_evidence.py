@@ -8,6 +8,7 @@ import numpy as np
 
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.intervals import wilson
+from fairboost.report import lines
 from fairboost.report.evidence import (
     Asked,
     Data,
@@ -17,15 +18,8 @@ from fairboost.report.evidence import (
     Roc,
     SensitiveColumnUse,
 )
-from fairboost.report.limits import target, with_limits
-from fairboost.report.lines import (
-    CHOSEN,
-    calibration_lines,
-    gap_lines,
-    rate_lines,
-    roc_lines,
-    score_lines,
-)
+from fairboost.report.limits import with_limits
+from fairboost.report.words import explain_point
 from fairboost.tabular.audit import FileAudit
 from fairboost.tabular.files import TableFile
 
@@ -52,19 +46,19 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
     bins = []
     if counted.are_probabilities:
         bins = [counted.by_group(())] + [counted.by_group((c,)) for c in request.sensitive]
-    rates = rate_lines(audit, request.sensitive)
+    rates = lines.rate_lines(audit.rates, request.sensitive)
     exact = {(r.attribute, r.group, r.rate): r.value for r in rates}
     evidence = Evidence(
         title=title,
         asked=Asked(level=level, operating_point=_where(found), favourable=favourable),
         data=_data(found, file),
         rates=rates,
-        gaps=gap_lines(audit, CHOSEN, favourable),
+        gaps=lines.gap_lines(audit.gaps, lines.CHOSEN, favourable),
         performance=_performance(found, {} if not bins else bins[0].auc()),
         min_rows=request.min_rows,
-        roc=tuple(_at_decisions(r, exact) for r in roc_lines(bins, audit.threshold)),
-        scores=score_lines(bins, found.classes),
-        calibration=calibration_lines(bins, level),
+        roc=tuple(_at_decisions(r, exact) for r in lines.roc_lines(bins, audit.threshold)),
+        scores=lines.score_lines(bins, found.classes),
+        calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(found),
     )
     return with_limits(evidence, uncrossed=found.uncrossed)
@@ -74,27 +68,29 @@ def _where(found: FileAudit) -> str:
     where = f"a decision is positive from a score of {found.audit.threshold:.4g} on"
     point = found.request.threshold
     if isinstance(point, OperatingPoint):
-        return f"{point}: {where}, placed on these rows so that the {target(point)}"
+        return f"{point}: {where}, placed on these rows so that the {explain_point(point)}"
     return where
 
 
 def _data(found: FileAudit, file: TableFile) -> Data:
-    cells = found.counted.cells
+    groups = found.counted.cells.values
     return Data(
         label=found.request.label,
         positive=found.classes[1],
         sensitive=tuple(
-            SensitiveColumnUse(
-                name=name,
-                groups=len(cells.values[name]),
-                missing=int(cells.counts[cells.groups[name] < 0].sum()),
-            )
-            for name in found.request.sensitive
+            SensitiveColumnUse(name, len(groups[name]), missing)
+            for name, missing in _missing(found).items()
         ),
         splits={"test": found.rows},
         files=(DataFile("audit", file.path.name, file.sha256(), found.rows + found.unlabelled),),
         weight=found.request.weight,
     )
+
+
+def _missing(found: FileAudit) -> dict[str, int]:
+    """Rows of unknown group, by sensitive column."""
+    cells = found.counted.cells
+    return {n: int(cells.counts[cells.groups[n] < 0].sum()) for n in found.request.sensitive}
 
 
 def _performance(found: FileAudit, auc: dict[str, float]) -> tuple[Performance, ...]:
@@ -105,10 +101,10 @@ def _performance(found: FileAudit, auc: dict[str, float]) -> tuple[Performance, 
     whole = float(weight.sum())
     effective = whole**2 / float(square.sum())
     low, high = wilson(right / whole * effective, effective, found.request.confidence)
-    lines = [Performance(CHOSEN, "accuracy", right / whole, float(low), float(high))]
+    accuracy = Performance(lines.CHOSEN, "accuracy", right / whole, float(low), float(high))
     if auc and np.isfinite(auc["everyone"]):
-        lines.append(Performance(CHOSEN, "AUC", auc["everyone"]))
-    return tuple(lines)
+        return accuracy, Performance(lines.CHOSEN, "AUC", auc["everyone"])
+    return (accuracy,)
 
 
 def _at_decisions(roc: Roc, exact: dict[tuple[str, str, str], float | None]) -> Roc:
@@ -125,9 +121,8 @@ def _warnings(found: FileAudit) -> tuple[str, ...]:
             f"{found.unlabelled:,} rows are left out, since their label is missing; if these are "
             "other people than the rest, the figures do not hold for them"
         )
-    cells = found.counted.cells
-    for name in found.request.sensitive:
-        if missing := int(cells.counts[cells.groups[name] < 0].sum()):
+    for name, missing in _missing(found).items():
+        if missing:
             said.append(
                 f"{name!r} is missing in {missing:,} rows; these count among everyone, and in no "
                 "group"

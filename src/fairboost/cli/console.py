@@ -12,16 +12,20 @@ import math
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
 from fairboost.exceptions import NotMetWarning
-from fairboost.tabular.files import TableFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairboost.tabular.files import TableFile
 
 WIDTH = 99
 
@@ -47,10 +51,15 @@ class Console:
         if not self.as_json:
             print(text, flush=True)
 
+    def written(self, folder: Path, files: list[str]) -> None:
+        """Say what was written to a folder, if anything was."""
+        if files:
+            self.result(f"\nWritten to {folder}: {', '.join(files)}")
+
     def finish(self, **results: Any) -> None:
         """Show the results to a program."""
         if self.as_json:
-            print(json.dumps(plain(results), indent=1, ensure_ascii=False, allow_nan=False))
+            print(json.dumps(for_json(results), indent=1, ensure_ascii=False, allow_nan=False))
 
     def remark(self, text: str) -> None:
         """Tell something worth knowing, once."""
@@ -60,6 +69,11 @@ class Console:
         if not self.quiet:
             fill = textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
             print(fill, file=sys.stderr, flush=True)
+
+    def notes(self, texts: Iterable[str]) -> None:
+        """Tell what to bear in mind."""
+        for text in texts:
+            self.remark(f"Note: {text}")
 
     @contextlib.contextmanager
     def collecting_warnings(self) -> Iterator[None]:
@@ -87,16 +101,18 @@ class Console:
             yield advance
 
 
-def plain(value: Any) -> Any:
+def for_json(value: Any) -> Any:
     """A value as JSON can have it: NaN is null, tables are lists of objects."""
     if isinstance(value, pd.DataFrame):
-        return [plain(line) for line in value.to_dict("records")]
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
+        value = value.to_dict("records")
+    elif isinstance(value, np.generic):
         value = value.item()
+    elif is_dataclass(value):
+        value = vars(value)
+    if isinstance(value, dict):
+        return {str(key): for_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [for_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, bool | int | float | str | None) else str(value)

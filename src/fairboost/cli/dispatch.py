@@ -1,7 +1,7 @@
-"""Which command to run.
+"""Which command to run, and how help pages look.
 
-A command is a module with ``add(commands)``, which adds its parser and sets its ``run``. What a
-command needs is imported when it runs: help and completion should not wait for engines.
+A command is a module, see :class:`Command`. What it needs is imported when it runs: help and
+completion should not wait for engines.
 """
 
 from __future__ import annotations
@@ -9,15 +9,39 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Sequence
+from typing import Protocol
 
 from fairboost import __version__
 from fairboost.cli import audit, compare, completion, demo, predict, report, study, train
-from fairboost.cli.arguments import HelpFormatter
+from fairboost.cli.arguments import add_output_options
+from fairboost.cli.console import WIDTH, Console
 from fairboost.cli.exits import EXIT_CODES, TERMINATED, run_guarded
 
-COMMANDS = (train, predict, audit, compare, report, demo, study, completion)
+
+class Command(Protocol):
+    """What the module of a command offers."""
+
+    USAGE: str
+    """What the command cannot do without."""
+    SUMMARY: str
+    DESCRIPTION: str
+    EXAMPLE: str
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Say which options there are; those on what is shown come by themselves."""
+        ...
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Do the work; returns the exit code."""
+        ...
+
+
+MODULES = (train, predict, audit, compare, report, demo, study, completion)
+COMMANDS: dict[str, Command] = {m.__name__.rpartition(".")[2]: m for m in MODULES}
+"""By the names of the modules."""
 
 EPILOG = """\
 A first model, from a file to an audited model:
@@ -31,6 +55,13 @@ A first model, from a file to an audited model:
 """
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Examples keep their lines; options are as wide as they need."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=WIDTH)
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     if arguments is None and threading.current_thread() is threading.main_thread():
@@ -39,7 +70,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     options = parser.parse_args(arguments)
     options.root = parser  # completion describes all of it
-    return run_guarded(lambda: int(options.run(options)), debug=options.debug)
+    console = Console(as_json=options.json, quiet=options.quiet)
+    return run_guarded(lambda: options.command.run(options, console), debug=options.debug)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -54,7 +86,19 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"fairboost {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
-    for command in COMMANDS:
-        command.add(commands)
+    parsers = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
+    for name, command in COMMANDS.items():
+        page = parsers.add_parser(
+            name,
+            usage=f"fairboost {name} {command.USAGE}",
+            help=command.SUMMARY,
+            description=textwrap.fill(command.DESCRIPTION, WIDTH),
+            epilog=f"example:\n\n{command.EXAMPLE.rstrip()}\n",
+            formatter_class=HelpFormatter,
+            allow_abbrev=False,
+        )
+        page.set_defaults(command=command, json=False, quiet=False, debug=False)
+        command.add_options(page)
+        if command is not completion:  # all that it shows is a script
+            add_output_options(page)
     return parser

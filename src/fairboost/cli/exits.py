@@ -51,9 +51,7 @@ def run_guarded(work: Callable[[], int], *, debug: bool) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as head does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except FairboostError as error:
-        return _end(str(error), FAILED, debug)
-    except ImportError as error:
+    except (FairboostError, ImportError) as error:
         return _end(str(error), FAILED, debug)
     except OSError as error:
         return _end(_of_system(error), FAILED, debug)
@@ -61,9 +59,8 @@ def run_guarded(work: Callable[[], int], *, debug: bool) -> int:
         message = "not enough memory; train on fewer rows, or on a larger machine"
         return _end(message, FAILED, debug)
     except Exception as error:  # a fault of ours, or of an engine: no traceback unless asked for
-        kind = type(error).__name__
         said = " ".join(str(error).split())
-        message = f"{kind}: {said} (unexpected; --debug shows where)"
+        message = f"{type(error).__name__}: {said} (unexpected; --debug shows where)"
         return _end(message, FAILED, debug)
 
 

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 from dataclasses import replace
 from pathlib import Path
@@ -28,13 +29,12 @@ from fairboost.tabular.schema import TableSchema
 
 
 def gather_evidence(
+    options: argparse.Namespace,
     model: FairGBMClassifier,
     rows: TrainingRows,
     *,
-    curve: TradeoffCurve | None,
     title: str,
-    favourable: Any,
-    seed: int,
+    curve: TradeoffCurve | None,
     plain: Any = None,
     export_file: str | None = None,
 ) -> Evidence:
@@ -58,8 +58,8 @@ def gather_evidence(
         left_out=schema.dropped,
         weight_name=schema.weight,
         export_file=export_file,
-        favourable=favourable,
-        notes={"seed": str(seed)},
+        favourable=options.favourable,
+        notes={"seed": str(options.seed)},
     )
     data = replace(
         evidence.data,
@@ -72,8 +72,8 @@ def gather_evidence(
 
 def write_model(
     folder: Path, model: FairGBMClassifier, schema: TableSchema, evidence: Evidence
-) -> list[str]:
-    """Write everything into a folder that is new; returns the names."""
+) -> None:
+    """Write everything into a folder that is new."""
     model.save(folder / "model.json")
     assert evidence.model is not None
     stock = folder / str(evidence.model.export_file)
@@ -83,7 +83,6 @@ def write_model(
     schema.write(folder / "schema.json")
     write_report(evidence, folder)
     (folder / "card.md").write_text(model_card(evidence, schema), "utf-8")
-    return sorted(path.name for path in folder.iterdir())
 
 
 def load_model(folder: Path) -> tuple[FairGBMClassifier, TableSchema]:

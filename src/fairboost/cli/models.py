@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from fairboost.cli.arguments import point_of
 from fairboost.cli.console import Console
 from fairboost.cli.rows import TrainingRows
 from fairboost.exceptions import InvalidInputError
@@ -51,37 +51,35 @@ def build_engine(options: argparse.Namespace) -> Any:
 
 def build_model(options: argparse.Namespace, console: Console) -> FairGBMClassifier:
     """The model to train."""
-    point = point_of(options)
-    if not isinstance(point, OperatingPoint) and not 0 < point < 1:
+    if not isinstance(options.point, OperatingPoint) and not 0 < options.point < 1:
         raise InvalidInputError(
-            f"--threshold must lie between 0 and 1, found {point:g}: it is a probability here"
+            f"--threshold must lie between 0 and 1, found {options.point:g}: it is a probability "
+            "here"
         )
     return FairGBMClassifier(
         build_engine(options),
-        constraint=_constraint(options),
         tolerance=options.tolerance,
         confidence=options.confidence,
-        operating_point=point,
-        holdout=_holdout(options),
-        random_state=options.seed,
-        verbose=int(not console.quiet),
+        **_method(options, console),
     )
 
 
-def _holdout(options: argparse.Namespace) -> Any:
-    return "auto" if options.holdout_share is None else options.holdout_share
+def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """What the model and the models of a curve have in common."""
+    asked = list(dict.fromkeys(options.constraint)) or ["equalized_odds"]
+    return {
+        "constraint": asked[0] if len(asked) == 1 else asked,
+        "operating_point": options.point,
+        "holdout": "auto" if options.holdout_share is None else options.holdout_share,
+        "random_state": options.seed,
+        "verbose": int(not console.quiet),
+    }
 
 
 def fit(model: FairGBMClassifier, rows: TrainingRows, console: Console) -> FairGBMClassifier:
     """Train it; what the library warns of is said once."""
     with console.collecting_warnings(), _refusals():
-        return model.fit(
-            rows.train.X,
-            rows.train.y,
-            sensitive_features=rows.train.sensitive,
-            sample_weight=rows.train.weight,
-            holdout_set=None if rows.holdout is None else rows.holdout.as_tuple(),
-        )
+        return model.fit(rows.train.X, rows.train.y, **rows.fit_options())
 
 
 def trace_tradeoff(
@@ -93,15 +91,9 @@ def trace_tradeoff(
             build_engine(options),
             rows.train.X,
             rows.train.y,
-            sensitive_features=rows.train.sensitive,
-            constraint=_constraint(options),
             tolerances=models,
-            sample_weight=rows.train.weight,
-            holdout=_holdout(options),
-            holdout_set=None if rows.holdout is None else rows.holdout.as_tuple(),
-            operating_point=point_of(options),
-            random_state=options.seed,
-            verbose=int(not console.quiet),
+            **rows.fit_options(),
+            **_method(options, console),
         )
 
 
@@ -118,11 +110,6 @@ def _refusals() -> Iterator[None]:
         raise InvalidInputError(f"{engine} refuses: {said}; look at --option") from error
 
 
-def _constraint(options: argparse.Namespace) -> Any:
-    asked = options.constraint or ["equalized_odds"]
-    return asked[0] if len(asked) == 1 else list(dict.fromkeys(asked))
-
-
 def _known_options(name: str, engine: Any) -> set[str]:
     """Options that the engine knows: it would pass over others in silence."""
     known = set(engine.get_params())
@@ -136,8 +123,6 @@ def _known_options(name: str, engine: Any) -> set[str]:
 
 
 def _nearest(option: str, known: set[str]) -> str:
-    import difflib
-
     # The longest of those near: aliases are shortened names.
     near = sorted(difflib.get_close_matches(option, sorted(known), 3), key=len, reverse=True)
     return f" (there is {near[0]!r})" if near else ""

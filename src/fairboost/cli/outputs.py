@@ -8,27 +8,22 @@ writes.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from fairboost._files import open_to_all, whole_file
 from fairboost.exceptions import InvalidInputError
 
 OUR_FILES = {
-    "card.md",
-    "evidence.json",
-    "model.json",
-    "model.txt",
-    "report.html",
-    "report.md",
-    "schema.json",
-    "stock.json",
-    "table.csv",
-}
+    "card.md", "evidence.json", "model.json", "model.txt", "report.html", "report.md",
+    "schema.json", "stock.json", "table.csv",
+}  # fmt: skip
 """What commands write into their folders."""
 
 
@@ -38,8 +33,10 @@ def need_plots() -> None:
         raise InvalidInputError('a report needs matplotlib: pip install "fairboost[plots]"')
 
 
-def check_folder(path: Path, *, force: bool) -> None:
+def check_folder(path: Path | None, *, force: bool) -> None:
     """Raise if a folder with a report cannot be written: to be called before long work."""
+    if path is None:
+        return
     need_plots()
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"--out {str(path)!r} is a file; name a folder")
@@ -54,7 +51,7 @@ def check_folder(path: Path, *, force: bool) -> None:
                 f"the folder {str(path)!r} holds {foreign[0]!r}, which fairboost did not write, "
                 "so --force does not replace it; name another with --out, or empty it yourself"
             )
-    _check_writable(_existing(path.absolute().parent))
+    _check_writable(next(parent for parent in path.absolute().parents if parent.exists()))
 
 
 def check_file(path: Path, *, force: bool) -> None:
@@ -78,34 +75,36 @@ def new_folder(path: Path, *, force: bool) -> Iterator[Path]:
     """A folder to fill, which takes the place of ``path`` when all went well."""
     check_folder(path, force=force)
     target = path.absolute()
-    made = _make_parents(target.parent)
+    missing = [parent for parent in target.parents if not parent.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.partial-"))
     try:
         yield partial
-        umask = os.umask(0)
-        os.umask(umask)
-        partial.chmod(0o777 & ~umask)  # mkdtemp makes private folders; a model is not one
+        open_to_all(partial, 0o777)
         _swap(partial, target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
-        for parent in made:
+        for parent in missing:
             with contextlib.suppress(OSError):
                 parent.rmdir()
         raise
+
+
+def fill_folder(options: argparse.Namespace, write: Callable[[Path], object]) -> list[str]:
+    """Have the folder of ``--out``, if one is named, filled; returns the names of its files."""
+    if options.out is None:
+        return []
+    with new_folder(options.out, force=options.force) as folder:
+        write(folder)
+        return sorted(path.name for path in folder.iterdir())
 
 
 @contextlib.contextmanager
 def new_file(path: Path, *, force: bool) -> Iterator[Path]:
     """A file to fill, which takes the place of ``path`` when all went well."""
     check_file(path, force=force)
-    target = path.absolute()
-    partial = target.with_name(f".partial-{os.getpid()}-{target.name}")
-    try:
+    with whole_file(path.absolute()) as partial:
         yield partial
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def _swap(partial: Path, target: Path) -> None:
@@ -122,23 +121,6 @@ def _swap(partial: Path, target: Path) -> None:
         old.rmdir()
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _make_parents(folder: Path) -> list[Path]:
-    """Make folders that are missing; returns them, the innermost first."""
-    missing = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
-    for parent in reversed(missing):
-        parent.mkdir()
-    return missing
-
-
-def _existing(folder: Path) -> Path:
-    while not folder.exists():
-        folder = folder.parent
-    return folder
 
 
 def _check_writable(folder: Path) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
-from fairboost.cli.arguments import read_options_of
+from fairboost.cli.arguments import table_of
 from fairboost.cli.console import Console
 from fairboost.exceptions import InvalidInputError
 from fairboost.report.evidence import DataFile
@@ -27,7 +28,7 @@ from fairboost.tabular.schema import (
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Rows as the library takes them.
 
     Parameters
@@ -50,18 +51,14 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, rows: BoolArray) -> Rows:
+    def take(self, rows: BoolArray) -> TableRows:
         """Some of the rows."""
-        return Rows(
+        return TableRows(
             self.X[rows].reset_index(drop=True),
             self.y[rows],
             self.sensitive[rows].reset_index(drop=True),
             None if self.weight is None else self.weight[rows],
         )
-
-    def as_tuple(self) -> tuple[Any, ...]:
-        """``(X, y, sensitive_features, sample_weight)``."""
-        return self.X, self.y, self.sensitive, self.weight
 
 
 @dataclass(frozen=True)
@@ -72,19 +69,29 @@ class TrainingRows:
     ----------
     schema : TableSchema
         What the columns are.
-    train, test : Rows
-        Rows to train on (and to hold some out of), and to test on.
-    holdout : Rows or None
-        Rows of a file of its own to read rates on.
+    train, test : TableRows
+        Those to train on (and to hold some out of), and to test on.
+    holdout : TableRows or None
+        Those of a file of its own to read rates on.
     files : tuple of DataFile
         Where they came from.
     """
 
     schema: TableSchema
-    train: Rows
-    test: Rows
-    holdout: Rows | None
+    train: TableRows
+    test: TableRows
+    holdout: TableRows | None
     files: tuple[DataFile, ...]
+
+    def fit_options(self) -> dict[str, Any]:
+        """What ``fit`` takes beside features and labels."""
+        held = self.holdout
+        given = None if held is None else (held.X, held.y, held.sensitive, held.weight)
+        return {
+            "sensitive_features": self.train.sensitive,
+            "sample_weight": self.train.weight,
+            "holdout_set": given,
+        }
 
 
 def read_training_rows(options: argparse.Namespace, console: Console) -> TrainingRows:
@@ -99,11 +106,7 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
         dropped=tuple(options.drop),
     )
     paths = {"training": options.data, "test": options.test, "held out": options.holdout}
-    files = {
-        role: TableFile(path, read_options_of(options))
-        for role, path in paths.items()
-        if path is not None
-    }
+    files = {role: table_of(options, path) for role, path in paths.items() if path is not None}
     files["training"].require(roles.columns(), "named in the command")
     table = files["training"].read(roles.text_columns())
     schema, remarks = infer_schema(table, roles, tuple(options.missing))
@@ -124,7 +127,12 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
         rows["test"] = rows["training"].take(tested)
         rows["training"] = rows["training"].take(~tested)
     for role in ("training", "test"):
-        _check_both_labels(rows[role], schema, role)
+        for label, name in enumerate(schema.classes):
+            if not (rows[role].y == label).any():
+                raise InvalidInputError(
+                    f"none of the {len(rows[role]):,} {role} rows has the label {name!r}; pass "
+                    "more rows"
+                )
     roles_of = {"training": "training" if "test" in files else "training and test"}
     return TrainingRows(
         schema,
@@ -138,7 +146,7 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
     )
 
 
-def draw_test_rows(rows: Rows, share: float, seed: int) -> BoolArray:
+def draw_test_rows(rows: TableRows, share: float, seed: int) -> BoolArray:
     """Draw the same share of every label and group; returns which rows to test on."""
     cells = rows.sensitive.fillna("").assign(**{"label of the row": rows.y})
     cell = cells.groupby(list(cells.columns), sort=False).ngroup().to_numpy()
@@ -146,21 +154,18 @@ def draw_test_rows(rows: Rows, share: float, seed: int) -> BoolArray:
     rank = np.empty(len(rows), np.int64)
     rank[shuffled] = pd.Series(cell[shuffled]).groupby(cell[shuffled]).cumcount().to_numpy()
     size = np.bincount(cell)[cell]
-    drawn: BoolArray = rank < np.rint(share * size)
-    return drawn
+    return np.asarray(rank < np.rint(share * size))
 
 
-def _read_more(file: TableFile, schema: TableSchema, console: Console) -> Rows:
+def _read_more(file: TableFile, schema: TableSchema, console: Console) -> TableRows:
     """Rows of another file, read as the training rows were."""
-    import pyarrow as pa
-
     weight = {} if schema.weight is None else {schema.weight: pa.float64()}
     text = dict.fromkeys([schema.label, *schema.sensitive], pa.string())
     table = pa.Table.from_batches(list(file.batches({**schema.csv_types(), **weight, **text})))
     return _rows(table, schema, file.path, console)
 
 
-def _rows(table: Any, schema: TableSchema, path: Path, console: Console) -> Rows:
+def _rows(table: Any, schema: TableSchema, path: Path, console: Console) -> TableRows:
     labels, known = read_labels(table.column(schema.label), schema, str(path))
     if not known.all():
         left_out = int((~known).sum())
@@ -179,12 +184,4 @@ def _rows(table: Any, schema: TableSchema, path: Path, console: Console) -> Rows
                 f"{path.name}; these count in the loss and among everyone, and in no group."
             )
     weight = read_weight(table, schema.weight)
-    return Rows(schema.features(table), labels, sensitive, weight)
-
-
-def _check_both_labels(rows: Rows, schema: TableSchema, role: str) -> None:
-    for label, name in enumerate(schema.classes):
-        if not (rows.y == label).any():
-            raise InvalidInputError(
-                f"none of the {len(rows):,} {role} rows has the label {name!r}; pass more rows"
-            )
+    return TableRows(schema.features(table), labels, sensitive, weight)

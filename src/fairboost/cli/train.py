@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any
 
-from fairboost.cli.arguments import (
-    add_command,
-    add_output_options,
-    add_training_options,
-    console_of,
-    favourable_of,
-)
+from fairboost.cli.arguments import add_folder_options, add_training_options
+from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
 
+USAGE = "DATA --label COLUMN --sensitive COLUMN --out FOLDER [options]"
+SUMMARY = "train a fair model on a table, and report on it"
+DESCRIPTION = (
+    "Train gradient boosted trees on a table (CSV, parquet or Arrow) so that error rates are "
+    "alike across groups, test them on rows left aside, and write the model, a file that LightGBM "
+    "or XGBoost read by themselves, a model card and a report."
+)
 EXAMPLE = """\
   fairboost train loans.csv --label approved --positive yes --sensitive sex \\
       --sensitive age_band --constraint equal_opportunity --tolerance 0.02 --out model
@@ -30,43 +30,25 @@ SMALL = 100_000
 ALTERNATIVES = 20
 
 
-def add(commands: Any) -> None:
-    """Add the command."""
-    parser = add_command(
-        commands,
-        "train",
-        _run,
-        usage="DATA --label COLUMN --sensitive COLUMN --out FOLDER [options]",
-        summary="train a fair model on a table, and report on it",
-        description="Train gradient boosted trees on a table (CSV, parquet or Arrow) so that "
-        "error rates are alike across groups, test them on rows left aside, and write the model, "
-        "a file that LightGBM or XGBoost read by themselves, a model card and a report.",
-        example=EXAMPLE,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     add_training_options(parser)
-    group = parser.add_argument_group("what is written")
-    group.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="folder to write to"
-    )
-    group.add_argument("--force", action="store_true", help="replace the folder if it is there")
-    group.add_argument("--title", help="title of the report")
-    group.add_argument(
+    add_folder_options(parser, required=True, help="folder to write to").add_argument(
         "--trade-off",
         action=argparse.BooleanOptionalAction,
         help="train alternatives from no constraint to zero tolerance too, and show in the report "
         f"what fairness costs (default: up to {SMALL:,} rows)",
     )
-    add_output_options(parser)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Train, test and write."""
     from fairboost.cli import models
     from fairboost.cli.model_folder import gather_evidence, write_model
-    from fairboost.cli.outputs import check_folder, new_folder
+    from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.rows import read_training_rows
-    from fairboost.cli.verdicts import show_verdicts, summary
+    from fairboost.cli.tables import show_verdicts, summary
 
-    console = console_of(options)
     check_folder(options.out, force=options.force)
     model = models.build_model(options, console)
     rows = read_training_rows(options, console)
@@ -76,20 +58,17 @@ def _run(options: argparse.Namespace) -> int:
     )
     model = models.fit(model, rows, console)
     wanted = len(rows.train) <= SMALL if options.trade_off is None else options.trade_off
-    curve = models.trace_tradeoff(options, rows, console, ALTERNATIVES) if wanted else None
     evidence = gather_evidence(
+        options,
         model,
         rows,
-        curve=curve,
         title=options.title or f"Fairness of a model of {rows.schema.label}",
-        favourable=favourable_of(options),
-        seed=options.seed,
+        curve=models.trace_tradeoff(options, rows, console, ALTERNATIVES) if wanted else None,
         export_file=models.STOCK_FILES[options.engine],
     )
-    with new_folder(options.out, force=options.force) as folder:
-        files = write_model(folder, model, rows.schema, evidence)
+    files = fill_folder(options, lambda folder: write_model(folder, model, rows.schema, evidence))
     show_verdicts(console, evidence)
-    console.result(f"\nWritten to {options.out}: {', '.join(files)}")
+    console.written(options.out, files)
     found = summary(evidence)
     console.finish(out=options.out, files=files, **found)
-    return DONE if found["met"] is not False else NOT_MET
+    return NOT_MET if found["met"] is False else DONE

@@ -149,7 +149,7 @@ def audit_file(
             "needs to know what became of people"
         )
     values = [tuple(coder.known) for coder in rows.groups]
-    counted = counter.result(values, positive=rows.positive(), point=point)
+    counted = counter.result(values, positive=rows.positive())
     for name, those in zip(request.sensitive, values, strict=True):
         if not those:
             raise InvalidInputError(
@@ -196,7 +196,8 @@ class _Coder:
             column = pc.dictionary_encode(column)
         values = as_text(column.dictionary).to_pylist()
         lookup = np.full(len(values) + 1, -1, np.int32)  # the last is that of a missing index
-        indices = pc.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
+        filled = pc.fill_null(column.indices, len(values))
+        indices: IntArray = filled.to_numpy(zero_copy_only=False)
         occurs = np.bincount(indices, minlength=len(values) + 1)
         for k, value in enumerate(values):
             if value is not None and occurs[k]:

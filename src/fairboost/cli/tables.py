@@ -1,0 +1,278 @@
+"""Evidence as text for the terminal: verdicts, alternatives and audits, in tables and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairboost._text import interval, text_table
+from fairboost.cli.console import Console
+from fairboost.report.evidence import Calibration, Evidence, Figure, Finding, GroupRate
+
+MOST_CROSSED = 12
+"""Crossed groups to show; a report has them all."""
+
+
+def figure(value: Figure, low: Figure, high: Figure) -> str:
+    """A figure with its interval, as far as they are known.
+
+    Examples
+    --------
+    >>> figure(0.25, 0.2, 0.3), figure(0.25, None, None), figure(None, None, None)
+    ('0.250 [0.200, 0.300]', '0.250', 'undefined')
+    """
+    if value is None:
+        return "undefined"
+    return f"{value:.3f}" if low is None or high is None else interval(value, low, high)
+
+
+def _rate(r: GroupRate) -> str:
+    return figure(r.value, r.low, r.high) + (" (small)" if r.small else "")
+
+
+def _group(line: GroupRate | Calibration) -> str:
+    return f"{line.attribute}={line.group}" if line.attribute else line.group
+
+
+def _level(evidence: Evidence) -> str:
+    return f"{100 * evidence.asked.level:g}%"
+
+
+def _show_rows(console: Console, evidence: Evidence) -> None:
+    rows = evidence.data.splits.get("test", 0)
+    console.result(f"On {rows:,} test rows, with {_level(evidence)} intervals:\n")
+
+
+# train
+# -----------------------------------------------------------------------
+
+
+def summary(evidence: Evidence) -> dict[str, Any]:
+    """The figures that a program asks for first.
+
+    ``met`` is True if every constraint is met on the test rows, False if one is not, and None if
+    the rows are too few to tell.
+    """
+    states = {f.status for f in _judged(evidence)}
+    met = None if "too few rows to tell" in states else True
+    return {
+        "met": False if "not met" in states else met,
+        "verdicts": evidence.verdicts,
+        "performance": evidence.performance,
+        "gaps": [g for g in evidence.gaps if g.model == "chosen"],
+        "rows": evidence.data.splits,
+        "threshold": None if evidence.model is None else evidence.model.threshold,
+        "warnings": evidence.warnings,
+    }
+
+
+def show_verdicts(console: Console, evidence: Evidence) -> None:
+    """Verdicts on the test rows, rates by group, and how well the model predicts."""
+    _show_rows(console, evidence)
+    lines = [
+        [f.constraint, f"{f.measure} {figure(f.value, f.low, f.high)}", f.status]
+        for f in _judged(evidence)
+    ]
+    if lines:
+        console.result(text_table(["constraint", "found", "verdict"], lines) + "\n")
+    wanted = {r.rate for r in evidence.rates if r.where == "held out"} or {"fpr", "fnr"}
+    rates = [
+        [_group(r), r.rate, _rate(r), f"{r.rows:,.0f}"]
+        for r in evidence.rates
+        if (r.where, r.model, r.crossed) == ("test", "chosen", False) and r.rate in wanted
+    ]
+    console.result(text_table(["group", "rate", "found", "rows"], rates))
+    measures = [[p.model, p.measure, figure(p.value, p.low, p.high)] for p in evidence.performance]
+    console.result("\n" + text_table(["model", "measure", "found"], measures))
+    console.notes(evidence.warnings)
+
+
+def _judged(evidence: Evidence) -> list[Finding]:
+    """Verdicts on test rows; on rows held out if there are no others."""
+    test = [f for f in evidence.verdicts if f.where == "test"]
+    return test or list(evidence.verdicts)
+
+
+# compare
+# -----------------------------------------------------------------------
+
+
+def compare_models(evidence: Evidence) -> pd.DataFrame:
+    """One line per model: accuracy and the largest gap on test rows, and what it costs.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        With a trade-off, and with the engine alone to compare with.
+    """
+    assert evidence.tradeoff is not None
+    fields = ("accuracy", "accuracy_low", "accuracy_high", "gap", "gap_low", "gap_high", "trees")
+    lines = [_engine_alone(evidence)]
+    for k, point in enumerate(evidence.tradeoff.points):
+        name = f"chosen: {point.name}" if k == evidence.tradeoff.chosen else point.name
+        lines.append({"model": name, **{field: getattr(point, field) for field in fields}})
+    found = pd.DataFrame(lines)
+    found.insert(2, "cost", found["accuracy"].iloc[0] - found["accuracy"])
+    return found
+
+
+def _engine_alone(evidence: Evidence) -> dict[str, object]:
+    """The line of the engine alone; its largest gap in the rates that were read in training."""
+    accuracy = next(
+        p for p in evidence.performance if p.model == "plain" and p.measure == "accuracy"
+    )
+    asked = {(r.attribute, r.rate) for r in evidence.rates if r.where != "test"}
+    gaps = [g for g in evidence.gaps if g.model == "plain" and (g.attribute, g.rate) in asked]
+    worst = max(gaps, key=lambda g: g.gap or 0.0)
+    return {
+        "model": "engine alone",
+        "accuracy": accuracy.value,
+        "accuracy_low": accuracy.low,
+        "accuracy_high": accuracy.high,
+        "gap": worst.gap,
+        "gap_low": worst.gap_low,
+        "gap_high": worst.gap_high,
+        "trees": None,
+    }
+
+
+def show_alternatives(
+    console: Console, found: pd.DataFrame, evidence: Evidence, tolerance: float
+) -> None:
+    """Show the table, and say which of the models are less discriminatory."""
+    _show_rows(console, evidence)
+    lines = [
+        [
+            str(r["model"]),
+            figure(r["accuracy"], r["accuracy_low"], r["accuracy_high"]),
+            f"{r['cost']:+.3f}",
+            figure(r["gap"], r["gap_low"], r["gap_high"]),
+        ]
+        for r in found.to_dict("records")
+    ]
+    console.result(text_table(["model", "accuracy", "cost", "largest gap"], lines))
+    console.result("\n" + "\n".join(_in_words(found, tolerance)))
+    console.notes(evidence.warnings)
+
+
+def _in_words(found: pd.DataFrame, tolerance: float) -> list[str]:
+    """What the table comes to."""
+    plain, *others = found.to_dict("records")
+    fairer = [m for m in others if m["gap_high"] < plain["gap_low"]]
+    within = [m for m in others if m["gap"] <= tolerance]
+    better = (
+        "No model is surely less discriminatory than the engine alone: these rows are too few to "
+        "tell, or there was little to mend."
+    )
+    if fairer:
+        best = max(fairer, key=lambda m: m["accuracy"])
+        better = (
+            f"{len(fairer)} of {len(others)} models are surely less discriminatory than the "
+            f"engine alone; of these the most accurate is {best['model']!r}, at a cost of "
+            f"{best['cost']:.3f}."
+        )
+    if within:
+        best = max(within, key=lambda m: m["accuracy"])
+        last = (
+            f"The most accurate with a gap within {tolerance:g} is {best['model']!r}, at a cost "
+            f"of {best['cost']:.3f}."
+        )
+    else:
+        least = min(others, key=lambda m: m["gap"])
+        last = (
+            f"None has a gap within {tolerance:g} on these rows; the least is {least['gap']:.3f}, "
+            f"of {least['model']!r}."
+        )
+    return [
+        "The largest gap is that between groups in the rates asked for; cost is accuracy below "
+        "the engine alone.",
+        better,
+        last,
+    ]
+
+
+# audit
+# -----------------------------------------------------------------------
+
+
+def audit_text(evidence: Evidence) -> str:
+    """Rates by group, gaps and ratios, the four-fifths rule, calibration."""
+    rows, where = evidence.data.splits["test"], evidence.asked.operating_point
+    parts = [
+        f"{rows:,} rows; {where}. {_level(evidence)} intervals. "
+        f"Positive: {evidence.data.positive}.",
+        _rates([r for r in evidence.rates if not r.crossed]),
+        _gaps(evidence),
+        _crossed(evidence),
+        _calibration(evidence),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _rates(rates: Sequence[GroupRate]) -> str:
+    names = list(dict.fromkeys(r.rate for r in rates))
+    lines: dict[tuple[str, str], list[str]] = {}
+    for r in rates:
+        lines.setdefault((r.attribute, _group(r)), []).append(_rate(r))
+    return text_table(["group", *names], [[group, *cells] for (_, group), cells in lines.items()])
+
+
+def _gaps(evidence: Evidence) -> str:
+    single = {c.name for c in evidence.data.sensitive}
+    lines = [
+        [
+            g.attribute,
+            g.rate,
+            figure(g.gap, g.gap_low, g.gap_high),
+            figure(g.ratio, g.ratio_low, g.ratio_high),
+            f"{g.lowest_group} / {g.highest_group}",
+            g.four_fifths or "",
+        ]
+        for g in evidence.gaps
+        if g.attribute in single or g.four_fifths
+    ]
+    titles = ["by", "rate", "gap", "ratio", "lowest / highest", "four-fifths rule"]
+    return text_table(titles, lines)
+
+
+def _crossed(evidence: Evidence) -> str:
+    """The crossed groups that are farthest from everyone, and how many are too small."""
+    crossed = [r for r in evidence.rates if r.crossed]
+    if not crossed:
+        return ""
+    everyone = {r.rate: r.value for r in evidence.rates if not r.attribute}
+
+    def distance(r: GroupRate) -> float:
+        whole = everyone.get(r.rate)
+        return 0.0 if r.value is None or whole is None else abs(r.value - whole)
+
+    groups = {(r.attribute, r.group) for r in crossed}
+    small = {(r.attribute, r.group) for r in crossed if r.small}
+    wanted = [r for r in crossed if not r.small and r.rate in ("fpr", "fnr")]
+    wanted.sort(key=distance, reverse=True)
+    lines = [
+        [f"{r.attribute} = {r.group}", r.rate, _rate(r), f"{r.rows:,.0f}"]
+        for r in wanted[:MOST_CROSSED]
+    ]
+    said = (
+        f"Of {len(groups)} crossed groups {len(small)} have a rate on fewer than "
+        f"{evidence.min_rows} rows, too few to judge by."
+    )
+    if not lines:
+        return said
+    shown = text_table(["crossed group", "rate", "found", "rows"], lines)
+    return f"{said} The others' rates farthest from everyone's:\n\n{shown}"
+
+
+def _calibration(evidence: Evidence) -> str:
+    """The mean distance between predicted and found, by group."""
+    lines = []
+    for c in evidence.calibration:
+        predicted, found = np.array(c.predicted), np.array(c.found)
+        means = np.average([predicted, found, abs(predicted - found)], axis=1, weights=c.rows)
+        lines.append([_group(c), *(f"{mean:.3f}" for mean in means)])
+    titles = ["calibration", "mean score", "positive labels", "mean distance by bin"]
+    return text_table(titles, lines) if lines else ""
