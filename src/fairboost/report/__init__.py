@@ -16,9 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairboost.report.evidence import DataFile, Evidence
-from fairboost.report.html import to_html
-from fairboost.report.markdown import to_markdown
-from fairboost.report.write import write_report
+from fairboost.report.pages import to_html, to_markdown, write_report
 
 if TYPE_CHECKING:
     from fairboost.report.gathering import gather

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,11 +35,9 @@ def compare_tradeoff(curve: TradeoffCurve, model: FairGBMClassifier, rows: TestS
     pairs = zip(models, table.to_dict("records"), strict=True)
     points = [_point(m, line, rows) for m, line in pairs]
     if chosen is None:  # from loose to tight, as the others are
-        last = points.pop()
-        extra = replace(last, name=f"{last.name}, trained by itself")
-        tighter = (k for k, p in enumerate(points) if _tightness(p) > _tightness(extra))
-        chosen = next(tighter, len(points))
-        points.insert(chosen, extra)
+        extra = points.pop()
+        chosen = bisect(points, _tightness(extra), key=_tightness)
+        points.insert(chosen, replace(extra, name=f"{extra.name}, trained by itself"))
     return Tradeoff(where="test", points=tuple(points), chosen=chosen)
 
 

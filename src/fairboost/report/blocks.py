@@ -6,7 +6,7 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -47,7 +47,7 @@ class Text:
 class Bullets:
     """Points, one below the other."""
 
-    items: tuple[str, ...]
+    items: Sequence[str]
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,26 @@ place in the document, and nothing in it is ever run.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import types
-from dataclasses import MISSING, fields, is_dataclass
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from fairboost._numbers import is_finite
 from fairboost.exceptions import EvidenceError
 
 FORMAT = "fairboost-evidence"
 FORMAT_VERSION = 1
+
+SCALARS = {
+    float: "a number", int: "an integer", str: "text", bool: "true or false",
+    types.NoneType: "null",
+}  # fmt: skip
+"""Kinds of single values, and what messages call them."""
 
 T = TypeVar("T")
 
@@ -97,57 +106,39 @@ class _Unfit(Exception):
 
 
 def _read(kind: Any, value: Any, place: str) -> Any:
+    """A value of a document as the type that an annotation asks for."""
     origin, inside = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return _read_dataclass(kind, value, place)
     if origin in (Union, types.UnionType):
-        return _read_union(inside, value, place)
+        # The first kind that fits. What is not None is never told to be null.
+        kinds = [k for k in inside if (k is types.NoneType) == (value is None)] or inside
+        for one in kinds[:-1]:
+            with suppress(_Unfit):
+                return _read(one, value, place)
+        return _read(kinds[-1], value, place)
     if origin is Literal:
-        if value in inside:
-            return value
-        raise _Unfit(f"{place} must be one of {', '.join(map(repr, inside))}, found {value!r}")
+        if value not in inside:
+            raise _Unfit(f"{place} must be one of {', '.join(map(repr, inside))}, found {value!r}")
+        return value
     if origin is tuple:
         _check(isinstance(value, list), "a list", value, place)
         return tuple(_read(inside[0], item, f"{place}[{k}]") for k, item in enumerate(value))
     if origin is dict:
         _check(isinstance(value, dict), "an object", value, place)
         return {key: _read(inside[1], item, f"{place}[{key!r}]") for key, item in value.items()}
-    if kind is float:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        _check(number and math.isfinite(value), "a number", value, place)
-        return float(value)
-    if kind is int:
-        _check(isinstance(value, int) and not isinstance(value, bool), "an integer", value, place)
-        return value
-    names = {str: "text", bool: "true or false", types.NoneType: "null"}
-    _check(isinstance(value, kind), names[kind], value, place)
-    return value
-
-
-def _read_union(kinds: tuple[Any, ...], value: Any, place: str) -> Any:
-    """The first kind that fits; one that does not allow None has its own message."""
-    if value is None and types.NoneType in kinds:
-        return None
-    rest = [kind for kind in kinds if kind is not types.NoneType]
-    for kind in rest[:-1]:
-        try:
-            return _read(kind, value, place)
-        except _Unfit:
-            continue
-    return _read(rest[-1], value, place)
+    # An integer may stand for a float; true and false are no numbers.
+    fits = is_finite(value) if kind is float else type(value) is kind
+    _check(fits, SCALARS[kind], value, place)
+    return float(value) if kind is float else value
 
 
 def _read_dataclass(kind: Any, value: Any, place: str) -> Any:
     _check(isinstance(value, dict), "an object", value, place)
-    hints, known = get_type_hints(kind), {f.name: f for f in fields(kind)}
+    hints, known = get_type_hints(kind), inspect.signature(kind).parameters
     if unknown := [name for name in value if name not in known]:
         raise _Unfit(f"{place} has the unknown entries {', '.join(unknown)}")
-    absent = [
-        name
-        for name, f in known.items()
-        if name not in value and f.default is MISSING and f.default_factory is MISSING
-    ]
-    if absent:
+    if absent := [n for n, p in known.items() if n not in value and p.default is p.empty]:
         raise _Unfit(f"{place} lacks {', '.join(absent)}")
     return kind(**{name: _read(hints[name], v, f"{place}.{name}") for name, v in value.items()})
 

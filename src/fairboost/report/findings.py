@@ -40,11 +40,11 @@ def summary(e: Evidence) -> Iterable[Block]:
         yield _headline(shown)
         level = f"{100 * e.asked.level:g}% interval"
         yield Bullets(
-            tuple(
+            [
                 f"{f.constraint}: {f.status}. The {f.measure} is {number(f.value)} ({level} "
                 f"{number(f.low)} to {number(f.high)}), the limit {f.limit:g}"
                 for f in shown
-            )
+            ]
         )
     elif e.gaps:
         yield Text("No constraint was asked for: this is an audit of decisions as they are.")
@@ -129,20 +129,15 @@ def rates(e: Evidence) -> Iterable[Block]:
 
 def _describe_rates(shown: list[GroupRate]) -> str:
     """The lowest and the highest group of each model."""
+    known: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for r in shown:
+        if r.attribute and r.value is not None:
+            known.setdefault((r.model, r.attribute), []).append((r.value, r.group))
     said = []
-    for model in dict.fromkeys(r.model for r in shown):
-        for attribute in dict.fromkeys(r.attribute for r in shown if r.attribute):
-            known = [
-                (r.value, r.group)
-                for r in shown
-                if r.model == model and r.attribute == attribute and r.value is not None
-            ]
-            if known:
-                (low, least), (high, most) = min(known), max(known)
-                said.append(
-                    f"{model_title(model)}, by {attribute}: from {number(low)} ({least}) to "
-                    f"{number(high)} ({most})"
-                )
+    for (model, attribute), found in known.items():
+        (low, least), (high, most) = min(found), max(found)
+        span = f"from {number(low)} ({least}) to {number(high)} ({most})"
+        said.append(f"{model_title(model)}, by {attribute}: {span}")
     return "; ".join(said) + ". The table below has all figures."
 
 

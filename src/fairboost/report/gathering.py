@@ -23,6 +23,7 @@ from fairboost.metrics import Audit, audit, threshold_at
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.model.estimator import FairGBMClassifier
+from fairboost.report import lines
 from fairboost.report.alternatives import compare_tradeoff, thin_rounds
 from fairboost.report.evidence import (
     Asked,
@@ -38,19 +39,7 @@ from fairboost.report.evidence import (
     SensitiveColumnUse,
 )
 from fairboost.report.limits import with_limits
-from fairboost.report.lines import (
-    CHOSEN,
-    DECISION_RATES,
-    PLAIN,
-    calibration_lines,
-    figure,
-    gap_lines,
-    pick,
-    plain_value,
-    rate_lines,
-    roc_lines,
-    score_lines,
-)
+from fairboost.report.lines import CHOSEN, DECISION_RATES, PLAIN, figure, pick, plain_value
 from fairboost.report.rows import TestSet
 from fairboost.report.words import explain_point, where_title
 from fairboost.selection.tradeoff import TradeoffCurve
@@ -165,12 +154,12 @@ def gather(
         rounds = thin_rounds(model, train)
     rates, gaps = _held_out_rates(judged, rows, min_rows), tuple[Gap, ...]()
     for name, found in audits.items():
-        rates += rate_lines(found.rates, rows.names, name)
-        gaps += gap_lines(found.gaps, name, favourable)
+        rates += lines.rate_lines(found.rates, rows.names, name)
+        gaps += lines.gap_lines(found.gaps, name, favourable)
     level = 0.95 if judged is None else judged.level
     evidence = Evidence(
         title=title,
-        asked=_asked(model, judged, level, favourable),
+        asked=_asked(model, judged, level, about),
         data=_data(model, rows, about),
         model=_model(model, about),
         verdicts=_findings(judged),
@@ -180,9 +169,9 @@ def gather(
         min_rows=min_rows,
         tradeoff=tradeoff,
         rounds=rounds,
-        roc=roc_lines(bins, model.threshold_),
-        scores=score_lines(bins, tuple(map(str, model.classes_))),
-        calibration=calibration_lines(bins, level),
+        roc=lines.roc_lines(bins, model.threshold_),
+        scores=lines.score_lines(bins, tuple(map(str, model.classes_))),
+        calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(judged, caught),
         notes=dict(about.notes),
     )
@@ -277,7 +266,7 @@ def _held_out_rates(
         group=[_without_columns(group, by) for group, by in pairs],
         small=table["rows"] < min_rows,
     )
-    return rate_lines(table, rows.names, where=judged.where)
+    return lines.rate_lines(table, rows.names, where=judged.where)
 
 
 def _without_columns(group: str, by: str) -> str:
@@ -302,10 +291,7 @@ def _performance(
 
 
 def _asked(
-    model: FairGBMClassifier,
-    judged: FairnessReport | None,
-    level: float,
-    favourable: Literal["positive", "negative"],
+    model: FairGBMClassifier, judged: FairnessReport | None, level: float, about: About
 ) -> Asked:
     point = model.operating_point
     where = f"a decision is positive from a probability of {model.threshold_:.4g} on"
@@ -316,11 +302,11 @@ def _asked(
     return Asked(
         constraints=tuple(v.constraint for v in verdicts),
         tolerance=gaps.pop() if len(gaps) == 1 else None,
-        confidence=figure(model._method().asked_confidence),
+        confidence=figure(model._options().asked_confidence),
         level=level,
         operating_point=where,
         threshold=float(model.threshold_),
-        favourable=favourable,
+        favourable=about.favourable,
     )
 
 

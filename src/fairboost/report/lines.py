@@ -52,16 +52,15 @@ def gap_lines(
     table: pd.DataFrame,
     model: str = CHOSEN,
     favourable: Literal["positive", "negative"] = "positive",
-    where: str = "test",
 ) -> tuple[Gap, ...]:
-    """Gaps and ratios between groups, as evidence.
+    """Gaps and ratios between groups on the test rows, as evidence.
 
     Parameters
     ----------
     table : pandas.DataFrame
         ``gaps`` of :func:`fairboost.metrics.audit`.
-    model, where : str
-        Whose gaps they are, and on which rows.
+    model : str
+        Whose gaps they are.
     favourable : {"positive", "negative"}
         The decision that the four-fifths rule is about.
     """
@@ -69,7 +68,7 @@ def gap_lines(
     ratios = ("ratio", "ratio_low", "ratio_high")
     return tuple(
         Gap(
-            where=where,
+            where="test",
             model=model,
             **pick(line, "attribute", "rate", "lowest_group", "highest_group"),
             **pick(line, "gap", "gap_low", "gap_high", *ratios),

@@ -14,14 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairboost.plots import (
-    GroupCalibrationDisplay,
-    GroupRatesDisplay,
-    GroupRocDisplay,
-    GroupScoresDisplay,
-    MultipliersDisplay,
-    TradeoffDisplay,
-)
+from fairboost import plots
 from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, new_axes, pyplot
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Evidence
@@ -92,7 +85,7 @@ def _rates(evidence: Evidence, rate: str) -> Any:
     table = _table(lines, "value", "low", "high").replace({"model": MODELS})
     groups = len(table[["attribute", "group"]].drop_duplicates()) + table["attribute"].nunique()
     ax = new_axes(WIDTH, 0.7 + 0.36 * groups, ["", ""])
-    return GroupRatesDisplay(table).plot(ax).figure_
+    return plots.GroupRatesDisplay(table).plot(ax).figure_
 
 
 def _tradeoff(evidence: Evidence, _: str) -> Any:
@@ -102,7 +95,7 @@ def _tradeoff(evidence: Evidence, _: str) -> Any:
     ends = ("accuracy_low", "accuracy_high", "gap_low", "gap_high")
     table = _table(tradeoff.points, *names, *ends).rename(columns=lambda c: c.replace("_", " "))
     ax = new_axes(WIDTH, 3.6, ["a", "b", "c"])
-    TradeoffDisplay(table, tradeoff.chosen, where_title(tradeoff.where)).plot(ax)
+    plots.TradeoffDisplay(table, tradeoff.chosen, where_title(tradeoff.where)).plot(ax)
     for k, (gap, accuracy) in enumerate(zip(table["gap"], table["accuracy"], strict=True)):
         ax.plot(
             gap, accuracy, "s", markersize=17, markerfacecolor="none", markeredgecolor=INK,
@@ -125,7 +118,7 @@ def _rounds(evidence: Evidence, _: str) -> Any:
     trace = pd.concat([violations, multipliers], axis=1).assign(round=rounds.rounds)
     train = on_train.assign(round=rounds.train_rounds) if rounds.train_violations else None
     axes = new_axes(WIDTH, 4.4, list(rounds.multipliers)[:MOST_LABELLED], panels=2)
-    return MultipliersDisplay(trace, train, rounds.kept).plot(axes).figure_
+    return plots.MultipliersDisplay(trace, train, rounds.kept).plot(axes).figure_
 
 
 def _roc(evidence: Evidence, column: str) -> Any:
@@ -136,7 +129,7 @@ def _roc(evidence: Evidence, column: str) -> Any:
     points = _table(curves, "at_fpr", "at_tpr")[["group", "at_fpr", "at_tpr"]]
     points.columns = ["group", "fpr", "tpr"]
     ax = new_axes(WIDTH, 4.6, [c.group for c in curves][:MOST_LABELLED])
-    return GroupRocDisplay(table, points).plot(ax).figure_
+    return plots.GroupRocDisplay(table, points).plot(ax).figure_
 
 
 def _scores(evidence: Evidence, column: str) -> Any:
@@ -151,9 +144,8 @@ def _scores(evidence: Evidence, column: str) -> Any:
     labels = (names.get(False, "others"), names.get(True, evidence.data.positive))
     groups = len(dict.fromkeys(s.group for s in found))
     ax = new_axes(WIDTH, 0.9 + 0.55 * groups, ["", "", ""])
-    return (
-        GroupScoresDisplay(pd.concat(outlines), evidence.asked.threshold, labels).plot(ax).figure_
-    )
+    display = plots.GroupScoresDisplay(pd.concat(outlines), evidence.asked.threshold, labels)
+    return display.plot(ax).figure_
 
 
 def _calibration(evidence: Evidence, column: str) -> Any:
@@ -163,7 +155,7 @@ def _calibration(evidence: Evidence, column: str) -> Any:
         [pd.DataFrame({"group": c.group, **{n: getattr(c, n) for n in names}}) for c in found]
     )
     ax = new_axes(WIDTH, 4.6, [c.group for c in found][:MOST_LABELLED])
-    return GroupCalibrationDisplay(table).plot(ax).figure_
+    return plots.GroupCalibrationDisplay(table).plot(ax).figure_
 
 
 def _table(lines: Iterable[object], *figures: str) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data
 from fairboost.exceptions import InvalidInputError
-from fairboost.fairness.rates import as_rate
+from fairboost.fairness.rates import as_moment
 from fairboost.model.estimator import FairGBMClassifier
 
 MOST_CELLS = 150
@@ -78,8 +78,8 @@ class TestSet:
 
     def constrained_rates(self, model: FairGBMClassifier) -> list[str]:
         """Names of the rates that the constraints of a model are about."""
-        constraints = model._method().constraints(list(self.constrained(model)))
-        return [as_rate(rate).name for c in constraints for rate in c.moments]
+        constraints = model._options().constraints(list(self.constrained(model)))
+        return [as_moment(moment).name for c in constraints for moment in c.moments]
 
     def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:
         """Every pair of columns, and all of them if they are three.

@@ -1,8 +1,8 @@
-"""The report as one HTML page that needs nothing else: no network, no other file.
+"""The page in two forms, HTML and Markdown, of the same words and tables.
 
-Every value from the data passes through :func:`html.escape`, and inside of JSON through
-:func:`_json`. A content security policy forbids the page to load anything, and to run any script
-but its own.
+The HTML page needs nothing else: no network, no other file. Every value from the data passes
+through :func:`html.escape`, and inside of JSON through :func:`_json`. A content security policy
+forbids the page to load anything, and to run any script but its own. The Markdown has no pictures.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from itertools import groupby
+from pathlib import Path
 from string import Template
 
+from fairboost._files import write_text
+from fairboost._text import escape_markdown, markdown_table
 from fairboost.report.blocks import (
     SIGNS,
     Block,
@@ -35,6 +38,37 @@ from fairboost.report.pictures import draw
 
 LONG = 32
 """Characters from which on an entry of a table may be broken."""
+
+
+def write_report(evidence: Evidence, folder: str | Path) -> tuple[Path, Path, Path]:
+    """Write ``report.html``, ``report.md`` and ``evidence.json``.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What the report rests on.
+    folder : str or Path
+        Where to; it must exist. Files of these names are overwritten, each whole or not at all.
+
+    Returns
+    -------
+    tuple of Path
+        The three files.
+    """
+    target = Path(folder)
+    texts = {
+        "report.html": to_html(evidence),
+        "report.md": to_markdown(evidence),
+        "evidence.json": evidence.to_json(),
+    }
+    for name, text in texts.items():
+        write_text(target / name, text)
+    page, markdown, document = (target / name for name in texts)
+    return page, markdown, document
+
+
+# HTML
+# -----------------------------------------------------------------------
 
 
 def to_html(evidence: Evidence) -> str:
@@ -153,3 +187,51 @@ def _json(value: object) -> str:
 
 def _name(title: str) -> str:
     return re.sub(r"[^a-z]+", "-", title.lower()).strip("-")
+
+
+# Markdown
+# -----------------------------------------------------------------------
+
+
+def to_markdown(evidence: Evidence) -> str:
+    """Write the report as Markdown.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What it rests on. The same evidence gives the same text.
+
+    Returns
+    -------
+    str
+        With tables as on GitHub. Values from data are escaped.
+    """
+    parts = [f"# {escape_markdown(evidence.title)}"]
+    for section in lay_out(evidence):
+        parts.append(f"## {escape_markdown(section.title)}")
+        parts += filter(None, map(_markdown_block, section.blocks))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_block(block: Block) -> str:
+    if isinstance(block, Text):
+        text = f"{SIGNS[block.tone]}{escape_markdown(block.text)}"
+        return f"**{text}**" if block.tone else text
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {escape_markdown(item)}" for item in block.items)
+    if isinstance(block, Facts):
+        pairs = ((escape_markdown(name), escape_markdown(value)) for name, value in block.items)
+        return "\n".join(f"- **{name}**: {value}" for name, value in pairs)
+    if isinstance(block, Picture):
+        return f"*{escape_markdown(block.caption)}* {escape_markdown(block.alt)}"
+    if isinstance(block, Slider):
+        return "\n\n".join(
+            f"**{escape_markdown(name)}**\n\n{_markdown_table(table)}"
+            for name, table in zip(block.names, block.tables, strict=True)
+        )
+    return f"**{escape_markdown(block.title)}**\n\n{_markdown_table(block)}"
+
+
+def _markdown_table(table: Table) -> str:
+    rows = [[f"{SIGNS[c.tone]}{escape_markdown(c.text)}" for c in row] for row in table.rows]
+    return markdown_table([escape_markdown(title) for title in table.header], rows)
