@@ -147,13 +147,10 @@ def hypervolume(figures: FloatArray, reference: Sequence[float]) -> float:
     0.75
     """
     gains = np.maximum(figures - np.asarray(reference, float), 0.0)
-    order = np.lexsort((-gains[:, 1], -gains[:, 0]))
-    area, height = 0.0, 0.0
-    for x, y in gains[order]:  # from the best performance down
-        if y > height:
-            area += float(x * (y - height))
-            height = float(y)
-    return area
+    width, height = gains[np.lexsort((-gains[:, 1], -gains[:, 0]))].T
+    # From the best performance down, each adds what it is higher than all before.
+    higher = np.diff(np.maximum.accumulate(height), prepend=0.0)
+    return float(np.cumsum(width * higher)[-1]) if len(width) else 0.0
 
 
 def non_dominated(figures: FloatArray) -> BoolArray:

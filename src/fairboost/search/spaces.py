@@ -10,7 +10,7 @@ value, which is taken as it is. In a configuration::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -54,6 +54,11 @@ class Range:
         """Whether only whole numbers are meant."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
+    def draw(self, trial: optuna.Trial, name: str) -> float:
+        """A number for one trial, stored under a name."""
+        suggest: Callable[..., float] = trial.suggest_int if self.whole else trial.suggest_float
+        return suggest(name, self.low, self.high, log=self.log)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -64,6 +69,10 @@ class Choice:
     def __post_init__(self) -> None:
         if not self.values:
             raise InvalidInputError("a choice needs at least one value, found none")
+
+    def draw(self, trial: optuna.Trial, name: str) -> Any:
+        """A value for one trial, stored under a name."""
+        return trial.suggest_categorical(name, self.values)
 
 
 Space: TypeAlias = Mapping[str, Any]
@@ -100,19 +109,10 @@ def draw(space: Space, trial: optuna.Trial, prefix: str = "") -> dict[str, Any]:
     prefix : str
         Put before the names under which values are stored.
     """
-    found: dict[str, Any] = {}
-    for name, what in space.items():
-        stored = prefix + name
-        if isinstance(what, Range) and what.whole:
-            low, high = int(what.low), int(what.high)
-            found[name] = trial.suggest_int(stored, low, high, log=what.log)
-        elif isinstance(what, Range):
-            found[name] = trial.suggest_float(stored, what.low, what.high, log=what.log)
-        elif isinstance(what, Choice):
-            found[name] = trial.suggest_categorical(stored, what.values)
-        else:
-            found[name] = what
-    return found
+    return {
+        name: what.draw(trial, prefix + name) if isinstance(what, Range | Choice) else what
+        for name, what in space.items()
+    }
 
 
 def describe(space: Space) -> dict[str, Any]:

@@ -96,7 +96,10 @@ def read_source(config: StudyConfig) -> Source:
     """
     if config.data.generator is not None:
         return _make(config)
-    return _read_table(config) if config.data.table is not None else _read_file(config)
+    if config.data.table is not None:
+        return _read_table(config, config.data.table)
+    assert config.data.file is not None
+    return _read_file(config, config.data.file)
 
 
 def divide(config: StudyConfig, source: Source, seed: int) -> Split:
@@ -149,9 +152,9 @@ def _check_part(config: StudyConfig, name: str, part: Rows) -> None:
     if not len(part):
         raise config.error(key, f"there are no {name} rows; move the split")
     for rate in config.metrics.rates:
-        counts = RATES[rate].counts(part.y)
+        measured = set(part.s[RATES[rate].counts(part.y)])
         for group in part.s.dropna().unique():
-            if not (counts & (part.s == group).to_numpy()).any():
+            if group not in measured:
                 raise config.error(
                     key,
                     f"no {name} row of group {group!r} counts towards the {RATES[rate].title}; "
@@ -169,45 +172,37 @@ def _make(config: StudyConfig) -> Source:
     data = config.data
     if data.generator == "loans":
         loans = make_loans(data.rows or 20_000)
-        column = _sensitive(config, [str(c) for c in loans.sensitive], "sex")
-        X = loans.X.assign(**{column: loans.sensitive[column]})
-        found, time = Rows(X, loans.y, loans.sensitive[column]), None
-        hidden: tuple[str, ...] = (column,)
+        hidden = _sensitive(config, list(loans.sensitive), "sex")
+        group, time = loans.sensitive[hidden], None
+        rows = Rows(loans.X.assign(**{hidden: group}), loans.y, group)
     else:
         made = make_account_opening(data.rows or 500_000)
         _sensitive(config, ["age_group"], "age_group")
-        found, time = Rows(made.X, made.y, made.age_group), pd.Series(made.month, name="month")
-        hidden = ("age",)
-    X = found.X.drop(columns=_present(config, "drop", found.X))
-    _check_time(config, [] if time is None else ["month"])
-    hashes = pd.util.hash_pandas_object(found.X, index=False).to_numpy()
-    checksum = hashlib.sha256(hashes.tobytes() + found.y.tobytes()).hexdigest()
-    description = {"generator": data.generator, "rows": len(found)}
-    return Source(
-        Rows(X, found.y, found.s), (*hidden, *data.restates), time, checksum, description
-    )
+        hidden, time = "age", pd.Series(made.month, name="month")
+        rows = Rows(made.X, made.y, made.age_group)
+    _check_present(config, rows.X, "drop")
+    _time_column(config, [] if time is None else ["month"])
+    hashes = pd.util.hash_pandas_object(rows.X, index=False).to_numpy()
+    checksum = hashlib.sha256(hashes.tobytes() + rows.y.tobytes()).hexdigest()
+    description = {"generator": data.generator, "rows": len(rows)}
+    return Source(rows.without(data.drop), (hidden, *data.restates), time, checksum, description)
 
 
-def _read_table(config: StudyConfig) -> Source:
-    data = config.data
-    assert data.table is not None
+def _read_table(config: StudyConfig, name: str) -> Source:
     try:
-        path, table = find_file(data.table, None), load(data.table)
+        path, table = find_file(name, None), load(name)
     except InvalidInputError as error:
         raise config.error("data.table", str(error)) from error
-    spec = SPECS[data.table]
-    column = _sensitive(config, [str(c) for c in table.sensitive], spec.sensitive[0])
-    time = _time_of(config, table.X)
-    dropped = [*_present(config, "drop", table.X), *([] if time is None else [time.name])]
-    rows = Rows(table.X.drop(columns=dropped), table.y, table.sensitive[column])
-    hidden = (column, *spec.restated, *_present(config, "restates", table.X))
-    return _of_file(path, rows, hidden, time, {"table": data.table})
+    spec = SPECS[name]
+    column = _sensitive(config, list(table.sensitive), spec.sensitive[0])
+    _check_present(config, table.X, "drop", "restates")
+    rows = Rows(table.X, table.y, table.sensitive[column])
+    return _of_file(config, path, rows, table.X, (column, *spec.restated), table=name)
 
 
-def _read_file(config: StudyConfig) -> Source:
+def _read_file(config: StudyConfig, path: Path) -> Source:
     data = config.data
-    path = data.file
-    assert path is not None and data.label is not None
+    assert data.label is not None and data.sensitive is not None
     if path.suffix not in READERS:
         raise config.error(
             "data.file", f"cannot tell what {path.name!r} is; expected a name in .csv or .parquet"
@@ -216,33 +211,32 @@ def _read_file(config: StudyConfig) -> Source:
         frame = READERS[path.suffix](path)
     except (OSError, ValueError) as error:
         raise config.error("data.file", f"cannot read {str(path)!r} ({error})") from error
-    for key in ("label", "sensitive", "drop", "restates", "categorical"):
-        _present(config, key, frame)
-    assert data.sensitive is not None
-    time = _time_of(config, frame)
-    left_out = {data.label, *data.drop, *([] if time is None else [time.name])}
-    X = frame[[c for c in frame if c not in left_out]]
-    text = [c for c in X if not pd.api.types.is_numeric_dtype(X[c]) and not _is_category(X[c])]
-    X = X.astype(dict.fromkeys([*text, *(c for c in data.categorical if c in X)], "category"))
+    _check_present(config, frame, "label", "sensitive", "drop", "restates", "categorical")
+    X = frame.drop(columns=[data.label, *data.drop])
+    text = [c for c in X if not pd.api.types.is_numeric_dtype(X[c])]
+    coded = [*text, *(c for c in data.categorical if c in X)]
+    X = X.astype(dict.fromkeys(coded, "category"))
     rows = Rows(X, _labels(config, frame[data.label]), frame[data.sensitive])
-    return _of_file(path, rows, (data.sensitive, *data.restates), time, {})
+    return _of_file(config, path, rows, frame, (data.sensitive,))
 
 
 def _of_file(
+    config: StudyConfig,
     path: Path,
     rows: Rows,
+    frame: pd.DataFrame,
     hidden: tuple[str, ...],
-    time: pd.Series[Any] | None,
-    more: dict[str, Any],
+    **about: Any,
 ) -> Source:
+    """Rows of a file, less the columns that are no features; ``frame`` has the times."""
+    column = _time_column(config, list(frame))
+    time = None if column is None else frame[column]
     with path.open("rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    description = {**more, "file": path.name, "bytes": path.stat().st_size, "rows": len(rows)}
-    return Source(rows, tuple(dict.fromkeys(hidden)), time, checksum, description)
-
-
-def _is_category(column: pd.Series[Any]) -> bool:
-    return isinstance(column.dtype, pd.CategoricalDtype)
+    about |= {"file": path.name, "bytes": path.stat().st_size, "rows": len(rows)}
+    rows = rows.without([*config.data.drop, *([] if column is None else [column])])
+    hidden = tuple(dict.fromkeys((*hidden, *config.data.restates)))
+    return Source(rows, hidden, time, checksum, about)
 
 
 def _labels(config: StudyConfig, column: pd.Series[Any]) -> NDArray[Any]:
@@ -261,11 +255,10 @@ def _labels(config: StudyConfig, column: pd.Series[Any]) -> NDArray[Any]:
             f"the label {column.name!r} is never {positive!r}; its values are "
             f"{', '.join(map(repr, values))}",
         )
-    labels: NDArray[Any] = (column == positive).to_numpy().astype(np.int8)
-    return labels
+    return (column == positive).to_numpy(np.int8)
 
 
-def _sensitive(config: StudyConfig, columns: list[str], default: str) -> str:
+def _sensitive(config: StudyConfig, columns: Sequence[Any], default: str) -> str:
     column = config.data.sensitive or default
     if column not in columns:
         raise config.error(
@@ -275,30 +268,28 @@ def _sensitive(config: StudyConfig, columns: list[str], default: str) -> str:
     return column
 
 
-def _present(config: StudyConfig, key: str, frame: pd.DataFrame) -> list[str]:
-    """The columns that a key names, which have to be there."""
-    value = getattr(config.data, key)
-    names = [value] if isinstance(value, str) else list(value)
-    for name in names:
-        if name not in frame:
-            raise config.error(
-                f"data.{key}",
-                f"there is no column {name!r}; the columns are "
-                f"{', '.join(map(str, frame.columns[:30]))}",
-            )
-    return names
+def _check_present(config: StudyConfig, frame: pd.DataFrame, *keys: str) -> None:
+    """Raise if a column that some key names is not there."""
+    for key in keys:
+        value = getattr(config.data, key)
+        for name in [value] if isinstance(value, str) else value:
+            if name not in frame:
+                raise config.error(
+                    f"data.{key}",
+                    f"there is no column {name!r}; the columns are "
+                    f"{', '.join(map(str, frame.columns[:30]))}",
+                )
 
 
-def _check_time(config: StudyConfig, columns: Sequence[str]) -> None:
+def _time_column(config: StudyConfig, columns: Sequence[Any]) -> str | None:
+    """The column to split by, which has to be there; None for a random split."""
     column = config.split.column
-    if config.split.kind == "temporal" and column not in columns:
+    if config.split.kind == "random":
+        return None
+    if column not in columns:
         raise config.error(
             "split.column",
             f"there is no column {column!r} to split by; "
             f"expected {', '.join(map(str, columns[:30])) or 'a random split'}",
         )
-
-
-def _time_of(config: StudyConfig, frame: pd.DataFrame) -> pd.Series[Any] | None:
-    _check_time(config, [str(c) for c in frame.columns])
-    return frame[config.split.column] if config.split.kind == "temporal" else None
+    return column

@@ -45,7 +45,9 @@ def needs_scores(metrics: MetricsConfig) -> bool:
     return "predict" not in ([method] if isinstance(method, str) else method)
 
 
-def decide(metrics: MetricsConfig, rows: Rows, found: Predictions) -> tuple[BoolArray, float]:
+def decide(
+    metrics: MetricsConfig, rows: Rows, found: Predictions, threshold: float | None = None
+) -> tuple[BoolArray, float]:
     """Decisions, and the threshold behind them.
 
     Parameters
@@ -56,18 +58,22 @@ def decide(metrics: MetricsConfig, rows: Rows, found: Predictions) -> tuple[Bool
         The rows; an operating point is placed on them.
     found : Predictions
         Of these rows.
+    threshold : float, optional
+        Where to decide, if that was chosen on other rows.
     """
-    if found.decision is not None and not isinstance(metrics.threshold, OperatingPoint):
+    point = metrics.threshold
+    if found.decision is not None and not isinstance(point, OperatingPoint):
         return found.decision, float("nan")
     if found.score is None:
         raise InvalidInputError(
-            f"decisions at {metrics.threshold} need a score, but the model only decides; leave "
-            "the method out of this study"
+            f"decisions at {point} need a score, but the model only decides; leave the method out "
+            "of this study"
         )
-    threshold = metrics.threshold
-    if isinstance(threshold, OperatingPoint):
-        threshold = threshold.threshold(found.score, rows.y)
-    return found.score >= threshold, float(threshold)
+    if threshold is None:
+        if isinstance(point, OperatingPoint):
+            point = point.threshold(found.score, rows.y)
+        threshold = float(point)
+    return found.score >= threshold, threshold
 
 
 def measure(
@@ -93,11 +99,7 @@ def measure(
         ``ratio``, ``threshold``, ``fpr`` and ``tpr`` of everyone; ``rows`` and ``positives``,
         how many there are; ``rates``: for every rate a list of group, value and rows that count.
     """
-    if threshold is None:
-        positive, threshold = decide(metrics, rows, found)
-    else:
-        assert found.score is not None
-        positive = found.score >= threshold
+    positive, threshold = decide(metrics, rows, found, threshold)
     codes, names = pd.factorize(rows.s, sort=True)  # a missing group is -1, which never counts
     rates, gaps, ratios = {}, [], []
     for rate in metrics.rates:

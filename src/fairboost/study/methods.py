@@ -47,14 +47,12 @@ def unaware(task: Task) -> Found:
 
 def fairboost(task: Task) -> Found:
     """One fit at default settings."""
-    options = {k: v for k, v in task.options.items() if k != "tolerance"}
     model = FairGBMClassifier(
         task.engine(),
         constraint=task.constraint,
-        tolerance=task.tolerance,
         operating_point=task.metrics.threshold,
         random_state=task.seed,
-        **options,
+        **{**task.options, "tolerance": task.tolerance},
     )
     return model.fit(task.train.X, task.train.y, sensitive_features=task.train.s)
 

@@ -43,10 +43,8 @@ EXPLAINED = {
     "times": "CPU seconds of training. *search, relative*: all of the models that the search "
     "trains, to plain LightGBM's; *per trial*: trials of the same options.",
     "randomized": "The paper's randomized classifier less its last iterate, of the same training.",
-    "published": "",
-    "failures": "",
 }
-"""Tables of the page in their order, each with what it shows."""
+"""Tables of the page, by the method that makes them, and what they show."""
 
 
 def write_results(plan: StudyPlan, points: pd.DataFrame, out: Path) -> list[Path]:
@@ -121,18 +119,8 @@ def manifest(plan: StudyPlan, points: pd.DataFrame) -> dict[str, Any]:
 
 def _tables(results: Results) -> Iterator[tuple[str, pd.DataFrame]]:
     """All tables by name; aware and blind in one, as a column."""
-    for name, make in (
-        ("selected", results.selected),
-        ("leads", results.leads),
-        ("reach", results.reach),
-        ("one_trial", results.one_trial),
-        ("within", results.within),
-        ("hypervolume", results.hypervolumes),
-        ("times", results.times),
-        ("randomized", results.randomized),
-        ("curves", results.curves),
-    ):
-        parts = {features: make(features) for features in results.features}
+    for name in (*EXPLAINED, "curves"):
+        parts = {features: getattr(results, name)(features) for features in results.features}
         found = {features: table for features, table in parts.items() if len(table)}
         if found:
             yield name, pd.concat(found, names=["features"]).reset_index("features")
@@ -179,10 +167,11 @@ def _page(tables: dict[str, pd.DataFrame], pictures: list[Path], plan: StudyPlan
         )
     lines += [f"\nLeft out: {title} ({why})." for title, why in plan.left_out.items()]
     fill = {**vars(protocol), "tolerance": config.metrics.tolerance}
-    for name, text in EXPLAINED.items():
+    for name in (*EXPLAINED, "published", "failures"):
         if name in tables:
             lines += ["", f"## {name.capitalize().replace('_', ' ')}", ""]
-            lines += [text.format(**fill), ""] if text else []
+            if name in EXPLAINED:
+                lines += [EXPLAINED[name].format(**fill), ""]
             lines.append(to_markdown(tables[name]))
     lines += ["", "## Pictures", ""]
     lines += [f"![{p.stem}]({p.name})\n" for p in pictures if p.suffix == ".png"]

@@ -53,15 +53,17 @@ def _fairlearn(module: str) -> Any:
         ) from error
 
 
+def _decisions(labels: Any) -> Predictions:
+    return Predictions(decision=np.asarray(labels) == 1)
+
+
 def exponentiated_gradient(task: Task) -> Found:
     """EG of fairlearn, which draws one of its models for each row."""
     reductions = _fairlearn("reductions")
     moment = getattr(reductions, PEER_NAMES[task.constraint][0])(difference_bound=task.tolerance)
     model = reductions.ExponentiatedGradient(task.engine(), moment, max_iter=REDUCTION_MODELS)
     model.fit(task.train.X, task.train.y, sensitive_features=task.train.s)
-    return lambda rows: Predictions(
-        decision=np.asarray(model.predict(rows.X, random_state=task.seed)) == 1
-    )
+    return lambda rows: _decisions(model.predict(rows.X, random_state=task.seed))
 
 
 def grid_search(task: Task) -> Found:
@@ -99,11 +101,9 @@ def thresholds(task: Task) -> Found:
     )
     model.fit(held.X, held.y, sensitive_features=held.s)
 
-    def predict(rows: Rows) -> Predictions:
-        found = model.predict(rows.X, sensitive_features=rows.s, random_state=task.seed)
-        return Predictions(decision=np.asarray(found) == 1)
-
-    return predict
+    return lambda rows: _decisions(
+        model.predict(rows.X, sensitive_features=rows.s, random_state=task.seed)
+    )
 
 
 def reference(task: Task) -> Found:
@@ -143,19 +143,15 @@ def reference_python(named: str | None = None) -> str | None:
 def as_matrix(X: pd.DataFrame) -> tuple[NDArray[Any], list[int]]:
     """Numbers only, categories as their codes, and which columns are categorical."""
     categorical = [k for k, d in enumerate(X.dtypes) if isinstance(d, pd.CategoricalDtype)]
-    matrix = np.empty(X.shape)
-    for k, (_, column) in enumerate(X.items()):
-        numbers = column.cat.codes if k in categorical else column
-        matrix[:, k] = numbers.to_numpy(np.float64)
-    matrix[:, categorical] = np.where(matrix[:, categorical] < 0, np.nan, matrix[:, categorical])
-    return matrix, categorical
+    columns = [column for _, column in X.items()]
+    for k in categorical:
+        codes = columns[k].cat.codes
+        columns[k] = codes.astype(np.float64).where(codes >= 0)
+    return np.column_stack([column.to_numpy(np.float64) for column in columns]), categorical
 
 
 def run_reference(
-    python: str | None,
-    rows: Rows,
-    judged: Iterable[pd.DataFrame],
-    options: Mapping[str, Any],
+    python: str | None, rows: Rows, judged: Iterable[pd.DataFrame], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Fit the authors' package in its own environment.
 
@@ -189,9 +185,8 @@ def run_reference(
             categorical=np.array(categorical, int),
             options=np.array(json.dumps(dict(options))),
         )
-        done = subprocess.run(
-            [str(python), script, source, target], capture_output=True, text=True
-        )
+        command = [str(python), str(script), str(source), str(target)]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"the reference package failed:\n{done.stderr}")
         with np.load(target) as found:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, wraps
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, ParamSpec, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -28,6 +30,20 @@ WORDS = ("ahead", "even", "behind")
 
 PUBLISHED = {"FairGBM": "paper", "LightGBM": "plain", "GS": "GS", "RS": "RS", "EG": "EG"}
 """Algorithms by their names in published tables."""
+
+
+Line: TypeAlias = dict[str, Any]
+P = ParamSpec("P")
+
+
+def as_table(lines: Callable[P, Iterator[Line]]) -> Callable[P, pd.DataFrame]:
+    """A function that makes a table of the lines that another yields."""
+
+    @wraps(lines)
+    def table(*args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
+        return pd.DataFrame(lines(*args, **kwargs))
+
+    return table
 
 
 class Results:
@@ -110,14 +126,14 @@ class Results:
         size = pool.size(self.settings.models)
         return protocol.draw_trials(pool.n_trials, size, self.settings.replicates, seed)
 
-    def selected(self, features: str) -> pd.DataFrame:
+    @as_table
+    def selected(self, features: str) -> Iterator[Line]:
         """The models kept at each alpha: validation and test figures, mean and deviation."""
-        lines = []
         for alpha in self.settings.alphas:
             for algorithm in self.algorithms(features):
                 validation, test = self._chosen(features, algorithm, alpha)
                 weighted = protocol.summarize(protocol.merits(test, alpha))
-                line: dict[str, Any] = {"alpha": alpha, "algorithm": self.title(algorithm)}
+                line: Line = {"alpha": alpha, "algorithm": self.title(algorithm)}
                 for rows, figures in (("validation", validation), ("test", test)):
                     for k, name in ((1, "fairness"), (0, "performance")):
                         found = protocol.summarize(figures[:, k])
@@ -125,18 +141,14 @@ class Results:
                         line[f"{rows} {name} sd"] = found.deviation
                 line |= {"weighted": weighted.mean, "weighted low": weighted.low,
                          "weighted high": weighted.high}  # fmt: skip
-                lines.append(line)
-        return pd.DataFrame(lines)
+                yield line
 
-    def curve(self, features: str, algorithm: str) -> pd.DataFrame:
+    @as_table
+    def curve(self, features: str, algorithm: str) -> Iterator[Line]:
         """The weighted test metric over alpha, with the band that holds 95% of replicates."""
-        lines = []
         for alpha in ALPHAS:
             _, test = self._chosen(features, algorithm, alpha)
-            lines.append(
-                {"alpha": alpha, **vars(protocol.summarize(protocol.merits(test, alpha)))}
-            )
-        return pd.DataFrame(lines)
+            yield {"alpha": alpha, **vars(protocol.summarize(protocol.merits(test, alpha)))}
 
     def curves(self, features: str) -> pd.DataFrame:
         """The curves of all algorithms."""
@@ -145,34 +157,32 @@ class Results:
             [self.curve(features, a).assign(algorithm=self.title(a)) for a in algorithms]
         )
 
-    def leads(self, features: str) -> pd.DataFrame:
+    @as_table
+    def leads(self, features: str) -> Iterator[Line]:
         """How far each of our methods is ahead of every other, with paired 95% intervals."""
-        lines = []
         for ours, peer in self._pairs(features):
             for alpha in self.settings.alphas:
                 errors = [self._test_error(features, a, alpha) for a in (ours, peer)]
                 error = {"test error": float(np.linalg.norm(errors))}
-                lines.append(self._lead_line(features, ours, peer, alpha) | error)
-        return pd.DataFrame(lines)
+                yield self._lead_line(features, ours, peer, alpha) | error
 
-    def one_trial(self, features: str) -> pd.DataFrame:
+    @as_table
+    def one_trial(self, features: str) -> Iterator[Line]:
         """One trial that is a whole trade-off, against a whole search by every other method."""
-        lines = []
         for ours, peer in self._pairs(features):
             if self.methods[ours].curve:
                 time = self._trial_cpu(features, ours) / self._draw_cpu(features, peer)
                 for alpha in self.settings.alphas:
                     line = self._lead_line(features, ours, peer, alpha, trials=1)
-                    lines.append(line | {"time": time})
-        return pd.DataFrame(lines)
+                    yield line | {"time": time}
 
-    def reach(self, features: str) -> pd.DataFrame:
+    @as_table
+    def reach(self, features: str) -> Iterator[Line]:
         """For every peer, and for all that are not marked, where we are ahead, even or behind."""
         found: dict[str, dict[str, list[str]]] = {}
         for ours, peer in self._pairs(features):
             leads = [self._lead(features, ours, peer, alpha) for alpha in ALPHAS]
             found.setdefault(self.title(ours), {})[self.title(peer)] = [_verdict(x) for x in leads]
-        lines = []
         for ours, verdicts in found.items():
             unmarked = [v for p, v in verdicts.items() if not p.endswith((SEES_GROUP, DRAWS))]
             if unmarked:  # the least favourable
@@ -181,8 +191,7 @@ class Results:
                 ]
             for peer, words in verdicts.items():
                 spans = {word: _spans(ALPHAS, [w == word for w in words]) for word in WORDS}
-                lines.append({"algorithm": ours, "peer": peer, **spans})
-        return pd.DataFrame(lines)
+                yield {"algorithm": ours, "peer": peer, **spans}
 
     def _pairs(self, features: str) -> list[tuple[str, str]]:
         """Each of our algorithms with every peer."""
@@ -192,7 +201,7 @@ class Results:
 
     def _lead_line(
         self, features: str, ours: str, peer: str, alpha: float, trials: int | None = None
-    ) -> dict[str, Any]:
+    ) -> Line:
         lead = self._lead(features, ours, peer, alpha, trials)
         return {
             "algorithm": self.title(ours), "peer": self.title(peer), "alpha": alpha,
@@ -240,44 +249,41 @@ class Results:
                 errors.append(np.hypot(alpha * performance, (1 - alpha) * fairness))
         return float(np.mean(errors)) if errors else float("nan")
 
-    def within(self, features: str) -> pd.DataFrame:
+    @as_table
+    def within(self, features: str) -> Iterator[Line]:
         """Share of configurations whose gap on the test rows is within the tolerance.
 
         Of several models in a trial the one counts that is best within the tolerance on the
         validation rows. The second share takes the sampling error of the test rows off.
         """
         tolerance = self.config.metrics.tolerance
-        lines = []
         for algorithm in self.algorithms(features):
             kept = pd.concat(
                 [part.iloc[_within(part, tolerance)] for part in self._models(features, algorithm)]
             )
             errors = np.array([gap_error(json.loads(r)) for r in kept["test_rates"]])
             gap = kept["test_gap"].to_numpy()
-            lines.append(
-                {
-                    "algorithm": self.title(algorithm), "configurations": len(kept),
-                    "within": float((gap <= tolerance).mean()),
-                    "within noise": float((gap - 1.96 * errors <= tolerance).mean()),
-                    "mean gap": float(gap.mean()),
-                    "mean performance": float(kept["test_performance"].mean()),
-                }
-            )  # fmt: skip
-        return pd.DataFrame(lines)
+            yield {
+                "algorithm": self.title(algorithm), "configurations": len(kept),
+                "within": float((gap <= tolerance).mean()),
+                "within noise": float((gap - 1.96 * errors <= tolerance).mean()),
+                "mean gap": float(gap.mean()),
+                "mean performance": float(kept["test_performance"].mean()),
+            }  # fmt: skip
 
-    def hypervolumes(self, features: str) -> pd.DataFrame:
+    @as_table
+    def hypervolume(self, features: str) -> Iterator[Line]:
         """Area on the test rows that the models of a replicate dominate."""
-        lines = []
         for algorithm in self.algorithms(features):
             areas = [
                 protocol.hypervolumes(pool, self._draws(pool, seed), self.settings.reference)
                 for seed, pool in enumerate(self.pools(features, algorithm))
             ]
             summary = protocol.summarize(np.concatenate(areas))
-            lines.append({"algorithm": self.title(algorithm), **vars(summary)})
-        return pd.DataFrame(lines)
+            yield {"algorithm": self.title(algorithm), **vars(summary)}
 
-    def times(self, features: str) -> pd.DataFrame:
+    @as_table
+    def times(self, features: str) -> Iterator[Line]:
         """Training time of every method: all of its trials, and relative to plain LightGBM.
 
         ``per trial, relative`` is about trials of the same options; ``search, relative`` about
@@ -287,23 +293,19 @@ class Results:
         trials = trials.drop_duplicates(["seed", "method", "trial"]).set_index(["seed", "trial"])
         good = trials[trials["error"].isna()]
         base = good.loc[good["method"] == "plain", "cpu"]
-        lines = []
         for name in (name for name in self.methods if name in set(trials["method"])):
             part, cpu = trials[trials["method"] == name], good.loc[good["method"] == name, "cpu"]
             shared = cpu.index.intersection(base.index)
             models = len(cpu) * self.methods[name].models
             whole = float(cpu.sum() * len(base) / models) if models else 0.0
-            lines.append(
-                {
-                    "method": self.title(name), "trials": len(part),
-                    "failed": int(part["error"].notna().sum()),
-                    "cpu total": float(part["cpu"].sum()),
-                    "cpu per trial": float(cpu.mean()),
-                    "per trial, relative": _quotient(cpu[shared].sum(), base[shared].sum()),
-                    "search, relative": _quotient(whole, float(base.sum())),
-                }
-            )  # fmt: skip
-        return pd.DataFrame(lines)
+            yield {
+                "method": self.title(name), "trials": len(part),
+                "failed": int(part["error"].notna().sum()),
+                "cpu total": float(part["cpu"].sum()),
+                "cpu per trial": float(cpu.mean()),
+                "per trial, relative": _quotient(cpu[shared].sum(), base[shared].sum()),
+                "search, relative": _quotient(whole, float(base.sum())),
+            }  # fmt: skip
 
     def randomized(self, features: str) -> pd.DataFrame:
         """The paper's randomized classifier against its last iterate, trial by trial."""
@@ -370,21 +372,13 @@ def _spans(alphas: FloatArray, holds: Sequence[bool]) -> str:
     >>> _spans(np.array([0.0, 0.1, 0.2, 0.3]), [True, True, False, True])
     '0.00-0.10, 0.30'
     """
-    spans: list[list[float]] = []
-    before = False
-    for alpha, here in zip(alphas, holds, strict=True):
-        if here and before:
-            spans[-1][1] = alpha
-        elif here:
-            spans.append([alpha, alpha])
-        before = here
-    return ", ".join(f"{a:.2f}" if a == b else f"{a:.2f}-{b:.2f}" for a, b in spans)
+    runs = groupby(zip(alphas, holds, strict=True), key=itemgetter(1))
+    spans = [[alpha for alpha, _ in run] for here, run in runs if here]
+    return ", ".join(f"{s[0]:.2f}" if len(s) == 1 else f"{s[0]:.2f}-{s[-1]:.2f}" for s in spans)
 
 
 def _within(part: pd.DataFrame, tolerance: float) -> protocol.Indices:
-    return protocol.chosen_within(
-        part["trial"].to_numpy(np.intp),
-        part["validation_performance"].to_numpy(np.float64),
-        part["validation_gap"].to_numpy(np.float64),
-        tolerance,
-    )
+    """Places of the models of a search that count, one of each trial."""
+    columns = ["trial", "validation_performance", "validation_gap"]
+    trial, performance, gap = part[columns].to_numpy(np.float64).T
+    return protocol.chosen_within(trial, performance, gap, tolerance)

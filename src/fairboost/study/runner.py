@@ -159,9 +159,7 @@ def run_trials(
         Trials that this process ran.
     """
     done, waiting = 0, list(plan.searches)
-    again = {search: frozenset[int]() for search in waiting}
-    if retry_failed:
-        again = {search: _failed(search) for search in waiting}
+    again = {s: _failed(s) if retry_failed else frozenset[int]() for s in waiting}
     with quiet(), claims.Worker(plan.registry) as worker, _Progress(plan, progress) as bar:
         while waiting:
             for search in list(waiting):

@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.study.config import StudyConfig
-from fairboost.study.config_reader import read_config
+from fairboost.study.config import StudyConfig, read_config
 from fairboost.study.methods import METHODS
 from fairboost.study.output import write_results
 from fairboost.study.runner import MethodSearch, StudyPlan, plan_study, run_trials
