@@ -30,8 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,10 +38,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fairboost._typing import BoolArray, Float32Array
+from fairboost.datasets import drawing
+from fairboost.datasets.drawing import CodeArray, Columns, choose, normal, uniform
 from fairboost.exceptions import InvalidInputError
 
-CodeArray: TypeAlias = NDArray[np.int8]
-Columns: TypeAlias = dict[str, Any]
 Shares: TypeAlias = tuple[float, ...]
 
 FEWEST_ROWS = 1_000
@@ -403,30 +401,23 @@ def make_account_opening(
     >>> print(f"{openings.y[older].mean():.3f} {openings.y[~older].mean():.3f}")
     0.022 0.008
     """
-    _check_arguments(n, seed, blind)
-    edges = np.rint(n * np.cumsum([0.0, *MONTH_SHARES])).astype(int)
-    columns: Columns = {}
-    for month, (start, stop) in enumerate(pairwise(edges)):
-        rng = np.random.default_rng([seed, month])
-        for name, values in _draw_month(rng, month, stop - start).items():
-            if name not in columns:
-                columns[name] = np.empty(n, values.dtype)
-            columns[name][start:stop] = values
-    return _as_account_openings(columns, blind)
-
-
-def _check_arguments(n: object, seed: object, blind: object) -> None:
-    if not isinstance(n, Integral) or n < FEWEST_ROWS:
-        raise InvalidInputError(
-            f"n must be a whole number of rows, at least {FEWEST_ROWS:,}, for fraud is rare; "
-            f"found {n!r}"
-        )
-    if not isinstance(seed, Integral) or seed < 0:
-        raise InvalidInputError(f"seed must be a whole number, at least 0; found {seed!r}")
+    drawing.check_rows_and_seed("n", n, FEWEST_ROWS, seed, ", for fraud is rare")
     if not isinstance(blind, bool | np.bool_):
         raise InvalidInputError(
             f"blind must be True (leave the age out) or False; found {blind!r}"
         )
+    edges = np.rint(n * np.cumsum([0.0, *MONTH_SHARES])).astype(int).tolist()
+    columns = drawing.draw_blocks(seed, edges, _draw_month)
+    groups = {"age_group": AGE_GROUPS}
+    drawing.name_categories(columns, groups | {name: c.values for name, c in CATEGORIES.items()})
+    features = [name for name in (*NUMBERS, *FLAGS, *CATEGORIES) if not (blind and name == "age")]
+    return AccountOpenings(
+        # The arrays are ours alone, so the frame may hold them without a copy.
+        X=pd.DataFrame({name: columns[name] for name in features}, copy=False),
+        y=columns["y"],
+        age_group=pd.Series(columns["age_group"], name="age_group"),
+        month=columns["month"],
+    )
 
 
 def _draw_month(rng: np.random.Generator, month: int, rows: int) -> Columns:
@@ -445,7 +436,7 @@ def _draw_month(rng: np.random.Generator, month: int, rows: int) -> Columns:
     }
     for name, shares in MISSING.items():
         unknown = np.array(shares, np.float32)[drawn["y"]]
-        drawn[name][_uniform(rng, rows) < unknown] = np.nan
+        drawn[name][uniform(rng, rows) < unknown] = np.nan
     return drawn
 
 
@@ -457,7 +448,7 @@ def _draw_fraud(
     stolen = STOLEN_SHARE + STOLEN_RISE / (1 + np.exp((OLDER - age) / 3))
     rate = stolen + (1 - STOLEN_SHARE)
     scale = FRAUD_RATES[month] / rate.mean()
-    chance = _uniform(rng, len(age))
+    chance = uniform(rng, len(age))
     return chance < scale * stolen, (chance >= scale * stolen) & (chance < scale * rate)
 
 
@@ -476,9 +467,9 @@ def _draw_signals(
     aged = (age - (YOUNGEST + shape * scale)) * (AGE_TILT[month] / (scale * shape**0.5))
     drawn: Columns = {}
     for theme in THEMES:
-        common = theme.weight * _normal(rng, rows) + theme.season * SEASON[month]
+        common = theme.weight * normal(rng, rows) + theme.season * SEASON[month]
         for name, signal in theme.signals.items():
-            z = common + (1 - theme.weight**2) ** 0.5 * _normal(rng, rows)
+            z = common + (1 - theme.weight**2) ** 0.5 * normal(rng, rows)
             z += signal.age * aged
             trace = 1 + (signal.later - 1) * passed
             z[fraud] += trace * careless * np.where(by_theft, signal.stolen, signal.invented)
@@ -498,30 +489,5 @@ def _draw_categories(
     for name, category in CATEGORIES.items():
         first, last = np.array(category.fraud), np.array(category.fraud_later)
         now = first + passed * (last - first)
-        table = np.stack([category.younger, category.older, now])
-        edges = np.cumsum(table, axis=1)[:, :-1].astype(np.float32)
-        chance = _uniform(rng, len(age))
-        drawn[name] = (chance[:, None] >= edges[line]).sum(axis=1, dtype=np.int8)
+        drawn[name] = choose(rng, np.stack([category.younger, category.older, now]), line)
     return drawn
-
-
-def _normal(rng: np.random.Generator, rows: int) -> Float32Array:
-    return rng.standard_normal(rows, dtype=np.float32)
-
-
-def _uniform(rng: np.random.Generator, rows: int) -> Float32Array:
-    return rng.random(rows, dtype=np.float32)
-
-
-def _as_account_openings(columns: Columns, blind: bool) -> AccountOpenings:
-    for name, category in CATEGORIES.items():
-        columns[name] = pd.Categorical.from_codes(columns[name], pd.Index(category.values))
-    groups = pd.Categorical.from_codes(columns["age_group"], pd.Index(AGE_GROUPS))
-    features = [name for name in (*NUMBERS, *FLAGS, *CATEGORIES) if not (blind and name == "age")]
-    return AccountOpenings(
-        # The arrays are ours alone, so the frame may hold them without a copy.
-        X=pd.DataFrame({name: columns[name] for name in features}, copy=False),
-        y=columns["y"],
-        age_group=pd.Series(groups, name="age_group"),
-        month=columns["month"],
-    )

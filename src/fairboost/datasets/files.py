@@ -28,10 +28,10 @@ class Spec:
 
     Parameters
     ----------
-    label : str
-        The column to predict, 0 or 1.
     sensitive : tuple of str
         The columns that say which group a row belongs to.
+    label : str
+        The column to predict, 0 or 1.
     categorical : tuple of str
         Columns whose numbers are codes. Text columns are categories in the file already.
     dropped : tuple of str
@@ -42,73 +42,55 @@ class Spec:
         Features from which a sensitive column follows exactly; they go where it goes.
     """
 
-    label: str
     sensitive: tuple[str, ...]
+    label: str = "label"
     categorical: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     restated: tuple[str, ...] = ()
 
 
-_ACS_2018 = ("row_id", "split")
+def _spec(sensitive: str, label: str = "label", **columns: str) -> Spec:
+    """A spec of names with blanks between them."""
+    others = {kind: tuple(names.split()) for kind, names in columns.items()}
+    return Spec(tuple(sensitive.split()), label, **others)
+
+
+_ACS_2018 = "row_id split"
 
 SPECS: dict[str, Spec] = {
-    "acs_income_2018": Spec(
-        label="label",
-        sensitive=("SEX", "RAC1P"),
-        categorical=("COW", "MAR", "OCCP", "POBP", "RELP", "RAC1P"),
+    "acs_income_2018": _spec(
+        "SEX RAC1P", categorical="COW MAR OCCP POBP RELP RAC1P", dropped=_ACS_2018
+    ),
+    "acs_mobility_2018": _spec(
+        "SEX",
+        categorical="ANC CIT COW ESP ESR GCL MAR MIL NATIVITY RAC1P RELP",
         dropped=_ACS_2018,
     ),
-    "acs_mobility_2018": Spec(
-        label="label",
-        sensitive=("SEX",),
-        categorical=(
-            *("ANC", "CIT", "COW", "ESP", "ESR", "GCL", "MAR", "MIL", "NATIVITY", "RAC1P", "RELP"),
-        ),
-        dropped=_ACS_2018,
+    "acs_public_coverage_2018": _spec(
+        "SEX", categorical="ANC CIT ESP ESR FER MAR MIG MIL NATIVITY RAC1P", dropped=_ACS_2018
     ),
-    "acs_public_coverage_2018": Spec(
-        label="label",
-        sensitive=("SEX",),
-        categorical=("ANC", "CIT", "ESP", "ESR", "FER", "MAR", "MIG", "MIL", "NATIVITY", "RAC1P"),
-        dropped=_ACS_2018,
+    "acs_employment_2024": _spec("SEX", categorical="CIT MAR MIG MIL NATIVITY RAC1P ST"),
+    "acs_travel_time_2024": _spec("SEX", categorical="CIT JWTR MAR MIG OCCP PUMA RAC1P ST"),
+    "adult": _spec("sex race", dropped="fnlwgt split"),
+    "baf_base_sample_test": _spec(
+        "customer_age_category",
+        "fraud_bool",
+        categorical="device_os employment_status housing_status payment_type source",
+        restated="customer_age",
     ),
-    "acs_employment_2024": Spec(
-        label="label",
-        sensitive=("SEX",),
-        categorical=("CIT", "MAR", "MIG", "MIL", "NATIVITY", "RAC1P", "ST"),
-    ),
-    "acs_travel_time_2024": Spec(
-        label="label",
-        sensitive=("SEX",),
-        categorical=("CIT", "JWTR", "MAR", "MIG", "OCCP", "PUMA", "RAC1P", "ST"),
-    ),
-    "adult": Spec(label="label", sensitive=("sex", "race"), dropped=("fnlwgt", "split")),
-    "baf_base_sample_test": Spec(
-        label="fraud_bool",
-        sensitive=("customer_age_category",),
-        categorical=(
-            *("device_os", "employment_status", "housing_status", "payment_type", "source"),
-        ),
-        restated=("customer_age",),
-    ),
-    "compas_two_years": Spec(
-        label="two_year_recid",
-        sensitive=("race", "sex"),
+    "compas_two_years": _spec(
+        "race sex",
+        "two_year_recid",
         # The rest is dates, the vendor's own verdict, or was recorded after the outcome.
-        kept=(
-            *("sex", "race", "age", "juv_fel_count", "juv_misd_count", "juv_other_count"),
-            *("priors_count", "c_charge_degree"),
-        ),
+        kept="sex race age juv_fel_count juv_misd_count juv_other_count priors_count "
+        "c_charge_degree",
     ),
-    "credit_default_taiwan": Spec(
-        label="label", sensitive=("SEX",), categorical=("EDUCATION", "MARRIAGE")
-    ),
-    "bank_marketing": Spec(
-        label="label",
-        sensitive=("marital", "age_25_60"),
-        dropped=("duration",),  # of the call that brought the answer: known only after the label
-        restated=("age",),
+    "credit_default_taiwan": _spec("SEX", categorical="EDUCATION MARRIAGE"),
+    "bank_marketing": _spec(
+        "marital age_25_60",
+        dropped="duration",  # of the call that brought the answer: known only after the label
+        restated="age",
     ),
 }
 """The files that can be read, by name."""
@@ -206,8 +188,19 @@ def load(
     ...     assert table.X.shape == (1_000, 11)
     ...     assert list(table.sensitive) == ["sex", "race"]
     """
-    frame = _read(find_file(name, folder), SPECS[name])
-    table = _as_table(frame, name, aware)
+    path = find_file(name, folder)
+    spec = SPECS[name]
+    frame = _read(path, spec)
+    left_out = {spec.label, *spec.dropped}
+    if not aware:
+        left_out |= {*spec.sensitive, *spec.restated}
+    features = [column for column in spec.kept or frame.columns if column not in left_out]
+    table = Table(
+        X=frame[features].astype({c: "category" for c in spec.categorical if c in features}),
+        y=frame[spec.label].to_numpy(np.int8),
+        sensitive=frame[list(spec.sensitive)],
+        name=name,
+    )
     return table if n_samples is None else _subsample(table, n_samples, seed)
 
 
@@ -228,11 +221,7 @@ def _find_folder(folder: str | Path | None) -> Path | None:
 
 
 def _present(place: Path) -> tuple[str, ...]:
-    return tuple(name for name in SPECS if _path(place, name).is_file())
-
-
-def _path(place: Path, name: str) -> Path:
-    return place / f"{name}.parquet"
+    return tuple(name for name in SPECS if (place / f"{name}.parquet").is_file())
 
 
 def find_file(name: str, folder: str | Path | None) -> Path:
@@ -246,7 +235,7 @@ def find_file(name: str, folder: str | Path | None) -> Path:
             f"{str(DEFAULT_FOLDER)!r} does not exist; pass folder= or set {FOLDER_VARIABLE}, or "
             "use fairboost.datasets.make_loans, which needs no files"
         )
-    path = _path(place, name)
+    path = place / f"{name}.parquet"
     if not path.is_file():
         here = ", ".join(_present(place)) or "none of the tables"
         raise InvalidInputError(
@@ -275,20 +264,6 @@ def _read(path: Path, spec: Spec) -> pd.DataFrame:
     return frame
 
 
-def _as_table(frame: pd.DataFrame, name: str, aware: bool) -> Table:
-    spec = SPECS[name]
-    left_out = {spec.label, *spec.dropped}
-    if not aware:
-        left_out |= {*spec.sensitive, *spec.restated}
-    features = [column for column in spec.kept or frame.columns if column not in left_out]
-    return Table(
-        X=frame[features].astype({c: "category" for c in spec.categorical if c in features}),
-        y=frame[spec.label].to_numpy(np.int8),
-        sensitive=frame[list(spec.sensitive)],
-        name=name,
-    )
-
-
 def _subsample(table: Table, n_samples: int, seed: int) -> Table:
     """Draw rows at random; categories stay those of the whole table, so that codes agree."""
     n = len(table.y)
@@ -298,9 +273,5 @@ def _subsample(table: Table, n_samples: int, seed: int) -> Table:
             f"found {n_samples!r}"
         )
     rows = np.random.default_rng(seed).permutation(n)[:n_samples]
-    return Table(
-        X=table.X.iloc[rows].reset_index(drop=True),
-        y=table.y[rows],
-        sensitive=table.sensitive.iloc[rows].reset_index(drop=True),
-        name=table.name,
-    )
+    X, sensitive = (t.iloc[rows].reset_index(drop=True) for t in (table.X, table.sensitive))
+    return Table(X, table.y[rows], sensitive, table.name)

@@ -18,20 +18,17 @@ beyond the table itself, and a longer table begins with the rows of a shorter on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, TypeAlias
+from numbers import Real
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fairboost._typing import Float32Array
+from fairboost.datasets import drawing
+from fairboost.datasets.drawing import CodeArray, Columns, choose, normal, uniform
 from fairboost.exceptions import InvalidInputError
-
-CodeArray: TypeAlias = NDArray[np.int8]
-Columns: TypeAlias = dict[str, Any]
 
 BLOCK = 1 << 16
 """Rows drawn at a time: few enough to stay in the cache, enough to keep NumPy busy."""
@@ -88,13 +85,7 @@ PURPOSE_EFFECTS = (0.0, -0.3, 0.1, 0.1, 0.2, -0.2)
 
 # Proxies: these depend on the group and on nothing else, and have no part in repayment.
 SECTORS = (
-    "care",
-    "construction",
-    "education",
-    "industry",
-    "office",
-    "retail",
-    "technology",
+    *("care", "construction", "education", "industry", "office", "retail", "technology"),
     "transport",
 )
 SECTOR_SHARES = (  # women, men
@@ -228,24 +219,18 @@ def make_loans(n_samples: int = 20_000, *, seed: int = 0, unfairness: float = 1.
     >>> bool(income[women].median() < 0.8 * income[~women].median())
     True
     """
-    _check_arguments(n_samples, seed, unfairness)
-    columns: Columns = {}
-    for number, start in enumerate(range(0, n_samples, BLOCK)):
-        rows = min(BLOCK, n_samples - start)
-        for name, values in _draw_block(np.random.default_rng([seed, number]), unfairness).items():
-            if name not in columns:
-                columns[name] = np.empty(n_samples, values.dtype)
-            columns[name][start : start + rows] = values[:rows]
-    return _as_loans(columns)
+    drawing.check_rows_and_seed("n_samples", n_samples, 1, seed)
+    _check_unfairness(unfairness)
+    edges = [*range(0, n_samples, BLOCK), n_samples]
+    columns = drawing.draw_blocks(seed, edges, lambda rng, *_: _draw_block(rng, unfairness))
+    drawing.name_categories(columns, CATEGORIES)
+    y = columns.pop("y")
+    sensitive = {name: columns.pop(name) for name in ("sex", "age_band")}
+    # The arrays are ours alone, so the frames may hold them without a copy.
+    return Loans(pd.DataFrame(columns, copy=False), y, pd.DataFrame(sensitive, copy=False))
 
 
-def _check_arguments(n_samples: object, seed: object, unfairness: object) -> None:
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise InvalidInputError(
-            f"n_samples must be a whole number of rows, at least 1; found {n_samples!r}"
-        )
-    if not isinstance(seed, Integral) or seed < 0:
-        raise InvalidInputError(f"seed must be a whole number, at least 0; found {seed!r}")
+def _check_unfairness(unfairness: object) -> None:
     if not isinstance(unfairness, Real) or not 0 <= float(unfairness) <= MOST_UNFAIR:
         raise InvalidInputError(
             f"unfairness must be a number from 0 (none) to {MOST_UNFAIR}; found {unfairness!r}"
@@ -254,10 +239,13 @@ def _check_arguments(n_samples: object, seed: object, unfairness: object) -> Non
 
 def _draw_block(rng: np.random.Generator, unfairness: float) -> Columns:
     """Draw BLOCK rows of every column, categories as codes."""
-    sex, age = _choose(rng, SEX_SHARES), _choose(rng, AGE_SHARES)
-    worth = _normal(rng) - unfairness * DISADVANTAGE.of(sex, age)
-    amount, purpose = _normal(rng), _choose(rng, PURPOSE_SHARES)
-    repaid = _repaid(rng, worth, amount, purpose)
+    anyone = np.zeros(BLOCK, np.int8)
+    sex, age = choose(rng, SEX_SHARES, anyone), choose(rng, AGE_SHARES, anyone)
+    worth = normal(rng, BLOCK) - unfairness * DISADVANTAGE.of(sex, age)
+    amount, purpose = normal(rng, BLOCK), choose(rng, PURPOSE_SHARES, anyone)
+    effect = np.array(PURPOSE_EFFECTS, np.float32)[purpose]
+    chance = 1 / (1 + np.exp(-3 * (worth - 0.4 * amount + effect + 0.2)))
+    repaid = (uniform(rng, BLOCK) < chance).astype(np.int8)
     return {
         **_records(rng, worth, sex, age, unfairness),
         **_proxies(rng, sex, age),
@@ -266,17 +254,8 @@ def _draw_block(rng: np.random.Generator, unfairness: float) -> Columns:
         "dependants": _count(rng, np.full(BLOCK, 0.9, np.float32)),
         "y": repaid,
         "sex": sex,
-        "age_band": np.where(_uniform(rng) < AGE_MISSING, np.int8(-1), age),
+        "age_band": np.where(uniform(rng, BLOCK) < AGE_MISSING, np.int8(-1), age),
     }
-
-
-def _repaid(
-    rng: np.random.Generator, worth: Float32Array, amount: Float32Array, purpose: CodeArray
-) -> CodeArray:
-    effect = np.array(PURPOSE_EFFECTS, np.float32)[purpose]
-    chance = 1 / (1 + np.exp(-3 * (worth - 0.4 * amount + effect + 0.2)))
-    repaid: CodeArray = (_uniform(rng) < chance).astype(np.int8)
-    return repaid
 
 
 def _records(
@@ -288,12 +267,12 @@ def _records(
 ) -> Columns:
     """Draw what the bank has on file: noisy, and lower than the truth for some."""
     shown = {
-        name: worth + noise * _normal(rng) - unfairness * understated.of(sex, age)
+        name: worth + noise * normal(rng, BLOCK) - unfairness * understated.of(sex, age)
         for name, (noise, understated) in SIGNALS.items()
     }
     history = np.exp(1.9 + 0.5 * shown["credit_history_years"])
     no_file = NO_FILE + unfairness * np.array(NO_FILE_EXTRA, np.float32)
-    history[_uniform(rng) < no_file[age]] = np.nan
+    history[uniform(rng, BLOCK) < no_file[age]] = np.nan
     return {
         "income": np.exp(3.3 + 0.4 * shown["income"]),
         "savings": np.exp(1.2 + 0.8 * shown["savings"]),
@@ -307,41 +286,12 @@ def _proxies(rng: np.random.Generator, sex: CodeArray, age: CodeArray) -> Column
     """Draw features that tell of the group and of nothing else."""
     mean, deviation = np.array(TENURE, np.float32).T
     return {
-        "employment_years": np.exp(mean[age] + deviation[age] * _normal(rng)),
-        "sector": _choose(rng, SECTOR_SHARES, sex),
-        "contract": _choose(rng, CONTRACT_SHARES, age + len(AGE_BANDS) * sex),
-        "region": _choose(rng, REGION_SHARES, age),
+        "employment_years": np.exp(mean[age] + deviation[age] * normal(rng, BLOCK)),
+        "sector": choose(rng, SECTOR_SHARES, sex),
+        "contract": choose(rng, CONTRACT_SHARES, age + len(AGE_BANDS) * sex),
+        "region": choose(rng, REGION_SHARES, age),
     }
-
-
-def _normal(rng: np.random.Generator) -> Float32Array:
-    return rng.standard_normal(BLOCK, dtype=np.float32)
-
-
-def _uniform(rng: np.random.Generator) -> Float32Array:
-    return rng.random(BLOCK, dtype=np.float32)
 
 
 def _count(rng: np.random.Generator, mean: Float32Array) -> CodeArray:
     return np.minimum(rng.poisson(mean), np.iinfo(np.int8).max).astype(np.int8)
-
-
-def _choose(
-    rng: np.random.Generator,
-    shares: Sequence[float] | Sequence[Sequence[float]],
-    row: CodeArray | None = None,
-) -> CodeArray:
-    """Draw one category per row; ``row`` says which line of a table of shares applies."""
-    edges = np.cumsum(np.atleast_2d(shares), axis=1)[:, :-1].astype(np.float32)
-    which = np.zeros(BLOCK, np.int8) if row is None else row
-    chosen: CodeArray = (_uniform(rng)[:, None] >= edges[which]).sum(axis=1, dtype=np.int8)
-    return chosen
-
-
-def _as_loans(columns: Columns) -> Loans:
-    for name, categories in CATEGORIES.items():
-        columns[name] = pd.Categorical.from_codes(columns[name], pd.Index(categories))
-    y = columns.pop("y")
-    sensitive = {name: columns.pop(name) for name in ("sex", "age_band")}
-    # The arrays are ours alone, so the frames may hold them without a copy.
-    return Loans(pd.DataFrame(columns, copy=False), y, pd.DataFrame(sensitive, copy=False))
