@@ -19,14 +19,7 @@ from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.data.cells import EVERYONE, Cells
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 from fairboost.fairness.rates import Rate
-from fairboost.metrics.intervals import (
-    INTERVALS,
-    bootstrap_weights,
-    check_confidence,
-    gap_interval,
-    ratio_interval,
-    smooth_decisions,
-)
+from fairboost.metrics import intervals
 from fairboost.metrics.sums import group_names, group_sums_of_sets, quotient, weight_sums
 
 PRECISION = Rate("precision", 1, +1, "precision")
@@ -62,7 +55,9 @@ class Comparison:
         events, (rows, counted, square) = self._group_sums(rate, self.sums)
         value = quotient(events[1], counted)
         effective = np.nan_to_num(quotient(counted**2, square))
-        low, high = INTERVALS[interval](np.nan_to_num(value) * effective, effective, confidence)
+        low, high = intervals.INTERVALS[interval](
+            np.nan_to_num(value) * effective, effective, confidence
+        )
         line = {"attribute": self.attribute, "group": list(self.names), "rate": rate.name}
         figures = {"value": value, "low": low, "high": high, "events": events[1]}
         figures |= {"counted": counted, "rows": rows.astype(np.int64)}
@@ -72,8 +67,8 @@ class Comparison:
         self, rates: Sequence[Rate], confidence: float, n_bootstrap: int, rng: np.random.Generator
     ) -> pd.DataFrame:
         """One line per rate: gap and ratio with intervals, lowest and highest group."""
-        law = smooth_decisions(self.sums)  # or groups without events would never vary
-        draws = bootstrap_weights(law.reshape(3, -1), n_bootstrap, rng)
+        law = intervals.smooth_decisions(self.sums)  # or groups without events would never vary
+        draws = intervals.bootstrap_weights(law.reshape(3, -1), n_bootstrap, rng)
         draws = draws.reshape(n_bootstrap, *self.sums.shape[1:])
         return pd.DataFrame([self._gap_line(rate, law, draws, confidence) for rate in rates])
 
@@ -104,8 +99,8 @@ class Comparison:
         errors = quotient(*drawn) - truth
         log_errors = np.log(_smoothed(*drawn, row)) - np.log(truth)
         found = {
-            "gap": (gap, *gap_interval(gap, errors, confidence)),
-            "ratio": (ratio, *ratio_interval(ratio, smoothed, log_errors, confidence)),
+            "gap": (gap, *intervals.gap_interval(gap, errors, confidence)),
+            "ratio": (ratio, *intervals.ratio_interval(ratio, smoothed, log_errors, confidence)),
         }
         line: dict[str, str | float] = {"attribute": self.attribute, "rate": rate.name}
         for name, figures in found.items():
@@ -159,8 +154,8 @@ def rate_table(
     compared: Sequence[Comparison], rates: Sequence[Rate], confidence: float, interval: str
 ) -> pd.DataFrame:
     """Every rate of every group of every comparison."""
-    if interval not in INTERVALS:
-        known = ", ".join(INTERVALS)
+    if interval not in intervals.INTERVALS:
+        known = ", ".join(intervals.INTERVALS)
         raise InvalidInputError(f"unknown interval {interval!r}; expected one of {known}")
     tables = [
         c.rate_table(rate, confidence, interval)
@@ -178,7 +173,7 @@ def gap_table(
     random_state: int | np.random.Generator | None,
 ) -> pd.DataFrame:
     """Gap and ratio of every rate in every comparison; warns of groups that cannot take part."""
-    check_confidence(confidence)
+    intervals.check_confidence(confidence)
     if n_bootstrap < 0:
         raise InvalidInputError(f"n_bootstrap must be at least 0 (none), found {n_bootstrap!r}")
     pairs = _as_read_by(rates, compared)
