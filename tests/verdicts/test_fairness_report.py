@@ -13,13 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from fairboost.algorithm.margins import Sampling
+from fairboost.algorithm.margins import Margins
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.exceptions import InvalidInputError
-from fairboost.fairness.binding import RateMap, bind
+from fairboost.fairness.binding import MomentMap, bind
 from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.two_sided import two_sided
 from fairboost.metrics.intervals import wilson
+from fairboost.tasks.binary import Binary
 from fairboost.verdicts import verdict as verdicts
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates, build
 from tests.problems import MeanGap, rows
@@ -192,9 +194,10 @@ def test_what_training_aims_at_is_met(groups, tolerance, towards_parity):
     rates = np.asarray(rates) * (1 - towards_parity) + np.mean(rates) * towards_parity
     term = bound_to(two_sided(parity("fnr", tolerance, by="g")), n)
     cells = build_cells(np.ones(sum(n), np.int32), [codes(n)])
-    sampling = Sampling(RateMap(cells, [term]).per_row, [term], 0.9)
-    margins = sampling.z * sampling.errors(rates)
-    if (term.constraint.violations(term.read(rates)) + margins <= 0).all():
+    per_row = MomentMap(cells, [term], 2).per_row
+    margins = Margins(Binary(PROXIES["sigmoid"]), per_row, [term], 0.9)
+    aimed = margins.z * margins.errors(rates, None, margins.half_way)
+    if (term.constraint.violations(term.read(rates)) + aimed <= 0).all():
         report = build(MeasuredRates("held out", "", (rates,), (term,)), confidence=0.9)
         assert report.met
 
