@@ -8,11 +8,7 @@ and no text or ground is coloured by hand, so a dark theme keeps its say.
 
 from fairboost.plots.group_rates import GroupRatesDisplay
 from fairboost.plots.multipliers import MultipliersDisplay
-from fairboost.plots.scores import (
-    GroupCalibrationDisplay,
-    GroupRocDisplay,
-    GroupScoresDisplay,
-)
+from fairboost.plots.scores import GroupCalibrationDisplay, GroupRocDisplay, GroupScoresDisplay
 from fairboost.plots.tradeoff import TradeoffDisplay
 
 __all__ = [

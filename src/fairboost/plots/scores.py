@@ -127,7 +127,8 @@ class GroupRocDisplay:
             Of :meth:`from_predictions`.
         """
         options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
-        return _draw_scored(cls.from_predictions, model, X, y, sensitive_features, options)
+        options["sensitive_features"] = sensitive_features
+        return _draw_scored(cls.from_predictions, model, X, y, options)
 
     def plot(self, ax: Axes | None = None) -> GroupRocDisplay:
         """Draw the curves.
@@ -236,7 +237,8 @@ class GroupScoresDisplay:
             As in :meth:`GroupRocDisplay.from_estimator`.
         """
         options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
-        return _draw_scored(cls.from_predictions, model, X, y, sensitive_features, options)
+        options["sensitive_features"] = sensitive_features
+        return _draw_scored(cls.from_predictions, model, X, y, options)
 
     def plot(self, ax: Axes | None = None) -> GroupScoresDisplay:
         """Draw the distributions.
@@ -361,7 +363,8 @@ class GroupCalibrationDisplay:
         model, X, y, sensitive_features, **options
             As in :meth:`GroupRocDisplay.from_estimator`.
         """
-        return _draw_scored(cls.from_predictions, model, X, y, sensitive_features, options)
+        options["sensitive_features"] = sensitive_features
+        return _draw_scored(cls.from_predictions, model, X, y, options)
 
     def plot(self, ax: Axes | None = None) -> GroupCalibrationDisplay:
         """Draw the shares.
@@ -420,17 +423,11 @@ def _bin_rows(
 
 
 def _draw_scored(
-    draw: Callable[..., Display],
-    model: Any,
-    X: Matrix,
-    y: ArrayLike,
-    sensitive_features: ArrayLike,
-    options: dict[str, Any],
+    draw: Callable[..., Display], model: Any, X: Matrix, y: ArrayLike, options: dict[str, Any]
 ) -> Display:
-    """Draw rows that a fitted model scores."""
-    options.setdefault("pos_label", model.classes_[1])
+    """Draw rows that a fitted model scores; its positive label is the positive one."""
     scores = np.asarray(model.predict_proba(X))[:, 1]
-    return draw(y, scores, sensitive_features=sensitive_features, **options)
+    return draw(y, scores, **{"pos_label": model.classes_[1], **options})
 
 
 def _unit_square(ax: Axes | None, groups: Sequence[str], x: str, y: str) -> Axes:

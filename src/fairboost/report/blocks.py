@@ -12,6 +12,9 @@ from typing import Literal, TypeAlias
 
 Tone: TypeAlias = Literal["", "good", "bad", "unsure"]
 
+Rows: TypeAlias = Iterable[Iterable[object]]
+"""Rows of a table, before their entries are cells."""
+
 SIGNS: dict[Tone, str] = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
 """Before good and bad news, so that they are not told by colour alone."""
 
@@ -79,13 +82,7 @@ class Table:
     row_headers: int = 1
 
     @classmethod
-    def of(
-        cls,
-        title: str,
-        header: Iterable[str],
-        rows: Iterable[Iterable[object]],
-        row_headers: int = 1,
-    ) -> Table:
+    def of(cls, title: str, header: Iterable[str], rows: Rows, row_headers: int = 1) -> Table:
         """A table in which anything but a cell stands for a cell with its text."""
         cells = (tuple(c if isinstance(c, Cell) else Cell(str(c)) for c in row) for row in rows)
         return cls(title, tuple(header), tuple(cells), row_headers)
@@ -136,11 +133,3 @@ class Slider:
 
 
 Block: TypeAlias = Text | Bullets | Facts | Table | Picture | Slider
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page under a heading of its own."""
-
-    title: str
-    blocks: tuple[Block, ...]

@@ -49,12 +49,12 @@ def summary(e: Evidence) -> Iterable[Block]:
     elif e.gaps:
         yield Text("No constraint was asked for: this is an audit of decisions as they are.")
         yield Bullets(
-            tuple(
+            [
                 f"{g.attribute}: the four-fifths rule {_judged(g.four_fifths)}; smallest over "
                 f"largest {rate_title(g.rate)} {interval(g.ratio, g.ratio_low, g.ratio_high)}"
                 for g in e.gaps
                 if g.four_fifths and g.model == CHOSEN
-            )
+            ]
         )
     for p in e.performance:
         if (p.model, p.measure) == ("difference", "accuracy"):

@@ -7,19 +7,10 @@ how sure they are.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fairboost.report import findings
-from fairboost.report.blocks import (
-    Block,
-    Bullets,
-    Cell,
-    Facts,
-    Picture,
-    Section,
-    Slider,
-    Table,
-    Text,
-)
+from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, Table, Text
 from fairboost.report.evidence import Evidence, TradeoffPoint
 from fairboost.report.words import (
     ABSENT,
@@ -32,6 +23,14 @@ from fairboost.report.words import (
     rate_title,
     where_title,
 )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page under a heading of its own."""
+
+    title: str
+    blocks: tuple[Block, ...]
 
 
 def lay_out(evidence: Evidence) -> tuple[Section, ...]:

@@ -27,13 +27,12 @@ from fairboost.report.blocks import (
     Cell,
     Facts,
     Picture,
-    Section,
     Slider,
     Table,
     Text,
 )
 from fairboost.report.evidence import Evidence
-from fairboost.report.layout import lay_out
+from fairboost.report.layout import Section, lay_out
 from fairboost.report.pictures import draw
 
 LONG = 32

@@ -107,16 +107,13 @@ def _tradeoff(evidence: Evidence, _: str) -> Any:
 def _rounds(evidence: Evidence, _: str) -> Any:
     rounds = evidence.rounds
     assert rounds is not None
-    violations, multipliers, on_train = (
-        pd.DataFrame(found, dtype=float).add_prefix(prefix)
-        for prefix, found in (
-            (PREFIX, rounds.violations),
-            ("multiplier: ", rounds.multipliers),
-            (PREFIX, rounds.train_violations),
-        )
-    )
-    trace = pd.concat([violations, multipliers], axis=1).assign(round=rounds.rounds)
-    train = on_train.assign(round=rounds.train_rounds) if rounds.train_violations else None
+    trace = pd.DataFrame({"round": rounds.rounds})
+    trace = trace.join(pd.DataFrame(rounds.violations, dtype=float).add_prefix(PREFIX))
+    trace = trace.join(pd.DataFrame(rounds.multipliers, dtype=float).add_prefix("multiplier: "))
+    train = None
+    if rounds.train_violations:
+        train = pd.DataFrame(rounds.train_violations, dtype=float).add_prefix(PREFIX)
+        train["round"] = rounds.train_rounds
     axes = new_axes(WIDTH, 4.4, list(rounds.multipliers)[:MOST_LABELLED], panels=2)
     return plots.MultipliersDisplay(trace, train, rounds.kept).plot(axes).figure_
 
