@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test browser check format bench clean help
+.PHONY: demo test quick sanitize browser check format bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -20,6 +20,21 @@ demo: $(VENV)/stamp-plots  ## plain LightGBM against fairboost on generated loan
 
 test: $(VENV)/stamp-dev browser  ## all tests, with coverage of src/
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+
+QUICK := data fairness kernel tasks algorithm metrics verdicts laws golden
+
+quick: $(VENV)/stamp-dev  ## unit tests, laws and exact answers: what one runs while writing
+	$(BIN)/python -m pytest -n auto -q $(wildcard $(QUICK:%=tests/%)) tests/test_architecture.py
+
+# Python itself is not built with the sanitizers: their library is loaded before it.
+sanitize: $(VENV)/stamp-dev  ## the compiled part with address and undefined-behaviour sanitizers
+	@asan=$$(gcc -print-file-name=libasan.so 2>/dev/null); \
+	case "$$asan" in /*) ;; *) echo "no gcc with libasan here; sanitizers are skipped"; exit 0;; esac; \
+	made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && \
+	CC=gcc $(BIN)/python hatch_build.py --sanitize "$$made/libloops.so" && \
+	LD_PRELOAD="$$asan" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  FAIRBOOST_LIBRARY="$$made/libloops.so" \
+	  $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider tests/kernel
 
 # Where it cannot be had, those tests are skipped and say so.
 browser:  ## Chromium for the tests of the report, and shells for completion (root on Debian)

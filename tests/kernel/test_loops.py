@@ -428,8 +428,9 @@ def test_portable_loops_give_the_same_bits_with_and_without_wide_registers(
 
     narrow = bits(library.NARROW)
     assert bits(library.WIDE) == narrow
-    # A product and a sum in one step are rounded once: the default may have other bits.
-    assert bits(library.FUSED) != narrow
+    if compiled.loaded._name == str(library.PATH):  # another may have other options
+        # A product and a sum in one step are rounded once: the default has other bits.
+        assert bits(library.FUSED) != narrow
 
 
 def test_portable_asks_for_what_does_not_fuse(compiled):
@@ -448,6 +449,6 @@ def test_nothing_fuses_in_portable_loops(compiled):
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     functions = {part.split(">:")[0].split("<")[-1]: part for part in told.split("\n\n")}
-    if "fused" not in functions:
-        pytest.skip("the names of functions have been stripped")
+    if "fused" not in functions or compiled.loaded._name != str(library.PATH):
+        pytest.skip("names of functions have been stripped, or it has other options")
     assert [name for name, code in functions.items() if "vfm" in code] == ["fused"]
