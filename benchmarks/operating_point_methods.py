@@ -325,7 +325,7 @@ def ours(task: Task, estimator=None, rows: Rows | None = None, **more) -> Outcom
         holdout=more.pop("holdout", "auto"),
     )
     found = fitted(task, model, rows, sensitive_features=rows.s, **more)
-    seen = model._seen.realised  # the rows behind the threshold: the report has them in words
+    seen = model._measured.realised  # the rows behind the threshold: the report has them in words
     note = f"{model.best_iteration_} trees"
     return Outcome(found.proba, found.seconds, model.threshold_, seen.rows, note=note)
 

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from fairboost.algorithm.game import Game, Session
 from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.data.holdout import NOTHING_HELD_OUT
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.rates import RATES
+from fairboost.tasks.binary import Binary
+from fairboost.tasks.layout import lay_out
 
 
 class MeanGap:
     """Someone else's constraint: the mean distance of groups to their plain mean, of two rates."""
 
-    rates = ("fpr", "tpr")
+    moments = ("fpr", "tpr")
     by = "g"
     name = "mean_gap"
 
     def __init__(self, at_most=0.05):
         self.at_most = at_most
 
-    def violations(self, rates: GroupMoments):
-        r = rates.values
+    def violations(self, moments: GroupMoments):
+        r = moments.values
         spread = ((r - r.mean(axis=1, keepdims=True)) ** 2).mean(axis=1)
         return spread - self.at_most
 
-    def pullback(self, rates: GroupMoments, multipliers):
-        r = rates.values
+    def pullback(self, moments: GroupMoments, multipliers):
+        r = moments.values
         return multipliers[:, None] * 2 * (r - r.mean(axis=1, keepdims=True)) / r.shape[1]
 
 
@@ -70,7 +76,7 @@ def proxy_lagrangian(
     first = 0
     for c in constraints:
         rates, weights, names = [], [], groups_of(c, columns)
-        for rate in c.rates:
+        for rate in c.moments:
             rate = RATES[rate] if isinstance(rate, str) else rate
             counts = np.ones(len(y), bool) if rate.label is None else y == rate.label
             members = [counts & inside for inside in names.values()]
@@ -94,9 +100,26 @@ def groups_of(constraint, columns):
     return {key: (stacked == key).all(axis=1) for key in present}
 
 
+def session(
+    cells, constraints, proxy, player, *, holdout=NOTHING_HELD_OUT, convex=False, confidence=None,
+    threshold=0.0, label_weights=(1.0, 1.0), dtype=np.float32, **rows,
+):  # fmt: skip
+    """The binary game on some rows, and its state; ``rows`` are fields of a ``RowLayout``."""
+    layout = lay_out(cells, constraints, holdout, **rows)
+    task = Binary(proxy, threshold, convex, label_weights, dtype)
+    return Session(Game(task, layout, player, convex, confidence))
+
+
+def at(lagrangian, moments, multipliers, cut=None):
+    """The state of given multipliers, their pullback taken at given moments."""
+    start = lagrangian.game.start(multipliers, cut)
+    coefficients = lagrangian.game._pullbacks(moments, start.dual)
+    return replace(start, coefficients=coefficients)
+
+
 def without_margin(lagrangian):
-    """Aim at the limits themselves, not inside them by the sampling error of the rows seen."""
-    lagrangian.sampling.margin = np.zeros_like
+    """Aim at the limits themselves, not inside them by the sampling error of the rows measured."""
+    lagrangian.game.margins.margin = np.zeros_like
     return lagrangian
 
 
@@ -114,7 +137,7 @@ class FreeScores:
         scores = np.full(len(self.keys), start, float)
         history = []
         for _ in range(rounds):
-            gradient, hessian = objective(scores)
+            gradient, hessian = getattr(objective, "play", objective)(scores)
             g = np.bincount(self.keys, gradient)
             h = np.bincount(self.keys, hessian)
             scores = scores - self.learning_rate * (g / h)[self.keys]

@@ -5,15 +5,15 @@ import pytest
 from scipy.stats import norm
 
 from fairboost import FairGBMClassifier
-from fairboost.algorithm.lagrangian import Lagrangian
-from fairboost.algorithm.margins import CAUTION, Sampling
+from fairboost.algorithm.margins import CAUTION, Margins
 from fairboost.algorithm.multipliers import Control, DualState, start
 from fairboost.data.cells import SensitiveColumn, build_cells
-from fairboost.fairness.binding import RateMap, bind
+from fairboost.fairness.binding import MomentMap, bind
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import MeanGap, without_margin
+from fairboost.tasks.binary import Binary
+from tests.problems import MeanGap, session, without_margin
 
 N = 900
 
@@ -33,7 +33,7 @@ class Spy:
 class AtMostThreeTenths:
     """A constraint of someone's own: no group's share of positive decisions above 0.3."""
 
-    rates, by = ("ppr",), "g"
+    moments, by = ("ppr",), "g"
 
     def violations(self, rates):
         return rates.values[0] - 0.3
@@ -56,12 +56,12 @@ def look(y, column, f, constraints, weight=None, **options):
     """What a player is told about a round on these scores, next to what the trace shows."""
     spy = Spy()
     weight = None if weight is None else weight.astype(np.float32)
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y, [column], weight), constraints, PROXIES["sigmoid"], spy,
         convex=True, sample_weight=weight, **options,
     )  # fmt: skip
-    lagrangian(f)
-    recorded = lagrangian.trace.to_frame().iloc[0]
+    lagrangian.play(f)
+    recorded = lagrangian.record().to_frame().iloc[0]
     return spy.violations[0], recorded.filter(like="violation: ").to_numpy(), spy.units[0]
 
 
@@ -85,13 +85,13 @@ def errors_by_hand(y, column, f, weight):
 def test_a_violation_has_the_sampling_error_of_the_rows_it_is_read_on(data, weighted):
     y, column, f, weight = data
     weight = weight.astype(np.float32) if weighted else None
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y, [column], weight), [two_sided(parity("fnr", 0.1, by="g"))],
         PROXIES["sigmoid"], Spy(), convex=True, sample_weight=weight,
     )  # fmt: skip
-    lagrangian(f)
+    lagrangian.play(f)
     expected = errors_by_hand(y, column, f, weight)
-    np.testing.assert_allclose(lagrangian.errors[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(lagrangian.rounds[0].errors, expected, rtol=1e-9)
     drawn = simulated_errors(y, column, f, weight)
     np.testing.assert_allclose(expected, drawn, rtol=0.15)
 
@@ -144,7 +144,7 @@ def test_a_rate_of_zero_is_not_known_exactly():
     sampling, _ = positives([450, 50], [bound("fnr", 0.3)])
     low = 0.5 / 501
     for rate in (0.0, 1.0):
-        errors = sampling.errors(np.array([rate]))
+        errors = errors_of(sampling, np.array([rate]))
         np.testing.assert_allclose(errors, np.sqrt(low * (1 - low) / 500), rtol=1e-9)
 
 
@@ -176,7 +176,12 @@ def positives(n, constraints, confidence=None, weight=None):
     column = SensitiveColumn("g", np.repeat(np.arange(len(n)), n), tuple(range(len(n))))
     cells = build_cells(np.ones(sum(n), np.int32), [column], weight)
     terms = [bind(c, cells) for c in constraints]
-    return Sampling(RateMap(cells, terms).per_row, terms, confidence), terms
+    per_row = MomentMap(cells, terms, 2).per_row
+    return Margins(Binary(PROXIES["sigmoid"]), per_row, terms, confidence), terms
+
+
+def errors_of(margins, rates):
+    return margins.errors(rates, None, margins.half_way)
 
 
 def samples(n, truth, weight=None, draws=DRAWS):
@@ -209,7 +214,7 @@ def test_the_error_is_the_deviation_over_samples(groups, constraint, weighted):
     drawn = samples(n, truth, weight, DRAWS if weight is None else 4_000)
     found = violations_of(term, drawn, by_group).std(axis=0)
     rates = np.array(truth) if len(term.groups) > 1 else np.array([truth @ by_group / w.sum()])
-    errors = sampling.errors(rates)
+    errors = errors_of(sampling, rates)
     # A pooled rate of unlike groups varies less than rows drawn from everyone; by 3% here.
     slack = 0.02 if len(term.groups) > 1 and weight is None else 0.06
     np.testing.assert_allclose(errors, found, rtol=slack)
@@ -225,7 +230,7 @@ def test_margins_hold_for_all_inequalities_at_once(groups):
     covered = {1.0: 0, 0.5: 0}
     for rates in samples(n, truth, draws=1_000):
         seen = term.constraint.violations(term.read(rates))
-        margin = sampling.z * sampling.errors(rates)
+        margin = sampling.z * errors_of(sampling, rates)
         for share in covered:
             covered[share] += (exact <= seen + share * margin).all()
     assert covered[1.0] / 1_000 >= 0.89
@@ -290,32 +295,32 @@ def test_rare_rates_have_larger_units_up_to_a_limit(data):
 def test_a_constraint_that_is_flat_at_parity_is_not_ignored(data):
     """The variance of rates has no derivative where rates are equal; its multipliers must move."""
     y, column, f, _ = data
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y, [column]), [MeanGap(0.0)], PROXIES["sigmoid"], Control(), convex=True
     )
     without_margin(lagrangian)
     f = f - 2 * column.codes  # the groups are far apart
     for _ in range(3):
-        lagrangian(f)
-    violations = lagrangian.trace.to_frame().filter(like="violation: ").iloc[-1]
+        lagrangian.play(f)
+    violations = lagrangian.record().to_frame().filter(like="violation: ").iloc[-1]
     assert (violations > 0.02).all()
-    assert (lagrangian.dual.multipliers > 0).all()
+    assert (lagrangian.state.dual.multipliers > 0).all()
 
 
 def test_a_constraint_that_starts_flat_moves_once_groups_part(data):
     """f_0 gives everyone the same score: the rates are equal and the derivative is 0."""
     y, column, f, _ = data
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y, [column]), [MeanGap(0.0)], PROXIES["sigmoid"], Control(), convex=True
     )
     without_margin(lagrangian)
     for _ in range(3):
-        lagrangian(np.zeros(N))
-    assert not lagrangian.dual.multipliers.any()
+        lagrangian.play(np.zeros(N))
+    assert not lagrangian.state.dual.multipliers.any()
     for _ in range(2):
-        gradient, hessian = lagrangian(f - 2 * column.codes)
-    assert (lagrangian.dual.multipliers > 0).all()
-    assert np.isfinite(lagrangian.dual.multipliers).all()
+        gradient, hessian = lagrangian.play(f - 2 * column.codes)
+    assert (lagrangian.state.dual.multipliers > 0).all()
+    assert np.isfinite(lagrangian.state.dual.multipliers).all()
     assert np.isfinite(gradient).all() and np.isfinite(hessian).all()
 
 
@@ -345,10 +350,10 @@ def test_the_spy_is_told_what_control_would_be(data):
     y, column, f, _ = data
     constraints = [two_sided(parity("fnr", 0.1, by="g"))]
     told, _, units = look(y, column, f, constraints, confidence=0.9)
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y, [column]), constraints, PROXIES["sigmoid"], Control(),
         convex=True, confidence=0.9,
     )  # fmt: skip
-    lagrangian(f)
+    lagrangian.play(f)
     expected = Control().step(start(6), told, units).multipliers
-    np.testing.assert_array_equal(lagrangian.dual.multipliers, expected)
+    np.testing.assert_array_equal(lagrangian.state.dual.multipliers, expected)

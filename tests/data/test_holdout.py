@@ -7,17 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.data import holdout
-from fairboost.data.holdout import NOTHING_HELD_OUT, align_groups, choose, choose_shares
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control
+from fairboost.data import holdout
 from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.data.holdout import NOTHING_HELD_OUT, align_groups, choose, choose_shares
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.rates import RATES
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import rows
+from tests.problems import rows, session
 
 SIZES = st.lists(st.integers(1, 60), min_size=2, max_size=8).filter(lambda m: len(m) % 2 == 0)
 
@@ -50,7 +49,7 @@ def test_a_share_is_taken_of_every_cell(sizes, share, seed):
     taken = np.bincount(cells.codes[held.folds == 1], minlength=len(cells))
     assert set(np.unique(held.folds)) <= {0, 1}
     assert np.abs(taken - share * cells.counts).max() <= 0.5 + 1e-9
-    np.testing.assert_array_equal(held.seen.counts, taken)
+    np.testing.assert_array_equal(held.measured.counts, taken)
     np.testing.assert_array_equal(held.trained, held.folds == 0)
 
 
@@ -66,11 +65,14 @@ def test_less_is_held_out_of_a_label_that_no_rate_counts(sizes, label, seed):
     share = max(0.1, min(0.4, 200 / spared))  # the loss is to be read on some rows
     assert taken[~counted].sum() == pytest.approx(share * spared, abs=0.5 + 1e-9)
     if share == 0.4:
-        assert held.trained_labels == held.seen_labels == (1.0, 1.0)
+        assert held.trained_labels == held.measured_labels == (1.0, 1.0)
         return
     assert f"which no rate counts, {100 * share:.2g}%" in held.why
     whole = np.bincount(cells.labels, cells.counts, minlength=2)
-    for part, factors in ((held.trained, held.trained_labels), (~held.trained, held.seen_labels)):
+    for part, factors in (
+        (held.trained, held.trained_labels),
+        (~held.trained, held.measured_labels),
+    ):
         weight = np.array(factors)[cells.labels[cells.codes]] * part
         found = np.bincount(cells.labels[cells.codes], weight, minlength=2)
         np.testing.assert_allclose(found / found.sum(), whole / whole.sum(), rtol=1e-9)
@@ -107,7 +109,7 @@ def test_folds_deal_every_cell_out_evenly(sizes, seed):
         assert hands.max() - hands.min() <= 1
     per_fold = np.bincount(held.folds, minlength=held.n_folds)
     assert per_fold.max() - per_fold.min() <= 1  # over all rows, too
-    np.testing.assert_array_equal(held.seen.counts, cells.counts)  # every row is seen
+    np.testing.assert_array_equal(held.measured.counts, cells.counts)  # every row is seen
     assert held.trained is None  # and every row is trained on
 
 
@@ -134,9 +136,9 @@ def test_weights_of_the_rows_held_out():
     held = chosen(0.3, cells, weight=weight)
     at = held.folds == 1
     expected = np.bincount(cells.codes[at], weight[at].astype(float), len(cells))
-    np.testing.assert_allclose(held.seen.weights, expected)
+    np.testing.assert_allclose(held.measured.weights, expected)
     squares = np.bincount(cells.codes[at], weight[at].astype(float) ** 2, len(cells))
-    np.testing.assert_allclose(held.seen.squares, squares)
+    np.testing.assert_allclose(held.measured.squares, squares)
 
 
 # What "auto" chooses
@@ -202,7 +204,7 @@ def test_numbers_of_any_kind(number):
 def game(cells, held, weight=None, **options):
     constraints = [two_sided(parity("ppr", 0.0, by="g")), bound("fnr", 0.1)]
     options = {"convex": True, "dtype": np.float64, **options}
-    return Lagrangian(
+    return session(
         cells, constraints, PROXIES["sigmoid"], Control(), holdout=held, sample_weight=weight,
         **options,
     )  # fmt: skip
@@ -231,15 +233,14 @@ def test_of_a_share_the_rows_held_out_move_the_multipliers_and_the_others_have_t
     lagrangian = game(cells.among(held.trained, weight), held, inside)
     for t in range(5):
         f = rng(t).normal(0, 2, len(y))
-        lagrangian.watch(f[at])
-        gradient, hessian = lagrangian(f[~at])
+        gradient, hessian = lagrangian.play(f[~at], f[at])
         assert (gradient != 0).all() and (hessian > 0).all()
-        row = lagrangian.trace.to_frame().iloc[t]
+        row = lagrangian.record().to_frame().iloc[t]
         expected = rates_by_numpy(f[at], y[at], group[at], outside)
         np.testing.assert_allclose(row.filter(like="rate: "), expected, atol=1e-12)
         assert row["held-out loss"] == pytest.approx(log_loss(f[at], y[at], outside), rel=1e-12)
         assert row["loss"] == pytest.approx(log_loss(f[~at], y[~at], inside), rel=1e-12)
-    assert lagrangian.dual.multipliers.any()
+    assert lagrangian.state.dual.multipliers.any()
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
@@ -250,15 +251,14 @@ def test_a_set_of_ones_own_is_read_from_the_scores_watched(weighted):
     group = columns[0].codes
     seen = both.among(slice(n, None), weight)
     outside = None if weight is None else weight[n:]
-    held = holdout.Holdout("set", "a set", seen=seen, outside_weight=outside)
+    held = holdout.Holdout("set", "a set", measured=seen, outside_weight=outside)
     inside = None if weight is None else weight[:n]
     lagrangian = game(both.among(slice(None, n), weight), held, inside)
     for t in range(3):
         f = rng(t).normal(0, 2, len(y))
-        lagrangian.watch(f[n:])
-        gradient, hessian = lagrangian(f[:n])
+        gradient, hessian = lagrangian.play(f[:n], f[n:])
         assert (gradient != 0).all() and (hessian > 0).all()  # all rows are trained on
-        row = lagrangian.trace.to_frame().iloc[t]
+        row = lagrangian.record().to_frame().iloc[t]
         expected = rates_by_numpy(f[n:], y[n:], group[n:], outside)
         np.testing.assert_allclose(row.filter(like="rate: "), expected, atol=1e-12)
         assert row["held-out loss"] == pytest.approx(log_loss(f[n:], y[n:], outside), rel=1e-12)
@@ -277,47 +277,39 @@ def cross(request):
 
 def test_in_cross_fitting_every_row_is_read_by_the_booster_that_left_it_out(cross):
     y, columns, weight, _, held, lagrangian = cross
-    followers = lagrangian.followers()
-    assert len(followers) == held.n_folds
     for t in range(4):
         scores = rng(t).normal(0, 2, (held.n_folds, len(y)))  # each booster has its own
-        for k, follower in enumerate(followers):
-            gradient, hessian = follower(scores[k])
+        for k in range(held.n_folds):
+            gradient, hessian = lagrangian.follow(k, scores[k])
             out = held.folds == k
             assert (gradient[out] == 0).all() and (hessian[out] == 0).all()
             assert (gradient[~out] != 0).all() and (hessian[~out] > 0).all()
         kept = rng(100 + t).normal(0, 2, len(y))
-        gradient, hessian = lagrangian(kept)
-        assert (gradient != 0).all() and (hessian > 0).all()
-        row = lagrangian.trace.to_frame().iloc[t]
         out_of_fold = scores[held.folds, np.arange(len(y))]
+        gradient, hessian = lagrangian.play(kept, out_of_fold)
+        assert (gradient != 0).all() and (hessian > 0).all()
+        row = lagrangian.record().to_frame().iloc[t]
         expected = rates_by_numpy(out_of_fold, y, columns[0].codes, weight)
         np.testing.assert_allclose(row.filter(like="rate: "), expected, atol=1e-12)
         assert row["held-out loss"] == pytest.approx(log_loss(out_of_fold, y, weight), rel=1e-12)
         assert row["loss"] == pytest.approx(log_loss(kept, y, weight), rel=1e-12)
-    assert len(lagrangian.trace) == 4
-    assert lagrangian.dual.multipliers.any()
+    assert len(lagrangian.rounds) == 4
+    assert lagrangian.state.dual.multipliers.any()
 
 
 def test_after_the_last_round_all_boosters_are_looked_at_once_more(cross):
     y, columns, weight, _, held, lagrangian = cross
-    followers = lagrangian.followers()
     for t in range(2):
         f = rng(t).normal(0, 2, len(y))
-        for follower in followers:
-            follower(f)
-        lagrangian(f)
-    before = lagrangian.dual
+        lagrangian.play(f, f)
+    before = lagrangian.state
     last = rng(9).normal(0, 2, (held.n_folds, len(y)))
-    for k, follower in enumerate(followers):
-        follower.observe(last[k])
-    lagrangian.observe(f)
-    assert len(lagrangian.trace) == 2
-    assert lagrangian.dual is before  # looking does not move the multipliers
     out_of_fold = last[held.folds, np.arange(len(y))]
-    names = [name.startswith("rate: ") for name in lagrangian.trace.columns]
+    lagrangian.finish(f, out_of_fold)
+    assert len(lagrangian.rounds) == 2
+    assert lagrangian.state is before  # to measure does not move the multipliers
     np.testing.assert_allclose(
-        lagrangian.trace.last[names],
+        lagrangian.record().iterates[-1].moments,
         rates_by_numpy(out_of_fold, y, columns[0].codes, weight),
         atol=1e-12,
     )
@@ -329,7 +321,7 @@ def test_all_boosters_descend_under_the_same_multipliers(convex):
     y, _, _, cells = rows(5, n=240)
     held = chosen("cross", cells)
     constraint = parity("ppr", 0.0, by="g")
-    lagrangian = Lagrangian(
+    lagrangian = session(
         cells,
         [two_sided(constraint) if convex else constraint],
         PROXIES["cross_entropy"],
@@ -338,15 +330,14 @@ def test_all_boosters_descend_under_the_same_multipliers(convex):
         convex=convex,
         dtype=np.float64,
     )
-    followers = lagrangian.followers()
     f = rng(0).normal(0, 2, len(y))  # the same in all rounds: so is the group of largest rate
     for _ in range(4):
-        theirs = [follower(f)[0].copy() for follower in followers]
-        gradient, _ = lagrangian(f)
+        theirs = [lagrangian.follow(k, f)[0].copy() for k in range(held.n_folds)]
+        gradient, _ = lagrangian.play(f, f)
         for k, other in enumerate(theirs):
             kept = held.folds != k
             np.testing.assert_allclose(other[kept], gradient[kept], rtol=1e-10, atol=1e-12)
-    assert lagrangian.dual.multipliers.any()
+    assert lagrangian.state.dual.multipliers.any()
 
 
 # Numerics
@@ -359,12 +350,10 @@ def test_a_rate_of_one_is_one_however_its_weights_are_added_up():
         weight = np.exp(4 * rng(seed).normal(size=len(y))).astype(np.float32)
         cells = build_cells(y, columns, weight)
         lagrangian = game(cells, chosen("cross", cells, weight=weight), weight)
-        for follower in lagrangian.followers():
-            follower(np.ones(len(y)))  # all are said yes to
-        lagrangian(np.ones(len(y)))
-        rates = lagrangian.trace.to_frame().filter(like="rate: ").iloc[0]
+        lagrangian.play(np.ones(len(y)), np.ones(len(y)))  # all are said yes to
+        rates = lagrangian.record().to_frame().filter(like="rate: ").iloc[0]
         assert rates.min() >= 0 and rates.max() <= 1
-        assert np.isfinite(lagrangian.dual.multipliers).all()
+        assert np.isfinite(lagrangian.state.dual.multipliers).all()
 
 
 # Groups of a set of one's own
@@ -419,15 +408,14 @@ def test_every_rate_can_be_read_on_rows_held_out():
     y, columns, _, cells = rows(6, n=240)
     held = chosen(0.4, cells)
     constraints = [two_sided(parity(name, 0.0, by="g")) for name in RATES]
-    lagrangian = Lagrangian(
+    lagrangian = session(
         cells.among(held.trained), constraints, PROXIES["sigmoid"], Control(), holdout=held,
         convex=True,
     )  # fmt: skip
     f = rng(0).normal(0, 2, len(y))
     at = held.folds == 1
-    lagrangian.watch(f[at])
-    lagrangian(f[~at])
-    row = lagrangian.trace.to_frame().iloc[0]
+    lagrangian.play(f[~at], f[at])
+    row = lagrangian.record().to_frame().iloc[0]
     for name, rate in RATES.items():
         for g in range(3):
             counts = at & (columns[0].codes == g) & rate.counts(y)

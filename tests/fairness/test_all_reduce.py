@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairboost import at_fpr, at_positive_rate, at_tpr, parity
-from fairboost.fairness.all_reduce import ONE_MACHINE, share_near, threshold_over
-from fairboost.data.holdout import Holdout
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, Control
 from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.data.holdout import Holdout
+from fairboost.fairness.all_reduce import ONE_MACHINE, share_near, threshold_over
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.two_sided import two_sided
+from tests.problems import session
 
 
 class Threads:
@@ -129,16 +130,14 @@ def play(cells, weight, held, here, machines, start, moves, **options):
     trained = replace(trained, codes=cells.codes[ours])
     seen = replace(seen, codes=cells.codes[theirs])
     holdout = Holdout("share", "", None, seen, weight[theirs])
-    lagrangian = Lagrangian(
-        trained, holdout=holdout, sample_weight=weight[ours], machines=machines, **options
+    lagrangian = session(
+        trained, holdout=holdout, sample_weight=weight[ours], all_reduce=machines, **options
     )
     gradients = []
     for move in moves:
         scores = start + move
-        lagrangian.watch(scores[theirs])
-        gradients.append(lagrangian(scores[ours])[0].copy())
-    lagrangian.watch(start[theirs])
-    lagrangian.observe(start[ours])
+        gradients.append(lagrangian.play(scores[ours], scores[theirs])[0].copy())
+    lagrangian.finish(start[ours], start[theirs])
     return lagrangian, gradients
 
 
@@ -171,12 +170,15 @@ def test_every_machine_takes_the_steps_of_one_with_all_rows(scale, paper, thresh
     )
     for rank, (lagrangian, mine) in enumerate(parts):
         np.testing.assert_allclose(
-            lagrangian.trace.to_frame(), whole.trace.to_frame(), rtol=0, atol=1e-12
+            lagrangian.record().to_frame(), whole.record().to_frame(), rtol=0, atol=1e-12
         )
-        np.testing.assert_array_equal(lagrangian.dual.multipliers, parts[0][0].dual.multipliers)
+        np.testing.assert_array_equal(
+            lagrangian.state.dual.multipliers, parts[0][0].state.dual.multipliers
+        )
         for here, there in zip(mine, gradients, strict=True):
             np.testing.assert_allclose(here, there[(of_machine == rank)[~held]], atol=1e-12)
-    assert math.isclose(parts[2][0].seen_rows, whole.seen_rows)
+    rows_of = [s.record().summary.rows for s in (parts[2][0], whole)]
+    assert math.isclose(*rows_of)
 
 
 def test_bytes_of_a_round_do_not_depend_on_rows():
@@ -209,9 +211,9 @@ def test_a_record_of_training_holds_no_rows():
         constraints=[two_sided(parity("fnr", by="g"))], proxy=PROXIES["sigmoid"],
         player=Control(), convex=True, threshold=at_fpr(0.3),
     )  # fmt: skip
-    before = lagrangian.trace.to_frame()
-    lagrangian.forget_rows()
-    sizes = [v.size for v in vars(lagrangian).values() if isinstance(v, np.ndarray)]
-    assert max(sizes) < 50
-    assert lagrangian.cells.codes.size == lagrangian.holdout.seen.codes.size == 0
-    assert lagrangian.trace.to_frame().equals(before)
+    record = lagrangian.record()
+    assert len(pickle.dumps(record)) < 20_000
+    cells_kept = record.holdout.measured, record.summary.measured, record.summary.placed
+    assert [c.codes.size for c in cells_kept] == [0, 0, 0]
+    again = pickle.loads(pickle.dumps(record))
+    assert again.to_frame().equals(record.to_frame())

@@ -68,7 +68,7 @@ def test_someone_elses_constraint_is_placed_too():
     anywhere.by = None
     first, second = resolve(anywhere, 0.0, ["a", "b"])
     assert (first.by, second.by, first.name) == ("a", "b", "mean_gap")
-    assert isinstance(first, Constraint) and first.rates == ("fpr", "tpr")
+    assert isinstance(first, Constraint) and first.moments == ("fpr", "tpr")
     r = GroupMoments(np.array([[0.1, 0.3], [0.2, 0.2]]), np.ones((2, 2)), ((0,), (1,)))
     np.testing.assert_allclose(first.violations(r), anywhere.violations(r))
     np.testing.assert_allclose(first.pullback(r, np.ones(2)), anywhere.pullback(r, np.ones(2)))

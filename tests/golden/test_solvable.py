@@ -8,19 +8,18 @@ stationary.
 import numpy as np
 import pytest
 
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
-from tests.problems import FreeScores
+from tests.problems import FreeScores, session
 
 ROUNDS = 3000
 
 
 def settle(y, codes, constraints, proxy="cross_entropy", rate=0.01, start=0.0):
     column = SensitiveColumn("g", codes.astype(np.int32), tuple(range(codes.max() + 1)))
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y.astype(np.int32), [column]),
         constraints,
         PROXIES[proxy],
@@ -28,7 +27,7 @@ def settle(y, codes, constraints, proxy="cross_entropy", rate=0.01, start=0.0):
         dtype=np.float64,
     )
     FreeScores(codes, learning_rate=0.5).train(lagrangian, ROUNDS, start)
-    return lagrangian.trace.to_frame().iloc[ROUNDS // 2 :]
+    return lagrangian.record().to_frame().iloc[ROUNDS // 2 :]
 
 
 @pytest.mark.parametrize("share", [0.6, 0.8])

@@ -14,14 +14,13 @@ q > 1/2 + a/4. That is the rule of least error too, so the game can find the bes
 import numpy as np
 import pytest
 
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Control
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.constraints import parity
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.rates import RATES
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import FreeScores, without_margin
+from tests.problems import FreeScores, session, without_margin
 
 KINDS = 32
 ROUNDS = 200
@@ -74,7 +73,7 @@ def settle(society, tolerance, player, rounds=ROUNDS, proxy="sigmoid"):
     """Play, and return kinds said yes to in each round and group, and the Lagrangian."""
     y, group, kind = society.rows()
     column = SensitiveColumn("g", group, tuple(range(len(society.counted))))
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y, [column]),
         [two_sided(parity(society.rate, tolerance, by="g"))],
         PROXIES[proxy],
@@ -108,7 +107,7 @@ def test_the_game_comes_to_rest_at_the_best_choice(society, tolerance):
     (best,) = counts[:, feasible & (errors == least)].T
     assert errors.min() < least  # the constraint costs something
     decisions, lagrangian = settle(society, tolerance, Control())
-    trace = lagrangian.trace.to_frame().iloc[ROUNDS // 2 :]
+    trace = lagrangian.record().to_frame().iloc[ROUNDS // 2 :]
     assert trace.filter(like="violation: ").max(axis=None) <= 1e-12
     np.testing.assert_array_equal(decisions[-1].sum(axis=1), best)
     rates = trace.filter(like="rate: ")
@@ -120,7 +119,7 @@ def test_the_multipliers_are_those_at_which_the_best_choice_is_stationary():
     """Yes to q > 1/2 + a/4, with a the weight of the constraint on a row of the group."""
     society, tolerance = CASES["three groups"]
     decisions, lagrangian = settle(society, tolerance, Control())
-    multipliers = lagrangian.dual.multipliers
+    multipliers = lagrangian.state.dual.multipliers
     net = multipliers[:3] - multipliers[3:]
     a = 3 * (net - net.sum() / 3)  # n / W = 3, three groups of equal size
     q = society.positives / (society.positives + society.negatives)
@@ -133,7 +132,7 @@ def test_a_tolerance_that_no_choice_meets_exactly_is_met_but_for_one_kind():
     """The game then says yes and no in turns to the kind in question."""
     society = CASES["two groups"][0]
     decisions, lagrangian = settle(society, 0.13, Control())
-    late = lagrangian.trace.to_frame().iloc[ROUNDS // 2 :]
+    late = lagrangian.record().to_frame().iloc[ROUNDS // 2 :]
     assert late.filter(like="violation: ").max(axis=None) <= 1 / KINDS
     rates = late.filter(like="rate: ").mean()  # of the randomized classifier
     assert abs(rates.iloc[0] - rates.iloc[1]) <= 0.13 + 0.5 / KINDS
@@ -154,7 +153,7 @@ def test_the_game_comes_to_rest_with_other_proxies(proxy):
     """Not always at the best choice: they weigh far kinds as well as near ones."""
     society, tolerance = CASES["two groups"]
     _, lagrangian = settle(society, tolerance, Control(), proxy=proxy)
-    late = lagrangian.trace.to_frame().iloc[ROUNDS // 2 :]
+    late = lagrangian.record().to_frame().iloc[ROUNDS // 2 :]
     assert late.filter(like="violation: ").max(axis=None) <= 1 / KINDS
     assert late["loss"].max() < np.log(2)
 
@@ -164,7 +163,7 @@ def test_integration_alone_swings_where_control_has_come_to_rest():
 
     def rounds_to_rest(player):
         _, lagrangian = settle(society, tolerance, player)
-        violations = lagrangian.trace.to_frame().filter(like="violation: ").max(axis=1)
+        violations = lagrangian.record().to_frame().filter(like="violation: ").max(axis=1)
         return int(np.flatnonzero(violations > 1e-12).max(initial=-1)) + 1
 
     assert 1.5 * rounds_to_rest(Control()) < rounds_to_rest(Control(damping=0.0))

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Control, Rest
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.constraints import parity
@@ -21,7 +20,7 @@ from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.rates import RATES
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import FreeScores, without_margin
+from tests.problems import FreeScores, session, without_margin
 
 KINDS = 32
 K = 6
@@ -51,7 +50,7 @@ def play(society, point, player):
     weight = society.weight.astype(np.float32)
     group = (society.kind // KINDS).astype(np.int32)
     column = SensitiveColumn("g", group, tuple(range(society.n_groups)))
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(society.y, [column], weight),
         [two_sided(parity(society.rate, 0.0, by="g"))],
         PROXIES["sigmoid"],
@@ -63,9 +62,9 @@ def play(society, point, player):
     )
     without_margin(lagrangian)  # here the rows are all there are
     history = FreeScores(society.kind, learning_rate=0.1).train(lagrangian, ROUNDS)
-    lagrangian.observe(history[-1])
+    lagrangian.finish(history[-1])
     scores = history[:, : len(society.y) // 2].reshape(ROUNDS, -1, KINDS)
-    thresholds = np.array(lagrangian.thresholds[1:])
+    thresholds = np.array([r.cut.threshold for r in lagrangian.record().iterates[1:]])
     return scores >= thresholds[:, None, None], scores, lagrangian
 
 
@@ -103,7 +102,7 @@ def test_every_group_comes_to_the_budget(society, target):
     assert (order >= 0).all()  # it is the kinds of largest share: nobody is passed over
     assert (np.diff(scores[-1], axis=1) > 0).all()
     at = K / KINDS if society.rate.direction > 0 else 1 - K / KINDS
-    rates = lagrangian.trace.to_frame().filter(like="rate: ").iloc[LATE:].mean()
+    rates = lagrangian.record().to_frame().filter(like="rate: ").iloc[LATE:].mean()
     np.testing.assert_allclose(rates, at, rtol=0, atol=0.5 / KINDS)
 
 
@@ -114,7 +113,7 @@ def test_and_comes_to_rest_there(society, target):
     society = Society(rate, *SOCIETIES[society])
     decisions, _, lagrangian = play(society, point, Control())
     assert (decisions[LATE:].sum(axis=2) == K).all()
-    late = lagrangian.trace.to_frame().iloc[LATE:]
+    late = lagrangian.record().to_frame().iloc[LATE:]
     assert late.filter(like="violation: ").max(axis=None) <= 1e-6
 
 
@@ -126,6 +125,6 @@ def test_without_constraints_scores_and_threshold_are_known(rate, point):
     np.testing.assert_allclose(scores[-1], society.log_odds, atol=1e-5)
     kinds = np.sort(society.log_odds.ravel())[::-1]
     threshold = kinds[2 * K - 1 : 2 * K + 1].mean()
-    assert lagrangian.threshold == pytest.approx(threshold, abs=1e-5)
-    last = lagrangian.trace.to_frame()["threshold"].iloc[-1]
+    assert lagrangian.state.cut.threshold == pytest.approx(threshold, abs=1e-5)
+    last = lagrangian.record().to_frame()["threshold"].iloc[-1]
     assert logit(last) == pytest.approx(threshold, abs=1e-4)

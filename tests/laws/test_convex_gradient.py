@@ -8,15 +8,14 @@ negative one on the lower bound ``1 - phi(-u)`` of the same event.
 import numpy as np
 import pytest
 
-from fairboost.algorithm.lagrangian import Lagrangian
-from fairboost.algorithm.multipliers import Ascent, Control, resume
+from fairboost.algorithm.multipliers import Ascent, Control
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.constraints import parity
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import as_rate
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import ALL_CONSTRAINTS, MeanGap, groups_of, rows
+from tests.problems import ALL_CONSTRAINTS, MeanGap, at, groups_of, rows, session
 
 # The sigmoid and the cross-entropy at threshold 0 are read off the loss. A proxy of another
 # identity takes the general path, so both paths are held to the same numbers.
@@ -42,7 +41,7 @@ class Case:
         self.proxy, self.threshold = proxy, threshold
         self.w = np.ones(len(self.y)) if weight is None else weight.astype(float)
         self.loss_weight = self.w * np.asarray(class_weight)[self.y]
-        self.lagrangian = Lagrangian(
+        self.lagrangian = session(
             cells,
             self.constraints,
             proxy,
@@ -55,10 +54,9 @@ class Case:
         )
         rng = np.random.default_rng(2)
         self.f = rng.normal(0, 2, len(self.y))
-        self.multipliers = rng.uniform(0.1, 1, len(self.lagrangian.inequalities))
-        self.lagrangian.dual = resume(self.multipliers)
-        self.lagrangian.rates = rng.uniform(0.1, 0.9, len(self.lagrangian.rates))
-        self.lagrangian.coefficients = self.lagrangian._pullbacks(self.lagrangian.rates)
+        self.multipliers = rng.uniform(0.1, 1, len(self.lagrangian.game.inequalities))
+        self.rates = rng.uniform(0.1, 0.9, len(self.lagrangian.game.observed))
+        self.lagrangian.state = at(self.lagrangian, self.rates, self.multipliers)
         self.up, self.down = self.weights_on_rows()
 
     def weights_on_rows(self):
@@ -67,13 +65,13 @@ class Case:
         first_rate = first_multiplier = 0
         for c in self.constraints:
             groups = groups_of(c, self.columns)
-            members, weights, rates = [], [], [as_rate(r) for r in c.rates]
+            members, weights, rates = [], [], [as_rate(r) for r in c.moments]
             for rate in rates:
                 counts = np.ones(len(self.y), bool) if rate.label is None else self.y == rate.label
                 members.append([counts & inside for inside in groups.values()])
                 weights.append([self.w[m].sum() for m in members[-1]])
             shape = len(rates), len(groups)
-            values = self.lagrangian.rates[first_rate:][: shape[0] * shape[1]].reshape(shape)
+            values = self.rates[first_rate:][: shape[0] * shape[1]].reshape(shape)
             known = GroupMoments(values, np.array(weights), tuple(groups))
             n_inequalities = len(c.violations(known))
             mine = self.multipliers[first_multiplier:][:n_inequalities]
@@ -115,7 +113,7 @@ def case(proxy, constraints, setting):
 @pytest.mark.parametrize("constraints", ALL_CONSTRAINTS)
 @pytest.mark.parametrize("proxy", ALL_PATHS)
 def test_gradient_is_the_derivative_of_the_sign_aware_lagrangian(case):
-    gradient, _ = case.lagrangian(case.f)
+    gradient, _ = case.lagrangian.play(case.f)
     step = 1e-5
     expected = (case.value(case.f + step) - case.value(case.f - step)) / (2 * step)
     np.testing.assert_allclose(gradient, expected, atol=2e-7, rtol=1e-7)
@@ -124,14 +122,14 @@ def test_gradient_is_the_derivative_of_the_sign_aware_lagrangian(case):
 
 
 def has_parity(case):
-    return any(hasattr(c, "slack") or not hasattr(c, "rate") for c in case.constraints)
+    return any(hasattr(c, "slack") or not hasattr(c, "moment") for c in case.constraints)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("constraints", ALL_CONSTRAINTS)
 @pytest.mark.parametrize("proxy", ALL_PATHS)
 def test_hessian_has_the_size_of_the_constraints_curvature(case):
-    _, hessian = case.lagrangian(case.f)
+    _, hessian = case.lagrangian.play(case.f)
     np.testing.assert_allclose(hessian, case.curvature(), rtol=1e-10)
 
 
@@ -140,7 +138,7 @@ def test_hessian_has_the_size_of_the_constraints_curvature(case):
 def test_with_a_convex_proxy_the_problem_is_convex(proxy, setting):
     """The Hessian is then the second derivative itself, and the paper's form has it not."""
     case = Case(ALL_PATHS[proxy], ALL_CONSTRAINTS["equalized odds"], **SETTINGS[setting])
-    _, hessian = case.lagrangian(case.f)
+    _, hessian = case.lagrangian.play(case.f)
     step = 1e-4
     middle = case.value(case.f)
     bent = (case.value(case.f + step) - 2 * middle + case.value(case.f - step)) / step**2
@@ -161,11 +159,11 @@ def test_a_negative_weight_on_one_decision_is_a_positive_one_on_the_other():
     group = SensitiveColumn("g", np.repeat([0, 1], 10).astype(np.int32), ("a", "b"))
     cells = build_cells(np.tile([0, 1], 10).astype(np.int32), [group])
     constraints = [two_sided(parity("ppr", 0.0, by="g"))]
-    lagrangian = Lagrangian(cells, constraints, PROXIES["hinge"], Control(), convex=True)
-    lagrangian.dual = resume(np.array([0.3, 0.0, 0.0, 0.0]))
-    lagrangian.coefficients = lagrangian._pullbacks(lagrangian.rates)
-    np.testing.assert_allclose(lagrangian.coefficients, [0.15, -0.15])
-    up, down = lagrangian.on_rows
+    lagrangian = session(cells, constraints, PROXIES["hinge"], Control(), convex=True)
+    game = lagrangian.game
+    coefficients = game.start(np.array([0.3, 0.0, 0.0, 0.0])).coefficients
+    np.testing.assert_allclose(coefficients, [0.15, -0.15])
+    up, down = game.passes._signed(game._weights(coefficients).on_cells)
     in_a = cells.groups["g"] == 0
     np.testing.assert_allclose(up, np.where(in_a, 0.3, 0.0))
     np.testing.assert_allclose(down, np.where(in_a, 0.0, 0.3))
@@ -175,10 +173,11 @@ def test_a_negative_weight_on_one_decision_is_a_positive_one_on_the_other():
 def test_coefficients_are_taken_at_the_exact_rates_of_the_round(proxy):
     """Round t + 1 descends with the multipliers that round t left, at the rates it read."""
     y, _, _, cells = rows(seed=3)
-    lagrangian = Lagrangian(cells, [MeanGap(0.0)], PROXIES[proxy], Ascent(5.0), convex=True)
+    lagrangian = session(cells, [MeanGap(0.0)], PROXIES[proxy], Ascent(5.0), convex=True)
     rng = np.random.default_rng(0)
-    lagrangian(rng.normal(0, 2, len(y)))
-    read = lagrangian.trace.to_frame().filter(like="rate: ").iloc[0].to_numpy()
-    np.testing.assert_array_equal(lagrangian.rates, read)
-    assert lagrangian.dual.multipliers.any()
-    np.testing.assert_array_equal(lagrangian.coefficients, lagrangian._pullbacks(read))
+    lagrangian.play(rng.normal(0, 2, len(y)))
+    read = lagrangian.record().to_frame().filter(like="rate: ").iloc[0].to_numpy()
+    state = lagrangian.state
+    assert state.dual.multipliers.any()
+    expected = lagrangian.game._pullbacks(read, state.dual)
+    np.testing.assert_array_equal(state.coefficients, expected)

@@ -7,14 +7,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Control
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.rates import RATES
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import rows, without_margin
+from tests.problems import rows, session, without_margin
 
 SEEDS = st.integers(0, 10_000)
 RATE_NAMES = st.sampled_from(sorted(RATES))
@@ -24,17 +23,17 @@ ROUNDS = 4
 
 def play(y, columns, weight, scores, constraints, proxy="sigmoid"):
     """Some rounds on given scores: gradients, Hessians and multipliers of each."""
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y, columns, weight), [two_sided(c) for c in constraints], PROXIES[proxy],
         Control(), convex=True, sample_weight=weight, dtype=np.float64,
     )  # fmt: skip
     without_margin(lagrangian)
     gradients, hessians, multipliers = [], [], []
     for f in scores:
-        gradient, hessian = lagrangian(f)
+        gradient, hessian = lagrangian.play(f)
         gradients.append(gradient.copy())
         hessians.append(hessian.copy())
-        multipliers.append(lagrangian.dual.multipliers)
+        multipliers.append(lagrangian.state.dual.multipliers)
     return np.array(gradients), np.array(hessians), np.array(multipliers)
 
 

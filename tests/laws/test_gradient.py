@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent
 from fairboost.fairness.constraints import parity
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.proxies import PROXIES
-from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows
+from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows, session
 
 
 def derivative(value, f, step=1e-5):
@@ -34,7 +33,7 @@ def derivative(value, f, step=1e-5):
 )
 def test_gradient_is_the_derivative_of_the_proxy_lagrangian(proxy, constraints, setting):
     y, columns, weight, cells = rows(seed=1, weighted=setting["weighted"])
-    lagrangian = Lagrangian(
+    lagrangian = session(
         cells,
         constraints,
         proxy,
@@ -46,9 +45,9 @@ def test_gradient_is_the_derivative_of_the_proxy_lagrangian(proxy, constraints, 
     )
     rng = np.random.default_rng(2)
     f = rng.normal(0, 2, len(y))
-    multipliers = rng.uniform(0.1, 1, len(lagrangian.inequalities))
-    lagrangian.resume(multipliers)
-    gradient, hessian = lagrangian(f)
+    multipliers = rng.uniform(0.1, 1, len(lagrangian.game.inequalities))
+    lagrangian.state = lagrangian.game.start(multipliers)
+    gradient, hessian = lagrangian.play(f)
 
     expected = derivative(
         lambda scores: proxy_lagrangian(
@@ -67,7 +66,9 @@ def test_gradient_is_the_derivative_of_the_proxy_lagrangian(proxy, constraints, 
 
 def test_the_factor_of_equation_8_is_not_in_the_derivative():
     """With four groups the paper's (m - 1) would triple the part of the worst group."""
-    rates = GroupMoments(np.array([[0.1, 0.4, 0.2, 0.3]]), np.ones((1, 4)), ((0,), (1,), (2,), (3,)))
+    rates = GroupMoments(
+        np.array([[0.1, 0.4, 0.2, 0.3]]), np.ones((1, 4)), ((0,), (1,), (2,), (3,))
+    )
     multipliers = np.array([0.2, 0.3, 0.5, 0.7])
     constraint = parity("fnr", 0.0, by="g")
     step = 1e-6
@@ -77,7 +78,9 @@ def test_the_factor_of_equation_8_is_not_in_the_derivative():
         moved[0, g] += step
         up = multipliers @ constraint.violations(GroupMoments(moved, rates.weights, rates.groups))
         moved[0, g] -= 2 * step
-        down = multipliers @ constraint.violations(GroupMoments(moved, rates.weights, rates.groups))
+        down = multipliers @ constraint.violations(
+            GroupMoments(moved, rates.weights, rates.groups)
+        )
         numeric[g] = (up - down) / (2 * step)
     coef = constraint.pullback(rates, multipliers)[0]
     np.testing.assert_allclose(coef, numeric, atol=1e-9)
@@ -90,7 +93,7 @@ def test_pullback_is_the_derivative_of_violations(constraints):
     rng = np.random.default_rng(0)
     for c in constraints:
         n_groups = 1 if c.by == () else 6 if c.by == ("g", "h") else 2 if c.by == "h" else 3
-        values = rng.uniform(0.1, 0.9, (len(c.rates), n_groups))
+        values = rng.uniform(0.1, 0.9, (len(c.moments), n_groups))
         names = tuple((k,) for k in range(n_groups)) if c.by else ((),)
 
         def weighed(flat, c=c, shape=values.shape, names=names, m=None):

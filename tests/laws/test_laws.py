@@ -5,14 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent, resume
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.rates import RATES, group_sums
 from fairboost.metrics import group_rates
-from tests.problems import rows
+from tests.problems import rows, session
 
 SEEDS = st.integers(0, 10_000)
 RATE_NAMES = st.sampled_from(sorted(RATES))
@@ -21,13 +20,13 @@ PROXY_NAMES = st.sampled_from(sorted(PROXIES))
 
 def run(y, columns, weight, f, constraints, proxy="cross_entropy", rounds=3):
     """Gradient of the last of some rounds on the same scores, and the multipliers after it."""
-    lagrangian = Lagrangian(
+    lagrangian = session(
         build_cells(y, columns, weight), constraints, PROXIES[proxy], Ascent(0.5),
         sample_weight=weight, dtype=np.float64,
     )  # fmt: skip
     for _ in range(rounds):
-        gradient, hessian = lagrangian(f)
-    return gradient.copy(), hessian.copy(), lagrangian.dual.multipliers
+        gradient, hessian = lagrangian.play(f)
+    return gradient.copy(), hessian.copy(), lagrangian.state.dual.multipliers
 
 
 def pick(columns, index):

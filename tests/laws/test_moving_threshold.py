@@ -6,22 +6,24 @@ the next round to see.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from fairboost.algorithm.multipliers import Ascent, Control, Rest
 from fairboost.data import holdout
 from fairboost.data.holdout import choose
-from fairboost.algorithm.lagrangian import Lagrangian
-from fairboost.algorithm.multipliers import Ascent, Control, Rest
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.two_sided import two_sided
-from fairboost.kernel.row_pass import RowPass
-from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows
+from fairboost.kernel.row_pass import PassRules, RowPass
+from fairboost.tasks.binary import DecisionCut
+from tests.problems import ALL_CONSTRAINTS, proxy_lagrangian, rows, session
 
 POINTS = {"fpr": at_fpr(0.2), "tpr": at_tpr(0.6), "budget": at_positive_rate(0.1)}
 ALL_POINTS = pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
@@ -36,7 +38,7 @@ def rng(seed=0):
 
 
 def game(cells, constraints, point, weight=None, *, convex=True, proxy="sigmoid", **options):
-    made = Lagrangian(
+    made = session(
         cells,
         [two_sided(c) for c in constraints] if convex else constraints,
         PATHS[proxy],
@@ -47,14 +49,15 @@ def game(cells, constraints, point, weight=None, *, convex=True, proxy="sigmoid"
         dtype=np.float64,
         **options,
     )
-    made.resume(rng(5).uniform(0.1, 1, len(made.inequalities)))
+    multipliers = rng(5).uniform(0.1, 1, len(made.game.inequalities))
+    made.state = made.game.start(multipliers)
     return made
 
 
 def same_at(lagrangian, cells, constraints, threshold, **options):
     """One of the same state, its threshold given and not found."""
     fixed = game(cells, constraints, threshold, **options)
-    fixed.rates, fixed.coefficients = lagrangian.rates, lagrangian.coefficients
+    fixed.state = replace(lagrangian.state, cut=DecisionCut(threshold))
     return fixed
 
 
@@ -72,10 +75,10 @@ def test_the_papers_gradient_is_the_derivative_with_proxies_centred_at_the_thres
     wanted = ALL_CONSTRAINTS[constraints]
     lagrangian = game(cells, wanted, point, weight, convex=False, proxy=proxy)
     f = rng(2).normal(0, 2, len(y))
-    multipliers = lagrangian.dual.multipliers
-    gradient, _ = lagrangian(f)
+    multipliers = lagrangian.state.dual.multipliers
+    gradient, _ = lagrangian.play(f)
     threshold = point.threshold(f, y, weight)
-    assert lagrangian.threshold == threshold and abs(threshold) > 0.1
+    assert lagrangian.state.cut.threshold == threshold and abs(threshold) > 0.1
 
     def value(scores):
         return proxy_lagrangian(
@@ -105,11 +108,11 @@ def test_the_convex_gradient_is_that_of_the_same_threshold_given(
         f = rng(t).normal(t - 1, 2, len(y))
         threshold = point.threshold(f, y, weight)
         fixed = same_at(lagrangian, cells, wanted, threshold, weight=weight, proxy=proxy)
-        expected = [part.copy() for part in fixed(f)]
-        found = lagrangian(f)
+        expected = [part.copy() for part in fixed.play(f)]
+        found = lagrangian.play(f)
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
-        np.testing.assert_array_equal(lagrangian.seen_rates[-1], fixed.seen_rates[-1])
+        np.testing.assert_array_equal(lagrangian.rounds[-1].moments, fixed.rounds[-1].moments)
 
 
 @ALL_POINTS
@@ -117,9 +120,9 @@ def test_at_a_shifted_threshold_the_sigmoid_is_differentiated_where_it_is(point)
     """Finite differences by row, of the sign-aware form, for one parity by hand."""
     y, columns, _, cells = rows(seed=3, n=120)
     lagrangian = game(cells, [parity("fpr", 0.0, by="g")], point)
-    coef = lagrangian.coefficients.copy()
+    coef = lagrangian.state.coefficients
     f = rng(4).normal(-2, 2, len(y))
-    gradient, _ = lagrangian(f)
+    gradient, _ = lagrangian.play(f)
     t = point.threshold(f, y)
     members = [(y == 0) & (columns[0].codes == g) for g in range(3)]
     on = sum(len(y) / m.sum() * coef[g] * m for g, m in enumerate(members))
@@ -146,20 +149,19 @@ def test_after_watching_it_is_the_threshold_of_the_rows_watched(point, kind, wei
         at = np.arange(240) >= 140
         outside = None if weight is None else weight[at]
         seen = both.among(at, weight)
-        held = holdout.Holdout("set", "a set", seen=seen, outside_weight=outside)
+        held = holdout.Holdout("set", "a set", measured=seen, outside_weight=outside)
     inside, outside = (None, None) if weight is None else (weight[~at], weight[at])
     cells, wanted = both.among(~at, weight), ALL_CONSTRAINTS["equalized odds"]
     lagrangian = game(cells, wanted, point, inside, holdout=held)
     for t in range(3):
         f = rng(t).normal(1 - t, 2, len(y))
-        lagrangian.watch(f[at])
         threshold = point.threshold(f[at], y[at], outside)
-        assert lagrangian.threshold == threshold
         fixed = same_at(lagrangian, cells, wanted, threshold, weight=inside)
-        expected = fixed(f[~at])[0].copy()
-        np.testing.assert_allclose(lagrangian(f[~at])[0], expected, rtol=1e-9, atol=1e-12)
-        assert lagrangian.thresholds[-1] == threshold
-        assert lagrangian.trace.to_frame()["threshold"].iloc[-1] == expit(threshold)
+        expected = fixed.play(f[~at])[0].copy()
+        found = lagrangian.play(f[~at], f[at])[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        assert lagrangian.rounds[-1].cut.threshold == threshold
+        assert lagrangian.record().to_frame()["threshold"].iloc[-1] == expit(threshold)
 
 
 @ALL_POINTS
@@ -169,32 +171,37 @@ def test_in_cross_fitting_it_is_the_threshold_of_scores_out_of_fold(point):
     held = choose("cross", cells, 0.0, None, rng())
     wanted = ALL_CONSTRAINTS["equalized odds"]
     lagrangian = game(cells, wanted, point, holdout=held)
-    followers, last = lagrangian.followers(), 0.0
+    last = 0.0
     for t in range(3):
         scores = rng(t).normal(1 - t, 2, (held.n_folds, len(y)))
-        for k, follower in enumerate(followers):
+        for k in range(held.n_folds):
             fixed = same_at(lagrangian, cells, wanted, last)
-            expected = fixed(scores[k])[0].copy()
-            kept = held.folds != k
-            np.testing.assert_allclose(
-                follower(scores[k])[0][kept], expected[kept], rtol=1e-9, atol=1e-12
-            )
+            expected = fixed.play(scores[k])[0].copy()
+            kept, found = held.folds != k, lagrangian.follow(k, scores[k])[0]
+            np.testing.assert_allclose(found[kept], expected[kept], rtol=1e-9, atol=1e-12)
         kept_scores = rng(10 + t).normal(0, 2, len(y))
-        last = point.threshold(scores[held.folds, np.arange(len(y))], y)
+        out_of_fold = scores[held.folds, np.arange(len(y))]
+        last = point.threshold(out_of_fold, y)
         fixed = same_at(lagrangian, cells, wanted, last)
-        expected = fixed(kept_scores)[0].copy()
-        np.testing.assert_allclose(lagrangian(kept_scores)[0], expected, rtol=1e-9, atol=1e-12)
-        assert lagrangian.threshold == last
+        expected = fixed.play(kept_scores)[0].copy()
+        found = lagrangian.play(kept_scores, out_of_fold)[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        assert lagrangian.state.cut.threshold == last
 
 
 def test_a_stage_begins_at_the_threshold_that_it_is_told():
     """Its followers have multipliers from the first round on."""
-    *_, cells = rows(4, n=240)
+    y, _, _, cells = rows(4, n=240)
     held = choose("cross", cells, 0.0, None, rng())
-    lagrangian = game(cells, ALL_CONSTRAINTS["equalized odds"], at_fpr(0.1), holdout=held)
-    lagrangian.resume(lagrangian.dual.multipliers, -1.5)
-    for follower in lagrangian.followers():
-        assert follower.rows.threshold == -1.5
+    wanted = ALL_CONSTRAINTS["equalized odds"]
+    lagrangian = game(cells, wanted, at_fpr(0.1), holdout=held)
+    multipliers = lagrangian.state.dual.multipliers
+    lagrangian.state = lagrangian.game.start(multipliers, DecisionCut(-1.5))
+    f = rng(3).normal(0, 2, len(y))
+    expected = same_at(lagrangian, cells, wanted, -1.5).play(f)[0].copy()
+    for k in range(held.n_folds):
+        kept, found = held.folds != k, lagrangian.follow(k, f)[0]
+        np.testing.assert_allclose(found[kept], expected[kept], rtol=1e-9, atol=1e-12)
 
 
 # Both ways to the sigmoid
@@ -206,28 +213,27 @@ def row_pass(proxy, threshold, n=2_000):
     cells = rng(0).integers(0, 4, n).astype(np.int32)
     labels = np.array([0, 1, 0, 1], np.int32)
     weight = rng(1).random(n).astype(np.float32)
-    needs = np.ones(4, bool)
-    return RowPass(
-        cells, labels, weight, (1.0, 2.0), needs, needs, PATHS[proxy], threshold, 1, np.float64,
-        with_curvature=True,
-    )  # fmt: skip
+    rules = PassRules(
+        PATHS[proxy], np.ones((2, 4), bool), threshold == 0.0, True, dtype=np.float64
+    )
+    return RowPass(cells, labels, (1.0, 2.0), weight, rules)
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["given", "moved"])
 @pytest.mark.parametrize("threshold", [-650.0, -50.0, -5.0, -0.7, 0.0, 3.0, 50.0, 360.0, 650.0])
 def test_the_slope_read_off_the_loss_is_that_of_the_sigmoid(threshold, moved):
     fused, general = (row_pass("sigmoid", None if moved else threshold) for _ in range(2))
-    fused.threshold = general.threshold = threshold
     f = rng(2).normal(0, 3, 2_000)
     f[:500] += threshold
     f[500:506] = np.concatenate([FAR, -FAR])
     f[506:510] = threshold, np.nextafter(threshold, 1e9), threshold + 1e-6, threshold - 40
-    on_up, on_down = np.array([0.5, 0.2, 0.0, 30.0]), np.array([0.7, 0.0, 0.4, 2.0])
-    loss, sums = fused.descend(f, on_up, on_down), general.evaluate(f, on_up, on_down)
-    seen = fused.look(f)
-    np.testing.assert_array_equal(seen.positive, sums.positive)
+    on_cells = np.array([[0.5, 0.2, 0.0, 30.0], [0.7, 0.0, 0.4, 2.0]])
+    loss = fused.descend(f, threshold, on_cells)
+    sums, _ = general.evaluate(f, threshold, on_cells)
+    positive, measured_loss = fused.measure(f, threshold)
+    np.testing.assert_array_equal(positive, sums.positive)
     expected = sums.loss @ np.array([1.0, 2.0, 1.0, 2.0])
-    assert loss == pytest.approx(expected, rel=1e-12) and seen.loss == loss
+    assert loss == pytest.approx(expected, rel=1e-12) and measured_loss == loss
     np.testing.assert_allclose(fused.gradient, general.gradient, rtol=1e-9, atol=1e-13)
     np.testing.assert_allclose(fused.hessian, general.hessian, rtol=1e-9, atol=1e-13)
     assert np.isfinite(fused.gradient).all() and (fused.hessian >= 0).all()
@@ -254,11 +260,12 @@ def test_shifting_all_scores_shifts_the_threshold_and_leaves_rates_alone(
     constraints = [parity("fpr", 0.0, by="g"), parity("ppr", 0.0, by="h"), bound("fnr", 0.5)]
     f = np.array(scores)
     here, there = (game(cells, constraints, point, weight, player=Rest()) for _ in range(2))
-    here(f)
-    there(f + shift)
-    assert there.threshold - here.threshold == pytest.approx(shift, abs=1e-6)
-    np.testing.assert_array_equal(there.seen_rates[-1], here.seen_rates[-1])
-    np.testing.assert_array_equal(there.seen_positive[-1], here.seen_positive[-1])
+    here.play(f)
+    there.play(f + shift)
+    apart = there.state.cut.threshold - here.state.cut.threshold
+    assert apart == pytest.approx(shift, abs=1e-6)
+    np.testing.assert_array_equal(there.rounds[-1].moments, here.rounds[-1].moments)
+    np.testing.assert_array_equal(there.rounds[-1].sums, here.rounds[-1].sums)
 
 
 @given(
@@ -271,14 +278,14 @@ def test_the_target_is_kept_in_every_round(scores, point, weighted):
     _, _, weight, cells = rows(seed=0, n=60, weighted=weighted)
     lagrangian = game(cells, ALL_CONSTRAINTS["equalized odds"], point, weight, player=Control())
     for t in range(3):
-        lagrangian(np.roll(scores, t))
+        lagrangian.play(np.roll(scores, t))
         counts = point.rate.counts(cells.labels)
-        found = lagrangian.seen_positive[-1][counts].sum() / cells.weights[counts].sum()
+        found = lagrangian.rounds[-1].sums[0][counts].sum() / cells.weights[counts].sum()
         if point.at_least:
             assert found >= point.target - 1e-9
         else:
             assert found <= point.target + 1e-9
-    assert np.isfinite(lagrangian.dual.multipliers).all()
+    assert np.isfinite(lagrangian.state.dual.multipliers).all()
 
 
 # Scores that fly apart
@@ -287,9 +294,9 @@ def test_the_target_is_kept_in_every_round(scores, point, weighted):
 def steps_of(scores, cells, point=POINTS["fpr"]):
     """Multipliers after one round, from none."""
     lagrangian = game(cells, [parity("fpr", 0.0, by="g")], point, player=Control())
-    lagrangian.resume(np.zeros(len(lagrangian.inequalities)))
-    lagrangian(scores)
-    return lagrangian.dual.multipliers, lagrangian
+    lagrangian.state = lagrangian.game.start(np.zeros(len(lagrangian.game.inequalities)))
+    lagrangian.play(scores)
+    return lagrangian.state.dual.multipliers, lagrangian
 
 
 @pytest.mark.parametrize("level", [-3.0, -7.0])
@@ -301,7 +308,7 @@ def test_the_further_apart_scores_are_the_larger_are_steps_of_multipliers(level)
     for scale in (0.1, 0.5, 4.0, 40.0):
         threshold = POINTS["fpr"].among(scale * apart[cells.labels[cells.codes] == 0])
         steps, lagrangian = steps_of(scale * apart - threshold + level, cells)
-        assert lagrangian.threshold == pytest.approx(level)
+        assert lagrangian.state.cut.threshold == pytest.approx(level)
         assert steps.max() > 0
         found.append(steps)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)  # close together is not too close
@@ -326,10 +333,12 @@ def test_what_is_wrong_of_decisions(point, weighted):
     weight = np.ones(len(y)) if weight is None else weight
     for t in range(3):
         scores = rng(t).normal(size=len(y)) + t * y
-        lagrangian(scores)
-        wrong = (scores >= lagrangian.threshold) != (y == 1)
+        lagrangian.play(scores)
+        wrong = (scores >= lagrangian.state.cut.threshold) != (y == 1)
         rates = [np.average(wrong[y == label], weights=weight[y == label]) for label in (0, 1)]
-        assert lagrangian.wrong[t] == pytest.approx(np.mean(rates))
+        record = lagrangian.record()
+        found = record.summary.balanced_errors(record.column("sums"))
+        assert found[t] == pytest.approx(np.mean(rates))
 
 
 @pytest.mark.parametrize("level", [-800.0, -40.0, 0.0, 40.0, 800.0])
@@ -339,7 +348,7 @@ def test_scores_far_away_leave_everything_finite(point, level):
     y, _, _, cells = rows(seed=0, n=60)
     lagrangian = game(cells, ALL_CONSTRAINTS["equalized odds"], point, player=Control())
     for t in range(3):
-        gradient, hessian = lagrangian(level + rng(t).normal(size=len(y)))
+        gradient, hessian = lagrangian.play(level + rng(t).normal(size=len(y)))
         assert np.isfinite(gradient).all() and np.isfinite(hessian).all()
-    assert np.isfinite(lagrangian.dual.multipliers).all()
-    assert np.isfinite(lagrangian.trace.to_frame()).all(axis=None)
+    assert np.isfinite(lagrangian.state.dual.multipliers).all()
+    assert np.isfinite(lagrangian.record().to_frame()).all(axis=None)

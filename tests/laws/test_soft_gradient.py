@@ -14,16 +14,15 @@ that go by observed groups add what they do in tests/laws/test_convex_gradient.p
 import numpy as np
 import pytest
 
-from fairboost.data.holdout import NOTHING_HELD_OUT, choose
-from fairboost.algorithm.lagrangian import Lagrangian
-from fairboost.algorithm.multipliers import Ascent, Control, resume
+from fairboost.algorithm.multipliers import Ascent, Control
 from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.data.holdout import NOTHING_HELD_OUT, choose
 from fairboost.fairness.constraints import columns_of, parity
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import as_rate
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import ALL_CONSTRAINTS, groups_of, rows
+from tests.problems import ALL_CONSTRAINTS, at, groups_of, rows, session
 
 N = 160
 
@@ -96,7 +95,7 @@ class Case:
         self.folds = held.folds
         self.w = np.ones(N) if weight is None else weight.astype(float)
         self.loss_weight = self.w * np.asarray(class_weight)[self.y]
-        self.lagrangian = Lagrangian(
+        self.lagrangian = session(
             cells,
             self.constraints,
             proxy,
@@ -110,10 +109,9 @@ class Case:
             dtype=np.float64,
         )
         self.f = rng.normal(0, 2, N)
-        self.multipliers = rng.uniform(0.1, 1, len(self.lagrangian.inequalities))
-        self.lagrangian.dual = resume(self.multipliers)
-        self.lagrangian.rates = rng.uniform(0.1, 0.9, len(self.lagrangian.rates))
-        self.lagrangian.coefficients = self.lagrangian._pullbacks(self.lagrangian.rates)
+        self.multipliers = rng.uniform(0.1, 1, len(self.lagrangian.game.inequalities))
+        self.rates = rng.uniform(0.1, 0.9, len(self.lagrangian.game.observed))
+        self.lagrangian.state = at(self.lagrangian, self.rates, self.multipliers)
         self.observed, self.shared = self.weights_on_rows()
 
     def weights_on_rows(self):
@@ -123,12 +121,12 @@ class Case:
         first_rate = first_multiplier = 0
         for c in self.constraints:
             groups = groups_of(c, self.columns)
-            rates = [as_rate(r) for r in c.rates]
+            rates = [as_rate(r) for r in c.moments]
             counts = [np.ones(N, bool) if r.label is None else self.y == r.label for r in rates]
             weights = np.array(
                 [[w[count & inside].sum() for inside in groups.values()] for count in counts]
             )
-            values = self.lagrangian.rates[first_rate:][: weights.size].reshape(weights.shape)
+            values = self.rates[first_rate:][: weights.size].reshape(weights.shape)
             known = GroupMoments(values, weights, tuple(groups))
             n_inequalities = len(c.violations(known))
             coef = c.pullback(known, self.multipliers[first_multiplier:][:n_inequalities])
@@ -183,7 +181,7 @@ def case(proxy, constraints, setting):
 @pytest.mark.parametrize("constraints", CONSTRAINTS)
 @pytest.mark.parametrize("proxy", ALL_PATHS)
 def test_gradient_is_the_derivative_of_the_lagrangian_of_shares(case):
-    gradient, hessian = case.lagrangian(case.f)
+    gradient, hessian = case.lagrangian.play(case.f)
     np.testing.assert_allclose(gradient, case.derivative(), atol=5e-7, rtol=1e-7)
     np.testing.assert_allclose(hessian, case.curvature(), rtol=1e-6)
     assert any(c.any() for c in case.shared.values())  # or nothing was tried
@@ -199,7 +197,7 @@ def test_the_sign_is_that_of_the_net_weight_of_a_row():
     group = SensitiveColumn("g", np.repeat([0, 1], 10).astype(np.int32), ("a", "b"))
     cells = build_cells(np.tile([0, 1], 10).astype(np.int32), [group])
     likely = np.tile(np.array([[0.75, 0.25], [0.25, 0.75]], np.float32), (10, 1))
-    lagrangian = Lagrangian(
+    lagrangian = session(
         cells,
         [two_sided(parity("ppr", 0.0, by="g"))],
         PROXIES["hinge"],
@@ -208,8 +206,8 @@ def test_the_sign_is_that_of_the_net_weight_of_a_row():
         memberships={("g",): likely},
         dtype=np.float64,
     )
-    lagrangian.resume(np.array([0.3, 0.0, 0.0, 0.0]))
-    gradient, _ = lagrangian(np.zeros(20))
+    lagrangian.state = lagrangian.game.start(np.array([0.3, 0.0, 0.0, 0.0]))
+    gradient, _ = lagrangian.play(np.zeros(20))
     from_loss = np.where(np.tile([0, 1], 10) == 1, -0.5, 0.5)
     np.testing.assert_allclose(gradient - from_loss, np.tile([0.15, -0.15], 10), rtol=1e-6)
 
@@ -231,7 +229,7 @@ def test_known_groups_as_memberships_make_no_difference(proxy, constraints, sett
         case = Case(ALL_PATHS[proxy], SAME[constraints], soft, **SETTINGS[setting])
         for by in soft:
             case.memberships[by][:] = one_hot(by, case.columns)
-        return [array.copy() for array in case.lagrangian(case.f)]
+        return [array.copy() for array in case.lagrangian.play(case.f)]
 
     soft = list(dict.fromkeys(columns_of(c) for c in SAME[constraints]))
     for found, expected in zip(evaluated(soft), evaluated([]), strict=True):
@@ -244,7 +242,7 @@ def test_known_groups_as_memberships_make_no_difference(proxy, constraints, sett
 @pytest.mark.parametrize("proxy", ["sigmoid", "hinge"])
 def test_rows_without_a_group_are_moved_by_the_loss_alone(proxy):
     case = Case(PROXIES[proxy], [parity("ppr", 0.0, by="g")], [("g",)])
-    gradient, _ = case.lagrangian(case.f)
+    gradient, _ = case.lagrangian.play(case.f)
     missing = case.columns[0].codes < 0
     assert missing.any()
     from_loss = 1 / (1 + np.exp(-case.f)) - case.y
@@ -255,11 +253,9 @@ def test_rows_without_a_group_are_moved_by_the_loss_alone(proxy):
 @pytest.mark.parametrize("proxy", ALL_PATHS)
 def test_a_booster_that_leaves_out_a_fold_has_the_same_gradient_on_the_others(proxy):
     case = Case(ALL_PATHS[proxy], *soft_equalized_odds(), hold_out="cross")
-    followers = case.lagrangian.followers()
     expected, found = case.derivative(), case.curvature()
-    assert len(followers) == 5
-    for k, follower in enumerate(followers):
-        gradient, hessian = follower(case.f)
+    for k in range(5):
+        gradient, hessian = case.lagrangian.follow(k, case.f)
         kept = case.folds != k
         np.testing.assert_allclose(gradient, expected * kept, atol=5e-7, rtol=1e-7)
         np.testing.assert_allclose(hessian, found * kept, rtol=1e-6)
@@ -274,12 +270,12 @@ def test_memberships_move_no_rate():
     """The multipliers look at observed groups, whatever memberships say."""
     soft, hard = (Case(PROXIES["sigmoid"], soft_equalized_odds()[0], s) for s in ([("g",)], []))
     for case in (soft, hard):
-        case.lagrangian(case.f)
+        case.lagrangian.play(case.f)
     np.testing.assert_array_equal(
-        soft.lagrangian.trace.to_frame(), hard.lagrangian.trace.to_frame()
+        soft.lagrangian.record().to_frame(), hard.lagrangian.record().to_frame()
     )
     np.testing.assert_array_equal(
-        soft.lagrangian.dual.multipliers, hard.lagrangian.dual.multipliers
+        soft.lagrangian.state.dual.multipliers, hard.lagrangian.state.dual.multipliers
     )
 
 
@@ -290,6 +286,6 @@ def test_blocks_of_rows_get_the_memberships_of_their_own(monkeypatch):
     whole = Case(PROXIES["hinge"], *soft_equalized_odds()).lagrangian
     monkeypatch.setattr(row_pass, "BLOCK", 37)
     case = Case(PROXIES["hinge"], *soft_equalized_odds())
-    assert len(case.lagrangian.rows.blocks) == 5
-    for found, expected in zip(case.lagrangian(case.f), whole(case.f), strict=True):
+    assert len(case.lagrangian.game.passes.trained.blocks) == 5
+    for found, expected in zip(case.lagrangian.play(case.f), whole.play(case.f), strict=True):
         np.testing.assert_array_equal(found, expected)

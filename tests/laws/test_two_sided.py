@@ -175,5 +175,5 @@ def test_only_parity_has_two_sides():
     for other in (bound("fpr", 0.1), bound("fnr", 0.1, group={"g": 1}), MeanGap()):
         assert two_sided(other) is other
     changed = two_sided(parity("tpr", 0.04, by=("sex", "race")))
-    assert (changed.rate.name, changed.tolerance, changed.by) == ("tpr", 0.04, ("sex", "race"))
+    assert (changed.moment.name, changed.tolerance, changed.by) == ("tpr", 0.04, ("sex", "race"))
     assert changed.slack == 0.02

@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost import FairGBMClassifier, bound, parity, tradeoff_curve
 from fairboost.exceptions import FairboostError, InvalidInputError
-from fairboost.training import memberships, training
+from fairboost.training import memberships, options
 
 # The toy's feature "district" hints at the group and does not give it away.
 
@@ -39,15 +39,15 @@ def asked(monkeypatch):
 
 @pytest.fixture
 def used(monkeypatch):
-    """The memberships that gradients went by, a dict per Lagrangian."""
+    """The memberships that gradients went by, a dict per game."""
     seen = []
 
-    class Spy(training.Lagrangian):
-        def __init__(self, *args, **options):
-            seen.append(options["memberships"])
-            super().__init__(*args, **options)
+    class Spy(options.Game):
+        def __init__(self, task, layout, *args):
+            seen.append(layout.memberships)
+            super().__init__(task, layout, *args)
 
-    monkeypatch.setattr(training, "Lagrangian", Spy)
+    monkeypatch.setattr(options, "Game", Spy)
     return seen
 
 

@@ -1,54 +1,56 @@
 import numpy as np
 import pytest
 
-from fairboost.algorithm.lagrangian import Lagrangian
 from fairboost.algorithm.multipliers import Ascent
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.binding import bind
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
-from tests.problems import MeanGap, rows
+from tests.problems import MeanGap, rows, session
 
 
-def lagrangian(constraints, seed=0):
+def game(constraints, seed=0):
     _, _, weight, cells = rows(seed)
-    return Lagrangian(
-        cells, constraints, PROXIES["cross_entropy"], Ascent(0.1), sample_weight=weight
-    )
+    return session(cells, constraints, PROXIES["cross_entropy"], Ascent(0.1), sample_weight=weight)
 
 
 def test_names_in_the_trace():
-    found = lagrangian([parity("fnr", 0.0, by="h"), bound("fpr", 0.1), MeanGap()])
-    assert found.inequalities == (
+    found = game([parity("fnr", 0.0, by="h"), bound("fpr", 0.1), MeanGap()])
+    assert found.game.inequalities == (
         "fnr[h=0]", "fnr[h=1]", "fpr<=0.1", "mean_gap[0]", "mean_gap[1]",
     )  # fmt: skip
-    assert found.rate_labels[:3] == ("fnr[h=0]", "fnr[h=1]", "fpr[everyone]")
+    found.play(np.zeros(60))
+    shown = found.record().to_frame().filter(like="rate: ").columns
+    assert list(shown[:3]) == ["rate: fnr[h=0]", "rate: fnr[h=1]", "rate: fpr[everyone]"]
 
 
 def test_equal_constraints_keep_a_column_each():
-    found = lagrangian([parity("fnr", 0.0, by="h"), parity("fnr", 0.1, by="h")])
-    assert found.inequalities[2:] == ("fnr[h=0] #2", "fnr[h=1] #2")
-    assert found.rate_labels == ("fnr[h=0]", "fnr[h=1]")
-    found(np.zeros(60))
-    assert found.trace.to_frame().columns.is_unique
+    found = game([parity("fnr", 0.0, by="h"), parity("fnr", 0.1, by="h")])
+    assert found.game.inequalities[2:] == ("fnr[h=0] #2", "fnr[h=1] #2")
+    found.play(np.zeros(60))
+    columns = found.record().to_frame().columns
+    assert columns.is_unique
+    shown = [name for name in columns if name.startswith("rate: ")]
+    assert shown == ["rate: fnr[h=0]", "rate: fnr[h=1]"]
 
 
 def test_trace_has_a_row_per_round():
-    found = lagrangian([parity("fpr", 0.0, by="g")])
+    found = game([parity("fpr", 0.0, by="g")])
     for t in range(5):
-        found(np.random.default_rng(t).normal(size=60))
-    frame = found.trace.to_frame()
+        found.play(np.random.default_rng(t).normal(size=60))
+    frame = found.record().to_frame()
     assert frame["round"].tolist() == [1, 2, 3, 4, 5]
     assert frame.notna().all(axis=None)
 
 
 def test_no_constraint_is_the_plain_loss():
-    found = lagrangian([])
+    found = game([])
     f = np.linspace(-2, 2, 60)
-    gradient, _ = found(f)
-    y = found.cells.labels[found.cells.codes]
+    gradient, _ = found.play(f)
+    cells = found.game.layout.cells
+    y = cells.labels[cells.codes]
     np.testing.assert_allclose(gradient, 1 / (1 + np.exp(-f)) - y, rtol=1e-6)
-    assert found.trace.to_frame().columns.tolist() == ["round", "loss"]
+    assert found.record().to_frame().columns.tolist() == ["round", "loss"]
 
 
 def cells_without(label, group):
@@ -89,11 +91,11 @@ class Crooked(MeanGap):
         super().__init__()
         self.v, self.p = violations, pullback
 
-    def violations(self, rates):
-        return super().violations(rates) if self.v is None else self.v
+    def violations(self, moments):
+        return super().violations(moments) if self.v is None else self.v
 
-    def pullback(self, rates, multipliers):
-        return super().pullback(rates, multipliers) if self.p is None else self.p
+    def pullback(self, moments, multipliers):
+        return super().pullback(moments, multipliers) if self.p is None else self.p
 
 
 @pytest.mark.parametrize(
