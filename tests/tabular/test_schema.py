@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,15 +11,7 @@ import pytest
 
 from fairboost.exceptions import InvalidInputError, ModelFileError
 from fairboost.tabular.columns import as_numbers, as_text, judge
-from fairboost.tabular.schema import (
-    Roles,
-    TableSchema,
-    classes_of,
-    infer_schema,
-    read_groups,
-    read_labels,
-    read_weight,
-)
+from fairboost.tabular.schema import Roles, TableSchema, classes_of, infer_schema
 
 N = 120
 
@@ -182,15 +175,19 @@ def test_labels_that_are_not_two(values, message):
 
 def test_labels_of_other_files():
     schema, _ = infer_schema(people(), ROLES)
-    labels, known = read_labels(column(["yes", None, "no"]), schema, "new.csv")
+    labels, known = schema.labels(pa.table({"paid": ["yes", None, "no"]}), "new.csv")
     assert labels.tolist() == [1, 0, 0]
     assert known.tolist() == [True, False, True]
     with pytest.raises(InvalidInputError, match=r"new.csv has the value 'maybe', expected those"):
-        read_labels(column(["yes", "maybe"]), schema, "new.csv")
+        schema.labels(pa.table({"paid": ["yes", "maybe"]}), "new.csv")
+
+
+def grouped_by(name):
+    return replace(infer_schema(people(), ROLES)[0], sensitive=(name,))
 
 
 def test_groups_are_text_with_missing_values():
-    found = read_groups(pa.table({"code": [1, None, 2]}), ["code"])
+    found = grouped_by("code").groups(pa.table({"code": [1, None, 2]}))
     assert found["code"].tolist()[0::2] == ["1", "2"]
     assert found["code"].isna().tolist() == [False, True, False]
 
@@ -198,17 +195,18 @@ def test_groups_are_text_with_missing_values():
 def test_a_quantity_is_no_group():
     ages = pa.table({"age": [20 + k for k in range(60)]})
     with pytest.raises(InvalidInputError, match="'age' has 60 different numbers"):
-        read_groups(ages, ["age"])
+        grouped_by("age").groups(ages)
     names = pa.table({"name": [f"n{k}" for k in range(1_001)]})
     with pytest.raises(InvalidInputError, match="has 1,001 different values"):
-        read_groups(names, ["name"])
+        grouped_by("name").groups(names)
 
 
 def test_weights_must_be_numbers():
-    assert read_weight(people(), None) is None
-    assert len(read_weight(people(), "w")) == N
+    schema, _ = infer_schema(people(), ROLES)
+    assert len(schema.weights(people())) == N
+    assert replace(schema, weight=None).weights(people()) is None
     with pytest.raises(InvalidInputError, match="--weight 'sex' must hold numbers"):
-        read_weight(people(), "sex")
+        replace(schema, weight="sex").weights(people())
 
 
 @pytest.mark.parametrize(

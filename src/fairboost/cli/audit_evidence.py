@@ -8,16 +8,8 @@ import numpy as np
 
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.intervals import wilson
-from fairboost.report import lines
-from fairboost.report.evidence import (
-    Asked,
-    Data,
-    DataFile,
-    Evidence,
-    Performance,
-    Roc,
-    SensitiveColumnUse,
-)
+from fairboost.report import DataFile, lines
+from fairboost.report.evidence import Asked, Data, Evidence, Performance, Roc, SensitiveColumnUse
 from fairboost.report.limits import with_limits
 from fairboost.report.words import explain_point
 from fairboost.tabular.audit import FileAudit

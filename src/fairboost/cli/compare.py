@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fairboost.cli.arguments import add_folder_options, add_training_options
 from fairboost.cli.console import Console
-from fairboost.cli.exits import DONE
 
 USAGE = "DATA --label COLUMN --sensitive COLUMN [options]"
 SUMMARY = "what fairness costs, and which fairer models there are"
@@ -34,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_folder_options(parser, help="write a report there (default: only a table)")
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console) -> None:
     """Train all models, and compare them."""
     from fairboost.cli import models
     from fairboost.cli.model_folder import gather_evidence
@@ -67,4 +66,3 @@ def run(options: argparse.Namespace, console: Console) -> int:
     files = fill_folder(options, write)
     console.written(options.out, files)
     console.finish(models=table, files=files, warnings=evidence.warnings)
-    return DONE

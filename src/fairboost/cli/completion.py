@@ -12,7 +12,6 @@ import argparse
 from typing import NamedTuple
 
 from fairboost.cli.console import Console
-from fairboost.cli.exits import DONE
 
 USAGE = "{bash,fish,zsh}"
 SUMMARY = "a script that lets your shell complete commands and options"
@@ -29,10 +28,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=sorted(SCRIPTS), help="the shell")
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console) -> None:
     """Print the script."""
     print(SCRIPTS[options.shell](_commands(options.root)), end="")
-    return DONE
 
 
 class _Completed(NamedTuple):

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from fairboost.cli.console import Console
-from fairboost.cli.exits import DONE
 
 USAGE = "[options]"
 SUMMARY = "plain LightGBM against fairboost on generated loan applications"
@@ -31,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="write though the folder has files")
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console) -> None:
     """Run the demonstration, and show what it found."""
     from fairboost.cli.demonstration import ATTRIBUTE, TOLERANCE, TRAINING_SHARE, run_demo
 
@@ -50,4 +49,3 @@ def run(options: argparse.Namespace, console: Console) -> int:
         console.remark('No picture: matplotlib is missing; pip install "fairboost[plots]".')
     console.result("\nWritten: " + ", ".join(map(str, files)))
     console.finish(figures=table.to_dict(), report=report.to_dict(), files=files)
-    return DONE

@@ -18,7 +18,7 @@ from fairboost import __version__
 from fairboost.cli import audit, compare, completion, demo, predict, report, study, train
 from fairboost.cli.arguments import add_output_options
 from fairboost.cli.console import WIDTH, Console
-from fairboost.cli.exits import EXIT_CODES, TERMINATED, run_guarded
+from fairboost.cli.exits import DONE, EXIT_CODES, TERMINATED, run_guarded
 
 
 class Command(Protocol):
@@ -34,8 +34,8 @@ class Command(Protocol):
         """Say which options there are; those on what is shown come by themselves."""
         ...
 
-    def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Do the work; returns the exit code."""
+    def run(self, options: argparse.Namespace, console: Console) -> int | None:
+        """Do the work; returns the exit code if it is another than that of what is done."""
         ...
 
 
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     options.root = parser  # completion describes all of it
     console = Console(as_json=options.json, quiet=options.quiet)
-    return run_guarded(lambda: options.command.run(options, console), debug=options.debug)
+    return run_guarded(lambda: options.command.run(options, console) or DONE, debug=options.debug)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,19 +16,17 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 
-ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
-    "lightgbm": ("LGBMClassifier", {"verbose": -1}),
-    "xgboost": ("XGBClassifier", {"enable_categorical": True}),
+ENGINES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "lightgbm": ("LGBMClassifier", {"verbose": -1}, "model.txt"),
+    "xgboost": ("XGBClassifier", {"enable_categorical": True}, "stock.json"),
 }
-"""The class of each engine, and options that the commands cannot do without."""
-
-STOCK_FILES = {"lightgbm": "model.txt", "xgboost": "stock.json"}
-"""Name of the stock model file; engines tell formats by endings."""
+"""The class of each engine, options that the commands cannot do without, and the name of the stock
+model file; engines tell formats by endings."""
 
 
 def build_engine(options: argparse.Namespace) -> Any:
     """The engine with its options."""
-    name, needed = ENGINES[options.engine]
+    name, needed, _ = ENGINES[options.engine]
     try:
         kind = getattr(import_module(options.engine), name)
     except ImportError:

@@ -9,7 +9,6 @@ from typing import Any
 
 from fairboost.cli.arguments import COLUMN, REPEATABLE, add_reading_options, table_of
 from fairboost.cli.console import Console
-from fairboost.cli.exits import DONE
 from fairboost.exceptions import InvalidInputError
 
 USAGE = "MODEL DATA --out FILE [options]"
@@ -46,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_reading_options(parser)
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console) -> None:
     """Score the rows."""
     from fairboost.cli.model_folder import load_model
     from fairboost.cli.outputs import check_file, new_file
@@ -83,7 +82,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
         f"Written: {options.out}"
     )
     console.finish(out=options.out, rows=rows, positive=positive, share=share)
-    return DONE
 
 
 def _score(model: Any, schema: Any, batch: Any, kept: list[str]) -> tuple[Any, int]:

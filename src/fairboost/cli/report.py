@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairboost.cli.console import Console
-from fairboost.cli.exits import DONE
 from fairboost.exceptions import ModelFileError
 
 USAGE = "FOLDER --out FILE [options]"
@@ -33,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console) -> None:
     """Draw the report."""
     from fairboost.cli.outputs import check_file, need_plots, new_file
     from fairboost.report import Evidence, to_html, to_markdown
@@ -55,4 +54,3 @@ def run(options: argparse.Namespace, console: Console) -> int:
         partial.write_text(text, "utf-8")
     console.result(f"Written: {options.out}")
     console.finish(out=options.out, title=evidence.title)
-    return DONE

@@ -17,14 +17,7 @@ from fairboost.cli.console import Console
 from fairboost.exceptions import InvalidInputError
 from fairboost.report.evidence import DataFile
 from fairboost.tabular.files import TableFile
-from fairboost.tabular.schema import (
-    Roles,
-    TableSchema,
-    infer_schema,
-    read_groups,
-    read_labels,
-    read_weight,
-)
+from fairboost.tabular.schema import Roles, TableSchema, infer_schema
 
 
 @dataclass(frozen=True)
@@ -118,9 +111,8 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
         )
     rows = {"training": _rows(table, schema, options.data, console)}
     del table
-    for role in ("test", "held out"):
-        if role in files:
-            rows[role] = _read_more(files[role], schema, console)
+    more = {role: file for role, file in files.items() if role != "training"}
+    rows |= {role: _read_more(file, schema, console) for role, file in more.items()}
     counts = {role: len(found) for role, found in rows.items()}
     if "test" not in rows:
         tested = draw_test_rows(rows["training"], options.test_share, options.seed)
@@ -166,7 +158,7 @@ def _read_more(file: TableFile, schema: TableSchema, console: Console) -> TableR
 
 
 def _rows(table: Any, schema: TableSchema, path: Path, console: Console) -> TableRows:
-    labels, known = read_labels(table.column(schema.label), schema, str(path))
+    labels, known = schema.labels(table, str(path))
     if not known.all():
         left_out = int((~known).sum())
         console.remark(
@@ -176,12 +168,12 @@ def _rows(table: Any, schema: TableSchema, path: Path, console: Console) -> Tabl
         if left_out == len(known):
             raise InvalidInputError(f"the label {schema.label!r} is missing in every row")
         table, labels = table.filter(known), labels[known]
-    sensitive = read_groups(table, schema.sensitive)
+    sensitive = schema.groups(table)
     for name in schema.sensitive:
         if missing := int(sensitive[name].isna().sum()):
             console.remark(
                 f"Note: {name!r} is missing in {missing:,} of {len(labels):,} rows of "
                 f"{path.name}; these count in the loss and among everyone, and in no group."
             )
-    weight = read_weight(table, schema.weight)
+    weight = schema.weights(table)
     return TableRows(schema.features(table), labels, sensitive, weight)

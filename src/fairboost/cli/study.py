@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from fairboost.cli.console import Console
-from fairboost.cli.exits import DONE
 
 USAGE = "CONFIG [options]"
 SUMMARY = "compare methods on your data by the paper's protocol"
@@ -29,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retry-failed", action="store_true", help="run failed trials again")
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console) -> None:
     """Run the study, or go on with it."""
     from fairboost.study import run_study  # an extra: others do without
 
@@ -51,4 +50,3 @@ def run(options: argparse.Namespace, console: Console) -> int:
     console.result(f"Written: {', '.join(map(str, done.files))}")
     shown = ("ran", "missing", "failed", "left_out", "files")
     console.finish(**{name: getattr(done, name) for name in shown})
-    return DONE

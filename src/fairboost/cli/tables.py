@@ -10,7 +10,7 @@ import pandas as pd
 
 from fairboost._text import interval, text_table
 from fairboost.cli.console import Console
-from fairboost.report.evidence import Calibration, Evidence, Figure, Finding, GroupRate
+from fairboost.report.evidence import Evidence, Figure, Finding, GroupRate, TradeoffPoint
 
 MOST_CROSSED = 12
 """Crossed groups to show; a report has them all."""
@@ -33,7 +33,7 @@ def _rate(r: GroupRate) -> str:
     return figure(r.value, r.low, r.high) + (" (small)" if r.small else "")
 
 
-def _group(line: GroupRate | Calibration) -> str:
+def _group(line: Any) -> str:
     return f"{line.attribute}={line.group}" if line.attribute else line.group
 
 
@@ -109,34 +109,26 @@ def compare_models(evidence: Evidence) -> pd.DataFrame:
         With a trade-off, and with the engine alone to compare with.
     """
     assert evidence.tradeoff is not None
+    points = [_engine_alone(evidence), *evidence.tradeoff.points]
     fields = ("accuracy", "accuracy_low", "accuracy_high", "gap", "gap_low", "gap_high", "trees")
-    lines = [_engine_alone(evidence)]
-    for k, point in enumerate(evidence.tradeoff.points):
-        name = f"chosen: {point.name}" if k == evidence.tradeoff.chosen else point.name
-        lines.append({"model": name, **{field: getattr(point, field) for field in fields}})
-    found = pd.DataFrame(lines)
+    found = pd.DataFrame([[getattr(p, field) for field in fields] for p in points], columns=fields)
+    found.insert(0, "model", [p.name for p in points])
+    if (chosen := evidence.tradeoff.chosen) is not None:
+        found.loc[chosen + 1, "model"] = f"chosen: {points[chosen + 1].name}"
     found.insert(2, "cost", found["accuracy"].iloc[0] - found["accuracy"])
     return found
 
 
-def _engine_alone(evidence: Evidence) -> dict[str, object]:
-    """The line of the engine alone; its largest gap in the rates that were read in training."""
+def _engine_alone(evidence: Evidence) -> TradeoffPoint:
+    """The engine alone; its largest gap in the rates that were read in training."""
     accuracy = next(
         p for p in evidence.performance if p.model == "plain" and p.measure == "accuracy"
     )
     asked = {(r.attribute, r.rate) for r in evidence.rates if r.where != "test"}
     gaps = [g for g in evidence.gaps if g.model == "plain" and (g.attribute, g.rate) in asked]
     worst = max(gaps, key=lambda g: g.gap or 0.0)
-    return {
-        "model": "engine alone",
-        "accuracy": accuracy.value,
-        "accuracy_low": accuracy.low,
-        "accuracy_high": accuracy.high,
-        "gap": worst.gap,
-        "gap_low": worst.gap_low,
-        "gap_high": worst.gap_high,
-        "trees": None,
-    }
+    measured = (accuracy.value, accuracy.low, accuracy.high, worst.gap, worst.gap_low)
+    return TradeoffPoint("engine alone", None, *measured, worst.gap_high)
 
 
 def show_alternatives(

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         rows,
         title=options.title or f"Fairness of a model of {rows.schema.label}",
         curve=models.trace_tradeoff(options, rows, console, ALTERNATIVES) if wanted else None,
-        export_file=models.STOCK_FILES[options.engine],
+        export_file=models.ENGINES[options.engine][-1],
     )
     files = fill_folder(options, lambda folder: write_model(folder, model, rows.schema, evidence))
     show_verdicts(console, evidence)

@@ -24,7 +24,7 @@ from fairboost.metrics import Audit, audit_sums
 from fairboost.metrics.comparisons import compare
 from fairboost.metrics.score_counts import Batch, Bracket, Counted, ScoreCounter, ScoreHistogram
 from fairboost.metrics.thresholds import ChosenThreshold, check_fine_enough
-from fairboost.tabular.columns import NOT_CONVERTED, as_numbers, as_text
+from fairboost.tabular.columns import as_numbers, as_text, converting
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import MOST_GROUPS, check_named_once, classes_of
 
@@ -272,12 +272,10 @@ class _ScoredBatches:
         return Batch(labels, scores, groups, weight)
 
     def _numbers(self, arrow: Any, name: str, before: int) -> FloatArray:
-        try:
+        with converting(
+            f"the column {name!r} must hold numbers, found otherwise", "; name another"
+        ):
             numbers = as_numbers(arrow.column(name))
-        except NOT_CONVERTED as error:
-            raise InvalidInputError(
-                f"the column {name!r} must hold numbers, found otherwise: {error}; name another"
-            ) from error
         unknown = ~np.isfinite(numbers)
         if unknown.any():
             row = int(unknown.argmax())

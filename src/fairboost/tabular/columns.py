@@ -8,8 +8,9 @@ reads a parquet file alike.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairboost._typing import FloatArray, IntArray
+from fairboost.exceptions import InvalidInputError
 
 Kind: TypeAlias = Literal["number", "flag", "category"]
 
@@ -129,6 +131,15 @@ def places(text: Any, values: Sequence[str]) -> IntArray:
     """Where each text stands among some values; -1 if it is missing or none of them."""
     found = pc.index_in(text, value_set=pa.array(values, pa.string()))
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int32)
+
+
+@contextlib.contextmanager
+def converting(what: str, remedy: str = "") -> Iterator[None]:
+    """Say what is wrong with a column whose values are not of the type that they should be."""
+    try:
+        yield
+    except NOT_CONVERTED as error:
+        raise InvalidInputError(f"{what}: {error}{remedy}") from error
 
 
 def _all_differ(column: Any, room: int) -> bool:

@@ -10,7 +10,8 @@ import codecs
 import contextlib
 import difflib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.tabular import csv_problems
 from fairboost.tabular.formats import TableFormat, format_of
 
 BATCH_ROWS = 2**18
@@ -28,6 +28,8 @@ CSV_BLOCK = 8 * 2**20
 DELIMITERS = (",", ";", "\t", "|")
 """Tried in this order where the user names none."""
 ARROW_MAGIC = b"ARROW1"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,12 @@ class TableFile:
         names = self.column_names()
         with self._explained():
             if self.format.name == "csv":
-                table = self._read_csv(text_columns)
+                asked = dict.fromkeys(text_columns, pa.string())
+                with self._stream() as (stream, _):
+                    table = csv.read_csv(stream, *self._csv_options(column_types=asked))
+                for field in table.schema:
+                    if pa.types.is_binary(field.type):  # what Arrow makes of text not in UTF-8
+                        raise pa.ArrowInvalid(f"column {field.name!r} is not text")
             elif self.format.name == "parquet":
                 table = parquet.read_table(self.path)
             else:
@@ -168,7 +175,12 @@ class TableFile:
     def _batches(self, types: Mapping[str, pa.DataType | None]) -> Iterator[pa.RecordBatch]:
         columns = list(types)
         if self.format.name == "csv":
-            yield from self._csv_batches(types)
+            asked = {name: kind or pa.string() for name, kind in types.items()}
+            options = self._csv_options(column_types=asked, include_columns=columns)
+            with self._stream() as (stream, raw):
+                for batch in csv.open_csv(stream, *options):
+                    self.bytes_read = min(raw.tell(), self.size)
+                    yield batch
         elif self.format.name == "parquet":
             # Text that is going to be encoded is often stored that way already.
             coded = [n for n, t in types.items() if t is not None and pa.types.is_dictionary(t)]
@@ -212,28 +224,11 @@ class TableFile:
         if not start.strip():
             raise InvalidInputError(f"the file {str(self.path)!r} is empty; write it again")
         if self.options.encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-            wrong = csv_problems.not_in_utf8(start.split(b"\n", 1)[:1])
+            wrong = _not_in_utf8(start.split(b"\n", 1)[:1])
             if wrong is not None:
                 raise InvalidInputError(f"{str(self.path)!r} {wrong}")
         with self._stream() as (stream, _):
             return list(csv.open_csv(stream, *self._csv_options()).schema.names)
-
-    def _read_csv(self, text_columns: Sequence[str]) -> pa.Table:
-        asked = dict.fromkeys(text_columns, pa.string())
-        with self._stream() as (stream, _):
-            table = csv.read_csv(stream, *self._csv_options(column_types=asked))
-        for field in table.schema:
-            if pa.types.is_binary(field.type):  # what Arrow makes of text that is not UTF-8
-                raise pa.ArrowInvalid(f"column {field.name!r} is not text")
-        return table
-
-    def _csv_batches(self, types: Mapping[str, pa.DataType | None]) -> Iterator[pa.RecordBatch]:
-        asked = {name: kind or pa.string() for name, kind in types.items()}
-        options = self._csv_options(column_types=asked, include_columns=list(types))
-        with self._stream() as (stream, raw):
-            for batch in csv.open_csv(stream, *options):
-                self.bytes_read = min(raw.tell(), self.size)
-                yield batch
 
     def _csv_options(self, **columns: Any) -> tuple[Any, Any, Any]:
         convert = csv.ConvertOptions(strings_can_be_null=True, **columns)
@@ -290,7 +285,7 @@ class TableFile:
             return f"is not in {self.options.encoding}: {message}; pass another --encoding"
         try:
             with self._stream() as (stream, _):
-                return csv_problems.explain(message, csv_problems.lines_of(stream))
+                return _explain(message, _lines_of(stream))
         except (OSError, ValueError):  # not even unpacked
             return f"cannot be unpacked: {message}; it was cut short or is something else"
 
@@ -314,3 +309,58 @@ def _like(path: Path) -> str:
     except OSError:
         return ""
     return f" (there is {near[0]!r})" if near else ""
+
+
+# What is wrong with a CSV file, in words that name the line: Arrow says that a text is not UTF-8,
+# or that a row has too few fields, without saying where. A second look at the file does.
+# -----------------------------------------------------------------------
+
+
+def _lines_of(stream: Any, size: int = 2**20) -> Iterator[bytes]:
+    r"""Lines of a stream, however long it is.
+
+    Examples
+    --------
+    >>> import io
+    >>> list(_lines_of(io.BytesIO(b"a,b|1,2|3".replace(b"|", b"\n")), size=2))
+    [b'a,b', b'1,2', b'3']
+    """
+    rest = b""
+    while piece := stream.read(size):
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _not_in_utf8(lines: Iterable[bytes]) -> str | None:
+    """Say where a file is not UTF-8 and what to do; None if it is.
+
+    Examples
+    --------
+    >>> _not_in_utf8([b"name", "José".encode("latin-1")]).partition(";")[0]
+    "is not in UTF-8: line 2 has byte 0xe9 after 'Jos'"
+    """
+    for number, line in enumerate(lines, start=1):
+        if number == 1 and line.startswith(UTF_16_MARKS):
+            return "is in utf-16, expected UTF-8; pass --encoding utf-16"
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            before = line[: error.start].decode("utf-8")[-20:]
+            return (
+                f"is not in UTF-8: line {number} has byte 0x{line[error.start]:02x} after "
+                f"{before!r}; pass its encoding, often --encoding latin-1 or --encoding cp1252"
+            )
+    return None
+
+
+def _explain(message: str, lines: Iterable[bytes]) -> str:
+    """Put what Arrow said of a CSV file into words, after a second look at the file."""
+    if fields := re.search(r"Expected (\d+) columns, got (\d+): ?(.*)", message, re.DOTALL):
+        expected, found, text = fields.groups()
+        return (
+            f"has a row of {found} fields where the header has {expected}: {text.strip()[:40]!r}; "
+            "mend that row, or name another --delimiter"
+        )
+    return _not_in_utf8(lines) or f"cannot be read as CSV: {message}"

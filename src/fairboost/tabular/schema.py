@@ -8,6 +8,7 @@ missing.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError, ModelFileError
-from fairboost.tabular.columns import NOT_CONVERTED, Kind, as_numbers, as_text, judge, places
+from fairboost.tabular import columns
 
 FORMAT = "fairboost-schema"
 FORMAT_VERSION = 1
@@ -116,14 +117,14 @@ class FeatureColumn:
 
     name: str
     feature: str
-    kind: Kind
+    kind: columns.Kind
     categories: tuple[str, ...] = ()
 
     def values(self, column: Any) -> FloatArray | pd.Categorical[str]:
         """Values of a column as the engine takes them; unknown categories are missing."""
         if self.kind != "category":
-            return as_numbers(column)
-        codes = places(as_text(column), self.categories)
+            return columns.as_numbers(column)
+        codes = columns.places(columns.as_text(column), self.categories)
         return pd.Categorical.from_codes(codes, pd.Index(self.categories))
 
 
@@ -168,14 +169,42 @@ class TableSchema:
         """Features of a table or batch that has the columns."""
         data = {}
         for column in self.columns:
-            try:
+            with columns.converting(
+                f"column {column.name!r} holds something else than in training, where it was a "
+                f"{column.kind}",
+                "; convert it",
+            ):
                 data[column.feature] = column.values(table.column(column.name))
-            except NOT_CONVERTED as error:
-                raise InvalidInputError(
-                    f"column {column.name!r} holds something else than in training, where it was "
-                    f"a {column.kind}: {error}; convert it"
-                ) from error
         return pd.DataFrame(data)
+
+    def labels(self, table: Any, where: str) -> tuple[IntArray, BoolArray]:
+        """Labels as 0 and 1, and which rows have one; ``where`` names the file for messages."""
+        text = columns.as_text(table.column(self.label))
+        codes = columns.places(text, self.classes)
+        known = text.is_valid().to_numpy(zero_copy_only=False).astype(bool)
+        unknown = known & (codes < 0)
+        if unknown.any():
+            raise InvalidInputError(
+                f"the label {self.label!r} of {where} has the value "
+                f"{text[int(unknown.argmax())].as_py()!r}, expected those of training, "
+                f"{self.classes[0]!r} and {self.classes[1]!r}; code both alike"
+            )
+        return codes.clip(0).astype(np.int8), known
+
+    def groups(self, table: Any) -> pd.DataFrame:
+        """Sensitive columns as text; None where missing."""
+        found = {}
+        for name in self.sensitive:
+            _check_groups(name, table.column(name))
+            found[name] = columns.as_text(table.column(name)).to_numpy(zero_copy_only=False)
+        return pd.DataFrame(found, dtype=object)
+
+    def weights(self, table: Any) -> FloatArray | None:
+        """The column of weights, if there is one."""
+        if self.weight is None:
+            return None
+        with columns.converting(f"--weight {self.weight!r} must hold numbers"):
+            return columns.as_numbers(table.column(self.weight))
 
     def write(self, path: Path) -> None:
         """Write it as JSON."""
@@ -198,14 +227,15 @@ class TableSchema:
             )
         try:
             values = {f.name: content[f.name] for f in fields(cls)}
-            columns = tuple(
-                FeatureColumn(**{**c, "categories": tuple(c["categories"])})
-                for c in values["columns"]
-            )
+            features = [FeatureColumn(**_with_tuples(column)) for column in values["columns"]]
         except (KeyError, TypeError) as error:
             raise ModelFileError(f"{path} was edited: {error} is missing; train again") from error
-        sequences = {k: tuple(values[k]) for k in ("classes", "sensitive", "missing")}
-        return cls(**{**values, **sequences, "columns": columns})
+        return cls(**_with_tuples({**values, "columns": features}))
+
+
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """Tuples again, which JSON does not have."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
 
 
 def infer_schema(
@@ -231,88 +261,43 @@ def infer_schema(
     special = {roles.label, roles.weight, *(() if roles.aware else roles.sensitive)}
     dropped = dict.fromkeys(roles.dropped, "dropped on request")
     remarks: list[str] = []
-    columns: list[FeatureColumn] = []
+    features: list[FeatureColumn] = []
     for name in table.column_names:
         if name in special or name in dropped:
             continue
-        judged = judge(table.column(name), categorical=name in roles.categorical)
+        judged = columns.judge(table.column(name), categorical=name in roles.categorical)
         if judged.kind is None:
             dropped[name] = judged.remark
             remarks.append(f"column {name!r} is left out: {judged.remark}")
             continue
         if judged.remark:
             remarks.append(f"column {name!r} {judged.remark}")
-        feature = _engine_name(name, {c.feature for c in columns})
-        columns.append(FeatureColumn(name, feature, judged.kind, judged.categories))
-    if not columns:
+        feature = _engine_name(name, {c.feature for c in features})
+        features.append(FeatureColumn(name, feature, judged.kind, judged.categories))
+    if not features:
         raise InvalidInputError(
             "no column is left to train on; found only the label, the sensitive columns and what "
             f"was left out ({', '.join(dropped) or 'nothing'}); add features"
         )
-    labels = pc.unique(as_text(table.column(roles.label))).drop_null().to_pylist()
+    labels = pc.unique(columns.as_text(table.column(roles.label))).drop_null().to_pylist()
     schema = TableSchema(
         label=roles.label,
         classes=classes_of(labels, roles.label, roles.positive),
         sensitive=roles.sensitive,
         weight=roles.weight,
         aware=roles.aware,
-        columns=tuple(columns),
+        columns=tuple(features),
         dropped=dropped,
         missing=missing,
     )
     return schema, remarks
 
 
-def read_labels(column: Any, schema: TableSchema, where: str) -> tuple[IntArray, BoolArray]:
-    """Labels as 0 and 1, and which rows have one.
-
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-        The labels.
-    schema : TableSchema
-        Says what they may be.
-    where : str
-        Name of the file, for messages.
-    """
-    text = as_text(column)
-    codes = places(text, schema.classes)
-    known = text.is_valid().to_numpy(zero_copy_only=False).astype(bool)
-    unknown = known & (codes < 0)
-    if unknown.any():
-        raise InvalidInputError(
-            f"the label {schema.label!r} of {where} has the value "
-            f"{text[int(unknown.argmax())].as_py()!r}, expected those of training, "
-            f"{schema.classes[0]!r} and {schema.classes[1]!r}; code both alike"
-        )
-    return codes.clip(0).astype(np.int8), known
-
-
-def read_groups(table: Any, sensitive: Sequence[str]) -> pd.DataFrame:
-    """Sensitive columns as text; None where missing."""
-    for name in sensitive:
-        _check_groups(name, table.column(name))
-    found = {n: as_text(table.column(n)).to_numpy(zero_copy_only=False) for n in sensitive}
-    return pd.DataFrame(found, dtype=object)
-
-
-def read_weight(table: Any, name: str | None) -> FloatArray | None:
-    """The column of weights, if there is one."""
-    if name is None:
-        return None
-    try:
-        return as_numbers(table.column(name))
-    except NOT_CONVERTED as error:
-        raise InvalidInputError(f"--weight {name!r} must hold numbers: {error}") from error
-
-
 def _check_groups(name: str, column: Any) -> None:
     values = pc.unique(column).drop_null()
-    numbers = not pa.types.is_dictionary(column.type)
-    try:
-        as_numbers(values)
-    except NOT_CONVERTED:  # not even as text
-        numbers = False
+    numbers = False
+    with contextlib.suppress(*columns.NOT_CONVERTED):  # perhaps as text
+        numbers = not pa.types.is_dictionary(column.type) and len(columns.as_numbers(values)) > 0
     most = MOST_NUMBERS if numbers else MOST_GROUPS
     if len(values) > most:
         noun = "numbers" if numbers else "values"
