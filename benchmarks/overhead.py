@@ -29,14 +29,16 @@ from tqdm import tqdm
 import fairboost
 from benchmarks.synthetic import FEATURES, make
 from fairboost import FairGBMClassifier, parity
-from fairboost.data.holdout import choose
-from fairboost.algorithm.lagrangian import Lagrangian
+from fairboost.algorithm.game import Game, Session
 from fairboost.algorithm.multipliers import Control
 from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.data.holdout import choose
 from fairboost.fairness.constraints import resolve
 from fairboost.fairness.proxies import as_proxy
 from fairboost.fairness.two_sided import two_sided
 from fairboost.kernel.threads import Threads
+from fairboost.tasks.binary import Binary
+from fairboost.tasks.layout import lay_out
 
 HERE = Path(__file__).resolve().parent
 ROUNDS = 100
@@ -126,19 +128,16 @@ def kernel_time(
     rng = np.random.default_rng(0)
     cells = build_cells(y.astype(np.int32), columns)
     held = choose(0.2, cells, 0.0, None, rng)
-    lagrangian = Lagrangian(
-        cells.among(held.trained, None), constraints, as_proxy("auto"), Control(), holdout=held,
-        convex=True, threads=Threads(n_jobs),
-    )  # fmt: skip
+    layout = lay_out(cells.among(held.trained, None), constraints, held, threads=Threads(n_jobs))
+    session = Session(Game(Binary(as_proxy("auto"), convex=True), layout, Control(), True))
     rows = [rng.normal(size=n).astype(scores) for _ in range(2)]
-    seen, trained = ([f[which] for f in rows] for which in (~held.trained, held.trained))
+    measured, trained = ([f[which] for f in rows] for which in (~held.trained, held.trained))
     seconds = []
     for k in range(repeats):
         start = time.perf_counter()
-        lagrangian.watch(seen[k % 2])
-        lagrangian(trained[k % 2])
+        session.play(trained[k % 2], measured[k % 2])
         seconds.append(time.perf_counter() - start)
-    lagrangian.close()
+    session.close()
     return float(np.median(seconds[5:])) * 1e3 * 1e6 / n
 
 
@@ -189,14 +188,17 @@ def first_call() -> float:
         "from benchmarks.synthetic import make\n"
         "from fairboost.data.cells import SensitiveColumn, build_cells\n"
         "from fairboost.fairness.constraints import resolve\n"
-        "from fairboost.algorithm.lagrangian import Lagrangian\n"
+        "from fairboost.algorithm.game import Game, Session\n"
+        "from fairboost.tasks.binary import Binary\n"
+        "from fairboost.tasks.layout import lay_out\n"
         "from fairboost.algorithm.multipliers import Control\n"
         "from fairboost.fairness.proxies import as_proxy\n"
         "from fairboost.fairness.two_sided import two_sided\n"
         "_, y, g = make(5000, 2)\n"
         "cells = build_cells(y.astype('i4'), [SensitiveColumn('g', g.astype('i4'), (0, 1))])\n"
         "parity = [two_sided(c) for c in resolve('equal_opportunity', 0., ['g'])]\n"
-        "l = Lagrangian(cells, parity, as_proxy('auto'), Control(), convex=True)\n"
+        "task = Binary(as_proxy('auto'), convex=True)\n"
+        "l = Session(Game(task, lay_out(cells, parity), Control(), True)).play\n"
         "s = np.random.default_rng(0).normal(size=5000)\n"
         "t = time.perf_counter(); l(s); l(s); first = time.perf_counter() - t\n"
         "t = time.perf_counter(); l(s); l(s); print(first - (time.perf_counter() - t))\n"
@@ -289,11 +291,8 @@ def _inequalities(constraint, groups: int) -> int:
         SensitiveColumn("g", g, tuple(range(groups))), SensitiveColumn("h", h, tuple(range(5)))
     ]  # fmt: skip
     bound = [two_sided(c) for c in resolve(constraint, 0.0, ["g", "h"])]
-    return len(
-        Lagrangian(
-            build_cells(y, columns), bound, as_proxy("auto"), Control(), convex=True
-        ).inequalities
-    )
+    terms = lay_out(build_cells(y, columns), bound).terms
+    return sum(len(t.inequalities) for t in terms)
 
 
 def main() -> None:
