@@ -19,7 +19,7 @@ from scipy.special import expit
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.metrics import Audit, audit, threshold_at
+from fairboost.metrics import audit, threshold_at
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.model.estimator import FairGBMClassifier
@@ -139,23 +139,18 @@ def gather(
         title, label, splits or {}, files, left_out or {}, weight_name, export_file, export_sha256,
         favourable, min_rows, notes or {},
     )  # fmt: skip
-    if plain is None and curve is not None:
-        plain = curve.models[0]
+    plain = curve.models[0] if plain is None and curve is not None else plain
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         rows = TestSet.read(model, X, y, sensitive_features, sample_weight)
         predictions = {CHOSEN: _predict(model, rows)}
         if plain is not None and plain is not model:
             predictions[PLAIN] = _predict(plain, rows, model.operating_point)
-        audits = _audit(model, rows, predictions, about)
+        rates, gaps = _compare_groups(model, rows, predictions, about)
         judged = _judge(model, rows, predictions[CHOSEN].positive)
         bins = _bins(predictions[CHOSEN].proba, rows, model.threshold_)
         tradeoff = None if curve is None else compare_tradeoff(curve, model, rows)
         rounds = thin_rounds(model, train)
-    rates, gaps = _held_out_rates(judged, rows, min_rows), tuple[Gap, ...]()
-    for name, found in audits.items():
-        rates += lines.rate_lines(found.rates, rows.names, name)
-        gaps += lines.gap_lines(found.gaps, name, favourable)
     level = 0.95 if judged is None else judged.level
     evidence = Evidence(
         title=title,
@@ -163,8 +158,8 @@ def gather(
         data=_data(model, rows, about),
         model=_model(model, about),
         verdicts=_findings(judged),
-        rates=rates,
-        gaps=gaps,
+        rates=(*_held_out_rates(judged, rows, min_rows), *rates),
+        gaps=tuple(gaps),
         performance=_performance(predictions, rows, level),
         min_rows=min_rows,
         tradeoff=tradeoff,
@@ -175,8 +170,8 @@ def gather(
         warnings=_warnings(judged, caught),
         notes=dict(about.notes),
     )
-    stock = PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
-    placed = stock and isinstance(model.operating_point, OperatingPoint)
+    at_point = isinstance(model.operating_point, OperatingPoint)
+    placed = at_point and PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
     return with_limits(evidence, placed_on_test=placed, uncrossed=rows.crossings()[1])
 
 
@@ -195,24 +190,26 @@ def _predict(model: Any, rows: TestSet, point: float | OperatingPoint = 0.5) -> 
     return ModelOutput(proba, proba >= point)
 
 
-def _audit(
+def _compare_groups(
     model: FairGBMClassifier, rows: TestSet, predictions: Mapping[str, ModelOutput], about: About
-) -> dict[str, Audit]:
+) -> tuple[list[GroupRate], list[Gap]]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
     shown = ["fpr", "fnr", DECISION_RATES[about.favourable], "precision"]
-    rates = list(dict.fromkeys([*rows.constrained_rates(model), *shown]))
-    return {
-        name: audit(
+    rates: list[GroupRate] = []
+    gaps: list[Gap] = []
+    for name, p in predictions.items():
+        found = audit(
             rows.labels,
             p.positive.astype(np.float64),  # the decisions themselves, not rounded scores
             sensitive_features=rows.sensitive_features,
-            rates=rates,
+            rates=list(dict.fromkeys([*rows.constrained_rates(model), *shown])),
             by=[*rows.names, *rows.crossings()[0]],
             sample_weight=rows.weight,
             min_rows=about.min_rows,
         )
-        for name, p in predictions.items()
-    }
+        rates += lines.rate_lines(found.rates, rows.names, name)
+        gaps += lines.gap_lines(found.gaps, name, about.favourable)
+    return rates, gaps
 
 
 def _judge(model: FairGBMClassifier, rows: TestSet, positive: BoolArray) -> FairnessReport | None:
