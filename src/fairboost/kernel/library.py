@@ -23,6 +23,7 @@ PATH = Path(__file__).with_name(
 TASKS = ("descend", "look", "sum_and_descend", "correct")  # in the order of loops.c
 NARROW, WIDE, FUSED = range(3)  # as in loops.c
 _ABI = 2  # as in loops.c
+_OF_SEVERAL_SIZES = ("cells", "scores", "gradient")
 _LONG, _REAL, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _REMEDY = (
     "install fairboost again: pip install --force-reinstall --no-deps fairboost, or "
@@ -124,7 +125,7 @@ def _fill(call: ctypes.Structure, given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if isinstance(value, np.ndarray):
             setattr(call, name, value.ctypes.data)
-            if hasattr(call, f"{name}_size"):
+            if name in _OF_SEVERAL_SIZES and isinstance(call, Pass):
                 setattr(call, f"{name}_size", value.itemsize)
         else:
             setattr(call, name, value)

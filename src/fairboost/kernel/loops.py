@@ -23,17 +23,18 @@ from fairboost.kernel import library, numpy_loops
 from fairboost.kernel.library import NODE
 from fairboost.kernel.threads import Threads
 
+_F4, _F8, _I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
+_CELLS = tuple(np.dtype(name) for name in ("u1", "u2", "u4", "i1", "i2", "i4"))
+
 
 class Kernel(Protocol):
     """What does the work on arrays that have been checked."""
 
     def run(self, task: str, given: Mapping[str, Any], threads: Threads) -> int:
         """Do one of ``library.TASKS``; return the number of threads that took part."""
-        ...
 
     def fall(self, given: Mapping[str, Any], threads: Threads) -> int:
         """Send rows down a tree; return the number of threads that took part."""
-        ...
 
 
 def kernel() -> Kernel:
@@ -100,14 +101,14 @@ class Loops:
         if block < 1:
             raise ValueError(f"a block must have rows, found {block}")
         cells = np.ascontiguousarray(cells)
-        _checked("cells", cells, (n,), "u1", "u2", "u4", "i1", "i2", "i4")
+        _checked("cells", cells, (n,), *_CELLS)
         if n and not 0 <= cells.min() <= cells.max() < n_cells:
             found = f"from {cells.min()} to {cells.max()}"
             raise IndexError(f"cells must be from 0 to {n_cells - 1}, found {found}")
         weight = np.ascontiguousarray(weight)
-        _checked("weight", weight, (n if len(weight) else 0,), "f4")
-        _checked("gradient", gradient, (n,), "f4", "f8", filled=True)
-        _checked("hessian", hessian, (n,), gradient.dtype.str, filled=True)
+        _checked("weight", weight, (n if len(weight) else 0,), _F4)
+        _checked("gradient", gradient, (n,), _F4, _F8, filled=True)
+        _checked("hessian", hessian, (n,), gradient.dtype, filled=True)
         self.gradient, self.hessian = gradient, hessian
         self.threads, self.kernel = threads, kernel()
         self.shape = max(1, -(-n // block)), n_cells
@@ -149,14 +150,14 @@ class Loops:
         float
             The loss.
         """
-        _checked("side", side, self.shape[1:], "i8")
-        if side.size and not -1 <= side.min() <= side.max() <= 1:
+        _checked("side", side, self.shape[1:], _I8)
+        if len(soft) and side.size and not -1 <= side.min() <= side.max() <= 1:
             raise IndexError(f"side must be -1, 0 or 1, found {np.unique(side).tolist()}")
         groups = [tuple(np.ascontiguousarray(array) for array in pair) for pair in soft]
         for memberships, on_groups in groups:
             n_groups = memberships.shape[-1]
-            _checked("memberships", memberships, (self.arrays["n"], n_groups), "f4")
-            _checked("on_groups", on_groups, (2, n_groups), "f8")
+            _checked("memberships", memberships, (self.arrays["n"], n_groups), _F4)
+            _checked("on_groups", on_groups, (2, n_groups), _F8)
         scores = self._scores(scores)
         single = scores.itemsize == self.gradient.itemsize == 4
         tables = self._tables(pull=pull, bump=bump)
@@ -211,11 +212,11 @@ class Loops:
         """Scores in the precision that they have, or in double precision."""
         kind = scores.dtype if scores.dtype in (np.float32, np.float64) else np.float64
         scores = np.ascontiguousarray(scores, kind)
-        return _checked("scores", scores, (self.arrays["n"],), "f4", "f8")
+        return _checked("scores", scores, (self.arrays["n"],), _F4, _F8)
 
     def _tables(self, **by_cell: FloatArray) -> dict[str, NDArray[Any]]:
         """Tables that are read by the number of the cell."""
-        return {name: _checked(name, t, self.shape[1:], "f8") for name, t in by_cell.items()}
+        return {name: _checked(name, t, self.shape[1:], _F8) for name, t in by_cell.items()}
 
     def _run(self, task: str, **given: Any) -> None:
         self.takers = self.kernel.run(task, {**self.arrays, **given}, self.threads)
@@ -251,9 +252,9 @@ def fall(
     if block < 1:
         raise ValueError(f"a block must have rows, found {block}")
     n, n_features = len(table), table.shape[-1]
-    _checked("table", table, (n, n_features), "f4")
+    _checked("table", table, (n, n_features), _F4)
     _checked("nodes", nodes, (max(1, len(nodes)),), NODE)
-    _checked("scores", scores, (n,), "f4", filled=True)
+    _checked("scores", scores, (n,), _F4, filled=True)
     given = {
         "n": n, "block": block, "n_features": n_features, "depth": _depth(nodes, n_features),
         "table": table, "nodes": nodes, "scores": scores,
@@ -283,11 +284,15 @@ def _depth(nodes: NDArray[Any], n_features: int) -> int:
 
 
 def _checked(
-    name: str, array: NDArray[Any], shape: tuple[int, ...], *kinds: Any, filled: bool = False
+    name: str,
+    array: NDArray[Any],
+    shape: tuple[int, ...],
+    *kinds: np.dtype[Any],
+    filled: bool = False,
 ) -> NDArray[Any]:
     """The array, which is just what compiled code will take it for."""
     if array.dtype not in kinds or array.shape != shape:
-        expected = " or ".join(np.dtype(kind).name for kind in kinds)
+        expected = " or ".join(kind.name for kind in kinds)
         found = f"{array.dtype.name} of shape {array.shape}"
         raise ValueError(f"{name} must be {expected} of shape {shape}, found {found}")
     if not (array.flags.c_contiguous and array.flags.aligned):
