@@ -53,7 +53,6 @@ class DualPlayer(Protocol):
 
     def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
         """Answer to the violations of a round."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,9 @@ class Command(Protocol):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Say which options there are; those on what is shown come by themselves."""
-        ...
 
     def run(self, options: argparse.Namespace, console: Console) -> int | None:
         """Do the work; returns the exit code if it is another than that of what is done."""
-        ...
 
 
 MODULES = (train, predict, audit, compare, report, demo, study, completion)

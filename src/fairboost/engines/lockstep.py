@@ -22,19 +22,15 @@ class Boosters(Protocol):
 
     def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
         """Let booster k take a round; -1 is the one that is kept."""
-        ...
 
     def scores(self, k: int) -> ScoreArray:
         """Scores of booster k of the training rows; an array that stays."""
-        ...
 
     def held_out_scores(self) -> Sequence[ScoreArray]:
         """Scores of the rows held out, table by table, by the booster that is kept."""
-        ...
 
     def n_rounds(self) -> int:
         """Rounds of the booster that is kept."""
-        ...
 
 
 class Lockstep:

@@ -135,60 +135,47 @@ class TrainedModel(Protocol):
     @property
     def n_rounds(self) -> int:
         """Number of iterates."""
-        ...
 
     @property
     def n_base(self) -> int:
         """Rounds of a model that training started from; none as a rule."""
-        ...
 
     @property
     def intercept(self) -> float:
         """The score that training started from."""
-        ...
 
     @property
     def estimator(self) -> Any:
         """The engine's own estimator, fitted."""
-        ...
 
     @property
     def booster(self) -> Any:
         """The engine's own booster."""
-        ...
 
     @property
     def file_endings(self) -> tuple[str, ...]:
         """Endings that a file of the model may have; none for any."""
-        ...
 
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
-        ...
 
     def probability(self, score: float) -> float:
         """Probability from which on the engine's own are those of at least this score."""
-        ...
 
     def text(self) -> str:
         """The model in the engine's own file format."""
-        ...
 
     def export(self, **notes: object) -> str:
         """The same, with notes that the engine passes over."""
-        ...
 
     def first(self, rounds: int) -> Self:
         """The model of the first ``rounds`` trees, on top of those it started from."""
-        ...
 
     def with_stage(self, stage: Any) -> Self:
         """The same trees, and those of a stage trained from its scores."""
-        ...
 
     def with_tree_weights(self, weights: FloatArray) -> Self:
         """The same trees, each times a factor. The starting score keeps its weight."""
-        ...
 
 
 class Continuation(Protocol):
@@ -196,7 +183,6 @@ class Continuation(Protocol):
 
     def stage(self, problem: Problem, rounds: int, leaves: int, learning_rate: float) -> Any:
         """Boost on, by rounds of small trees; what comes is for ``TrainedModel.with_stage``."""
-        ...
 
 
 class Engine(Protocol):
@@ -205,42 +191,33 @@ class Engine(Protocol):
     @property
     def base(self) -> Any:
         """The fitted estimator to go on from, if there is one."""
-        ...
 
     @property
     def library(self) -> ctypes.CDLL | None:
         """The engine's compiled library, for the threads that it has."""
-        ...
 
     @property
     def n_jobs(self) -> int | None:
         """Threads that the options ask for; None leaves it to the engine."""
-        ...
 
     @property
     def n_rounds(self) -> int:
         """Rounds that the options ask for."""
-        ...
 
     @property
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
-        ...
 
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the engine's options say about the loss."""
-        ...
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse tables and other arguments of ``fit`` that the engine does not take."""
-        ...
 
     def train(self, data: EngineData, problem: Problem, intercept: float) -> TrainedModel:
         """Boost."""
-        ...
 
     def train_and_keep_data(
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[TrainedModel, Continuation]:
         """Boost; stages can be trained on top."""
-        ...

@@ -25,23 +25,18 @@ class EngineModule(Protocol):
 
     def version(self) -> str:
         """Version of the package."""
-        ...
 
     def check_estimator(self, estimator: Any) -> None:
         """Refuse an estimator that the engine cannot train, or options that do not fit."""
-        ...
 
     def make(self, estimator: Any, classes: Any) -> Engine:
         """An engine that trains from scratch."""
-        ...
 
     def stage_on(self, frozen: FrozenEstimator, X: Matrix, classes: Any) -> Engine:
         """An engine that goes on from a fitted estimator."""
-        ...
 
     def make_estimator(self, **options: Any) -> Any:
         """An estimator with these options."""
-        ...
 
     def restore(
         self,
@@ -53,7 +48,6 @@ class EngineModule(Protocol):
         n_base: int,
     ) -> TrainedModel:
         """A fitted model from the text of its booster."""
-        ...
 
 
 def name_of(estimator: object) -> str:

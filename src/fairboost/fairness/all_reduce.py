@@ -30,11 +30,9 @@ class AllReduce(Protocol):
 
     def total(self, values: FloatArray) -> FloatArray:
         """Add up a vector over the machines."""
-        ...
 
     def least(self, value: float) -> float:
         """Return the least of one number of each machine."""
-        ...
 
 
 class _Alone:

@@ -59,20 +59,16 @@ class Constraint(Protocol):
     @property
     def moments(self) -> tuple[str | Moment, ...]:
         """The moments it reads."""
-        ...
 
     @property
     def by(self) -> str | tuple[str, ...] | None:
         """The columns whose groups it reads."""
-        ...
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """One number per inequality, positive where it is broken."""
-        ...
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Derivative of ``multipliers @ violations`` by the moments, of the shape of these."""
-        ...
 
 
 ConstraintLike: TypeAlias = str | Constraint | Sequence[str | Constraint] | None

@@ -26,26 +26,21 @@ class Moment(Protocol):
     @property
     def name(self) -> str:
         """Short name, as users write it."""
-        ...
 
     @property
     def title(self) -> str:
         """The name in words, for tables and plots."""
-        ...
 
     @property
     def label(self) -> Any:
         """The label of the rows that count; None for all rows."""
-        ...
 
     @property
     def quantity(self) -> int:
         """Which of the task's quantities is averaged."""
-        ...
 
     def counts(self, labels: IntArray) -> BoolArray:
         """Which labels count."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -106,47 +106,36 @@ class Passes(Protocol):
     @property
     def task(self) -> Task:
         """The task."""
-        ...
 
     def start(self) -> Cut:
         """Where decisions are made before the first round."""
-        ...
 
     def place(self, scores: ScoreArray, cut: Cut) -> Cut:
         """Where decisions are made, given scores of the rows that are measured."""
-        ...
 
     def measure(self, scores: ScoreArray, cut: Cut) -> Measured:
         """Exact sums and the loss on the rows that are measured."""
-        ...
 
     def loss(self, scores: ScoreArray, cut: Cut) -> float:
         """The loss on the rows trained on."""
-        ...
 
     def descend(self, scores: ScoreArray, cut: Cut, weights: Weights) -> Slopes:
         """Gradient on the rows trained on."""
-        ...
 
     def descend_and_sum(self, scores: ScoreArray, cut: Cut, weights: Weights) -> Slopes:
         """The same with ``smooth`` and ``measured``: all rows are trained on and measured."""
-        ...
 
     def corrected(self, slopes: Slopes, weights: Weights) -> Slopes | None:
         """The same gradient with other weights; None where that takes another pass."""
-        ...
 
     def descend_without(self, fold: int, scores: ScoreArray, cut: Cut, weights: Weights) -> Slopes:
         """Gradient for the booster that leaves out a fold: 0 on the rows of the fold."""
-        ...
 
     def figures(self, sums: FloatArray, cut: Cut) -> Mapping[str, float]:
         """What the trace shows of a round beside losses and moments."""
-        ...
 
     def summary(self) -> Any:
         """What is to be kept of the rows when they are gone, for the record."""
-        ...
 
 
 class Task(Protocol):
@@ -155,28 +144,22 @@ class Task(Protocol):
     @property
     def n_quantities(self) -> int:
         """How many quantities a row has."""
-        ...
 
     @property
     def least_deviation(self) -> float:
         """Moments that deviate less are taken to deviate so much when a step is scaled."""
-        ...
 
     def on(self, layout: Any, needs: Any) -> Passes:
         """Make ready to pass over rows; ``needs`` tells which cells' quantities are read."""
-        ...
 
     def sums_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
         """Sums of all quantities, (n_quantities, n_cells), from what was measured."""
-        ...
 
     def squares_of(self, sums: FloatArray, total: FloatArray) -> FloatArray | None:
         """Sums of the squares of all quantities, where sampling errors depend on them."""
-        ...
 
     def exact(self, moments: FloatArray) -> FloatArray:
         """Moments as they are evaluated: within the limits of their quantity."""
-        ...
 
     def variances(self, moments: FloatArray, squares: Any, rows: FloatArray) -> FloatArray:
         """Variance of a single row's quantity, for sampling errors.
@@ -188,12 +171,9 @@ class Task(Protocol):
         rows : (n_moments,) float64
             Rows of equal weight that would tell as much.
         """
-        ...
 
     def deviations(self, moments: FloatArray, squares: Any) -> FloatArray:
         """How far a single row's quantity is from its mean, in the task's own unit."""
-        ...
 
     def stiffness(self, cut: Cut) -> float:
         """Weight that it takes to move a quantity at the cut, over that at even odds."""
-        ...
