@@ -461,7 +461,7 @@ def _train_here(
         layout.holdout.trained_labels,
     )
     try:
-        model = engine.train(data, problem_of(session, after_round), order.loss.intercept)
+        model, _ = engine.train(data, problem_of(session, after_round), order.loss.intercept)
     finally:
         session.close()
     return None if rank else _Outcome(model, session.record(), trees, all_reduce.n_bytes)

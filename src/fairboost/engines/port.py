@@ -214,10 +214,7 @@ class Engine(Protocol):
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse tables and other arguments of ``fit`` that the engine does not take."""
 
-    def train(self, data: EngineData, problem: Problem, intercept: float) -> TrainedModel:
-        """Boost."""
-
-    def train_and_keep_data(
+    def train(
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[TrainedModel, Continuation]:
         """Boost; stages can be trained on top."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -401,17 +402,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return kind.make(engine, classes)
 
     def _options(self) -> TrainingOptions:
-        return TrainingOptions(
-            constraint=self.constraint,
-            tolerance=self.tolerance,
-            confidence=self.confidence,
-            operating_point=self.operating_point,
-            holdout=self.holdout,
-            multipliers=self.multipliers,
-            multiplier_learning_rate=self.multiplier_learning_rate,
-            proxy=self.proxy,
-            memberships=self.memberships,
-        )
+        return TrainingOptions(**{f.name: getattr(self, f.name) for f in fields(TrainingOptions)})
 
     def _draw(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -692,6 +683,7 @@ def load(path: str | Path) -> FairGBMClassifier:
     Examples
     --------
     >>> import tempfile, fairboost
+    >>> from lightgbm import LGBMClassifier
     >>> X, y = [[1.0], [2.0], [3.0], [4.0]] * 20, ["no", "no", "yes", "yes"] * 20
     >>> engine = LGBMClassifier(n_estimators=5, verbose=-1)
     >>> model = fairboost.FairGBMClassifier(engine, constraint=None).fit(X, y)

@@ -92,7 +92,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "_model": model,
         "_score_threshold": threshold,
         "_draw_seed": content["draw_seed"],
-        "_seen": None,  # its figures are in the report
+        "_measured": None,  # its figures are in the report
         "fairness_report_": None if report is None else FairnessReport.from_dict(report),
         "classes_": classes,
         "n_features_in_": content["n_features"],

@@ -255,7 +255,7 @@ class _Curve:
         session = Session(options.game(self.rows, request.loss_terms.label_weights, Rest()))
         diagnostics.warn_of_small_cells(self.rows.terms, self.rows.cells)
         trees: list[int] = []
-        self.base, self.lockstep = engine.train_and_keep_data(
+        self.base, self.lockstep = engine.train(
             request.engine_data(self.rows.holdout),
             problem_of(session, trees.append),
             request.loss_terms.intercept,

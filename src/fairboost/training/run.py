@@ -33,7 +33,7 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
                 trees.append(n_trees)
                 bar.update()
 
-            model = request.engine.train(
+            model, _ = request.engine.train(
                 request.engine_data(rows.holdout),
                 problem_of(session, after_round),
                 request.loss_terms.intercept,

@@ -157,14 +157,10 @@ class LightGBMEngine:
                 "FairGBMClassifier(XGBClassifier(...)), or load the table"
             )
 
-    def train(self, data: EngineData, problem: Problem, intercept: float) -> LightGBMModel:
-        """Boost, and give back a stock model."""
-        return self.train_and_keep_data(data, problem, intercept)[0]
-
-    def train_and_keep_data(
+    def train(
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[LightGBMModel, LightGBMLockstep]:
-        """Boost; the binned data is there for further stages."""
+        """Boost to a stock model; the binned data is there for further stages."""
         fit_options = dict(data.fit_options)
         eval_set = fit_options.pop("eval_set", None)
         eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set

@@ -171,14 +171,10 @@ class XGBoostEngine:
             )
         options.check_fit_options(self.estimator.get_params(), fit_options)
 
-    def train(self, data: EngineData, problem: Problem, intercept: float) -> XGBoostModel:
-        """Boost, and give back a stock model."""
-        return self.train_and_keep_data(data, problem, intercept)[0]
-
-    def train_and_keep_data(
+    def train(
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[XGBoostModel, XGBoostLockstep]:
-        """Boost; the binned data is there for further stages."""
+        """Boost to a stock model; the binned data is there for further stages."""
         estimator, verbosity = self.estimator, self.estimator.verbosity
         base, n_base = self._base_model()
         builtin, function = options.read_metrics(estimator.get_params())
