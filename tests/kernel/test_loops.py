@@ -1,16 +1,19 @@
 """What compiled code is told has been checked, and who does the work can be chosen."""
 
 import ctypes
+import re
 import shutil
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import hatch_build
 from fairboost.kernel import library, loops, numpy_loops
 from fairboost.kernel.library import NODE
 from fairboost.kernel.loops import Loops, fall
@@ -394,6 +397,14 @@ def test_a_node_of_another_layout_is_named(compiled, monkeypatch):
     monkeypatch.setattr(library, "NODE", node)
     with pytest.raises(ImportError, match=r"of another version \(Node\.(at|feature) lies els"):
         library.Library(compiled.loaded._name)
+
+
+def test_every_switch_is_on_the_page():
+    root = Path(hatch_build.__file__).parent
+    files = [root / "hatch_build.py", *(root / "src").rglob("*.py")]
+    used = set(re.findall(r"FAIRBOOST_[A-Z_]+", " ".join(path.read_text() for path in files)))
+    told = (root / "docs" / "compiled.md").read_text().partition("## Environment variables")[2]
+    assert used == set(re.findall(r"FAIRBOOST_[A-Z_]+", told))
 
 
 # The same bits on every processor

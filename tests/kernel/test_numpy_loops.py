@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairboost import FairGBMClassifier
 from fairboost.kernel.loops import Loops, fall
 from fairboost.kernel.threads import Threads
 from tests.kernel.trees import trees
@@ -148,6 +149,18 @@ def test_scores_that_are_no_numbers_do_the_same(far, dtype):
 
     compiled, twin = in_both(work)
     np.testing.assert_allclose(twin, compiled, rtol=2e-6, atol=1e-37)
+
+
+def test_a_model_is_the_same(toy, kind):
+    """From fit to prediction, on each engine: descent, rates on held-out rows, and trees."""
+
+    def work():
+        model = FairGBMClassifier(kind.make(), constraint="equal_opportunity", random_state=0)
+        model.fit(toy.X, toy.y, sensitive_features=toy.group)
+        return model.predict_proba(toy.X)[:, 1]
+
+    compiled, twin = in_both(work)
+    np.testing.assert_allclose(twin, compiled, rtol=1e-4)
 
 
 def test_both_are_compared():
