@@ -26,13 +26,14 @@ QUICK := data fairness kernel tasks algorithm metrics verdicts laws golden
 quick: $(VENV)/stamp-dev  ## unit tests, laws and exact answers: what one runs while writing
 	$(BIN)/python -m pytest -n auto -q $(wildcard $(QUICK:%=tests/%)) tests/test_architecture.py
 
-# Python itself is not built with the sanitizers: their library is loaded before it.
+# Python itself is not built with the sanitizers: their library is loaded before it. So is that of
+# C++, or exceptions of the engines would end the program.
 sanitize: $(VENV)/stamp-dev  ## the compiled part with address and undefined-behaviour sanitizers
 	@asan=$$(gcc -print-file-name=libasan.so 2>/dev/null); \
 	case "$$asan" in /*) ;; *) echo "no gcc with libasan here; sanitizers are skipped"; exit 0;; esac; \
 	made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && \
 	CC=gcc $(BIN)/python hatch_build.py --sanitize "$$made/libloops.so" && \
-	LD_PRELOAD="$$asan" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	LD_PRELOAD="$$asan $$(gcc -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  FAIRBOOST_LIBRARY="$$made/libloops.so" \
 	  $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider tests/kernel
 
