@@ -135,11 +135,11 @@ def test_a_set_in_which_the_label_that_counts_weighs_nothing(refuses, make_toy):
     ids=str,
 )
 def test_contradicting_bounds(refuses, point, contradicting, holdout):
-    rate = contradicting.rate.name
+    rate = contradicting.moment.name
     refuses(
         ConstraintError,
         rf"contradicts bound\('{rate}', at_most={contradicting.at_most}\): at that point the "
-        rf"{contradicting.rate.title} of everyone is [\d.]+ or more, as 0\.\d+ of the rows are "
+        rf"{contradicting.moment.title} of everyone is [\d.]+ or more, as 0\.\d+ of the rows are "
         "positive; drop one of the two, or raise the bound",
         params={
             "operating_point": point,

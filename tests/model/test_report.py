@@ -11,8 +11,8 @@ from lightgbm import LGBMClassifier
 from sklearn.exceptions import NotFittedError
 
 from fairboost import FairGBMClassifier, bound, load, parity
-from fairboost.data.holdout import choose
 from fairboost.data.cells import build_cells
+from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.datasets import make_loans
 from fairboost.exceptions import InvalidInputError, NotMetWarning, SmallCellWarning

@@ -13,8 +13,8 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fairboost import FairGBMClassifier, TradeoffCurve, bound, load, parity, tradeoff_curve
-from fairboost.data.holdout import choose
 from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.data.holdout import choose
 from fairboost.datasets import make_loans
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
 from fairboost.metrics import gap
@@ -351,7 +351,7 @@ def test_the_gap_is_the_largest_among_the_parities_asked_for(loans, held):
         decided = model.predict(held.X)
         gaps = [
             gap(
-                held.y, decided, rate=c.rate, sensitive_features=held.sensitive, by=c.by,
+                held.y, decided, rate=c.moment, sensitive_features=held.sensitive, by=c.by,
                 n_bootstrap=0,
             ).value
             for c in constraint
@@ -450,7 +450,7 @@ def test_a_loaded_model_has_the_engine_that_was_given(loans, tmp_path, monkeypat
     """Unfitted: the model was made by a curve, not on a model that the user had frozen."""
     if chosen is None:  # which would take all cores
         monkeypatch.setattr(
-            "fairboost.model.estimator.LGBMClassifier", lambda: engine(n_estimators=3)
+            "fairboost.model.estimator.default_estimator", lambda: engine(n_estimators=3)
         )
     curve = tradeoff_curve(
         chosen, loans.X, loans.y, sensitive_features=sex(loans), tolerances=[0.05]
@@ -488,7 +488,7 @@ def test_the_engine_given_stays_as_it_was(loans):
 
 def test_without_an_engine_it_is_lightgbms_default(loans, monkeypatch):
     monkeypatch.setattr(
-        "fairboost.model.estimator.LGBMClassifier", lambda: engine(n_estimators=3)
+        "fairboost.model.estimator.default_estimator", lambda: engine(n_estimators=3)
     )  # which would take all cores
     curve = tradeoff_curve(None, loans.X, loans.y, sensitive_features=sex(loans), tolerances=[0.1])
     assert curve.models[0].best_iteration_ == 3
