@@ -231,11 +231,10 @@ class Game:
     def _weights(self, coefficients: FloatArray) -> Weights:
         """What coefficients on moments weigh on rows: by cell, or by the probability of groups."""
         on_cells = self.map.pull_back(coefficients * self.observed)
-        n_labels = int(self.layout.cells.labels.max(initial=0)) + 1
         soft = []
         for columns, probabilities in self.layout.memberships.items():
-            shape = probabilities.shape[1], n_labels, self.task.n_quantities
-            on_groups = np.zeros(shape)
+            n_labels = int(self.layout.cells.labels.max()) + 1
+            on_groups = np.zeros((probabilities.shape[1], n_labels, self.task.n_quantities))
             for t, part in zip(self.layout.terms, self.moment_slices, strict=True):
                 if t.groups.columns != columns:
                     continue

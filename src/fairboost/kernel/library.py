@@ -102,14 +102,20 @@ class Library:
         self.loaded.fairboost_has_wide.restype = _LONG
         self.wide = (FUSED if fused else WIDE) if self.loaded.fairboost_has_wide() else NARROW
 
-    def run(self, task: str, given: Mapping[str, Any], threads: Threads) -> int:
+    def prepare(self, arrays: Mapping[str, Any]) -> Pass:
+        """What is the same in every pass over some rows; to look up addresses takes time."""
+        call = Pass(wide=self.wide)
+        _fill(call, arrays)
+        return call
+
+    def run(self, task: str, prepared: Pass, given: dict[str, Any], threads: Threads) -> int:
         """Do one of TASKS; return the number of threads that took part."""
-        pairs = given.get("soft", ())
-        soft = (Soft * len(pairs))(
-            *(Soft(m.ctypes.data, o.ctypes.data, m.shape[1]) for m, o in pairs)
-        )
-        call = Pass(task=TASKS.index(task), wide=self.wide)
-        _fill(call, {**given, "soft": soft, "n_soft": len(pairs)})
+        call = Pass.from_buffer_copy(prepared)
+        if pairs := given.pop("soft", ()):
+            groups = (Soft(m.ctypes.data, o.ctypes.data, m.shape[1]) for m, o in pairs)
+            given |= {"soft": (Soft * len(pairs))(*groups), "n_soft": len(pairs)}
+        call.task = TASKS.index(task)
+        _fill(call, given)
         threads.run(self.loaded.fairboost_pass, call)
         return int(call.takers)
 

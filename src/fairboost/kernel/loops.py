@@ -30,7 +30,10 @@ _CELLS = tuple(np.dtype(name) for name in ("u1", "u2", "u4", "i1", "i2", "i4"))
 class Kernel(Protocol):
     """What does the work on arrays that have been checked."""
 
-    def run(self, task: str, given: Mapping[str, Any], threads: Threads) -> int:
+    def prepare(self, arrays: Mapping[str, Any]) -> Any:
+        """Take the arrays that are the same in every pass over some rows."""
+
+    def run(self, task: str, prepared: Any, given: dict[str, Any], threads: Threads) -> int:
         """Do one of ``library.TASKS``; return the number of threads that took part."""
 
     def fall(self, given: Mapping[str, Any], threads: Threads) -> int:
@@ -117,6 +120,7 @@ class Loops:
             "n": n, "block": block, "n_cells": n_cells, "cells": cells.view(f"u{cells.itemsize}"),
             "weight": weight if len(weight) else None, "gradient": gradient, "hessian": hessian,
         }  # fmt: skip
+        self.prepared = self.kernel.prepare(self.arrays)
 
     def descend(
         self,
@@ -219,7 +223,7 @@ class Loops:
         return {name: _checked(name, t, self.shape[1:], _F8) for name, t in by_cell.items()}
 
     def _run(self, task: str, **given: Any) -> None:
-        self.takers = self.kernel.run(task, {**self.arrays, **given}, self.threads)
+        self.takers = self.kernel.run(task, self.prepared, given, self.threads)
 
 
 def fall(

@@ -18,9 +18,14 @@ from numpy.typing import NDArray
 from fairboost.kernel.threads import Threads
 
 
-def run(task: str, given: Mapping[str, Any], threads: Threads) -> int:
+def prepare(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arrays that are the same in every pass over some rows, as they are."""
+    return arrays
+
+
+def run(task: str, prepared: Mapping[str, Any], given: Mapping[str, Any], threads: Threads) -> int:
     """Do a task of ``library.TASKS``; return the number of threads that took part."""
-    return _each_block(_TASKS[task], SimpleNamespace(**given), threads)
+    return _each_block(_TASKS[task], SimpleNamespace(**prepared, **given), threads)
 
 
 def fall(given: Mapping[str, Any], threads: Threads) -> int:

@@ -155,7 +155,7 @@ class RowPass:
         self,
         scores: ScoreArray,
         threshold: float,
-        on_cells: FloatArray,
+        on_cells: Sequence[FloatArray],
         soft: Sequence[SoftWeights] = (),
     ) -> tuple[CellSums, Line]:
         """Fill gradient and Hessian; return sums by cell, and what the gradient is made of.
@@ -166,7 +166,7 @@ class RowPass:
             Raw log-odds of the rows.
         threshold : float
             The decision threshold in log-odds.
-        on_cells : (2, n_trained) float64
+        on_cells : two of (n_trained,) float64
             What the constraints weigh on the proxy of a positive, and of a negative, decision of
             a row of each cell.
         soft : sequence of SoftWeights
@@ -202,7 +202,7 @@ class RowPass:
         self,
         scores: ScoreArray,
         threshold: float,
-        on_cells: FloatArray,
+        on_cells: Sequence[FloatArray],
         soft: Sequence[SoftWeights] = (),
     ) -> float:
         """Fill the gradient and the Hessian, and return the loss; arguments as in ``evaluate``.
@@ -224,7 +224,7 @@ class RowPass:
         """Weight of positive decisions by cell, and the loss; no gradient is filled."""
         return self.loops.look(scores, threshold, self.away * self.loss_weight)
 
-    def correct(self, line: Line, on_cells: FloatArray) -> bool:
+    def correct(self, line: Line, on_cells: Sequence[FloatArray]) -> bool:
         """Change a gradient that ``evaluate`` made to other weights, much faster than a pass.
 
         Returns False, and does nothing, where that cannot be done accurately.

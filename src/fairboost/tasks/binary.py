@@ -128,8 +128,12 @@ class Binary:
         proxy takes less.
         """
         curvature = 1.0 / math.cosh(min(abs(cut.threshold), 50.0) / 2) ** 2
-        steepness = float(self.proxy.slope(np.zeros(1))[0] / 0.25)
-        return min(curvature * cut.spread**2, 1.0) / steepness
+        return min(curvature * cut.spread**2, 1.0) / self.steepness
+
+    @cached_property
+    def steepness(self) -> float:
+        """Slope of the proxy at the threshold, over that of the sigmoid."""
+        return float(self.proxy.slope(np.zeros(1))[0] / 0.25)
 
 
 class BinaryPasses:
@@ -151,6 +155,9 @@ class BinaryPasses:
             needs = np.stack([needs.any(axis=0)] * 2)
         at_zero = task.decision == 0.0
         self.rules = PassRules(task.proxy, needs, at_zero, task.convex, layout.threads, task.dtype)
+        # Of each cell, whether its rows should be decided positively, and what they count for.
+        self.positive_cells = layout.measured.labels == 1
+        self.shares = np.asarray(holdout.measured_labels)[layout.measured.labels]
         self.trained = self._pass(layout.cells.codes, holdout.trained_labels, layout.sample_weight)
         self.held_out = self.trained
         if holdout.measured is not None:
@@ -240,9 +247,8 @@ class BinaryPasses:
     def figures(self, sums: FloatArray, cut: DecisionCut) -> dict[str, float]:
         """Accuracy on the measured rows, and the threshold as a probability."""
         (positive,), measured = sums, self.layout.measured
-        right = np.where(measured.labels == 1, positive, measured.weights - positive)
-        shares = np.asarray(self.layout.holdout.measured_labels)[measured.labels]
-        accuracy = float(shares @ right / measured.total_weight)
+        right = np.where(self.positive_cells, positive, measured.weights - positive)
+        accuracy = float(self.shares @ right / measured.total_weight)
         return {"held-out accuracy": accuracy, "threshold": float(expit(cut.threshold))}
 
     def summary(self) -> BinarySummary:
@@ -280,16 +286,14 @@ class BinaryPasses:
         loss = rows.descend(scores, cut.threshold, signed, _by_group(weights.soft))
         return Slopes(rows.gradient, rows.hessian, loss)
 
-    def _signed(self, on_cells: FloatArray) -> FloatArray:
+    def _signed(self, on_cells: FloatArray) -> Sequence[FloatArray]:
         """Weights on either decision, none of them negative in the convex form."""
-        if not self.task.convex:
-            return on_cells
         up, down = on_cells
-        return np.stack(
-            [
-                np.maximum(up, 0.0) + np.maximum(-down, 0.0),
-                np.maximum(down, 0.0) + np.maximum(-up, 0.0),
-            ]
+        if not self.task.convex:
+            return up, down
+        return (
+            np.maximum(up, 0.0) + np.maximum(-down, 0.0),
+            np.maximum(down, 0.0) + np.maximum(-up, 0.0),
         )
 
 
