@@ -1,6 +1,7 @@
 """The rooms of the house: which folder may import which, and which packages may be used where."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,13 @@ def test_no_function_takes_many_parameters():
         if count > MOST_PARAMETERS and name not in MANY_OPTIONS:
             found.append(f"{path.name}: {name} takes {count}")
     assert not found
+
+
+def test_every_class_has_a_name_of_its_own():
+    found = Counter(
+        node.name.lstrip("_")
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert not [name for name, count in found.items() if count > 1]

@@ -38,7 +38,7 @@ from fairboost.algorithm.multipliers import DualPlayer, DualState
 from fairboost.algorithm.record import Record, Round
 from fairboost.fairness.all_reduce import ONE_MACHINE
 from fairboost.fairness.binding import MomentMap, distinct, slices
-from fairboost.tasks.base import Cut, Measured, MemberWeights, Slopes, Task, Weights
+from fairboost.tasks.base import Cut, LearningTask, Measured, MemberWeights, Slopes, Weights
 from fairboost.tasks.layout import RowLayout
 
 
@@ -75,7 +75,7 @@ class Game:
 
     Parameters
     ----------
-    task : Task
+    task : LearningTask
         What is trained.
     layout : RowLayout
         The rows, and the constraints bound to them; without any this is the plain engine.
@@ -89,7 +89,7 @@ class Game:
 
     def __init__(
         self,
-        task: Task,
+        task: LearningTask,
         layout: RowLayout,
         player: DualPlayer,
         convex: bool = False,

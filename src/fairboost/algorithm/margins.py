@@ -22,7 +22,7 @@ from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound
 from fairboost.fairness.two_sided import TwoSided
-from fairboost.tasks.base import Task
+from fairboost.tasks.base import LearningTask
 
 CAUTION = 0.5
 """Standard errors to stay inside the limit by where no confidence is asked for: the iterate is
@@ -56,7 +56,7 @@ class Margins:
 
     Parameters
     ----------
-    task : Task
+    task : LearningTask
         Knows the deviations of its moments.
     per_row : (n_moments,) float64
         What a coefficient of 1 on each moment weighs on one of its rows, in training.
@@ -67,7 +67,11 @@ class Margins:
     """
 
     def __init__(
-        self, task: Task, per_row: FloatArray, terms: Sequence[Term], confidence: float | None
+        self,
+        task: LearningTask,
+        per_row: FloatArray,
+        terms: Sequence[Term],
+        confidence: float | None,
     ) -> None:
         self.task, self.per_row, self.terms = task, per_row, terms
         self.rows = np.concatenate([t.rows.ravel() for t in terms] or [np.empty(0)])

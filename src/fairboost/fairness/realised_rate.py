@@ -18,7 +18,7 @@ UNUSED = 0.1
 
 
 @dataclass(frozen=True)
-class Realised:
+class RealisedRate:
     """The rate that an operating point is about, as it came out on some rows.
 
     Parameters
@@ -47,7 +47,7 @@ class Realised:
 
 def realise(
     point: OperatingPoint, threshold: float, cells: Cells, positive: FloatArray
-) -> Realised:
+) -> RealisedRate:
     """Read the rate of everyone off the weight of positive decisions in each cell.
 
     Parameters
@@ -64,7 +64,7 @@ def realise(
     counts = point.rate.counts(cells.labels)
     weight, squares = cells.weights[counts].sum(), cells.squares[counts].sum()
     value = min(float(positive[counts].sum() / weight), 1.0)
-    return Realised(point, float(expit(threshold)), value, float(weight**2 / squares))
+    return RealisedRate(point, float(expit(threshold)), value, float(weight**2 / squares))
 
 
 def check_resolution(point: OperatingPoint, cells: Cells, kind: str) -> None:

@@ -104,7 +104,7 @@ class Passes(Protocol):
     """A task on the rows of a training: all that a round may ask of them."""
 
     @property
-    def task(self) -> Task:
+    def task(self) -> LearningTask:
         """The task."""
 
     def start(self) -> Cut:
@@ -138,7 +138,7 @@ class Passes(Protocol):
         """What is to be kept of the rows when they are gone, for the record."""
 
 
-class Task(Protocol):
+class LearningTask(Protocol):
     """What is trained."""
 
     @property

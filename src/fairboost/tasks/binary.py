@@ -34,7 +34,7 @@ from fairboost.data.cells import Cells
 from fairboost.fairness.all_reduce import share_near, threshold_over
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.proxies import Proxy
-from fairboost.fairness.realised_rate import Realised, realise
+from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.kernel.row_pass import PassRules, RowPass, SoftWeights
 from fairboost.tasks.base import Measured, MemberWeights, Slopes, Weights
 from fairboost.tasks.layout import RowLayout
@@ -358,7 +358,7 @@ class BinarySummary:
         out: FloatArray = (share[0] + 1.0 - share[1]) / 2
         return out
 
-    def realised(self, cut: DecisionCut, placed: FloatArray) -> Realised | None:
+    def realised(self, cut: DecisionCut, placed: FloatArray) -> RealisedRate | None:
         """What the operating point came to in a round, given what was measured where placed."""
         if self.point is None:
             return None

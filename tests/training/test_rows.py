@@ -1,0 +1,42 @@
+"""Rows laid out for a training: constraints are bound once to each set of rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairboost import FairGBMClassifier, at_fpr
+from fairboost.tasks import layout
+
+SETS = {
+    "nothing held out": (None, False, 1),
+    "cross-fitting": ("cross", False, 1),  # all rows are trained on and measured
+    "a share": (0.3, False, 3),  # all rows, to choose the share; those left; those held out
+    "a set": ("auto", True, 2),
+    "a share and a set": (0.3, True, 3),
+}
+
+
+@pytest.mark.parametrize(("holdout", "with_set", "expected"), SETS.values(), ids=SETS)
+@pytest.mark.parametrize("point", [0.5, at_fpr(0.2)], ids=str)
+def test_a_constraint_is_bound_once_to_each_set_of_rows(
+    engine, toy, make_toy, monkeypatch, holdout, with_set, expected, point
+):
+    calls = []
+    bind = layout.bind
+
+    def counted(constraint, cells, which="all"):
+        calls.append(cells)
+        return bind(constraint, cells, which)
+
+    monkeypatch.setattr(layout, "bind", counted)
+    other = make_toy(300, seed=1)
+    FairGBMClassifier(
+        engine(), constraint="equal_opportunity", holdout=holdout, operating_point=point,
+        memberships="observed",
+    ).fit(
+        toy.X, toy.y, sensitive_features=toy.group,
+        holdout_set=(other.X, other.y, other.group) if with_set else None,
+    )  # fmt: skip
+    assert len(calls) == expected
+    rows = {(*cells.counts.tolist(), len(cells.codes)) for cells in calls}
+    assert len(rows) == expected
