@@ -11,7 +11,7 @@ from fairboost.data.cells import Cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness.binding import Term
 from fairboost.fairness.rates import counted_cells
-from fairboost.fairness.realised_rate import Realised
+from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.verdicts.fairness_report import FairnessReport
 
 FEW = 10
@@ -56,7 +56,7 @@ def warn_if_not_met(report: FairnessReport) -> None:
             )
 
 
-def warn_if_beside_the_point(realised: Realised | None) -> None:
+def warn_if_beside_the_point(realised: RealisedRate | None) -> None:
     """Say where an operating point could not be had, or was placed on very few rows."""
     if realised is None:
         return
