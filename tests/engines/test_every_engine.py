@@ -216,7 +216,7 @@ def test_in_cross_fitting_rates_are_those_out_of_fold(kind, toy, other, schedule
     model = fit(kind.make(**options), toy, other, "cross", tolerance=IDLE, fit=dict(fit_options))
     folds = folds_of(toy, "cross")
     if scheduled and kind.name == "lightgbm":
-        pytest.skip("in tests/engines/lightgbm/test_holdout.py")
+        pytest.skip("in tests/engines/lightgbm/test_engine_holdout.py")
     scores = np.array(
         [kind.by_hand(kind.make(**options), toy.X, toy.y, folds != k) for k in range(5)]
     )

@@ -1,0 +1,88 @@
+"""The skeleton of lockstep training, with boosters that write down what they are asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairboost.engines.lockstep import Lockstep
+from fairboost.engines.port import Follower, Problem
+
+FOLDS = [np.array([0, 3]), np.array([1, 2, 4])]
+N = 5
+
+
+class FakeBoosters:
+    """Booster k has the score 10 k + rounds everywhere; the one that is kept is number 9."""
+
+    def __init__(self, log, n_followers):
+        self.log, self.rounds = log, [0] * (n_followers + 1)
+
+    def update(self, k, gradients):
+        self.log.append(("update", k))
+        gradients(self.scores(k))
+        self.rounds[k] += 1
+
+    def scores(self, k):
+        return np.full(N, 10.0 * (9 if k < 0 else k) + self.rounds[k])
+
+    def held_out_scores(self):
+        return [np.full(2, 90.0 + self.rounds[-1]), np.full(3, 1.0)]
+
+    def n_rounds(self):
+        return self.rounds[-1]
+
+
+def problem(log, *, held_out=False, followers=False):
+    def play(scores, measured):
+        log.append(("play", scores[0], None if measured is None else measured.tolist()))
+        return np.zeros(N), np.ones(N)
+
+    def finish(scores, measured):
+        log.append(("finish", scores[0], None if measured is None else measured.tolist()))
+
+    def gradients(scores):
+        log.append(("follow", scores[0]))
+        return np.zeros(N), np.ones(N)
+
+    folds = [Follower(fold, gradients) for fold in FOLDS] if followers else []
+    return Problem(play, finish, lambda n: log.append(("after", n)), held_out, folds)
+
+
+def run(rounds=2, **options):
+    log = []
+    asked = problem(log, **options)
+    Lockstep(asked, FakeBoosters(log, len(asked.followers))).run(rounds)
+    return log
+
+
+def test_followers_go_first_and_their_scores_are_put_together_out_of_fold():
+    log = run(followers=True)
+    first = [("update", -1), ("update", 0), ("follow", 0.0), ("update", 1), ("follow", 10.0)]
+    assert log[:5] == first
+    assert log[5] == ("play", 90.0, [0.0, 10.0, 10.0, 0.0, 10.0])
+    assert log[6] == ("after", 1)
+    # After the last round all have taken two; scores are read once more.
+    assert log[-1] == ("finish", 92.0, [2.0, 12.0, 12.0, 2.0, 12.0])
+
+
+def test_scores_of_the_rows_held_out_are_those_before_the_round():
+    log = run(held_out=True)
+    played = [entry for entry in log if entry[0] in ("play", "finish")]
+    assert [entry[1] for entry in played] == [90.0, 91.0, 92.0]
+    assert [entry[2] for entry in played] == [[s, s, 1.0, 1.0, 1.0] for s in (90.0, 91.0, 92.0)]
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_with_nothing_to_measure_the_training_scores_are_all(rounds):
+    log = run(rounds)
+    assert [entry[2] for entry in log if entry[0] == "play"] == [None] * rounds
+    assert [entry[1] for entry in log if entry[0] == "after"] == list(range(1, rounds + 1))
+
+
+def test_a_stage_can_start_where_training_ended():
+    log = []
+    asked = problem(log, followers=True)
+    lockstep = Lockstep(asked, FakeBoosters(log, 2))
+    lockstep.run(1)
+    assert [scores[0] for scores in lockstep.last_scores] == [1.0, 11.0, 91.0]

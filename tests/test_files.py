@@ -1,0 +1,43 @@
+"""Files that are whole or not there."""
+
+import stat
+
+import pytest
+
+from fairboost._files import whole_file, write_text
+from fairboost.exceptions import ModelFileError
+
+
+def test_a_file_takes_its_place_when_it_is_complete(tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with whole_file(target) as temporary:
+        temporary.write_text("new")
+        assert target.read_text() == "old"
+        assert temporary.suffix == ".txt"  # some writers tell the format by it
+    assert target.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_was_there_stays_if_writing_fails(tmp_path, error):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(error), whole_file(target) as temporary:
+        temporary.write_text("half")
+        raise error
+    assert target.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path):
+    write_text(tmp_path / "a", "ä\n")
+    (tmp_path / "b").write_text("")
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "ab"]
+    assert modes[0] == modes[1]
+    assert (tmp_path / "a").read_bytes() == "ä\n".encode()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ModelFileError, match=r"nowhere does not exist"):
+        write_text(tmp_path / "nowhere" / "a", "")
