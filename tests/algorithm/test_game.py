@@ -1,6 +1,8 @@
 import numpy as np
+import pytest
 
 from fairboost.algorithm.multipliers import Ascent
+from fairboost.data.holdout import choose
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
 from tests.problems import MeanGap, rows, session
@@ -59,9 +61,25 @@ def test_a_round_is_a_function_of_state_and_scores():
     turn = found.game.play(state, first)
     gradient = turn.slopes.gradient.copy()
     found.game.play(turn.state, other)
-    found.game.look(turn.state, other)
+    found.game.measure(turn.state, other)
     again = found.game.play(state, first)
     np.testing.assert_array_equal(again.slopes.gradient, gradient)
     np.testing.assert_array_equal(again.found.violations, turn.found.violations)
     np.testing.assert_array_equal(again.state.dual.multipliers, turn.state.dual.multipliers)
     assert not state.dual.multipliers.any()
+
+
+@pytest.mark.parametrize("held", [None, "cross"])
+def test_scores_of_rows_held_out_come_with_every_call_or_with_none(held):
+    """Nothing is stashed: a call that misses them is an error, and not a measure of other rows."""
+    _, _, _, cells = rows(0, n=120)
+    chosen = choose(held, cells, 0.0, None, np.random.default_rng(0))
+    found = session(
+        cells, [parity("fnr", 0.0, by="g")], PROXIES["sigmoid"], Ascent(0.1), holdout=chosen
+    )
+    f = np.zeros(120)
+    wrong, right = ((f, f), (f,)) if held is None else ((f,), (f, f))
+    for call in (found.play, found.finish):
+        with pytest.raises(ValueError, match=r"if, and only if, rows are held out; found holdout"):
+            call(*wrong)
+        call(*right)

@@ -43,7 +43,7 @@ def arrays():
 
 CALLS = {
     "descend": ("scores", "pull", "bump", "side", "memberships", "on_groups"),
-    "look": ("scores", "pull"),
+    "measure": ("scores", "pull"),
     "sum_and_descend": ("scores", "away", "scale", "shift", "curve"),
     "correct": ("scale", "shift"),
 }
@@ -58,8 +58,8 @@ def call(made, task, a):
     if task == "descend":
         soft = [(a["memberships"], a["on_groups"])]
         return made.descend(a["scores"], 0.0, a["pull"], a["bump"], a["side"], soft)
-    if task == "look":
-        return made.look(a["scores"], 0.0, a["pull"])
+    if task == "measure":
+        return made.measure(a["scores"], 0.0, a["pull"])
     if task == "sum_and_descend":
         line = a["scale"], a["shift"]
         return made.sum_and_descend(a["scores"], 0.0, a["away"], line, a["curve"])
@@ -78,6 +78,9 @@ def never(monkeypatch):
     """Nothing wrong may come as far as the loops."""
 
     class Never:
+        def prepare(self, arrays):
+            return arrays
+
         def run(self, *_):
             raise AssertionError("what is wrong was handed on")
 
@@ -145,7 +148,7 @@ def test_what_may_lie_anywhere_is_put_in_order():
     np.testing.assert_array_equal(a["gradient"], gradient)
     a["scores"] = misaligned(a["scores"])
     with pytest.raises(ValueError, match="scores must be contiguous and aligned"):
-        call(make(a), "look", a)
+        call(make(a), "measure", a)
 
 
 @pytest.mark.usefixtures("never")
@@ -198,7 +201,7 @@ def test_checks_stay_in_optimised_python():
     code = (
         "from tests.kernel.test_loops import *\n"
         "a = arrays(); made = make(a); a['pull'] = a['pull'][:1].copy()\n"
-        "try:\n    call(made, 'look', a)\n"
+        "try:\n    call(made, 'measure', a)\n"
         "except ValueError as error:\n    print(__debug__, error)\n"
     )
     done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
@@ -428,7 +431,7 @@ def test_portable_loops_give_the_same_bits_with_and_without_wide_registers(
         made = Loops(cells, cells_of, weight, *out, 512, Threads())
         f = scores.astype(score_type)
         found = [made.descend(f, 0.3, *tables[:2], side, soft), *map(bytes, out)]
-        positive, loss = made.look(f, 0.3, tables[0])
+        positive, loss = made.measure(f, 0.3, tables[0])
         found += [positive.tobytes(), loss]
         found.append(
             made.sum_and_descend(f, 0.3, tables[0], tuple(tables[1:3]), tables[3]).tobytes()

@@ -86,7 +86,7 @@ def test_look(problem):
 
     def work():
         made = make()
-        return outcome(made, *made.look(scores, threshold, pull))
+        return outcome(made, *made.measure(scores, threshold, pull))
 
     compiled, twin = in_both(work)
     near(twin[0], compiled[0], 0, False)

@@ -45,7 +45,7 @@ def passes(threads):
     loops = Loops(cells, cells_of, weight, np.zeros(n), np.zeros(n), block, threads)
     for task in (
         lambda: loops.descend(scores, 0.3, *tables[:2], side, [(memberships, on_groups)]),
-        lambda: loops.look(scores, 0.3, tables[0]),
+        lambda: loops.measure(scores, 0.3, tables[0]),
         lambda: loops.sum_and_descend(scores, 0.3, tables[0], tuple(tables[1:3]), tables[3]),
         lambda: loops.correct(*tables[:2]),
     ):

@@ -137,7 +137,7 @@ class Game:
         turn : Turn
             Its gradient is what the engine fits a tree to (lines 7, 8).
         """
-        to_measure = scores if held_out is None else held_out
+        to_measure = self._to_measure(scores, held_out)
         cut = self.passes.place(to_measure, state.cut)
         slopes, at = self._descend(state, scores, cut)  # line 5
         measured = slopes.measured
@@ -155,13 +155,25 @@ class Game:
         weights = self._weights(state.coefficients)
         return self.passes.descend_without(fold, scores, state.cut, weights)
 
-    def look(self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None) -> Round:
+    def measure(
+        self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None
+    ) -> Round:
         """What the last round came to; no gradient is wanted any more."""
-        to_measure = scores if held_out is None else held_out
+        to_measure = self._to_measure(scores, held_out)
         cut = self.passes.place(to_measure, state.cut)
         measured = self.passes.measure(to_measure, cut)
         loss = measured.loss if held_out is None else self.passes.loss(scores, cut)
         return self._evaluate(loss, measured, cut, state)[0]
+
+    def _to_measure(self, scores: ScoreArray, held_out: ScoreArray | None) -> ScoreArray:
+        """The scores on which moments are measured."""
+        if (held_out is None) != (self.layout.holdout.measured is None):
+            raise ValueError(
+                "the game is given scores of rows held out if, and only if, rows are held out; "
+                f"found holdout {self.layout.holdout.kind!r} and "
+                f"{'no scores' if held_out is None else 'scores'} of such rows"
+            )
+        return scores if held_out is None else held_out
 
     def _descend(self, state: State, scores: ScoreArray, cut: Cut) -> tuple[Slopes, FloatArray]:
         """Gradient of the proxy Lagrangian, and the smooth moments, if these were asked for.
@@ -283,7 +295,7 @@ class Session:
 
     def finish(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> None:
         """Take the scores after the last round."""
-        self.after_last = self.game.look(self.state, scores, held_out)
+        self.after_last = self.game.measure(self.state, scores, held_out)
 
     def record(self) -> Record:
         """What is to be kept of the training."""

@@ -20,7 +20,7 @@ from fairboost.kernel.threads import Threads
 PATH = Path(__file__).with_name(
     "libloops" + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 )
-TASKS = ("descend", "look", "sum_and_descend", "correct")  # in the order of loops.c
+TASKS = ("descend", "measure", "sum_and_descend", "correct")  # in the order of loops.c
 NARROW, WIDE, FUSED = range(3)  # as in loops.c
 _ABI = 2  # as in loops.c
 _OF_SEVERAL_SIZES = ("cells", "scores", "gradient")

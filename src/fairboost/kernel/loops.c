@@ -23,7 +23,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum { CHUNK = 512 };
-enum { DESCEND, LOOK, SUM_AND_DESCEND, CORRECT };
+enum { DESCEND, MEASURE, SUM_AND_DESCEND, CORRECT };
 enum { NARROW, WIDE, FUSED };
 
 /* Rows known by the probability of their group: (n, n_groups), and what a group weighs on a
@@ -47,14 +47,14 @@ typedef struct {
     const float *weight;        /* or NULL */
     double threshold;
     int64_t single;                      /* DESCEND in single precision, its tables too */
-    const void *pull, *bump;             /* by cell: DESCEND, LOOK */
+    const void *pull, *bump;             /* by cell: DESCEND, MEASURE */
     const int64_t *side;                 /* by cell, a label, or -1 for none: DESCEND with soft */
     const Soft *soft;
     int64_t n_soft;
     const double *away, *scale, *shift, *curve; /* by cell: SUM_AND_DESCEND, CORRECT */
     void *gradient, *hessian;   /* float or double: 4 or 8 bytes */
     int64_t gradient_size;
-    double *sums;               /* by block and cell (LOOK 1, SUM_AND_DESCEND 3) */
+    double *sums;               /* by block and cell (MEASURE 1, SUM_AND_DESCEND 3) */
     double *loss;               /* by block */
 } Pass;
 
@@ -97,7 +97,7 @@ INLINE void positives(const Pass *r, int m, Chunk *c) {
 }
 
 /* Weight of positive decisions by cell, and the loss: all that is read of rows held out. */
-INLINE double look(const Pass *r, int m, Chunk *c, double *restrict sums) {
+INLINE double measure(const Pass *r, int m, Chunk *c, double *restrict sums) {
     take_weighted_double(r, r->pull, c, m, c->pull);
     exponential_double(c->score, 0.0, m, c->small);
     logarithm_double(c->small, m, c->bend);
@@ -164,8 +164,8 @@ INLINE void work_block(Pass *r, int64_t block, Chunks *chunks) {
             continue;
         }
         read_rows_double(r, lo, m, c);
-        if (r->task == LOOK)
-            loss += look(r, m, c, r->sums + block * r->n_cells);
+        if (r->task == MEASURE)
+            loss += measure(r, m, c, r->sums + block * r->n_cells);
         else if (r->task == SUM_AND_DESCEND)
             sum_and_descend(r, lo, m, c, r->sums + 3 * block * r->n_cells);
         else

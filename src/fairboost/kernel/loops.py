@@ -174,13 +174,13 @@ class Loops:
         )  # fmt: skip
         return float(loss.sum())
 
-    def look(
+    def measure(
         self, scores: ScoreArray, threshold: float, pull: FloatArray
     ) -> tuple[FloatArray, float]:
         """Weight of positive decisions by cell, and the loss."""
         sums, loss = np.zeros(self.shape), np.zeros(self.shape[0])
         self._run(
-            "look", scores=self._scores(scores), threshold=float(threshold),
+            "measure", scores=self._scores(scores), threshold=float(threshold),
             **self._tables(pull=pull), sums=sums, loss=loss,
         )  # fmt: skip
         return sums.sum(axis=0), float(loss.sum())

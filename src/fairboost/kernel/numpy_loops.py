@@ -65,7 +65,7 @@ def _descend(g: Any, rows: slice, k: int) -> None:
     g.loss[k] = _loss(pull, f, small)
 
 
-def _look(g: Any, rows: slice, k: int) -> None:
+def _measure(g: Any, rows: slice, k: int) -> None:
     cells, f, w = _read(g, rows)
     g.sums[k] = np.bincount(cells, w * (f >= g.threshold), g.n_cells)
     g.loss[k] = _loss(g.pull[cells] * w, f, _sides(f)[0])
@@ -89,7 +89,7 @@ def _correct(g: Any, rows: slice, k: int) -> None:
 
 _TASKS = {
     "descend": _descend,
-    "look": _look,
+    "measure": _measure,
     "sum_and_descend": _sum_and_descend,
     "correct": _correct,
 }

@@ -222,7 +222,7 @@ class RowPass:
 
     def measure(self, scores: ScoreArray, threshold: float) -> tuple[FloatArray, float]:
         """Weight of positive decisions by cell, and the loss; no gradient is filled."""
-        return self.loops.look(scores, threshold, self.away * self.loss_weight)
+        return self.loops.measure(scores, threshold, self.away * self.loss_weight)
 
     def correct(self, line: Line, on_cells: Sequence[FloatArray]) -> bool:
         """Change a gradient that ``evaluate`` made to other weights, much faster than a pass.
