@@ -13,8 +13,7 @@ import pytest
 from fairboost.exceptions import InvalidInputError
 from fairboost.tabular import files
 from fairboost.tabular.columns import as_text
-from fairboost.tabular.files import ReadOptions, TableFile
-from fairboost.tabular.formats import format_of, table_writer
+from fairboost.tabular.files import ReadOptions, TableFile, format_of, table_writer
 
 NAMES = [
     "t.csv", "t.tsv", "t.csv.gz", "t.csv.bz2", "t.csv.zst", "t.parquet", "t.pq", "t.arrow",

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.intervals import wilson
 from fairboost.report import DataFile, lines
 from fairboost.report.evidence import Asked, Data, Evidence, Performance, Roc, SensitiveColumnUse
 from fairboost.report.limits import with_limits
-from fairboost.report.words import explain_point
+from fairboost.report.words import explain_decisions
 from fairboost.tabular.audit import FileAudit
 from fairboost.tabular.files import TableFile
 
@@ -40,9 +39,10 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
         bins = [counted.by_group(())] + [counted.by_group((c,)) for c in request.sensitive]
     rates = lines.rate_lines(audit.rates, request.sensitive)
     exact = {(r.attribute, r.group, r.rate): r.value for r in rates}
+    where = explain_decisions(request.threshold, audit.threshold, "score", "on these rows ")
     evidence = Evidence(
         title=title,
-        asked=Asked(level=level, operating_point=_where(found), favourable=favourable),
+        asked=Asked(level=level, operating_point=where, favourable=favourable),
         data=_data(found, file),
         rates=rates,
         gaps=lines.gap_lines(audit.gaps, lines.CHOSEN, favourable),
@@ -54,14 +54,6 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
         warnings=_warnings(found),
     )
     return with_limits(evidence, uncrossed=found.uncrossed)
-
-
-def _where(found: FileAudit) -> str:
-    where = f"a decision is positive from a score of {found.audit.threshold:.4g} on"
-    point = found.request.threshold
-    if isinstance(point, OperatingPoint):
-        return f"{point}: {where}, placed on these rows so that the {explain_point(point)}"
-    return where
 
 
 def _data(found: FileAudit, file: TableFile) -> Data:

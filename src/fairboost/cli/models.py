@@ -11,29 +11,29 @@ from typing import Any
 
 from fairboost.cli.console import Console
 from fairboost.cli.rows import TrainingRows
+from fairboost.engines.registry import load_engine
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 
-ENGINES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "lightgbm": ("LGBMClassifier", {"verbose": -1}, "model.txt"),
-    "xgboost": ("XGBClassifier", {"enable_categorical": True}, "stock.json"),
+ENGINES: dict[str, tuple[dict[str, Any], str]] = {
+    "lightgbm": ({"verbose": -1}, "model.txt"),
+    "xgboost": ({"enable_categorical": True}, "stock.json"),
 }
-"""The class of each engine, options that the commands cannot do without, and the name of the stock
-model file; engines tell formats by endings."""
+"""Options of each engine that the commands cannot do without, and the name of the stock model
+file; engines tell formats by endings."""
 
 
 def build_engine(options: argparse.Namespace) -> Any:
     """The engine with its options."""
-    name, needed, _ = ENGINES[options.engine]
+    needed, _ = ENGINES[options.engine]
     try:
-        kind = getattr(import_module(options.engine), name)
+        engine = load_engine(options.engine).make_estimator()
     except ImportError:
         raise InvalidInputError(
             f"--engine {options.engine} is not installed; pip install {options.engine}"
         ) from None
-    engine = kind()
     known = _known_options(options.engine, engine)
     for option, _ in options.option:
         if option not in known:

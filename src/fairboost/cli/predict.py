@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     """Score the rows."""
     from fairboost.cli.model_folder import load_model
     from fairboost.cli.outputs import check_file, new_file
-    from fairboost.tabular.formats import format_of, table_writer
+    from fairboost.tabular.files import format_of, table_writer
 
     kept = list(dict.fromkeys(options.keep))
     check_file(options.out, force=options.force)

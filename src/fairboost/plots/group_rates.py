@@ -13,11 +13,10 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES, Rate, as_rate
 from fairboost.metrics import group_rates
 from fairboost.metrics.group_metrics import By
-from fairboost.plots.style import COLOURS, DASHES, MARKERS, arms, fold, legend_above, new_axes
+from fairboost.plots.style import COLOURS, DASHES, MARKERS, Display, arms, fold, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 Places: TypeAlias = dict[tuple[str, str], float]
 """The height of every group of an attribute."""
@@ -25,7 +24,7 @@ Places: TypeAlias = dict[tuple[str, str], float]
 TABLE_COLUMNS = ("attribute", "group", "rate", "value", "low", "high", "rows")
 
 
-class GroupRatesDisplay:
+class GroupRatesDisplay(Display):
     """One rate of every group, as a point and its interval, for one model or several.
 
     Parameters
@@ -50,9 +49,6 @@ class GroupRatesDisplay:
     >>> display.ax_.get_xlabel()
     'false negative rate'
     """
-
-    ax_: Axes
-    figure_: Figure | SubFigure
 
     def __init__(self, table: pd.DataFrame) -> None:
         self.table = table
@@ -140,10 +136,7 @@ class GroupRatesDisplay:
         rate = table["rate"].iloc[0]
         ax.set_xlabel(RATES[rate].title if rate in RATES else rate)
         ax.grid(axis="x", alpha=0.3)
-        if models != [""]:
-            legend_above(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax)
 
 
 def _check_rates_table(table: pd.DataFrame) -> pd.DataFrame:

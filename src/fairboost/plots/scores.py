@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -15,22 +15,10 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.decisions import ScoredRows, read_scored
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.metrics.thresholds import choose
-from fairboost.plots.style import (
-    COLOURS,
-    GREY,
-    MOST_LABELLED,
-    arms,
-    fold,
-    legend_above,
-    look,
-    new_axes,
-)
+from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, Display, arms, fold, look, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-Display = TypeVar("Display")
 
 LABEL_LOOKS = ((COLOURS[1], "--"), (COLOURS[0], "-"))
 """Of the negative and the positive label."""
@@ -39,7 +27,38 @@ MOST_INTERVALS = 4
 """Groups whose intervals are drawn; those of more hide each other, and are in the table."""
 
 
-class GroupRocDisplay:
+class _ScoredRowsDisplay(Display):
+    """A display that scores rows by a fitted model, if it is given one."""
+
+    from_predictions: ClassVar[Any]
+    _marks_threshold: ClassVar[bool] = True
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Matrix, y: ArrayLike, *, sensitive_features: ArrayLike, **options: Any
+    ) -> Self:
+        """Score rows by a fitted model, and draw.
+
+        Parameters
+        ----------
+        model : classifier
+            Fitted, with ``predict_proba``. Its positive label is the positive one, and its
+            ``threshold_``, else 0.5, is marked where thresholds are.
+        X, y, sensitive_features
+            The rows.
+        **options
+            Of ``from_predictions``.
+        """
+        if cls._marks_threshold:
+            options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
+        options = {"pos_label": model.classes_[1], **options}
+        options["sensitive_features"] = sensitive_features
+        scores = np.asarray(model.predict_proba(X))[:, 1]
+        drawn: Self = cls.from_predictions(y, scores, **options)
+        return drawn
+
+
+class GroupRocDisplay(_ScoredRowsDisplay):
     """The ROC curve of every group, and where on it decisions are made.
 
     One threshold for all is another point on each curve: where the marks lie apart, so do the
@@ -68,9 +87,6 @@ class GroupRocDisplay:
     >>> display.ax_.get_xlabel()
     'false positive rate'
     """
-
-    ax_: Axes
-    figure_: Figure | SubFigure
 
     def __init__(self, table: pd.DataFrame, points: pd.DataFrame | None = None) -> None:
         self.table = table
@@ -111,25 +127,6 @@ class GroupRocDisplay:
         )
         return cls(bins.roc(), None if where is None else bins.at(where)).plot(ax)
 
-    @classmethod
-    def from_estimator(
-        cls, model: Any, X: Matrix, y: ArrayLike, *, sensitive_features: ArrayLike, **options: Any
-    ) -> GroupRocDisplay:
-        """Score rows by a fitted model, and draw.
-
-        Parameters
-        ----------
-        model : classifier
-            Fitted, with ``predict_proba``. Its ``threshold_`` is marked, else 0.5.
-        X, y, sensitive_features
-            The rows.
-        **options
-            Of :meth:`from_predictions`.
-        """
-        options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
-        options["sensitive_features"] = sensitive_features
-        return _draw_scored(cls.from_predictions, model, X, y, options)
-
     def plot(self, ax: Axes | None = None) -> GroupRocDisplay:
         """Draw the curves.
 
@@ -149,12 +146,10 @@ class GroupRocDisplay:
             # One handle for line and mark.
             style |= {"marker": marker, "label": group if named else None}
             ax.plot(at["fpr"], at["tpr"], markersize=7, zorder=3, **style)
-        legend_above(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax)
 
 
-class GroupScoresDisplay:
+class GroupScoresDisplay(_ScoredRowsDisplay):
     """Scores of every group, one outline for each label; groups are stacked from top to bottom.
 
     Parameters
@@ -183,9 +178,6 @@ class GroupScoresDisplay:
     >>> [text.get_text() for text in display.ax_.get_yticklabels()]
     ['F', 'M']
     """
-
-    ax_: Axes
-    figure_: Figure | SubFigure
 
     def __init__(
         self,
@@ -225,21 +217,6 @@ class GroupScoresDisplay:
         positive, *other = map(str, rows.known)
         return cls(bins.histogram(), where, (other[0] if other else "others", positive)).plot(ax)
 
-    @classmethod
-    def from_estimator(
-        cls, model: Any, X: Matrix, y: ArrayLike, *, sensitive_features: ArrayLike, **options: Any
-    ) -> GroupScoresDisplay:
-        """Score rows by a fitted model, and draw.
-
-        Parameters
-        ----------
-        model, X, y, sensitive_features, **options
-            As in :meth:`GroupRocDisplay.from_estimator`.
-        """
-        options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
-        options["sensitive_features"] = sensitive_features
-        return _draw_scored(cls.from_predictions, model, X, y, options)
-
     def plot(self, ax: Axes | None = None) -> GroupScoresDisplay:
         """Draw the distributions.
 
@@ -275,12 +252,10 @@ class GroupScoresDisplay:
         ends = self.table["low"].min(), self.table["high"].max()
         ax.set(xlabel="score", xlim=ends, ylim=(len(groups) - 0.9, -1.0))  # the first on top
         ax.grid(axis="x", alpha=0.3)
-        legend_above(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax)
 
 
-class GroupCalibrationDisplay:
+class GroupCalibrationDisplay(_ScoredRowsDisplay):
     """How often the label was positive, against how often the model said so, for every group.
 
     On the dotted line probabilities mean what they say. Above it the group is better than its
@@ -308,8 +283,7 @@ class GroupCalibrationDisplay:
     'share of positive labels'
     """
 
-    ax_: Axes
-    figure_: Figure | SubFigure
+    _marks_threshold = False
 
     def __init__(self, table: pd.DataFrame) -> None:
         self.table = table
@@ -352,20 +326,6 @@ class GroupCalibrationDisplay:
             )
         return cls(bins.calibration(n_bins, confidence)).plot(ax)
 
-    @classmethod
-    def from_estimator(
-        cls, model: Any, X: Matrix, y: ArrayLike, *, sensitive_features: ArrayLike, **options: Any
-    ) -> GroupCalibrationDisplay:
-        """Score rows by a fitted model, and draw.
-
-        Parameters
-        ----------
-        model, X, y, sensitive_features, **options
-            As in :meth:`GroupRocDisplay.from_estimator`.
-        """
-        options["sensitive_features"] = sensitive_features
-        return _draw_scored(cls.from_predictions, model, X, y, options)
-
     def plot(self, ax: Axes | None = None) -> GroupCalibrationDisplay:
         """Draw the shares.
 
@@ -385,9 +345,7 @@ class GroupCalibrationDisplay:
                 linewidth=1.3 if named else 0.8, zorder=3 if named else 2,
                 label=group if named else None, **look(k),
             )  # fmt: skip
-        legend_above(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax)
 
 
 def _bin_rows(
@@ -420,14 +378,6 @@ def _bin_rows(
         attribute=name, sample_weight=rows.weight,
     )  # fmt: skip
     return bins, threshold, rows
-
-
-def _draw_scored(
-    draw: Callable[..., Display], model: Any, X: Matrix, y: ArrayLike, options: dict[str, Any]
-) -> Display:
-    """Draw rows that a fitted model scores; its positive label is the positive one."""
-    scores = np.asarray(model.predict_proba(X))[:, 1]
-    return draw(y, scores, **{"pos_label": model.classes_[1], **options})
 
 
 def _unit_square(ax: Axes | None, groups: Sequence[str], x: str, y: str) -> Axes:

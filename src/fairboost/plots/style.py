@@ -11,7 +11,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from fairboost._typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 # Okabe and Ito's palette without black and yellow, each of which is lost on one of the grounds.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -35,6 +36,19 @@ LEGEND_WIDTH = 28
 
 CHARACTERS = 15
 """Small ones in an inch."""
+
+
+class Display:
+    """A picture on axes of its own, remembered once it is drawn."""
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def _finish(self, ax: Axes) -> Self:
+        """Put a legend above what was drawn, and remember where it is."""
+        legend_above(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
 
 
 def look(k: int) -> dict[str, Any]:

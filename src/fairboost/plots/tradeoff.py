@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from fairboost.plots.style import COLOURS, GREY, MARKERS, arms, legend_above, new_axes
+from fairboost.plots.style import COLOURS, GREY, MARKERS, Display, arms, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 
-class TradeoffDisplay:
+class TradeoffDisplay(Display):
     """Accuracy against the gap between groups, one point per model of a trade-off curve.
 
     Parameters
@@ -33,9 +32,6 @@ class TradeoffDisplay:
     figure_ : matplotlib.figure.Figure
         The figure of ``ax_``.
     """
-
-    ax_: Axes
-    figure_: Figure | SubFigure
 
     def __init__(
         self, table: pd.DataFrame, chosen: int | None = None, where: str = "rows held out"
@@ -72,6 +68,4 @@ class TradeoffDisplay:
         ax.set(xlabel=f"gap between groups, {self.where}", ylabel=f"accuracy, {self.where}")
         ax.set_xlim(left=0.0)
         ax.grid(alpha=0.3)
-        legend_above(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax)

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 Tone: TypeAlias = Literal["", "good", "bad", "unsure"]
-
-Rows: TypeAlias = Iterable[Iterable[object]]
-"""Rows of a table, before their entries are cells."""
 
 SIGNS: dict[Tone, str] = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
 """Before good and bad news, so that they are not told by colour alone."""
@@ -61,7 +58,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """A table.
 
     Parameters
@@ -82,7 +79,13 @@ class Table:
     row_headers: int = 1
 
     @classmethod
-    def of(cls, title: str, header: Iterable[str], rows: Rows, row_headers: int = 1) -> Table:
+    def of(
+        cls,
+        title: str,
+        header: Iterable[str],
+        rows: Iterable[Iterable[object]],
+        row_headers: int = 1,
+    ) -> Self:
         """A table in which anything but a cell stands for a cell with its text."""
         cells = (tuple(c if isinstance(c, Cell) else Cell(str(c)) for c in row) for row in rows)
         return cls(title, tuple(header), tuple(cells), row_headers)
@@ -122,14 +125,14 @@ class Slider:
         A line on each model, for the one that it stands on.
     start : int
         Where it stands at first.
-    tables : tuple of Table
+    tables : tuple of TableBlock
         One for each model, all with the same rows and columns.
     """
 
     title: str
     names: tuple[str, ...]
     start: int
-    tables: tuple[Table, ...]
+    tables: tuple[TableBlock, ...]
 
 
-Block: TypeAlias = Text | Bullets | Facts | Table | Picture | Slider
+Block: TypeAlias = Text | Bullets | Facts | TableBlock | Picture | Slider

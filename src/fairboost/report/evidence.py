@@ -35,6 +35,9 @@ Figure: TypeAlias = float | None
 Option: TypeAlias = bool | int | float | str | None
 """A setting as text and numbers."""
 
+Favourable: TypeAlias = Literal["positive", "negative"]
+"""The decision that people hope for."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -64,7 +67,7 @@ class Asked:
     level: float = 0.95
     operating_point: str = ""
     threshold: Figure = None
-    favourable: Literal["positive", "negative"] = "positive"
+    favourable: Favourable = "positive"
 
 
 @dataclass(frozen=True)

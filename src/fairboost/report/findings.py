@@ -6,21 +6,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Table, Text, Tone
+from fairboost.report import words
+from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, TableBlock, Text, Tone
 from fairboost.report.evidence import Evidence, Finding, GroupRate
 from fairboost.report.lines import CHOSEN, PLAIN
-from fairboost.report.words import (
-    count,
-    explain_rate,
-    interval,
-    interval_cell,
-    line_cell,
-    model_title,
-    number,
-    rate_title,
-    status_cell,
-    where_title,
-)
 
 MOST_NAMED = 30
 """Small groups that are listed by name; all are flagged in tables."""
@@ -41,8 +30,8 @@ def summary(e: Evidence) -> Iterable[Block]:
         level = f"{100 * e.asked.level:g}% interval"
         yield Bullets(
             [
-                f"{f.constraint}: {f.status}. The {f.measure} is {number(f.value)} ({level} "
-                f"{number(f.low)} to {number(f.high)}), the limit {f.limit:g}"
+                f"{f.constraint}: {f.status}. The {f.measure} is {words.number(f.value)} ({level} "
+                f"{words.number(f.low)} to {words.number(f.high)}), the limit {f.limit:g}"
                 for f in shown
             ]
         )
@@ -51,7 +40,8 @@ def summary(e: Evidence) -> Iterable[Block]:
         yield Bullets(
             [
                 f"{g.attribute}: the four-fifths rule {_judged(g.four_fifths)}; smallest over "
-                f"largest {rate_title(g.rate)} {interval(g.ratio, g.ratio_low, g.ratio_high)}"
+                f"largest {words.rate_title(g.rate)} "
+                f"{words.interval(g.ratio, g.ratio_low, g.ratio_high)}"
                 for g in e.gaps
                 if g.four_fifths and g.model == CHOSEN
             ]
@@ -60,7 +50,7 @@ def summary(e: Evidence) -> Iterable[Block]:
         if (p.model, p.measure) == ("difference", "accuracy"):
             yield Text(
                 f"What it costs: accuracy on the test rows differs from the plain engine's by "
-                f"{interval(p.value, p.low, p.high)}."
+                f"{words.interval(p.value, p.low, p.high)}."
             )
     if small := sum(r.small for r in _of_this_model(e.rates)):
         yield Text(
@@ -79,7 +69,7 @@ def _headline(shown: Sequence[Finding]) -> Text:
     said = f"{met} of {asked} constraints {'is' if met == 1 else 'are'} met"
     if asked == 1:
         said = f"The constraint {_judged(statuses[0], 'is ')}"
-    return Text(f"{said} on the {where_title(shown[0].where)}.", tone)
+    return Text(f"{said} on the {words.where_title(shown[0].where)}.", tone)
 
 
 def _judged(status: str, verb: str = "") -> str:
@@ -93,16 +83,16 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     rows = (
         (
             f.constraint,
-            where_title(f.where),
-            Cell(f"{f.measure} {interval(f.value, f.low, f.high)}", f.value),
+            words.where_title(f.where),
+            Cell(f"{f.measure} {words.interval(f.value, f.low, f.high)}", f.value),
             Cell(f"{f.limit:g}", f.limit),
-            status_cell(f.status),
+            words.status_cell(f.status),
             Cell(f"{f.smallest_group}: {f.smallest_rows:,} rows", f.smallest_rows),
         )
         for f in e.verdicts
     )
     header = ("constraint", "measured on", "found", "limit", "verdict", "smallest group")
-    yield Table.of("Every constraint, on every set of rows", header, rows)
+    yield TableBlock.of("Every constraint, on every set of rows", header, rows)
     if any(f.where == "test" for f in e.verdicts):
         yield Text("The test rows took no part in training: they are the ones to go by.")
 
@@ -113,14 +103,14 @@ def rates(e: Evidence) -> Iterable[Block]:
     names = list(dict.fromkeys(r.rate for r in plain))
     if not names:
         return
-    yield Facts(tuple((rate_title(name), explain_rate(name, e)) for name in names))
+    yield Facts(tuple((words.rate_title(name), words.explain_rate(name, e)) for name in names))
     for name in names:
         shown = [r for r in plain if r.rate == name and r.where == "test"]
         if shown:
             yield Picture(
                 "rates",
                 name,
-                f"{rate_title(name).capitalize()} by group on the test rows, with "
+                f"{words.rate_title(name).capitalize()} by group on the test rows, with "
                 f"{100 * e.asked.level:g}% intervals. Vertical lines: everyone.",
                 _describe_rates(shown),
             )
@@ -136,8 +126,8 @@ def _describe_rates(shown: list[GroupRate]) -> str:
     said = []
     for (model, attribute), found in known.items():
         (low, least), (high, most) = min(found), max(found)
-        span = f"from {number(low)} ({least}) to {number(high)} ({most})"
-        said.append(f"{model_title(model)}, by {attribute}: {span}")
+        span = f"from {words.number(low)} ({least}) to {words.number(high)} ({most})"
+        said.append(f"{words.model_title(model)}, by {attribute}: {span}")
     return "; ".join(said) + ". The table below has all figures."
 
 
@@ -161,7 +151,7 @@ def cross(
     return found, list(columns)
 
 
-def _rate_table(title: str, rates: list[GroupRate]) -> Table:
+def _rate_table(title: str, rates: list[GroupRate]) -> TableBlock:
     """One line per attribute, group and rate; columns by rows and model."""
     found, columns = cross(
         sorted(rates, key=lambda r: r.where != "test"),  # their order is everyone's
@@ -172,15 +162,16 @@ def _rate_table(title: str, rates: list[GroupRate]) -> Table:
     lines = []
     for (attribute, group, rate), by_column in found.items():
         best = by_column.get(("test", CHOSEN)) or next(iter(by_column.values()))
-        cells = [line_cell(by_column.get(column)) for column in columns]
+        cells = [words.line_cell(by_column.get(column)) for column in columns]
         note = Cell("too small to judge", 1.0, "unsure") if best.small else Cell("", 0.0)
         name = attribute or "everyone"
-        lines.append((name, group, rate_title(rate), *cells, count(best.rows), note))
+        lines.append((name, group, words.rate_title(rate), *cells, words.count(best.rows), note))
     titles = [
-        f"{where}, {model_title(model)}" if len(columns) > 1 else where for where, model in columns
+        f"{where}, {words.model_title(model)}" if len(columns) > 1 else where
+        for where, model in columns
     ]
     header = ("by", "group", "rate", *titles, "rows that count", "note")
-    return Table.of(title, header, lines, 3)
+    return TableBlock.of(title, header, lines, 3)
 
 
 def gaps(e: Evidence) -> Iterable[Block]:
@@ -193,25 +184,25 @@ def gaps(e: Evidence) -> Iterable[Block]:
     )
     if ruled := [g for g in e.gaps if g.four_fifths]:
         yield Text(
-            f"The four-fifths rule looks at the {rate_title(ruled[0].rate)}, the share of "
+            f"The four-fifths rule looks at the {words.rate_title(ruled[0].rate)}, the share of "
             "favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
             "Where the interval of the ratio holds 0.8, the rows are too few to tell."
         )
     rows = (
         (
             g.attribute,
-            rate_title(g.rate),
-            model_title(g.model),
-            interval_cell(g.gap, g.gap_low, g.gap_high),
-            interval_cell(g.ratio, g.ratio_low, g.ratio_high),
+            words.rate_title(g.rate),
+            words.model_title(g.model),
+            words.interval_cell(g.gap, g.gap_low, g.gap_high),
+            words.interval_cell(g.ratio, g.ratio_low, g.ratio_high),
             g.lowest_group,
             g.highest_group,
-            status_cell(g.four_fifths),
+            words.status_cell(g.four_fifths),
         )
         for g in e.gaps
     )
     header = ("by", "rate", "model", "gap", "ratio", "lowest", "highest", "four-fifths rule")
-    yield Table.of("Gaps and ratios on the test rows", header, rows, 2)
+    yield TableBlock.of("Gaps and ratios on the test rows", header, rows, 2)
 
 
 def performance(e: Evidence) -> Iterable[Block]:
@@ -219,8 +210,10 @@ def performance(e: Evidence) -> Iterable[Block]:
     if not e.performance:
         return
     found, models = cross(e.performance, row=lambda p: p.measure, column=lambda p: p.model)
-    rows = ((name, *(line_cell(by.get(model)) for model in models)) for name, by in found.items())
-    yield Table.of("On the test rows", ("measure", *map(model_title, models)), rows)
+    rows = (
+        (name, *(words.line_cell(by.get(model)) for model in models)) for name, by in found.items()
+    )
+    yield TableBlock.of("On the test rows", ("measure", *map(words.model_title, models)), rows)
     if "difference" in models:
         yield Text(
             "The difference is this model less the plain engine, row by row. Higher is better for "

@@ -8,59 +8,34 @@ from :mod:`fairboost.selection.tradeoff`. Here they are only put in order.
 from __future__ import annotations
 
 import warnings
+from bisect import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.metrics import audit, threshold_at
+from fairboost.metrics import audit, group_rates, threshold_at
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.model.estimator import FairGBMClassifier
-from fairboost.report import lines
-from fairboost.report.alternatives import compare_tradeoff, thin_rounds
-from fairboost.report.evidence import (
-    Asked,
-    Data,
-    DataFile,
-    Evidence,
-    Finding,
-    Gap,
-    GroupRate,
-    Model,
-    Option,
-    Performance,
-    SensitiveColumnUse,
-)
+from fairboost.report import evidence, lines
 from fairboost.report.limits import with_limits
 from fairboost.report.lines import CHOSEN, DECISION_RATES, PLAIN, figure, pick, plain_value
 from fairboost.report.rows import TestSet
-from fairboost.report.words import explain_point, where_title
+from fairboost.report.words import explain_decisions, where_title
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.fairness_report import FairnessReport
+from fairboost.verdicts.rounds import PREFIX, violations_by_round
 
-
-@dataclass(frozen=True)
-class About:
-    """What the caller says of a document; parameters of :func:`gather` by the same names."""
-
-    title: str
-    label: str
-    splits: Mapping[str, int]
-    files: Sequence[DataFile]
-    left_out: Mapping[str, str]
-    weight_name: str | None
-    export_file: str | None
-    export_sha256: str | None
-    favourable: Literal["positive", "negative"]
-    min_rows: int
-    notes: Mapping[str, str]
+MOST_ROUNDS = 200
+"""Rounds that are kept of a trace."""
 
 
 def gather(
@@ -76,15 +51,15 @@ def gather(
     title: str = "Fairness report",
     label: str = "label",
     splits: Mapping[str, int] | None = None,
-    files: Sequence[DataFile] = (),
+    files: Sequence[evidence.DataFile] = (),
     left_out: Mapping[str, str] | None = None,
     weight_name: str | None = None,
     export_file: str | None = None,
     export_sha256: str | None = None,
-    favourable: Literal["positive", "negative"] = "positive",
+    favourable: evidence.Favourable = "positive",
     min_rows: int = 30,
     notes: Mapping[str, str] | None = None,
-) -> Evidence:
+) -> evidence.Evidence:
     """Gather the evidence of a report from a fitted model and test rows.
 
     Parameters
@@ -135,10 +110,6 @@ def gather(
     >>> evidence.asked.constraints
     ('false negative rate alike by sex, tolerance 0.05',)
     """
-    about = About(
-        title, label, splits or {}, files, left_out or {}, weight_name, export_file, export_sha256,
-        favourable, min_rows, notes or {},
-    )  # fmt: skip
     plain = curve.models[0] if plain is None and curve is not None else plain
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -146,17 +117,17 @@ def gather(
         predictions = {CHOSEN: _predict(model, rows)}
         if plain is not None and plain is not model:
             predictions[PLAIN] = _predict(plain, rows, model.operating_point)
-        rates, gaps = _compare_groups(model, rows, predictions, about)
+        rates, gaps = _compare_groups(model, rows, predictions, favourable, min_rows)
         judged = _judge(model, rows, predictions[CHOSEN].positive)
         bins = _bins(predictions[CHOSEN].proba, rows, model.threshold_)
-        tradeoff = None if curve is None else compare_tradeoff(curve, model, rows)
-        rounds = thin_rounds(model, train)
+        tradeoff = None if curve is None else _tradeoff(curve, model, rows)
+        rounds = _rounds(model, train)
     level = 0.95 if judged is None else judged.level
-    evidence = Evidence(
+    found = evidence.Evidence(
         title=title,
-        asked=_asked(model, judged, level, about),
-        data=_data(model, rows, about),
-        model=_model(model, about),
+        asked=_asked(model, judged, level, favourable),
+        data=_data(model, rows, label, splits or {}, files, left_out or {}, weight_name),
+        model=_model(model, export_file, export_sha256),
         verdicts=_findings(judged),
         rates=(*_held_out_rates(judged, rows, min_rows), *rates),
         gaps=tuple(gaps),
@@ -164,15 +135,15 @@ def gather(
         min_rows=min_rows,
         tradeoff=tradeoff,
         rounds=rounds,
-        roc=lines.roc_lines(bins, model.threshold_),
+        roc=tuple(lines.roc_lines(bins, model.threshold_)),
         scores=lines.score_lines(bins, tuple(map(str, model.classes_))),
         calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(judged, caught),
-        notes=dict(about.notes),
+        notes=dict(notes or {}),
     )
     at_point = isinstance(model.operating_point, OperatingPoint)
     placed = at_point and PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
-    return with_limits(evidence, placed_on_test=placed, uncrossed=rows.crossings()[1])
+    return with_limits(found, placed_on_test=placed, uncrossed=rows.crossings()[1])
 
 
 # What models say
@@ -191,12 +162,16 @@ def _predict(model: Any, rows: TestSet, point: float | OperatingPoint = 0.5) -> 
 
 
 def _compare_groups(
-    model: FairGBMClassifier, rows: TestSet, predictions: Mapping[str, ModelOutput], about: About
-) -> tuple[list[GroupRate], list[Gap]]:
+    model: FairGBMClassifier,
+    rows: TestSet,
+    predictions: Mapping[str, ModelOutput],
+    favourable: evidence.Favourable,
+    min_rows: int,
+) -> tuple[list[evidence.GroupRate], list[evidence.Gap]]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
-    shown = ["fpr", "fnr", DECISION_RATES[about.favourable], "precision"]
-    rates: list[GroupRate] = []
-    gaps: list[Gap] = []
+    shown = ["fpr", "fnr", DECISION_RATES[favourable], "precision"]
+    rates: list[evidence.GroupRate] = []
+    gaps: list[evidence.Gap] = []
     for name, p in predictions.items():
         found = audit(
             rows.labels,
@@ -205,10 +180,10 @@ def _compare_groups(
             rates=list(dict.fromkeys([*rows.constrained_rates(model), *shown])),
             by=[*rows.names, *rows.crossings()[0]],
             sample_weight=rows.weight,
-            min_rows=about.min_rows,
+            min_rows=min_rows,
         )
         rates += lines.rate_lines(found.rates, rows.names, name)
-        gaps += lines.gap_lines(found.gaps, name, about.favourable)
+        gaps += lines.gap_lines(found.gaps, name, favourable)
     return rates, gaps
 
 
@@ -239,12 +214,12 @@ def _bins(proba: FloatArray, rows: TestSet, threshold: float) -> list[ScoreBins]
     ]
 
 
-def _findings(judged: FairnessReport | None) -> tuple[Finding, ...]:
+def _findings(judged: FairnessReport | None) -> tuple[evidence.Finding, ...]:
     if judged is None:
         return ()
     pairs = [(judged.where, judged.verdicts), ("test", judged.test_verdicts)]
     return tuple(
-        Finding(where=where, **pick(vars(verdict), *vars(verdict)))
+        evidence.Finding(where=where, **pick(vars(verdict), *vars(verdict)))
         for where, verdicts in pairs
         for verdict in verdicts
     )
@@ -252,7 +227,7 @@ def _findings(judged: FairnessReport | None) -> tuple[Finding, ...]:
 
 def _held_out_rates(
     judged: FairnessReport | None, rows: TestSet, min_rows: int
-) -> tuple[GroupRate, ...]:
+) -> tuple[evidence.GroupRate, ...]:
     """Rates on the rows held out; a loaded model has those of test rows alone."""
     if judged is None or judged.where == "test":
         return ()
@@ -275,12 +250,92 @@ def _without_columns(group: str, by: str) -> str:
 
 def _performance(
     predictions: Mapping[str, ModelOutput], rows: TestSet, level: float
-) -> tuple[Performance, ...]:
+) -> tuple[evidence.Performance, ...]:
     table = performance_table(rows.labels, predictions, rows.weight, level)
     return tuple(
-        Performance(**pick(line, "model", "measure", "value", "low", "high"))
+        evidence.Performance(**pick(line, "model", "measure", "value", "low", "high"))
         for line in table.to_dict("records")
     )
+
+
+# The models that could have been chosen, and how training came to the one that was
+# -----------------------------------------------------------------------
+
+
+def _tradeoff(curve: TradeoffCurve, model: FairGBMClassifier, rows: TestSet) -> evidence.Tradeoff:
+    """The curve on the test rows; a chosen model that is not on it becomes one more point."""
+    chosen = next((k for k, m in enumerate(curve.models) if m is model), None)
+    models = curve.models if chosen is not None else (*curve.models, model)
+    table = TradeoffCurve(models, curve.table).on(
+        rows.X,
+        rows.y,
+        sensitive_features=rows.constrained(model),
+        sample_weight=rows.sample_weight,
+    )
+    pairs = zip(models, table.to_dict("records"), strict=True)
+    points = [_point(m, line, rows) for m, line in pairs]
+    if chosen is None:  # from loose to tight, as the others are
+        extra = points.pop()
+        chosen = bisect(points, _tightness(extra), key=_tightness)
+        points.insert(chosen, replace(extra, name=f"{extra.name}, trained by itself"))
+    return evidence.Tradeoff(where="test", points=tuple(points), chosen=chosen)
+
+
+def _tightness(point: evidence.TradeoffPoint) -> float:
+    return -np.inf if point.tolerance is None else -point.tolerance
+
+
+def _point(
+    model: FairGBMClassifier, line: Mapping[Any, Any], rows: TestSet
+) -> evidence.TradeoffPoint:
+    tolerance = figure(line["tolerance"])
+    names = ("accuracy", "accuracy low", "accuracy high", "gap", "gap low", "gap high")
+    table = group_rates(
+        rows.labels,
+        model.decision_function(rows.X) >= 0,
+        sensitive_features=rows.sensitive_features,
+        rates=list(dict.fromkeys([*rows.constrained_rates(model), "fpr", "fnr", "ppr"])),
+        sample_weight=rows.weight,
+        pos_label=1,
+    )
+    return evidence.TradeoffPoint(
+        name="no constraint" if tolerance is None else f"tolerance {tolerance:.3g}",
+        tolerance=tolerance,
+        **{name.replace(" ", "_"): figure(line[name]) for name in names},
+        trees=int(line["trees"]),
+        rates=lines.rate_lines(table, rows.names),
+    )
+
+
+def _rounds(model: FairGBMClassifier, train: tuple[Any, ...] | None) -> evidence.Rounds | None:
+    """The trace, not more rounds of it than a plot can show; violations on training rows too."""
+    trace, names = model.trace_, [str(name) for name in model.multipliers_.index]
+    if not names or not len(trace):
+        return None
+    thinned = np.unique(np.linspace(0, len(trace) - 1, MOST_ROUNDS).round().astype(int))
+    part, held_out = trace.iloc[thinned], "held-out loss" in trace
+    on_train = pd.DataFrame({"round": np.zeros(0, int)})
+    if train is not None and held_out and model.iterate in ("best", "last"):
+        X, y, sensitive, weight = (*train, None)[:4]
+        on_train = violations_by_round(
+            model, X, y, sensitive_features=sensitive, sample_weight=weight
+        )
+    return evidence.Rounds(
+        where="held out" if held_out else "training",
+        rounds=tuple(map(int, part["round"])),
+        multipliers=_by_name(part, "multiplier: ", names),
+        violations=_by_name(part, PREFIX, names),
+        train_rounds=tuple(map(int, on_train["round"])),
+        train_violations=_by_name(on_train, PREFIX, names),
+        kept=int(model.best_iteration_) - int(model._model.n_base),
+    )
+
+
+def _by_name(
+    table: pd.DataFrame, prefix: str, names: Sequence[str]
+) -> dict[str, tuple[evidence.Figure, ...]]:
+    columns = {name: f"{prefix}{name}" for name in names}
+    return {name: tuple(map(figure, table[c])) for name, c in columns.items() if c in table}
 
 
 # What was asked, on which data, by which model
@@ -288,33 +343,40 @@ def _performance(
 
 
 def _asked(
-    model: FairGBMClassifier, judged: FairnessReport | None, level: float, about: About
-) -> Asked:
-    point = model.operating_point
-    where = f"a decision is positive from a probability of {model.threshold_:.4g} on"
-    if isinstance(point, OperatingPoint):
-        where = f"{point}: {where}, placed so that the {explain_point(point)}"
+    model: FairGBMClassifier,
+    judged: FairnessReport | None,
+    level: float,
+    favourable: evidence.Favourable,
+) -> evidence.Asked:
     verdicts = () if judged is None else judged.verdicts
     gaps = {v.limit for v in verdicts if v.measure == "gap"}
-    return Asked(
+    return evidence.Asked(
         constraints=tuple(v.constraint for v in verdicts),
         tolerance=gaps.pop() if len(gaps) == 1 else None,
         confidence=figure(model._options().asked_confidence),
         level=level,
-        operating_point=where,
+        operating_point=explain_decisions(model.operating_point, model.threshold_),
         threshold=float(model.threshold_),
-        favourable=about.favourable,
+        favourable=favourable,
     )
 
 
-def _data(model: FairGBMClassifier, rows: TestSet, about: About) -> Data:
+def _data(
+    model: FairGBMClassifier,
+    rows: TestSet,
+    label: str,
+    splits: Mapping[str, int],
+    files: Sequence[evidence.DataFile],
+    left_out: Mapping[str, str],
+    weight_name: str | None,
+) -> evidence.Data:
     features = getattr(model, "feature_names_in_", None)
     known = None if features is None else set(map(str, features))
-    return Data(
-        label=about.label,
+    return evidence.Data(
+        label=label,
         positive=str(model.classes_[1]),
         sensitive=tuple(
-            SensitiveColumnUse(
+            evidence.SensitiveColumnUse(
                 name=c.name,
                 groups=len(c.values),
                 missing=int((np.asarray(c.codes) < 0).sum()),
@@ -322,20 +384,22 @@ def _data(model: FairGBMClassifier, rows: TestSet, about: About) -> Data:
             )
             for c in rows.columns
         ),
-        splits={**about.splits, "test": len(rows.labels)},
-        files=tuple(about.files),
+        splits={**splits, "test": len(rows.labels)},
+        files=tuple(files),
         features=int(model.n_features_in_),
-        left_out=dict(about.left_out),
-        weight=about.weight_name or (None if rows.weight is None else "weights of rows"),
+        left_out=dict(left_out),
+        weight=weight_name or (None if rows.weight is None else "weights of rows"),
     )
 
 
-def _model(model: FairGBMClassifier, about: About) -> Model:
+def _model(
+    model: FairGBMClassifier, export_file: str | None, export_sha256: str | None
+) -> evidence.Model:
     estimator = model.estimator_
     engine = type(estimator).__module__.split(".")[0]
     own = model.get_params(deep=False)
     own.pop("estimator")
-    return Model(
+    return evidence.Model(
         engine=engine,
         engine_version=version(engine),
         fairboost_version=version("fairboost"),
@@ -343,12 +407,12 @@ def _model(model: FairGBMClassifier, about: About) -> Model:
         method=_options(own),
         trees=int(model.best_iteration_),
         threshold=float(model.threshold_),
-        export_file=about.export_file,
-        export_sha256=about.export_sha256,
+        export_file=export_file,
+        export_sha256=export_sha256,
     )
 
 
-def _options(parameters: Mapping[str, Any]) -> dict[str, Option]:
+def _options(parameters: Mapping[str, Any]) -> dict[str, evidence.Option]:
     """Settings that are not left to the engine, as plain values."""
     plain = {name: plain_value(value) for name, value in sorted(parameters.items())}
     return {

@@ -9,20 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fairboost.report import findings
-from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, Table, Text
-from fairboost.report.evidence import Evidence, TradeoffPoint
-from fairboost.report.words import (
-    ABSENT,
-    count,
-    interval_cell,
-    join,
-    line_cell,
-    number,
-    number_cell,
-    rate_title,
-    where_title,
-)
+from fairboost.report import findings, words
+from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
+from fairboost.report.evidence import Calibration, Evidence, Figure, Roc, TradeoffPoint
 
 
 @dataclass(frozen=True)
@@ -86,22 +75,19 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
     t = e.tradeoff
     if t is None:
         return
-    where = where_title(t.where)
+    where = words.where_title(t.where)
     yield Text(
         f"{len(t.points)} models could have been chosen, from no constraint to the tightest "
         f"tolerance. All were measured on the same {where}. Those with a smaller gap than this "
         "model are less discriminatory by this measure; the accuracy beside them is their price."
     )
-    accuracy = [p.accuracy for p in t.points if p.accuracy is not None]
-    gaps = [p.gap for p in t.points if p.gap is not None]
     yield Picture(
         "tradeoff",
         "",
         f"Accuracy against the largest gap between groups on the {where}. The square "
         "follows the slider below.",
-        f"{len(t.points)} models with gaps from {number(min(gaps, default=None))} to "
-        f"{number(max(gaps, default=None))} and accuracies from "
-        f"{number(min(accuracy, default=None))} to {number(max(accuracy, default=None))}.",
+        f"{len(t.points)} models with gaps {_span(p.gap for p in t.points)} and accuracies "
+        f"{_span(p.accuracy for p in t.points)}.",
     )
     if all(p.rates for p in t.points):
         yield Slider(
@@ -113,33 +99,39 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
     rows = (
         (
             Cell(p.name, float(k)),
-            interval_cell(p.accuracy, p.accuracy_low, p.accuracy_high),
-            interval_cell(p.gap, p.gap_low, p.gap_high),
-            count(p.trees),
+            words.interval_cell(p.accuracy, p.accuracy_low, p.accuracy_high),
+            words.interval_cell(p.gap, p.gap_low, p.gap_high),
+            words.count(p.trees),
             Cell("this model", 1.0, "good") if k == t.chosen else Cell("", 0.0),
         )
         for k, p in enumerate(t.points)
     )
     header = ("model", "accuracy", "largest gap", "trees", "chosen")
-    yield Table.of(f"All models, on the {where}", header, rows)
+    yield TableBlock.of(f"All models, on the {where}", header, rows)
+
+
+def _span(figures: Iterable[Figure]) -> str:
+    known = [figure for figure in figures if figure is not None]
+    least, most = min(known, default=None), max(known, default=None)
+    return f"from {words.number(least)} to {words.number(most)}"
 
 
 def _point_line(p: TradeoffPoint, chosen: bool) -> str:
     own = " (this model)" if chosen else ""
-    return f"{p.name}{own}: accuracy {number(p.accuracy)}, largest gap {number(p.gap)}"
+    return f"{p.name}{own}: accuracy {words.number(p.accuracy)}, largest gap {words.number(p.gap)}"
 
 
-def _point_table(p: TradeoffPoint) -> Table:
+def _point_table(p: TradeoffPoint) -> TableBlock:
     """Groups as rows, rates as columns."""
     found, rates = findings.cross(
         p.rates, row=lambda r: (r.attribute, r.group), column=lambda r: r.rate
     )
     rows = (
-        (attribute or "everyone", group, *(line_cell(by_rate.get(rate)) for rate in rates))
+        (attribute or "everyone", group, *(words.line_cell(by_rate.get(rate)) for rate in rates))
         for (attribute, group), by_rate in found.items()
     )
-    header = ("by", "group", *map(rate_title, rates))
-    return Table.of("Rates by group of the model at the slider", header, rows, 2)
+    header = ("by", "group", *map(words.rate_title, rates))
+    return TableBlock.of("Rates by group of the model at the slider", header, rows, 2)
 
 
 def _scores(e: Evidence) -> Iterable[Block]:
@@ -153,22 +145,21 @@ def _scores(e: Evidence) -> Iterable[Block]:
     for name, lines, caption, more in pictures:
         for column in dict.fromkeys(line.attribute for line in lines if line.attribute):
             groups = list(dict.fromkeys(x.group for x in lines if x.attribute == column))
-            yield Picture(name, column, caption.format(column), f"Groups: {join(groups)}. {more}")
+            alt = f"Groups: {words.join(groups)}. {more}"
+            yield Picture(name, column, caption.format(column), alt)
     if e.roc:
         curves = (
-            (c.attribute or "everyone", c.group, *map(number_cell, (c.auc, c.at_fpr, c.at_tpr)))
-            for c in e.roc
+            (*_group(c), *map(words.number_cell, (c.auc, c.at_fpr, c.at_tpr))) for c in e.roc
         )
         header = ("by", "group", "AUC", "false positive rate", "true positive rate")
-        yield Table.of("ROC curves: area, and the operating point", header, curves, 2)
+        yield TableBlock.of("ROC curves: area, and the operating point", header, curves, 2)
     if e.calibration:
         bins = (
             (
-                c.attribute or "everyone",
-                c.group,
-                number_cell(predicted),
-                interval_cell(*found),
-                count(rows),
+                *_group(c),
+                words.number_cell(predicted),
+                words.interval_cell(*found),
+                words.count(rows),
             )
             for c in e.calibration
             for predicted, rows, *found in zip(
@@ -176,12 +167,17 @@ def _scores(e: Evidence) -> Iterable[Block]:
             )
         )
         title = "Calibration: share of positive labels, by bins of the score"
-        yield Table.of(title, ("by", "group", "predicted", "found", "rows"), bins, 2)
+        yield TableBlock.of(title, ("by", "group", "predicted", "found", "rows"), bins, 2)
+
+
+def _group(curve: Roc | Calibration) -> tuple[str, str]:
+    return curve.attribute or "everyone", curve.group
 
 
 def _training(e: Evidence) -> Iterable[Block]:
     if (r := e.rounds) is None:
         return
+    where = words.where_title(r.where)
     both = " and, dotted, on training rows" if r.train_violations else ""
     yield Text(
         "A multiplier is the weight that a constraint has in training. It rises while the "
@@ -196,11 +192,10 @@ def _training(e: Evidence) -> Iterable[Block]:
     yield Picture(
         "rounds",
         "",
-        f"Multipliers, and violations on the {where_title(r.where)}{both}, over {r.rounds[-1]} "
-        f"rounds. Vertical line: the round that was kept.",
-        f"The largest multiplier is that of {largest}, {number(peaks[largest])}. "
-        f"At the end {broken} of {len(r.violations)} inequalities are broken on "
-        f"the {where_title(r.where)}.",
+        f"Multipliers, and violations on the {where}{both}, over {r.rounds[-1]} rounds. Vertical "
+        "line: the round that was kept.",
+        f"The largest multiplier is that of {largest}, {words.number(peaks[largest])}. "
+        f"At the end {broken} of {len(r.violations)} inequalities are broken on the {where}.",
     )
 
 
@@ -218,15 +213,18 @@ def _data(e: Evidence) -> Iterable[Block]:
         None: "not known",
     }
     rows = (
-        (c.name, count(c.groups), count(c.missing), is_feature[c.feature]) for c in d.sensitive
+        (c.name, words.count(c.groups), words.count(c.missing), is_feature[c.feature])
+        for c in d.sensitive
     )
     header = ("sensitive column", "groups", "test rows of unknown group", "a feature?")
-    yield Table.of("Sensitive columns", header, rows)
+    yield TableBlock.of("Sensitive columns", header, rows)
     if d.left_out:
-        yield Table.of("Columns left out of the features", ("column", "why"), d.left_out.items())
+        yield TableBlock.of(
+            "Columns left out of the features", ("column", "why"), d.left_out.items()
+        )
     if d.files:
-        files = ((f.name, f.role, count(f.rows), f.sha256 or ABSENT) for f in d.files)
-        yield Table.of("Files", ("file", "used for", "rows", "SHA-256"), files)
+        files = ((f.name, f.role, words.count(f.rows), f.sha256 or words.ABSENT) for f in d.files)
+        yield TableBlock.of("Files", ("file", "used for", "rows", "SHA-256"), files)
 
 
 def _model(e: Evidence) -> Iterable[Block]:
@@ -244,4 +242,4 @@ def _model(e: Evidence) -> Iterable[Block]:
     options = [("engine", *option) for option in m.options.items()]
     options += [("fairboost", *option) for option in m.method.items()]
     if options:
-        yield Table.of("Options", ("of", "option", "value"), options, 2)
+        yield TableBlock.of("Options", ("of", "option", "value"), options, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -102,24 +102,20 @@ def four_fifths(
     return "passes" if ratio >= FOUR_FIFTHS else "fails"
 
 
-def roc_lines(bins: Iterable[ScoreBins], threshold: float) -> tuple[Roc, ...]:
+def roc_lines(bins: Iterable[ScoreBins], threshold: float) -> Iterator[Roc]:
     """ROC curves by group, with the point where decisions are made."""
-    found = []
     for b in bins:
         areas, points = b.auc(), b.at(threshold).set_index("group")
         for group, curve in b.roc().groupby("group", sort=False):
-            found.append(
-                Roc(
-                    b.attribute,
-                    str(group),
-                    fpr=tuple(curve["fpr"].tolist()),
-                    tpr=tuple(curve["tpr"].tolist()),
-                    at_fpr=figure(points.at[group, "fpr"]),
-                    at_tpr=figure(points.at[group, "tpr"]),
-                    auc=figure(areas[str(group)]),
-                )
+            yield Roc(
+                b.attribute,
+                str(group),
+                fpr=tuple(curve["fpr"].tolist()),
+                tpr=tuple(curve["tpr"].tolist()),
+                at_fpr=figure(points.at[group, "fpr"]),
+                at_tpr=figure(points.at[group, "tpr"]),
+                auc=figure(areas[str(group)]),
             )
-    return tuple(found)
 
 
 def score_lines(bins: Iterable[ScoreBins], labels: Sequence[str]) -> tuple[ScoreCounts, ...]:
@@ -157,11 +153,6 @@ def calibration_lines(bins: Iterable[ScoreBins], level: float = 0.95) -> tuple[C
 def figure(value: Any) -> Figure:
     """A number of Python's own, or None where there is none."""
     return None if value is None or not np.isfinite(value) else float(value)
-
-
-def figures(values: Iterable[Any]) -> tuple[Figure, ...]:
-    """Numbers of Python's own, None where there is none."""
-    return tuple(map(figure, values))
 
 
 def pick(line: Mapping[Any, Any], *names: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from fairboost.report.blocks import (
     Facts,
     Picture,
     Slider,
-    Table,
+    TableBlock,
     Text,
 )
 from fairboost.report.evidence import Evidence
@@ -129,7 +129,7 @@ def _block(block: Block, evidence: Evidence, name: str) -> str:
     return _table(block, name)
 
 
-def _table(table: Table, name: str) -> str:
+def _table(table: TableBlock, name: str) -> str:
     head = "".join(
         f'<th scope="col"><button type="button">{escape(title)}</button></th>'
         for title in table.header
@@ -231,6 +231,6 @@ def _markdown_block(block: Block) -> str:
     return f"**{escape_markdown(block.title)}**\n\n{_markdown_table(block)}"
 
 
-def _markdown_table(table: Table) -> str:
+def _markdown_table(table: TableBlock) -> str:
     rows = [[f"{SIGNS[c.tone]}{escape_markdown(c.text)}" for c in row] for row in table.rows]
     return markdown_table([escape_markdown(title) for title in table.header], rows)

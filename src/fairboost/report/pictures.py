@@ -17,7 +17,7 @@ import pandas as pd
 from fairboost import plots
 from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, new_axes, pyplot
 from fairboost.report.blocks import Picture
-from fairboost.report.evidence import Evidence
+from fairboost.report.evidence import Calibration, Evidence, Roc
 from fairboost.report.words import MODELS, where_title
 from fairboost.verdicts.rounds import PREFIX
 
@@ -120,9 +120,7 @@ def _rounds(evidence: Evidence, _: str) -> Any:
 
 def _roc(evidence: Evidence, column: str) -> Any:
     curves = [c for c in evidence.roc if c.attribute == column]
-    table = pd.concat(
-        [pd.DataFrame({"group": c.group, "fpr": c.fpr, "tpr": c.tpr}) for c in curves]
-    )
+    table = _joined(curves, "fpr", "tpr")
     points = _table(curves, "at_fpr", "at_tpr")[["group", "at_fpr", "at_tpr"]]
     points.columns = ["group", "fpr", "tpr"]
     ax = new_axes(WIDTH, 4.6, [c.group for c in curves][:MOST_LABELLED])
@@ -147,10 +145,7 @@ def _scores(evidence: Evidence, column: str) -> Any:
 
 def _calibration(evidence: Evidence, column: str) -> Any:
     found = [c for c in evidence.calibration if c.attribute == column]
-    names = ("predicted", "found", "low", "high")
-    table = pd.concat(
-        [pd.DataFrame({"group": c.group, **{n: getattr(c, n) for n in names}}) for c in found]
-    )
+    table = _joined(found, "predicted", "found", "low", "high")
     ax = new_axes(WIDTH, 4.6, [c.group for c in found][:MOST_LABELLED])
     return plots.GroupCalibrationDisplay(table).plot(ax).figure_
 
@@ -158,6 +153,14 @@ def _calibration(evidence: Evidence, column: str) -> Any:
 def _table(lines: Iterable[object], *figures: str) -> pd.DataFrame:
     """Lines of evidence as a table; in columns of figures, None is missing."""
     return pd.DataFrame([vars(line) for line in lines]).astype(dict.fromkeys(figures, float))
+
+
+def _joined(curves: Iterable[Roc | Calibration], *names: str) -> pd.DataFrame:
+    """The points of all curves, one below the other."""
+    tables = [
+        pd.DataFrame({n: getattr(c, n) for n in names}).assign(group=c.group) for c in curves
+    ]
+    return pd.concat(tables)
 
 
 DRAWN: dict[str, Callable[[Evidence, str], Any]] = {

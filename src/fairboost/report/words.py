@@ -106,17 +106,35 @@ def explain_rate(name: str, evidence: Evidence) -> str:
     return f"of {who}, the share decided {'positively' if rate.direction > 0 else 'negatively'}"
 
 
-def explain_point(point: OperatingPoint) -> str:
-    """What an operating point asks for, in words.
+def explain_decisions(
+    point: float | OperatingPoint, threshold: float, score: str = "probability", on: str = ""
+) -> str:
+    """Where decisions are made, and what for.
+
+    Parameters
+    ----------
+    point : float or OperatingPoint
+        What was asked for.
+    threshold : float
+        Where it lies.
+    score : str
+        What to call a score.
+    on : str
+        The rows on which an operating point was placed, if that is worth saying.
 
     Examples
     --------
     >>> from fairboost import at_fpr
-    >>> explain_point(at_fpr(0.05))
-    'false positive rate of everyone is at most 0.05'
+    >>> explain_decisions(0.5, 0.5)
+    'a decision is positive from a probability of 0.5 on'
+    >>> explain_decisions(at_fpr(0.05), 0.7).partition(", ")[2]
+    'placed so that the false positive rate of everyone is at most 0.05'
     """
-    limit = "at least" if point.at_least else "at most"
-    return f"{point.rate.title} of everyone is {limit} {point.target:g}"
+    where = f"a decision is positive from a {score} of {threshold:.4g} on"
+    if not isinstance(point, OperatingPoint):
+        return where
+    asked = f"{'at least' if point.at_least else 'at most'} {point.target:g}"
+    return f"{point}: {where}, placed {on}so that the {point.rate.title} of everyone is {asked}"
 
 
 def where_title(where: str) -> str:
