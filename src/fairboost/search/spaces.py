@@ -49,14 +49,10 @@ class Range:
                 "leave log out"
             )
 
-    @property
-    def whole(self) -> bool:
-        """Whether only whole numbers are meant."""
-        return isinstance(self.low, int) and isinstance(self.high, int)
-
     def draw(self, trial: optuna.Trial, name: str) -> float:
         """A number for one trial, stored under a name."""
-        suggest: Callable[..., float] = trial.suggest_int if self.whole else trial.suggest_float
+        whole = isinstance(self.low, int) and isinstance(self.high, int)
+        suggest: Callable[..., float] = trial.suggest_int if whole else trial.suggest_float
         return suggest(name, self.low, self.high, log=self.log)
 
 

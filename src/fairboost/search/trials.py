@@ -76,11 +76,7 @@ SAMPLERS: dict[str, Callable[..., optuna.samplers.BaseSampler]] = {
     "tpe": optuna.samplers.TPESampler,
     "nsga2": optuna.samplers.NSGAIISampler,
 }
-
-
-def make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
-    """A sampler by its name: ``"random"``, ``"tpe"`` or ``"nsga2"``."""
-    return SAMPLERS[name](seed=seed)
+"""Samplers by their names."""
 
 
 @contextmanager
@@ -118,10 +114,7 @@ def open_storage(url: str | None) -> optuna.storages.BaseStorage:
 
 
 def open_search(
-    storage: optuna.storages.BaseStorage,
-    name: str,
-    owner: str,
-    sampler: optuna.samplers.BaseSampler,
+    storage: optuna.storages.BaseStorage, name: str, owner: str, sampler: str, seed: int
 ) -> optuna.Study:
     """Open a search, or begin it.
 
@@ -133,8 +126,10 @@ def open_search(
         Its name there.
     owner : str
         Of all that the trials follow from; that of a search already there must be the same.
-    sampler : optuna.samplers.BaseSampler
+    sampler : {"random", "tpe", "nsga2"}
         What draws options.
+    seed : int
+        Of the sampler.
 
     Raises
     ------
@@ -142,7 +137,7 @@ def open_search(
         If trials of something else are kept under that name.
     """
     study = optuna.create_study(
-        storage=storage, study_name=name, sampler=sampler,
+        storage=storage, study_name=name, sampler=SAMPLERS[sampler](seed=seed),
         directions=["maximize", "maximize"], load_if_exists=True,
     )  # fmt: skip
     found = study.user_attrs.get("owner")

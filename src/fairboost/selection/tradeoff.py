@@ -79,12 +79,7 @@ class TradeoffCurve:
         alpha : float in [0, 1], default=0.5
             What accuracy weighs against fairness.
         """
-        if not 0 <= alpha <= 1:
-            raise InvalidInputError(
-                f"alpha must lie in [0, 1], found {alpha!r}; 1 asks for accuracy alone, 0 for "
-                "fairness alone"
-            )
-        merit = alpha * self.table["accuracy"] + (1 - alpha) * (1 - self.table["gap"])
+        merit = weigh(alpha, self.table["accuracy"], self.table["gap"], "accuracy")
         return self.models[int(np.argmax(merit))]
 
     def within(self, tolerance: float) -> FairGBMClassifier:
@@ -156,6 +151,16 @@ class TradeoffCurve:
         return TradeoffDisplay(self.table, own).plot(ax)
 
 
+def weigh(alpha: float, score: pd.Series, gap: pd.Series, words: str) -> pd.Series:
+    """``alpha * score + (1 - alpha) * (1 - gap)``; the score is in words for the error."""
+    if not 0 <= alpha <= 1:
+        raise InvalidInputError(
+            f"alpha must lie in [0, 1], found {alpha!r}; 1 asks for {words} alone, 0 for fairness "
+            "alone"
+        )
+    return alpha * score + (1 - alpha) * (1 - gap)
+
+
 def tradeoff_curve(
     estimator: Classifier | None,
     X: Matrix,
@@ -213,7 +218,13 @@ def tradeoff_curve(
     >>> len(curve.models), float(curve.table["tolerance"].iloc[-1])
     (5, 0.0)
     """
-    _check_tolerances(tolerances)
+    if not isinstance(tolerances, int | np.integer):
+        for tolerance in tolerances:
+            check_tolerance(tolerance)
+    elif tolerances < 2:
+        raise InvalidInputError(
+            f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
+        )
     if is_dask_estimator(estimator) or is_dask(X):
         raise InvalidInputError(
             "tradeoff_curve trains on one machine, found a Dask collection or estimator; fit "
@@ -266,10 +277,7 @@ class _Curve:
 
     def constraints(self, tolerance: float) -> tuple[Constraint, ...]:
         """The constraints at a tolerance."""
-        return tuple(
-            two_sided(replace(c, tolerance=tolerance) if isinstance(c, Parity) else c)
-            for c in self.wanted
-        )
+        return tuple(two_sided(c) for c in _with_tolerance(self.wanted, tolerance))
 
     def spaced(self, tolerances: Sequence[float] | int) -> list[float]:
         """The tolerances to train for, from loose to tight."""
@@ -321,19 +329,8 @@ class _Curve:
         return model, {**line, "loss": found.held_out_loss}
 
 
-def _check_tolerances(tolerances: Sequence[float] | int) -> None:
-    if isinstance(tolerances, int | np.integer):
-        if tolerances < 2:
-            raise InvalidInputError(
-                f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
-            )
-        return
-    for tolerance in tolerances:
-        check_tolerance(tolerance)
-
-
 def _with_tolerance(constraint: Any, tolerance: float) -> Any:
-    """What the user wrote, with another tolerance in every parity."""
+    """A constraint or several, with another tolerance in every parity."""
     if isinstance(constraint, Parity):
         return replace(constraint, tolerance=tolerance)
     if isinstance(constraint, list | tuple):

@@ -32,7 +32,7 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
 from fairboost.search.protocol import non_dominated
-from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
+from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve, weigh
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,12 +124,7 @@ class Tuned:
         alpha : float in [0, 1], default=0.5
             What the score weighs against fairness.
         """
-        if not 0 <= alpha <= 1:
-            raise InvalidInputError(
-                f"alpha must lie in [0, 1], found {alpha!r}; 1 asks for the score alone, 0 for "
-                "fairness alone"
-            )
-        merit = alpha * self.table["score"] + (1 - alpha) * (1 - self.table["gap"])
+        merit = weigh(alpha, self.table["score"], self.table["gap"], "the score")
         return self._model(merit.idxmax())
 
     def plot(self, ax: Axes | None = None) -> TradeoffDisplay:
@@ -253,11 +248,12 @@ def tune(
         tolerance=float(tolerance),
         operating_point=operating_point,
         scorer=check_scoring(FairGBMClassifier(), scoring=scoring),
+        scoring=str(scoring),
         models=int(models),
+        sampler=sampler,
         seed=random_state,
     )
-    options = TrialOptions(int(n_trials), timeout, sampler, storage, name, bool(verbose))
-    found = _run_trials(recipe, space, str(scoring), options)
+    found = _run_trials(recipe, space, int(n_trials), timeout, storage, name, bool(verbose))
     table = _table({index: found[index] for index in found if index < n_trials})
     return Tuned(
         table, recipe.tolerance, lambda trial: recipe.curve(found[trial]["options"], trial)
@@ -306,15 +302,17 @@ class TrialRecipe:
     tolerance: float
     operating_point: float | OperatingPoint
     scorer: Callable[..., float]
+    scoring: str
     models: int
+    sampler: str
     seed: int
 
-    def mark(self, scoring: str, sampler: str) -> str:
+    def mark(self) -> str:
         """Of all that trials follow from, so that a storage does not mix two searches."""
         labels = [np.asarray(as_column(part["y"])).tolist() for part in self.rows]
         content = [
             str(self.engine.get_params()), str(self.constraint), str(self.operating_point),
-            self.tolerance, self.models, self.seed, scoring, sampler, labels,
+            self.tolerance, self.models, self.seed, self.scoring, self.sampler, labels,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:16]
 
@@ -346,20 +344,14 @@ class TrialRecipe:
         return {"points": points, "options": options}, (best["score"], -best["gap"])
 
 
-@dataclass(frozen=True)
-class TrialOptions:
-    """How many trials, how they are proposed and where they are kept."""
-
-    n_trials: int
-    timeout: float | None
-    sampler: str
-    storage: str | None
-    name: str
-    progress: bool
-
-
 def _run_trials(
-    recipe: TrialRecipe, space: Mapping[str, Any] | None, scoring: str, options: TrialOptions
+    recipe: TrialRecipe,
+    space: Mapping[str, Any] | None,
+    n_trials: int,
+    timeout: float | None,
+    storage: str | None,
+    name: str,
+    progress: bool,
 ) -> dict[int, dict[str, Any]]:
     """Run trials until there are enough or the time is over; give what is kept of each.
 
@@ -370,28 +362,24 @@ def _run_trials(
         from fairboost.search import claims, spaces, trials
     except ImportError as error:
         raise ImportError('studies need optuna: pip install "fairboost[study]"') from error
-    if options.sampler not in trials.SAMPLERS:
+    if recipe.sampler not in trials.SAMPLERS:
         raise InvalidInputError(
-            f"unknown sampler {options.sampler!r}; expected 'tpe', 'random' or 'nsga2'"
+            f"unknown sampler {recipe.sampler!r}; expected 'tpe', 'random' or 'nsga2'"
         )
     given = _default_space(recipe.engine) if space is None else space
     searched = {key: spaces.as_parameter(value) for key, value in given.items()}
     _check_options(recipe.engine, searched)
     ranges = json.dumps(spaces.describe(searched), sort_keys=True, default=str)
-    mark = f"{recipe.mark(scoring, options.sampler)} {ranges}"
     with trials.quiet():
-        sampler = trials.make_sampler(options.sampler, recipe.seed)
-        storage = trials.open_storage(options.storage)
-        study = trials.open_search(storage, options.name, mark, sampler)
+        store, mark = trials.open_storage(storage), f"{recipe.mark()} {ranges}"
+        study = trials.open_search(store, name, mark, recipe.sampler, recipe.seed)
+        bar = tqdm(total=n_trials, disable=not progress, unit="trial")
         began = time.monotonic()
-        with (
-            claims.Worker(study) as worker,
-            tqdm(total=options.n_trials, disable=not options.progress, unit="trial") as bar,
-        ):
-            while options.timeout is None or time.monotonic() - began < options.timeout:
+        with claims.Worker(study) as worker, bar:
+            while timeout is None or time.monotonic() - began < timeout:
                 bar.n = len(claims.counted(study.get_trials(deepcopy=False)))
                 bar.refresh()
-                claimed = claims.claim(study, worker, options.n_trials)
+                claimed = claims.claim(study, worker, n_trials)
                 if claimed is None:
                     break
                 try:

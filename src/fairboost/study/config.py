@@ -11,7 +11,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -277,10 +277,7 @@ def read_config(path: str | Path, methods: Sequence[str] = ()) -> StudyConfig:
     """
     path = Path(path)
     top = read_toml(path)
-    top.refuse_others(
-        ("name", "data", "split", "metrics", "search", "engine", "methods", "protocol",
-         "published")
-    )  # fmt: skip
+    top.refuse_others([f.name for f in fields(StudyConfig) if f.name != "source"])
     return StudyConfig(
         name=top.take("name", str) if "name" in top.values else path.stem,
         data=_read_data(top.table("data"), path.parent),

@@ -114,11 +114,8 @@ def divide(config: StudyConfig, source: Source, seed: int) -> Split:
     seed : int
         Of the draw and of a random split.
     """
-    rng = np.random.default_rng([seed, 1])
-    order = rng.permutation(len(source.rows))
     wanted = None if config.data.generator else config.data.rows
-    if wanted is not None:
-        order = order[:wanted]
+    order = np.random.default_rng([seed, 1]).permutation(len(source.rows))[:wanted]
     if config.split.kind == "random":
         cuts = np.rint(np.cumsum(config.split.shares[:2]) * len(order)).astype(int)
         places = np.split(order, cuts)

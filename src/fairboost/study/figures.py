@@ -65,13 +65,17 @@ def _style(results: Results, algorithm: str) -> dict[str, Any]:
     }
 
 
-def _words(results: Results) -> tuple[str, str]:
+def _name_axes(results: Results, axes: Any, rows: str) -> None:
+    """Fairness to the right, performance upwards."""
     metrics = results.config.metrics
     rates = " and ".join(rate.upper() for rate in metrics.rates)
     kind = f"{rates} ratio" if metrics.fairness == "ratio" else f"1 - {rates} gap"
     name = metrics.performance.upper() if metrics.performance == "tpr" else metrics.performance
     where = "" if isinstance(metrics.threshold, float) else f" {metrics.threshold}"
-    return f"{name}{where}".replace("_", " ").replace("at ", "at_"), kind
+    performance = f"{name}{where}".replace("_", " ").replace("at ", "at_")
+    axes[0][0].set_ylabel(f"{performance}, {rows} rows")
+    for ax in axes[0]:
+        ax.set_xlabel(f"{kind}, {rows} rows")
 
 
 def _legend(figure: Figure, axes: Any) -> None:
@@ -93,7 +97,6 @@ def _legend(figure: Figure, axes: Any) -> None:
 def scatter(results: Results) -> Figure:
     """Every model on the validation rows; the worst few are out of the picture."""
     figure, axes = _panels(results)
-    performance, fairness = _words(results)
     for features, ax in zip(results.features, axes[0], strict=True):
         every = []
         algorithms = results.algorithms(features)
@@ -115,8 +118,7 @@ def scatter(results: Results) -> Figure:
             low, high = np.percentile(values[:, k], PERCENTILES)
             if high > low:
                 limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
-        ax.set_xlabel(f"{fairness}, validation rows")
-    axes[0][0].set_ylabel(f"{performance}, validation rows")
+    _name_axes(results, axes, "validation")
     _legend(figure, axes)
     return figure
 
@@ -178,7 +180,6 @@ def randomized(results: Results) -> Figure | None:
     if any("paper, randomized" not in results.algorithms(f) for f in results.features):
         return None
     figure, axes = _panels(results)
-    performance, fairness = _words(results)
     for features, ax in zip(results.features, axes[0], strict=True):
         last, drawn = (
             np.concatenate([p.test for p in results.pools(features, name)])
@@ -191,8 +192,7 @@ def randomized(results: Results) -> Figure | None:
                 points[:, 1], points[:, 0], s=18, color=COLOURS[k], marker=MARKERS[k],
                 label=label, linewidths=0, zorder=2,
             )  # fmt: skip
-        ax.set_xlabel(f"{fairness}, test rows")
-    axes[0][0].set_ylabel(f"{performance}, test rows")
+    _name_axes(results, axes, "test")
     _legend(figure, axes)
     return figure
 

@@ -168,12 +168,11 @@ def ratio_error(rates: dict[str, list[list[Any]]]) -> float:
 class _Decided(ClassifierMixin, BaseEstimator):
     """A classifier that has made up its mind, for scorers of scikit-learn."""
 
-    def __init__(self, score: FloatArray | None = None, positive: BoolArray | None = None):
+    def __init__(self, score: FloatArray | None, positive: BoolArray) -> None:
         self.score_, self.positive_ = score, positive
         self.classes_ = np.array([0, 1])
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
-        assert self.positive_ is not None
         return self.positive_.astype(np.int8)
 
     def predict_proba(self, X: NDArray[Any]) -> FloatArray:

@@ -79,13 +79,10 @@ def curve_predictors(curve: TradeoffCurve) -> dict[str, Predictor]:
     # Frames are kept along with their scores, so that an id is not that of another frame later.
     known: dict[int, tuple[pd.DataFrame, np.ndarray]] = {}
 
-    def base_scores(rows: Rows) -> np.ndarray:
+    def predict(model: FairGBMClassifier, rows: Rows) -> Predictions:
         if id(rows.X) not in known:
             known[id(rows.X)] = rows.X, np.asarray(base.predict(rows.X, raw_score=True))
-        return known[id(rows.X)][1]
-
-    def predict(model: FairGBMClassifier, rows: Rows) -> Predictions:
-        scores = base_scores(rows)
+        scores = known[id(rows.X)][1]
         if model.booster_.num_trees() > shared:
             scores = scores + np.asarray(
                 model.booster_.predict(rows.X, raw_score=True, start_iteration=shared)

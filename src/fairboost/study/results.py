@@ -171,7 +171,9 @@ class Results:
         """One trial that is a whole trade-off, against a whole search by every other method."""
         for ours, peer in self._pairs(features):
             if self.methods[ours].curve:
-                time = self._trial_cpu(features, ours) / self._draw_cpu(features, peer)
+                size = self.pools(features, peer)[0].size(self.settings.models)
+                whole_draw = self._trial_cpu(features, peer) * size
+                time = self._trial_cpu(features, ours) / whole_draw
                 for alpha in self.settings.alphas:
                     line = self._lead_line(features, ours, peer, alpha, trials=1)
                     yield line | {"time": time}
@@ -221,11 +223,6 @@ class Results:
         """CPU seconds of a trial, on average."""
         table = pd.concat(self._models(features, algorithm))
         return float(table.drop_duplicates(["seed", "trial"])["cpu"].mean())
-
-    def _draw_cpu(self, features: str, algorithm: str) -> float:
-        """CPU seconds of the trials of one replicate, on average."""
-        size = self.pools(features, algorithm)[0].size(self.settings.models)
-        return self._trial_cpu(features, algorithm) * size
 
     def _test_error(self, features: str, algorithm: str, alpha: float) -> float:
         """Standard error, from the test rows, of the weighted metric of the models kept.

@@ -30,7 +30,7 @@ from fairboost._typing import FloatArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.search import claims, spaces
-from fairboost.search.trials import make_sampler, open_search, open_storage, quiet
+from fairboost.search.trials import open_search, open_storage, quiet
 from fairboost.study.config import MetricsConfig, StudyConfig
 from fairboost.study.data import Rows, Source, Split, divide, read_source
 from fairboost.study.measures import Predictions, decide, measure
@@ -118,7 +118,7 @@ def plan_study(config: StudyConfig, storage: str | None) -> StudyPlan:
     with quiet():
         try:
             store = open_storage(config.search.storage or storage)
-            registry = open_search(store, config.name, "study", make_sampler("random", 0))
+            registry = open_search(store, config.name, "study", "random", 0)
             for seed, features, (named, method) in itertools.product(
                 config.search.seeds, config.search.features, methods
             ):
@@ -127,7 +127,7 @@ def plan_study(config: StudyConfig, storage: str | None) -> StudyPlan:
                 study = open_search(
                     store, f"{config.name}/{seed}/{features}/{named.name}",
                     config.mark(named, method.space, source.checksum),
-                    make_sampler(config.search.sampler, seed),
+                    config.search.sampler, seed,
                 )  # fmt: skip
                 trials = max(config.search.trials // method.models, 1)
                 searches.append(MethodSearch(method, features, seed, trials, study))
@@ -171,7 +171,7 @@ def run_trials(
                     continue
                 _run_one(plan, search, claimed)
                 done += 1
-                bar.update()
+                bar.count_again()
     return done
 
 
@@ -286,13 +286,10 @@ def commit() -> str | None:
     folder = Path(fairboost.__file__).parent
 
     def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
-            )
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        return done.stdout.strip()
+        command = ["git", "-C", str(folder), *arguments]
+        with suppress(OSError, subprocess.CalledProcessError):
+            return subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True).strip()
+        return None
 
     # An installed package may lie in someone else's repository, which does not track it.
     if git("ls-files", "--error-unmatch", "__init__.py") is None:
@@ -301,30 +298,24 @@ def commit() -> str | None:
     return f"{found}+" if found and git("status", "--porcelain", ".") else found
 
 
-class _Progress:
+class _Progress(tqdm):  # type: ignore[misc]
     """A bar over all trials, and an honest guess at the time left: trials differ in length."""
 
     def __init__(self, plan: StudyPlan, shown: bool) -> None:
         self.searches = plan.searches
-        self.bar = tqdm(
+        super().__init__(
             total=sum(search.trials for search in plan.searches), disable=not shown, unit="trial",
             bar_format="{desc}{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} trials{postfix}",
         )  # fmt: skip
         self.began, self.before = time.monotonic(), sum(sum(times) for times in self._spent())
+        self.count_again()
 
-    def __enter__(self) -> _Progress:
-        self.update()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
-
-    def update(self) -> None:
+    def count_again(self) -> None:
         """Look at what is stored, by whomever."""
-        if not self.bar.disable:
+        if not self.disable:
             spent = self._spent()
-            self.bar.n = sum(map(len, spent))
-            self.bar.set_postfix_str(self._left(spent))
+            self.n = sum(map(len, spent))
+            self.set_postfix_str(self._left(spent))
 
     def _spent(self) -> list[list[float]]:
         """Seconds of the trials that are done, of every search."""

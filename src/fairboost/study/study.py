@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,7 @@ def run_study(
     if not plan.searches:
         reasons = "; ".join(f"{title}: {why}" for title, why in plan.left_out.items())
         raise config.error("methods", f"no method can take part ({reasons}); add another")
-    ran = 0
-    if train:
-        ran = run_trials(plan, progress=progress, retry_failed=retry_failed, most=most)
+    ran = run_trials(plan, progress=progress, retry_failed=retry_failed, most=most) if train else 0
     points = collect(plan)
     done = points.drop_duplicates(["seed", "features", "method", "trial"])
     return StudyRun(
@@ -137,8 +136,8 @@ def collect(plan: StudyPlan) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=None if lines else ["seed", "features", "method", "trial"])
 
 
-def _points(search: MethodSearch) -> list[dict[str, Any]]:
-    method, lines = search.method, []
+def _points(search: MethodSearch) -> Iterator[dict[str, Any]]:
+    method = search.method
     for index, trial in sorted(search.counted().items()):
         if index >= search.trials:  # of an earlier run that was to have more
             break
@@ -158,11 +157,10 @@ def _points(search: MethodSearch) -> list[dict[str, Any]]:
             "versions": json.dumps(stored["versions"], sort_keys=True),
         }
         if "error" in stored:
-            lines.append({**common, "algorithm": method.name, "variant": ""})
+            yield {**common, "algorithm": method.name, "variant": ""}
         for point in stored.get("points", []):
             variant = point["variant"]
             own = f"{method.name}, {variant}" if method.separate and variant else method.name
             figures = {f"{part}_{name}": point[part][name] for part in PARTS for name in FIGURES}
             rates = {f"{part}_rates": json.dumps(point[part]["rates"]) for part in PARTS}
-            lines.append({**common, "algorithm": own, "variant": variant, **figures, **rates})
-    return lines
+            yield {**common, "algorithm": own, "variant": variant, **figures, **rates}
