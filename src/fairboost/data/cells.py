@@ -163,9 +163,7 @@ def check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
 
 
 def build_cells(
-    labels: IntArray,
-    columns: Sequence[SensitiveColumn] = (),
-    sample_weight: Weights | None = None,
+    labels: IntArray, columns: Sequence[SensitiveColumn] = (), sample_weight: Weights | None = None
 ) -> Cells:
     """Sort rows into cells.
 
@@ -187,8 +185,13 @@ def build_cells(
     """
     codes: IntArray = labels.astype(np.int32)
     keys: IntArray = np.array([[0], [1]], np.int32)
-    for column in columns:
-        codes, keys = _cross(codes, keys, column.codes, len(column.values))
+    for column in columns:  # splits every cell; only those that have rows are kept
+        width = len(column.values) + 1  # code -1, a missing group, becomes 0
+        joint = codes.astype(np.int64) * width + (column.codes + 1)
+        occupied = np.bincount(joint, minlength=len(keys) * width) > 0
+        codes = (np.cumsum(occupied, dtype=np.int32) - 1)[joint]
+        present = np.flatnonzero(occupied)
+        keys = np.column_stack([keys[present // width], (present % width - 1).astype(np.int32)])
     codes = codes.astype(np.min_scalar_type(len(keys) - 1))  # a byte, as a rule; read every round
     groups = {c.name: keys[:, 1 + k] for k, c in enumerate(columns)}
     values = {c.name: c.values for c in columns}
@@ -206,15 +209,3 @@ def totals_by_cell(
     weights = np.bincount(codes, sample_weight, n_cells)
     squares = np.bincount(codes, np.square(sample_weight, dtype=np.float64), n_cells)
     return counts, weights.astype(np.float64), squares.astype(np.float64)
-
-
-def _cross(
-    codes: IntArray, keys: IntArray, groups: IntArray, n_groups: int
-) -> tuple[IntArray, IntArray]:
-    """Split every cell by one more column, keeping only the cells that have rows."""
-    width = n_groups + 1  # code -1, a missing group, becomes 0
-    joint = codes.astype(np.int64) * width + (groups + 1)
-    occupied = np.bincount(joint, minlength=len(keys) * width) > 0
-    present, renumber = np.flatnonzero(occupied), np.cumsum(occupied, dtype=np.int32) - 1
-    new = (present % width - 1).astype(np.int32)
-    return renumber[joint], np.column_stack([keys[present // width], new])

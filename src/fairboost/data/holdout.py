@@ -28,6 +28,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from fairboost._numbers import is_number
 from fairboost._typing import BoolArray, Float32Array, IntArray
 from fairboost.data.cells import Cells, SensitiveColumn, Weights
 from fairboost.data.validation import DEFAULT_COLUMN
@@ -116,16 +117,12 @@ class Holdout:
         """Cells of the rows for each booster that leaves out a fold: those left out come last."""
         if self.folds is None:
             return []
-        return [_shifted(cells, self.folds == k) for k in range(self.n_folds)]
+        wide = np.min_scalar_type(2 * len(cells) - 1).type
+        codes, shift = cells.codes.astype(wide), wide(len(cells))
+        return [codes + (self.folds == k) * shift for k in range(self.n_folds)]
 
 
 NOTHING_HELD_OUT = Holdout("none", "rates are read on the training rows")
-
-
-def _shifted(cells: Cells, held: BoolArray) -> IntArray:
-    wide = np.min_scalar_type(2 * len(cells) - 1)
-    shifted: IntArray = cells.codes.astype(wide) + held.astype(wide) * wide.type(len(cells))
-    return shifted
 
 
 def choose(
@@ -162,7 +159,9 @@ def choose(
         why = f"cross-fitting in {FOLDS} folds"
         if holdout == "auto":
             why += f", as only {_rows_for(SHARE, smallest)} with a share of {SHARE:.0%}"
-        folds = _deal(cells, rng, FOLDS)
+        order = _shuffled_by_cell(cells.codes, rng)
+        folds = np.empty(n, np.int8)
+        folds[order] = np.arange(n) % FOLDS  # the rows of every cell are dealt out evenly
         return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
     shares = choose_shares(holdout, cells, smallest, labels)
     if holdout == "auto" and n > CROSS_BELOW_ROWS:
@@ -232,17 +231,13 @@ class Shares:
 
     def holdout(self, cells: Cells, trained: Cells, measured: Cells) -> Holdout:
         """What came of it: of all rows, those left to train on, and those held out."""
+        held = Holdout("share", self.why, measured=measured)
         if self.others == self.share:
-            return Holdout("share", self.why, measured=measured)
+            return held
         which = "positive" if 1 in cells.labels[self.spared] else "negative"
         why = f"{self.why}; of the {which} rows, which no rate counts, {100 * self.others:.2g}%"
-        return Holdout(
-            "share",
-            why,
-            measured=measured,
-            trained_labels=_as_in(cells, trained),
-            measured_labels=_as_in(cells, measured),
-        )
+        factors, held_factors = (_as_in(cells, part) for part in (trained, measured))
+        return replace(held, why=why, trained_labels=factors, measured_labels=held_factors)
 
 
 def join(
@@ -305,20 +300,11 @@ def check_holdout(holdout: Any) -> None:
     """Refuse what is neither a share nor a name."""
     if holdout is None or (isinstance(holdout, str) and holdout in ("auto", "cross")):
         return
-    number = isinstance(holdout, int | float | np.number) and not isinstance(holdout, bool)
-    if not number or not 0 < holdout < 1:
+    if not is_number(holdout) or not 0 < holdout < 1:
         raise InvalidInputError(
             f"holdout must be 'auto', 'cross', a share of the rows in (0, 1), or None for the "
             f"training rows, found {holdout!r}"
         )
-
-
-def _deal(cells: Cells, rng: np.random.Generator, n_hands: int) -> IntArray:
-    """Deal the rows of every cell out evenly."""
-    order = _shuffled_by_cell(cells.codes, rng)
-    hands = np.empty(len(order), np.int8)
-    hands[order] = np.arange(len(order)) % n_hands
-    return hands
 
 
 def _shuffled_by_cell(codes: IntArray, rng: np.random.Generator) -> IntArray:

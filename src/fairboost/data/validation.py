@@ -78,13 +78,8 @@ def check_fit_data(
 
 def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> CheckedRows:
     """Check ``holdout_set`` of ``fit``: the same features and labels as training."""
-    items = isinstance(holdout_set, tuple | list)
-    if not items or not 2 <= len(holdout_set) <= 4:
-        raise InvalidInputError(
-            "holdout_set must be a tuple (X, y, sensitive_features[, sample_weight]), found "
-            + (f"{len(holdout_set)} items" if items else type(holdout_set).__name__)
-        )
-    held_X, y, sensitive_features, weight = [*holdout_set, None, None][:4]
+    form = "(X, y, sensitive_features[, sample_weight])"
+    held_X, y, sensitive_features, weight = unpack("holdout_set", holdout_set, form, most=4)
     if y is None:
         raise InvalidInputError("holdout_set has no labels; pass (X, y, sensitive_features)")
     check_two_dimensional(held_X)
@@ -97,6 +92,15 @@ def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> Check
         return CheckedRows(held_X, classes, labels, columns, read_weights(weight, n))
     except InvalidInputError as error:
         raise InvalidInputError(f"holdout_set: {error}") from error
+
+
+def unpack(name: str, given: Any, form: str, *, most: int, remedy: str = "") -> list[Any]:
+    """The items of a tuple from the user, of two or more; None for those left out at the end."""
+    several = isinstance(given, tuple | list)
+    if not several or not 2 <= len(given) <= most:
+        found = f"{len(given)} items" if several else type(given).__name__
+        raise InvalidInputError(f"{name} must be a tuple {form}, found {found}{remedy}")
+    return [*given, None, None][:most]
 
 
 def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:

@@ -425,15 +425,19 @@ def _draw_month(rng: np.random.Generator, month: int, rows: int) -> Columns:
     years = rng.gamma(*AGE_GAMMA, rows)
     age = np.minimum(np.floor(YOUNGEST + years), OLDEST).astype(np.float32)
     stolen, invented = _draw_fraud(rng, month, age)
-    fraud = stolen | invented
+    fraud, older = stolen | invented, age >= OLDER
     drawn = {
         "age": age,
-        **_draw_signals(rng, month, age, stolen, invented),
-        **_draw_categories(rng, month, age, fraud),
         "y": fraud.astype(np.int8),
-        "age_group": (age >= OLDER).astype(np.int8),
+        "age_group": older.astype(np.int8),
         "month": np.full(rows, month, np.int8),
+        **_draw_signals(rng, month, age, stolen, invented),
     }
+    line = np.where(fraud, 2, older)
+    for name, c in CATEGORIES.items():
+        first, last = np.array(c.fraud), np.array(c.fraud_later)
+        now = first + month / (MONTHS - 1) * (last - first)
+        drawn[name] = choose(rng, np.stack([c.younger, c.older, now]), line)
     for name, shares in MISSING.items():
         unknown = np.array(shares, np.float32)[drawn["y"]]
         drawn[name][uniform(rng, rows) < unknown] = np.nan
@@ -453,11 +457,7 @@ def _draw_fraud(
 
 
 def _draw_signals(
-    rng: np.random.Generator,
-    month: int,
-    age: Float32Array,
-    stolen: BoolArray,
-    invented: BoolArray,
+    rng: np.random.Generator, month: int, age: Float32Array, stolen: BoolArray, invented: BoolArray
 ) -> Columns:
     rows, passed = len(age), month / (MONTHS - 1)
     fraud = np.flatnonzero(stolen | invented)
@@ -477,17 +477,4 @@ def _draw_signals(
             if signal.most < np.inf:
                 np.minimum(values, signal.most, out=values)
             drawn[name] = values
-    return drawn
-
-
-def _draw_categories(
-    rng: np.random.Generator, month: int, age: Float32Array, fraud: BoolArray
-) -> Columns:
-    passed = month / (MONTHS - 1)
-    line = np.where(fraud, 2, age >= OLDER)
-    drawn: Columns = {}
-    for name, category in CATEGORIES.items():
-        first, last = np.array(category.fraud), np.array(category.fraud_later)
-        now = first + passed * (last - first)
-        drawn[name] = choose(rng, np.stack([category.younger, category.older, now]), line)
     return drawn

@@ -29,9 +29,7 @@ def check_rows_and_seed(name: str, n: object, least: int, seed: object, why: str
 
 
 def draw_blocks(
-    seed: int,
-    edges: Sequence[int],
-    draw: Callable[[np.random.Generator, int, int], Columns],
+    seed: int, edges: Sequence[int], draw: Callable[[np.random.Generator, int, int], Columns]
 ) -> Columns:
     """Draw rows block by block: memory is needed for the columns, and for one block more.
 
@@ -58,9 +56,8 @@ def draw_blocks(
 def choose(rng: np.random.Generator, shares: ArrayLike, line: NDArray[np.integer]) -> CodeArray:
     """Draw one category per row; ``line`` says which line of the table of shares applies."""
     edges = np.cumsum(np.atleast_2d(shares), axis=1)[:, :-1].astype(np.float32)
-    chosen: CodeArray = (uniform(rng, len(line))[:, None] >= edges[line]).sum(
-        axis=1, dtype=np.int8
-    )
+    passed = uniform(rng, len(line))[:, None] >= edges[line]
+    chosen: CodeArray = passed.sum(axis=1, dtype=np.int8)
     return chosen
 
 

@@ -63,9 +63,7 @@ SPECS: dict[str, Spec] = {
         "SEX RAC1P", categorical="COW MAR OCCP POBP RELP RAC1P", dropped=_ACS_2018
     ),
     "acs_mobility_2018": _spec(
-        "SEX",
-        categorical="ANC CIT COW ESP ESR GCL MAR MIL NATIVITY RAC1P RELP",
-        dropped=_ACS_2018,
+        "SEX", categorical="ANC CIT COW ESP ESR GCL MAR MIL NATIVITY RAC1P RELP", dropped=_ACS_2018
     ),
     "acs_public_coverage_2018": _spec(
         "SEX", categorical="ANC CIT ESP ESR FER MAR MIG MIL NATIVITY RAC1P", dropped=_ACS_2018

@@ -246,9 +246,14 @@ def _draw_block(rng: np.random.Generator, unfairness: float) -> Columns:
     effect = np.array(PURPOSE_EFFECTS, np.float32)[purpose]
     chance = 1 / (1 + np.exp(-3 * (worth - 0.4 * amount + effect + 0.2)))
     repaid = (uniform(rng, BLOCK) < chance).astype(np.int8)
+    tenure, deviation = np.array(TENURE, np.float32).T
     return {
         **_records(rng, worth, sex, age, unfairness),
-        **_proxies(rng, sex, age),
+        # The next four tell of the group and of nothing else.
+        "employment_years": np.exp(tenure[age] + deviation[age] * normal(rng, BLOCK)),
+        "sector": choose(rng, SECTOR_SHARES, sex),
+        "contract": choose(rng, CONTRACT_SHARES, age + len(AGE_BANDS) * sex),
+        "region": choose(rng, REGION_SHARES, age),
         "loan_amount": np.exp(2.3 + 0.6 * amount),
         "purpose": purpose,
         "dependants": _count(rng, np.full(BLOCK, 0.9, np.float32)),
@@ -279,17 +284,6 @@ def _records(
         "debt": np.exp(2.0 - 0.5 * shown["debt"]),
         "credit_history_years": history,
         "late_payments": _count(rng, np.exp(-0.2 - 0.7 * shown["late_payments"])),
-    }
-
-
-def _proxies(rng: np.random.Generator, sex: CodeArray, age: CodeArray) -> Columns:
-    """Draw features that tell of the group and of nothing else."""
-    mean, deviation = np.array(TENURE, np.float32).T
-    return {
-        "employment_years": np.exp(mean[age] + deviation[age] * normal(rng, BLOCK)),
-        "sector": choose(rng, SECTOR_SHARES, sex),
-        "contract": choose(rng, CONTRACT_SHARES, age + len(AGE_BANDS) * sex),
-        "region": choose(rng, REGION_SHARES, age),
     }
 
 

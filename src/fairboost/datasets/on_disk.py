@@ -92,8 +92,7 @@ class ParquetRows:
         for path in self._files.files:
             # Not by the data set itself, which reads several files ahead.
             with ParquetFile(path) as file:
-                found = file.iter_batches(BATCH, columns=self.columns, use_threads=False)
-                for batch in found:
+                for batch in file.iter_batches(BATCH, columns=self.columns, use_threads=False):
                     out = np.empty((batch.num_rows, len(self.columns)), np.float32)
                     for k, name in enumerate(self.columns):
                         out[:, k] = batch[name].to_numpy(zero_copy_only=False)

@@ -27,6 +27,9 @@ PRECISION = Rate("precision", 1, +1, "precision")
 decision swapped, see :meth:`Comparison.swapped`. Who counts depends on the decision, so it cannot
 be constrained as rates are, and is not among :data:`fairboost.fairness.rates.RATES`."""
 
+GAP_COLUMNS = ["attribute", "rate", "gap", "gap_low", "gap_high"]
+GAP_COLUMNS += ["ratio", "ratio_low", "ratio_high", "lowest_group", "highest_group"]
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -70,7 +73,8 @@ class Comparison:
         law = intervals.smooth_decisions(self.sums)  # or groups without events would never vary
         draws = intervals.bootstrap_weights(law.reshape(3, -1), n_bootstrap, rng)
         draws = draws.reshape(n_bootstrap, *self.sums.shape[1:])
-        return pd.DataFrame([self._gap_line(rate, law, draws, confidence) for rate in rates])
+        lines = [self._gap_line(rate, law, draws, confidence) for rate in rates]
+        return pd.DataFrame(lines, columns=GAP_COLUMNS)
 
     def swapped(self) -> Comparison:
         """Decisions take the place of labels, and labels that of decisions.
@@ -87,7 +91,7 @@ class Comparison:
 
     def _gap_line(
         self, rate: Rate, law: FloatArray, draws: FloatArray, confidence: float
-    ) -> dict[str, str | float]:
+    ) -> list[str | float]:
         """Gap and ratio of a rate; ``law`` is what the sums in ``draws`` were drawn with."""
         events, (rows, counted, _) = self._group_sums(rate, self.sums)
         value = quotient(events[1], counted)
@@ -98,16 +102,12 @@ class Comparison:
         drawn = self._group_sums(rate, draws)
         errors = quotient(*drawn) - truth
         log_errors = np.log(_smoothed(*drawn, row)) - np.log(truth)
-        found = {
-            "gap": (gap, *intervals.gap_interval(gap, errors, confidence)),
-            "ratio": (ratio, *intervals.ratio_interval(ratio, smoothed, log_errors, confidence)),
-        }
-        line: dict[str, str | float] = {"attribute": self.attribute, "rate": rate.name}
-        for name, figures in found.items():
-            line |= zip((name, f"{name}_low", f"{name}_high"), figures, strict=True)
-        for name, extreme in (("lowest_group", np.nanargmin), ("highest_group", np.nanargmax)):
-            line[name] = "" if np.isnan(gap) else self.names[extreme(value)]
-        return line
+        gap_ends = intervals.gap_interval(gap, errors, confidence)
+        ratio_ends = intervals.ratio_interval(ratio, smoothed, log_errors, confidence)
+        extremes = ["", ""]
+        if not np.isnan(gap):
+            extremes = [self.names[find(value)] for find in (np.nanargmin, np.nanargmax)]
+        return [self.attribute, rate.name, gap, *gap_ends, ratio, *ratio_ends, *extremes]
 
     def _group_sums(self, rate: Rate, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Events and weight that counts, (b, n_groups), for b sets of (2, n_cells) weights."""
@@ -119,8 +119,18 @@ def compare_sums(
     cells: Cells, sums: FloatArray, by: str | Sequence[str | Sequence[str]] | None
 ) -> list[Comparison]:
     """Everyone first, then what ``by`` asks for (see :mod:`fairboost.metrics`), from a tally."""
-    crossings = _columns_to_cross(by, list(cells.groups))
-    return [compare(cells, sums, columns) for columns in (EVERYONE, *crossings)]
+    names = list(cells.groups)
+    if not names:
+        raise InvalidInputError("sensitive_features has no columns; pass the groups to compare")
+    asked = names if by is None else by if isinstance(by, list) else [by]
+    crossings = [(e,) if isinstance(e, str) else tuple(e) for e in asked]
+    for crossing in crossings or [()]:
+        if not crossing or len(set(crossing)) < len(crossing) or not set(crossing) <= set(names):
+            raise InvalidInputError(
+                f"by={by!r} asks for {crossing!r}; expected sensitive columns out of {names}, "
+                "each once: 'a' for one, ('a', 'b') for a crossing, ['a', ('a', 'b')] for both"
+            )
+    return [compare(cells, sums, columns) for columns in dict.fromkeys([EVERYONE, *crossings])]
 
 
 def tally(cells: Cells, positive: BoolArray, sample_weight: FloatArray | None) -> FloatArray:
@@ -200,23 +210,6 @@ def _as_read_by(
     swapped = [PRECISION] if PRECISION in rates else []
     pairs = [pair for c in compared for pair in ((c, plain), (c.swapped(), swapped))]
     return [(c, those) for c, those in pairs if those]
-
-
-def _columns_to_cross(
-    by: str | Sequence[str | Sequence[str]] | None, names: list[str]
-) -> list[tuple[str, ...]]:
-    """List the columns of each comparison that ``by`` asks for."""
-    if not names:
-        raise InvalidInputError("sensitive_features has no columns; pass the groups to compare")
-    asked = names if by is None else by if isinstance(by, list) else [by]
-    entries = [(e,) if isinstance(e, str) else tuple(e) for e in asked]
-    for entry in entries or [()]:
-        if not entry or len(set(entry)) < len(entry) or not set(entry) <= set(names):
-            raise InvalidInputError(
-                f"by={by!r} asks for {entry!r}; expected sensitive columns out of {names}, each "
-                "once: 'a' for one, ('a', 'b') for a crossing, ['a', ('a', 'b')] for both"
-            )
-    return list(dict.fromkeys(entries))
 
 
 def _smoothed(events: FloatArray, counted: FloatArray, row: FloatArray) -> FloatArray:

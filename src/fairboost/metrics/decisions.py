@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from fairboost.data.validation import as_column, read_weights
+from fairboost.data.validation import as_column, read_weights, unpack
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import Rate
 from fairboost.metrics.sums import effective_rows
@@ -71,14 +71,9 @@ def read_scored(
 
 def read_more_rows(name: str, rows: object, known: list[object]) -> ScoredRows:
     """Check ``(y_true, y_score[, sample_weight])`` of rows whose labels are known from others."""
-    if not isinstance(rows, tuple | list) or len(rows) not in (2, 3):
-        several = isinstance(rows, tuple | list)
-        found = f"{len(rows)} items" if several else type(rows).__name__  # type: ignore[arg-type]
-        raise InvalidInputError(
-            f"{name} must be a tuple (y_true, y_score[, sample_weight]), found {found}; pass the "
-            "labels and scores of the rows to choose the threshold on"
-        )
-    y_true, y_score, weight = [*rows, None][:3]
+    form = "(y_true, y_score[, sample_weight])"
+    remedy = "; pass the labels and scores of the rows to choose the threshold on"
+    y_true, y_score, weight = unpack(name, rows, form, most=3, remedy=remedy)
     try:
         positive = _which_are_positive("y_true", y_true, None, known, "the same labels")
         scores = _read_scores(y_score, len(positive))
@@ -122,8 +117,7 @@ def _which_are_positive(
             f"{name} holds {unknown[0]!r}, which is not among the labels of y_true, {known}; pass "
             f"{remedy}"
         )
-    positive: BoolArray = np.array([v == known[0] for v in values])[codes]
-    return positive
+    return np.take(np.array([v == known[0] for v in values], bool), codes)
 
 
 def _factorize(name: str, values: ArrayLike, n: int | None) -> tuple[np.ndarray, list[object]]:

@@ -334,8 +334,19 @@ def audit(
     if isinstance(threshold, OperatingPoint):
         chosen = choose(threshold, rows, chosen_on)
         threshold = chosen.value
-    else:
-        _check_threshold(threshold, chosen_on)
+    elif not is_number(threshold):
+        raise InvalidInputError(
+            f"threshold must be a number or an operating point, found {threshold!r}; pass the "
+            "least score of a positive decision, or at_fpr(0.05)"
+        )
+    elif np.isnan(threshold):
+        raise InvalidInputError("threshold is NaN; pass the least score of a positive decision")
+    elif chosen_on is not None:
+        raise InvalidInputError(
+            "chosen_on is for a threshold that is to be chosen, found the number "
+            f"threshold={threshold!r}; drop chosen_on, or pass an operating point such as "
+            "threshold=at_fpr(0.05)"
+        )
     columns = read_sensitive_features(sensitive_features, len(rows.labels))
     cells = build_cells(rows.labels, columns, rows.weight)
     sums = tally(cells, rows.scores >= threshold, rows.weight)
@@ -385,22 +396,6 @@ def audit_sums(
     lines = rate_table(compared[:1], whole, confidence, "wilson").to_dict("records")
     everyone = {line["rate"]: _estimate(line, "value", confidence) for line in lines}
     return Audit(table, gaps, threshold, confidence, min_rows, everyone, chosen)
-
-
-def _check_threshold(threshold: object, chosen_on: object) -> None:
-    if not is_number(threshold):
-        raise InvalidInputError(
-            f"threshold must be a number or an operating point, found {threshold!r}; pass the "
-            "least score of a positive decision, or at_fpr(0.05)"
-        )
-    if np.isnan(threshold):  # type: ignore[call-overload]
-        raise InvalidInputError("threshold is NaN; pass the least score of a positive decision")
-    if chosen_on is not None:
-        raise InvalidInputError(
-            "chosen_on is for a threshold that is to be chosen, found the number "
-            f"threshold={threshold!r}; drop chosen_on, or pass an operating point such as "
-            "threshold=at_fpr(0.05)"
-        )
 
 
 def _compare(

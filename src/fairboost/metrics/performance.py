@@ -121,12 +121,11 @@ def _placements(labels: IntArray, scores: FloatArray, w: FloatArray) -> FloatArr
     _, place = np.unique(scores, return_inverse=True)
     out = np.empty(len(scores))
     positive = labels == 1
-    sums = [np.bincount(place, w * (positive == side)) for side in (False, True)]
-    for side in (False, True):
-        other = sums[not side]
+    for mine in (positive, ~positive):
+        other = np.bincount(place, w * ~mine)
         below = (np.cumsum(other) - other / 2) / other.sum()
-        mine = positive == side
-        out[mine] = below[place[mine]] if side else 1.0 - below[place[mine]]
+        out[mine] = below[place[mine]]
+    out[~positive] = 1.0 - out[~positive]
     area = float(np.average(out[positive], weights=w[positive]))
     # Each label's rows are a sample of their own: their part of the error grows with their rarity.
     share = np.where(positive, w[positive].sum(), w[~positive].sum()) / w.sum()

@@ -233,5 +233,4 @@ def _spread(along: FloatArray, points: int) -> IntArray:
         return moved
     wanted = np.linspace(along[moved[0]], along[moved[-1]], points)
     nearest = np.searchsorted(-along[moved], -wanted).clip(0, len(moved) - 1)
-    kept: IntArray = moved[np.unique(nearest)]
-    return kept
+    return np.take(moved, np.unique(nearest))

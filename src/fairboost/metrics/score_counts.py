@@ -61,8 +61,7 @@ def _ordered_bits(scores: FloatArray) -> IntArray:
     """The first bits of numbers, in the order of the numbers."""
     bits = (scores + 0.0).view(np.uint64)  # -0.0 becomes 0.0
     ordered = np.where(bits & SIGN, ~bits, bits | SIGN)
-    found: IntArray = (ordered >> np.uint64(ALL_BITS - KEPT_BITS)).astype(np.int64)
-    return found
+    return (ordered >> np.uint64(ALL_BITS - KEPT_BITS)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,6 @@ class ScoreCounter:
         if not len(batch.scores):
             return
         codes = self._codes(batch)
-        self._make_room()
         self.lowest = min(self.lowest, float(batch.scores.min()))
         self.highest = max(self.highest, float(batch.scores.max()))
         where = codes * (len(EDGES) - 1) + bin_numbers(batch.scores, EDGES)
@@ -233,21 +231,14 @@ class ScoreCounter:
         if isinstance(self.threshold, Bracket):
             self.threshold = self._settle(self.threshold, positive)
         sums = self._decided[..., order]
-        counts, weights, squares = sums.sum(axis=1)
-        cells = Cells(
-            codes=np.zeros(0, np.uint8),
-            labels=keys[:, 0],
-            groups={name: keys[:, 1 + k] for k, name in enumerate(self.columns)},
-            values={c: tuple(v) for c, v in zip(self.columns, known, strict=True)},
-            counts=counts,
-            weights=weights,
-            squares=squares,
-        )
+        groups: dict[str, IntArray] = dict(zip(self.columns, keys.T[1:], strict=True))
+        names = dict(zip(self.columns, map(tuple, known), strict=True))
+        cells = Cells(np.zeros(0, np.uint8), keys[:, 0], groups, names, *sums.sum(axis=1))
         bins = self._bins[:, order]
         return Counted(cells, sums, bins, self.threshold, self.lowest, self.highest)
 
     def _codes(self, batch: Batch) -> IntArray:
-        """Cell of each row; new cells are numbered as they come."""
+        """Cell of each row; new cells are numbered as they come, and sums make room for them."""
         groups = [np.add(codes, 1, dtype=np.int64) for codes in batch.groups]  # -1 becomes 0
         widths = (2, *(int(codes.max()) + 1 for codes in groups))
         inverse, present = pd.factorize(np.ravel_multi_index((batch.labels, *groups), widths))
@@ -258,15 +249,12 @@ class ScoreCounter:
                 f"the sensitive columns {', '.join(self.columns)} cross to more than "
                 f"{MOST_CELLS:,} groups; leave one out, or merge values"
             )
-        return np.array(numbers)[inverse]
-
-    def _make_room(self) -> None:
-        """Let the sums grow with the cells, at least to twice their size."""
         old, wanted = self._bins.shape[1], len(self._cells)
         if wanted > old:
-            more = (0, max(wanted, 2 * old) - old)
+            more = (0, max(wanted, 2 * old) - old)  # at least to twice their size
             self._decided = np.pad(self._decided, ((0, 0), (0, 0), more))
             self._bins = np.pad(self._bins, ((0, 0), more, (0, 0)))
+        return np.array(numbers)[inverse]
 
     def _decide(self, codes: IntArray, positive: BoolArray, weight: FloatArray | None) -> None:
         n = self._decided.shape[2]

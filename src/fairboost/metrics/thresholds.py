@@ -238,19 +238,14 @@ def _rate_at(rate: Rate, chosen: ChosenThreshold, rows: ScoredRows, confidence: 
     value = rows.rate(rate, chosen.value)
     low, high = map(float, wilson(value * effective, effective, confidence))
     if not chosen.on_other_rows:
-        least, most = _reach(rate, chosen.operating_point, rows, confidence)
+        # Rates at thresholds where the rate that was asked for may well have its target.
+        point = chosen.operating_point
+        n = rows.effective(point.rate)
+        a, b = map(float, wilson(point.target * n, n, confidence))
+        points = [replace(point, target=end) for end in (a, b)]
+        thresholds = [p.threshold(rows.scores, rows.labels, rows.weight) for p in points]
+        least = 0.0 if a * n < 1 else rows.rate(rate, thresholds[0])
+        most = 1.0 if (1 - b) * n < 1 else rows.rate(rate, thresholds[1])
         low = max(value - math.hypot(value - low, value - least), 0.0)
         high = min(value + math.hypot(high - value, most - value), 1.0)
     return Estimate(value, low, high, confidence)
-
-
-def _reach(
-    rate: Rate, point: OperatingPoint, rows: ScoredRows, confidence: float
-) -> tuple[float, float]:
-    """Rates at thresholds where the rate that was asked for may well have its target."""
-    n = rows.effective(point.rate)
-    a, b = map(float, wilson(point.target * n, n, confidence))
-    points = [replace(point, target=end) for end in (a, b)]
-    thresholds = [p.threshold(rows.scores, rows.labels, rows.weight) for p in points]
-    least, most = (rows.rate(rate, threshold) for threshold in thresholds)
-    return 0.0 if a * n < 1 else least, 1.0 if (1 - b) * n < 1 else most

@@ -42,10 +42,8 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
 
 def warn_if_not_met(report: FairnessReport) -> None:
     """Say which constraints are not met, and which cannot be judged."""
-    for status, category in (
-        ("not met", NotMetWarning),
-        ("too few rows to tell", SmallCellWarning),
-    ):
+    categories = {"not met": NotMetWarning, "too few rows to tell": SmallCellWarning}
+    for status, category in categories.items():
         found = [v for v in report.verdicts if v.status == status]
         if found:
             listed = "; ".join(f"{v.constraint}: {v}" for v in found)

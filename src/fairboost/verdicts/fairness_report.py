@@ -27,7 +27,7 @@ from fairboost.fairness.constraints import Constraint
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
-from fairboost.fairness.realised_rate import Realised, realise
+from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.metrics.intervals import check_confidence, wilson
 from fairboost.verdicts.verdict import Verdict, judge
 
@@ -68,7 +68,7 @@ class MeasuredRates:
     kind : {"share", "cross", "set", "both", "none"}
         How they were held out, as in :class:`fairboost.data.holdout.Holdout`; advice depends
         on it.
-    realised : Realised, optional
+    realised : RealisedRate, optional
         What the operating point came to.
     """
 
@@ -77,7 +77,7 @@ class MeasuredRates:
     values: tuple[FloatArray, ...]
     terms: tuple[Term, ...]
     kind: HoldoutKind = "share"
-    realised: Realised | None = None
+    realised: RealisedRate | None = None
 
     def read(self) -> Iterator[tuple[Term, GroupMoments]]:
         """Each term with its rates."""
@@ -264,15 +264,9 @@ def build(
     advice += [TOO_FEW.get(held_out.kind, "")] * ("too few rows to tell" in found)
     advice += [TRAINING_ROWS] * (held_out.kind == "none" and bool(verdicts))
     advice += [_on_operating_point(m, level) for m in measured]
-    return FairnessReport(
-        rates=_rate_table(measured, level),
-        verdicts=verdicts,
-        note="; ".join(f"{m.where}: {m.note}" for m in measured if m.note),
-        advice=tuple(filter(None, advice)),
-        where=held_out.where,
-        level=level,
-        test_verdicts=tested,
-    )
+    rates, said = _rate_table(measured, level), tuple(filter(None, advice))
+    note = "; ".join(f"{m.where}: {m.note}" for m in measured if m.note)
+    return FairnessReport(rates, verdicts, note, said, held_out.where, level, tested)
 
 
 def _on_operating_point(measured: MeasuredRates, level: float) -> str:
@@ -305,9 +299,8 @@ def _rate_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame
     columns = [*KEYS, "rows", measured[0].where, "low", "high"]
     columns += ["test", "test low", "test high", "test rows"] * (len(measured) - 1)
     lines: dict[object, dict[str, Any]] = {}
-    for m, where, prefix in zip(
-        measured, (measured[0].where, "test"), ("", "test "), strict=False
-    ):
+    for m, prefix in zip(measured, ("", "test "), strict=False):
+        where = "test" if prefix else m.where
         for term, rates in m.read():
             by = ", ".join(term.groups.columns) or "everyone"
             low, high = wilson(rates.values * term.rows, term.rows, level)

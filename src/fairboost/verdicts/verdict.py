@@ -143,8 +143,7 @@ def _drawn_errors(r: FloatArray, n: FloatArray) -> FloatArray:
     rng = np.random.default_rng(0)
     # Group by group: NumPy sets up its draws anew whenever the parameters change.
     drawn = np.stack([rng.binomial(*group, DRAWS) for group in zip(whole, p, strict=True)], axis=1)
-    errors: FloatArray = (drawn / whole - p) * np.sqrt(whole / n)
-    return errors
+    return (drawn / whole - p) * np.sqrt(whole / n)
 
 
 def _margins(
