@@ -64,7 +64,12 @@ def test_partitions_have_the_cells_of_the_whole(edges, weighted, seed):
     shares = choose_shares(0.3, layout.cells, 0.0)
     done = [
         sort_partition(
-            p, layout.numbers[k], len(layout.cells), shares, layout.before(k), (seed, k)
+            p,
+            layout.numbers[k],
+            len(layout.cells),
+            shares,
+            layout.counts[:k].sum(axis=0),
+            (seed, k),
         )
         for k, p in enumerate(parts)
     ]
@@ -85,7 +90,7 @@ def test_without_groups_and_without_holding_out():
     layout = merge([p.summary for p in parts], [])
     assert layout.cells.labels.tolist() == [0, 1]
     done = [
-        sort_partition(p, layout.numbers[k], 2, None, layout.before(k), (0, k))
+        sort_partition(p, layout.numbers[k], 2, None, layout.counts[:k].sum(axis=0), (0, k))
         for k, p in enumerate(parts)
     ]
     assert done[0].codes.tolist() == [1] * 5

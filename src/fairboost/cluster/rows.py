@@ -137,11 +137,6 @@ class MergedPartitions:
     numbers: list[IntArray]
     counts: IntArray
 
-    def before(self, partition: int) -> IntArray:
-        """Rows of each cell in the partitions before one."""
-        rows: IntArray = self.counts[:partition].sum(axis=0)
-        return rows
-
 
 def read_partition(
     X: Any, y: Any, sensitive: Any, weight: Any, columns: Sequence[str]

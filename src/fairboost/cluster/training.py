@@ -10,7 +10,7 @@ is kept.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from fairboost._typing import Float32Array, FloatArray, Matrix
 from fairboost.algorithm.game import Session
-from fairboost.algorithm.record import Record
 from fairboost.cluster.collections import column_names, in_memory, is_dask, partitions
 from fairboost.cluster.rows import (
     MergedPartitions,
@@ -32,14 +30,12 @@ from fairboost.cluster.rows import (
     sort_partition,
 )
 from fairboost.cluster.workers import run_together
-from fairboost.data.cells import Cells
-from fairboost.data.holdout import Shares, choose_shares
+from fairboost.data.holdout import choose_shares
 from fairboost.engines.port import EngineData, LossTerms
 from fairboost.engines.registry import load_engine
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
 from fairboost.fairness.all_reduce import AllReduce
-from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks.layout import RowLayout, bind_all, lay_out
@@ -121,16 +117,6 @@ class _WorkOrder:
     loss: LossTerms
     layout: RowLayout  # of all rows, by cell
     topic: str
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What the first worker brings back."""
-
-    model: Any
-    record: Record
-    trees: list[int]
-    n_bytes: int
 
 
 def is_dask_estimator(estimator: object) -> bool:
@@ -216,7 +202,9 @@ def train_on_dask(
     merged, parts = _read(client, request, used)
     layout, parts = _sort(client, merged, parts, constraints, request)
     check_point(asked.operating_point, constraints, merged.cells, layout)
-    loss = _loss_terms(options, merged)
+    engine = load_engine("xgboost").make(_stock(options), merged.classes)
+    weights: Any = np.bincount(merged.cells.labels, merged.cells.weights, 2)  # of either label
+    loss = engine.loss_terms(np.array([0, 1]), weights)
     diagnostics.warn_of_small_cells(layout.terms, layout.cells)
     topic = f"fairboost-{id(request)}" if progress else ""
     order = _WorkOrder(asked, options, merged.classes, loss, layout, topic)
@@ -224,15 +212,15 @@ def train_on_dask(
     config = getattr(request.estimator, "coll_cfg", None)
     with _bar(client, topic, int(_stock(options).get_num_boosting_rounds())):
         held = {address: [parts[k] for k in which] for address, which in by_worker.items()}
-        outcome: _Outcome = run_together(client, _train_here, held, [order], config)[0]
-    outcome.model.estimator.set_params(n_jobs=options.get("n_jobs"))
+        training, n_bytes = run_together(client, _train_here, held, [order], config)[0]
+    training.model.estimator.set_params(n_jobs=options.get("n_jobs"))
     counts = merged.counts.sum(axis=1)
     run = ClusterRun(
         {address: int(counts[which].sum()) for address, which in by_worker.items()},
         len(parts),
-        outcome.n_bytes / (len(outcome.trees) + 1),  # the last measurement is one more
+        n_bytes / (len(training.trees) + 1),  # the last measurement is one more
     )
-    return merged.classes, Training(outcome.model, outcome.record, outcome.trees), run
+    return merged.classes, training, run
 
 
 def _check_method(method: TrainingOptions) -> None:
@@ -256,16 +244,13 @@ def _check_options(options: dict[str, Any]) -> None:
                 f"the estimator sets {name}, which is not supported on Dask; leave it out "
                 "(iterate='best' keeps the best round that the held-out rows know)"
             )
-    if options.get("tree_method") == "exact":
-        raise EngineOptionError(
-            "the estimator sets tree_method='exact', which XGBoost cannot do on several machines; "
-            "use 'hist'"
-        )
-    if options.get("booster") == "dart":
-        raise EngineOptionError(
-            "the estimator sets booster='dart', which is not supported on Dask: its last model is "
-            "none that a round has looked at; use 'gbtree'"
-        )
+    for name, value, why in (
+        ("tree_method", "exact", "which XGBoost cannot do on several machines; use 'hist'"),
+        ("booster", "dart", "which is not supported on Dask: its last model is none that a round "
+         "has looked at; use 'gbtree'"),
+    ):  # fmt: skip
+        if options.get(name) == value:
+            raise EngineOptionError(f"the estimator sets {name}={value!r}, {why}")
 
 
 def _client(estimator: Any) -> Any:
@@ -333,12 +318,17 @@ def _sort(
     request: ClusterRequest,
 ) -> tuple[RowLayout, list[Any]]:
     """Have every partition sorted into cells and split into rows to train on, and held out."""
-    terms = bind_all(constraints, merged.cells)
-    shares = _shares(request.options, terms, merged.cells)
+    terms, asked = bind_all(constraints, merged.cells), request.options
+    counted = what_counts(asked.operating_point, terms, merged.cells)
+    shares = None
+    if asked.holdout is not None and counted.labels:
+        shares = choose_shares(asked.holdout, merged.cells, counted.smallest, counted.labels)
+        shares = replace(shares, why=f"{shares.why}, drawn in each partition")
     holders = client.who_has(list(parts))
     out = []
     for k, part in enumerate(parts):
-        told = merged.numbers[k], len(merged.cells), shares, merged.before(k), (request.seed, k)
+        before = merged.counts[:k].sum(axis=0)
+        told = merged.numbers[k], len(merged.cells), shares, before, (request.seed, k)
         where = holders.get(part.key) or None
         out.append(
             client.submit(
@@ -346,33 +336,11 @@ def _sort(
                 workers=where, allow_other_workers=bool(where), pure=False,
             )
         )  # fmt: skip
-    totals: FloatArray = np.sum(client.gather(client.map(_totals, out, pure=False)), axis=0)
-    trained, measured = (
-        replace(merged.cells, counts=t[0], weights=t[1], squares=t[2]) for t in totals
-    )
+    totals = np.sum(client.gather(client.map(attrgetter("totals"), out, pure=False)), axis=0)
+    trained, measured = (merged.cells.with_totals(t, merged.cells.codes) for t in totals)
     if shares is None:
         return lay_out(trained, constraints, terms=terms), out
     return lay_out(trained, constraints, shares.holdout(merged.cells, trained, measured)), out
-
-
-def _shares(options: TrainingOptions, terms: Sequence[Term], cells: Cells) -> Shares | None:
-    """What to hold out of each cell; None for nothing."""
-    counted = what_counts(options.operating_point, terms, cells)
-    if options.holdout is None or not counted.labels:
-        return None
-    shares = choose_shares(options.holdout, cells, counted.smallest, counted.labels)
-    return replace(shares, why=f"{shares.why}, drawn in each partition")
-
-
-def _totals(part: SortedPartition) -> FloatArray:
-    return part.totals
-
-
-def _loss_terms(options: dict[str, Any], merged: MergedPartitions) -> LossTerms:
-    """What the options say about the loss, by the weight of either label."""
-    weights: Any = np.bincount(merged.cells.labels, merged.cells.weights, 2)
-    engine = load_engine("xgboost").make(_stock(options), merged.classes)
-    return engine.loss_terms(np.array([0, 1]), weights)
 
 
 def _by_worker(
@@ -395,14 +363,26 @@ def _by_worker(
     return {address: out[address] for address in sorted(out)}
 
 
+def _joined(parts: Sequence[SortedPartition]) -> SortedPartition:
+    """The partitions of a worker as one; tables are not copied together."""
+    tables = [part.X for part in parts]
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("codes", "sample_weight", "held_out")
+        if getattr(parts[0], name) is not None
+    }
+    X = tables[0] if len(tables) == 1 else PartedTable(tables)
+    return replace(parts[0], X=X, **columns)
+
+
 def _rows_here(
-    layout: RowLayout, parts: Sequence[SortedPartition], threads: Threads, all_reduce: AllReduce
+    layout: RowLayout, rows: SortedPartition, threads: Threads, all_reduce: AllReduce
 ) -> RowLayout:
     """The layout of all rows, with those of this worker in it."""
-    codes, weight = _joined([p.codes for p in parts], np.uint8), _weight(parts)
+    codes, weight, held = rows.codes, rows.sample_weight, rows.held_out
     chosen, kept = layout.holdout, np.ones(len(codes), bool)
-    if chosen.measured is not None:
-        held = _joined([p.held_out for p in parts], bool)
+    if held is not None:
+        assert chosen.measured is not None
         kept = ~held
         chosen = replace(
             chosen,
@@ -420,19 +400,13 @@ def _rows_here(
     )
 
 
-def _joined(arrays: Sequence[Any], dtype: Any) -> Any:
-    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
-
-
-def _weight(parts: Sequence[SortedPartition]) -> Float32Array | None:
-    found = [p.sample_weight for p in parts if p.sample_weight is not None]
-    return np.concatenate(found) if found else None
-
-
 def _train_here(
     parts: Sequence[SortedPartition], all_reduce: Any, rank: int, order: _WorkOrder
-) -> _Outcome | None:
-    """Run on every worker: train on its rows, in step with the others."""
+) -> tuple[Training, int] | None:
+    """Run on every worker: train on its rows, in step with the others.
+
+    The first brings back what came of it, and the bytes it gave to sums.
+    """
     from distributed import get_worker
 
     worker = get_worker()
@@ -440,7 +414,8 @@ def _train_here(
     stock = _stock({**order.engine_options, "n_jobs": n_jobs})
     engine = load_engine("xgboost").make(stock, order.classes)
     threads = Threads(thread_count(n_jobs), engine.library)
-    layout = _rows_here(order.layout, parts, threads, all_reduce)
+    rows = _joined(parts)
+    layout = _rows_here(order.layout, rows, threads, all_reduce)
     session = Session(order.options.game(layout, order.loss.label_weights))
     trees: list[int] = []
 
@@ -449,26 +424,14 @@ def _train_here(
         if order.topic and rank == 0:
             worker.log_event(order.topic, n_trees)
 
-    codes = _joined([p.codes for p in parts], np.uint8)
-    labels = layout.cells.labels.astype(np.int8)[codes]
-    data = EngineData(
-        _table([p.X for p in parts]),
-        labels,
-        labels,
-        _weight(parts),
-        {},
-        layout.holdout.trained,
-        layout.holdout.trained_labels,
-    )
+    labels, holdout = layout.cells.labels.astype(np.int8)[rows.codes], layout.holdout
+    kept = holdout.trained, holdout.trained_labels
+    data = EngineData(rows.X, labels, labels, rows.sample_weight, {}, *kept)
     try:
         model, _ = engine.train(data, problem_of(session, after_round), order.loss.intercept)
     finally:
         session.close()
-    return None if rank else _Outcome(model, session.record(), trees, all_reduce.n_bytes)
-
-
-def _table(tables: Sequence[Matrix]) -> Matrix:
-    return tables[0] if len(tables) == 1 else PartedTable(tables)
+    return None if rank else (Training(model, session.record(), trees), all_reduce.n_bytes)
 
 
 @contextmanager
@@ -478,8 +441,7 @@ def _bar(client: Any, topic: str, n_rounds: int) -> Iterator[None]:
         yield
         return
     with tqdm(total=n_rounds, unit="round") as bar:
-        move: Callable[[Any], None] = lambda _: bar.update()  # noqa: E731
-        client.subscribe_topic(topic, move)
+        client.subscribe_topic(topic, lambda _: bar.update())
         try:
             yield
         finally:

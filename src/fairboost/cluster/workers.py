@@ -62,7 +62,10 @@ def run_together(
     try:
         _check_alive(client, addresses)
         with MultiLock(addresses, client):
-            args = _start_tracker(client, addresses, config)
+            first = addresses[0]
+            args = client.run(_track, len(addresses), config, workers=[first])[first]
+            if config is not None:
+                args = config.get_comm_config(args)
             shared = client.scatter(list(arguments), hash=False)
             futures = {
                 address: client.submit(
@@ -150,25 +153,14 @@ def _check_alive(client: Any, addresses: Any) -> None:
         )
 
 
-def _start_tracker(client: Any, addresses: Sequence[str], config: Any) -> dict[str, Any]:
-    """Arguments with which the workers find each other."""
-    host = getattr(config, "tracker_host_ip", None)
-    port = getattr(config, "tracker_port", None) or 0
-    timeout = getattr(config, "tracker_timeout", None) or 0
-    first = addresses[0]
-    asked = len(addresses), host, port, timeout
-    args = dict(client.run(_track, *asked, workers=[first])[first])
-    return args if config is None else dict(config.get_comm_config(args))
-
-
-def _track(
-    n_workers: int, host: str | None, port: int, timeout: int, dask_worker: Any = None
-) -> Any:
-    """Run on the first worker."""
+def _track(n_workers: int, config: Any, dask_worker: Any = None) -> Any:
+    """Run on the first worker: start the tracker; arguments with which workers find each other."""
     from distributed.comm import get_address_host
     from xgboost.tracker import RabitTracker
 
-    host = host or get_address_host(dask_worker.address)
+    host = getattr(config, "tracker_host_ip", None) or get_address_host(dask_worker.address)
+    port = getattr(config, "tracker_port", None) or 0
+    timeout = getattr(config, "tracker_timeout", None) or 0
     tracker = RabitTracker(n_workers, host, port, sortby="task", timeout=timeout)
     tracker.start()
 
