@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
     from fairboost.model.estimator import FairGBMClassifier, load
     from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
-    from fairboost.selection.tuning import Tuned, tune
+    from fairboost.selection.tuning import SearchOptions, Tuned, tune
 
 __all__ = [
     "FairGBMClassifier",
+    "SearchOptions",
     "TradeoffCurve",
     "Tuned",
     "__version__",
@@ -38,6 +39,7 @@ __all__ = [
 
 _HOMES = {
     "FairGBMClassifier": "model.estimator",
+    "SearchOptions": "selection.tuning",
     "TradeoffCurve": "selection.tradeoff",
     "Tuned": "selection.tuning",
     "at_fpr": "fairness.operating_points",

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 
@@ -129,3 +131,41 @@ def test_unknown_rate():
 
 def test_no_constraint_resolves_to_nothing():
     assert resolve(None, 0.01, []) == ()
+
+
+class Older:
+    """Names what it reads as ``rates``, and its violations itself."""
+
+    rates, by = ("ppr",), None
+
+    def violations(self, moments):
+        return moments.values[0] - 0.5
+
+    def pullback(self, moments, multipliers):
+        return multipliers[np.newaxis]
+
+    def inequality_names(self, groups):
+        return [f"half of {g}" for g in groups]
+
+
+def test_rates_may_stand_for_moments():
+    (found,) = resolve(Older(), 0.0, ["sex"])
+    assert isinstance(found, Constraint)
+    assert (found.moments, found.by, found.name) == (("ppr",), "sex", "Older")
+    assert found.inequality_names(["a"]) == ["half of a"]
+    assert pickle.loads(pickle.dumps(found)).by == "sex"
+
+
+@pytest.mark.parametrize("missing", ["by", "violations", "pullback"])
+def test_an_older_constraint_must_be_whole(missing):
+    parts = {k: v for k, v in vars(Older).items() if not k.startswith("__") and k != missing}
+    with pytest.raises(ConstraintError, match="is not a constraint; expected"):
+        resolve(type("Half", (), parts)(), 0.0, ["sex"])
+
+
+def test_one_name_is_a_tuple_of_one():
+    class One(Older):
+        moments = "ppr"
+
+    with pytest.raises(ConstraintError, match=r"must be a tuple of names, .* write \('ppr',\)"):
+        resolve(One(), 0.0, ["sex"])

@@ -12,9 +12,10 @@ counts for ``(n / W_g) coef_g w_i`` times the slope of its smooth quantity, with
 constraint's pullback. The same lines are played in two ways:
 
 * **the paper's**: ``coef`` is taken at the smooth moments;
-* **convex** (the default): ``coef`` is taken at the exact moments, so that no smooth one is needed
-  and one pass over the rows serves a round. Multipliers answer to violations of what is aimed at,
-  which lies inside the limits by a margin (:mod:`fairboost.algorithm.margins`).
+* **convex** (the default): ``coef`` is taken at the exact moments, so that no smooth one is
+  needed. A row is passed over once for its gradient, and once where it is measured. Multipliers
+  answer to violations of what is aimed at, which lies inside the limits by a margin
+  (:mod:`fairboost.algorithm.margins`).
 
 Moments are measured on the rows *held out*, if there are any (:mod:`fairboost.data.holdout`): the
 engine keeps their scores, and nothing is predicted twice. In cross-fitting, further boosters each
@@ -139,16 +140,16 @@ class Game:
         """
         to_measure = self._to_measure(scores, held_out)
         cut = self.passes.place(to_measure, state.cut)
-        slopes, at = self._descend(state, scores, cut)  # line 5
+        slopes, smooth = self._descend(state, scores, cut)  # line 5
         measured = slopes.measured
         if measured is None or held_out is not None:
             measured = self.passes.measure(to_measure, cut)
         found, units = self._evaluate(slopes.loss, measured, cut, state)  # line 6
-        if self.convex:
-            at, units = found.moments, units * self.task.stiffness(cut)
-        aimed = found.aimed if self.convex else found.violations
+        aimed = found.violations
+        if smooth is None:  # the convex form
+            smooth, aimed, units = found.moments, found.aimed, units * self.task.stiffness(cut)
         dual = self.player.step(state.dual, aimed, units)  # line 9
-        return Turn(slopes, State(dual, self._pullbacks(at, dual), cut), found)
+        return Turn(slopes, State(dual, self._pullbacks(smooth, dual), cut), found)
 
     def follow(self, state: State, fold: int, scores: ScoreArray) -> Slopes:
         """Gradient for the booster that leaves out a fold: same multipliers, its own scores."""
@@ -175,7 +176,9 @@ class Game:
             )
         return scores if held_out is None else held_out
 
-    def _descend(self, state: State, scores: ScoreArray, cut: Cut) -> tuple[Slopes, FloatArray]:
+    def _descend(
+        self, state: State, scores: ScoreArray, cut: Cut
+    ) -> tuple[Slopes, FloatArray | None]:
         """Gradient of the proxy Lagrangian, and the smooth moments, if these were asked for.
 
         In the paper's form coefficients depend on the smooth moments, which are known after the
@@ -185,7 +188,7 @@ class Game:
         """
         weights = self._weights(state.coefficients)
         if self.convex:
-            return self.passes.descend(scores, cut, weights), state.coefficients
+            return self.passes.descend(scores, cut, weights), None
         slopes = self.passes.descend_and_sum(scores, cut, weights)
         (sums,) = self._of_all(slopes.smooth)
         smooth = self.map.means(sums)

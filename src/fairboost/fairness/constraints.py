@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
@@ -272,16 +272,22 @@ def _by_name(name: str, tolerance: float) -> list[Constraint]:
 
 
 def _checked(item: object) -> Constraint:
-    if hasattr(item, "rates") and not hasattr(item, "moments"):
-        item = _Adapted(item, getattr(item, "by", None))
-    if not isinstance(item, Constraint) or isinstance(item, type):
+    parts = "by", "violations", "pullback"
+    older = hasattr(item, "rates") and all(hasattr(item, part) for part in parts)
+    if isinstance(item, type) or not (older or isinstance(item, Constraint)):
         raise ConstraintError(
             f"{item!r} is not a constraint; expected a name, a parity(...) or bound(...), or an "
             "object with moments, by, violations and pullback"
         )
-    for moment in item.moments:
+    found = item if isinstance(item, Constraint) else _Adapted(item, cast(Any, item).by)
+    moments: Any = found.moments
+    if isinstance(moments, str):
+        raise ConstraintError(
+            f"moments of {item!r} must be a tuple of names, found {moments!r}; write ({moments!r},)"
+        )
+    for moment in moments:
         as_moment(moment)
-    return item
+    return found
 
 
 def columns_of(constraint: Constraint) -> tuple[str, ...]:
@@ -320,7 +326,13 @@ class _Adapted:
 
     @property
     def moments(self) -> tuple[str | Moment, ...]:
-        return tuple(getattr(self.constraint, "moments", None) or self.constraint.rates)
+        found = getattr(self.constraint, "moments", None) or self.constraint.rates
+        return cast(tuple[str | Moment, ...], found)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "constraint":  # not there while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.constraint, name)  # such as inequality_names, slack, at_most
 
     @property
     def name(self) -> str:

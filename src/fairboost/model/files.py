@@ -190,7 +190,7 @@ class LostConstraint:
 
     description: str
     by: tuple[str, ...] = ()
-    rates: tuple[str, ...] = ("ppr",)  # one that any data can be asked, so that asking comes to it
+    moments: tuple[str, ...] = ("ppr",)  # one that any data can be asked, so that it comes to it
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """Refuse: the constraint is not here."""

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairboost.report.evidence import DataFile, Evidence
+from fairboost.report.evidence import About, DataFile, Evidence
 from fairboost.report.pages import to_html, to_markdown, write_report
 
 if TYPE_CHECKING:
     from fairboost.report.gathering import gather
 
-__all__ = ["DataFile", "Evidence", "gather", "to_html", "to_markdown", "write_report"]
+__all__ = ["About", "DataFile", "Evidence", "gather", "to_html", "to_markdown", "write_report"]
 
 
 def __getattr__(name: str) -> Any:

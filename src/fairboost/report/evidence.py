@@ -22,6 +22,7 @@ empty. A figure that could not be had, such as the rate of a group without rows,
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -451,6 +452,45 @@ class Calibration:
     low: tuple[float, ...]
     high: tuple[float, ...]
     rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class About:
+    """What a report says beside the figures.
+
+    Parameters
+    ----------
+    title, label : str
+        Of the report; name of the label.
+    splits : dict of str to int, optional
+        Rows by use, e.g. ``{"training": 800, "held out": 200, "test": 500}``.
+    files : sequence of DataFile
+        Where rows came from.
+    left_out : dict of str to str, optional
+        Columns that the model does not see, and why.
+    weight_name : str, optional
+        Name of the column of weights.
+    export_file, export_sha256 : str, optional
+        The stock model file and its checksum.
+    favourable : {"positive", "negative"}
+        The decision that people hope for; the four-fifths rule is about it.
+    min_rows : int
+        Rows that must count for a group not to be flagged as small.
+    notes : dict of str to str, optional
+        Further lines, e.g. a date or a seed.
+    """
+
+    title: str = "Fairness report"
+    label: str = "label"
+    splits: Mapping[str, int] | None = None
+    files: Sequence[DataFile] = ()
+    left_out: Mapping[str, str] | None = None
+    weight_name: str | None = None
+    export_file: str | None = None
+    export_sha256: str | None = None
+    favourable: Favourable = "positive"
+    min_rows: int = 30
+    notes: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
@@ -48,17 +49,8 @@ def gather(
     plain: Any = None,
     curve: TradeoffCurve | None = None,
     train: tuple[Any, ...] | None = None,
-    title: str = "Fairness report",
-    label: str = "label",
-    splits: Mapping[str, int] | None = None,
-    files: Sequence[evidence.DataFile] = (),
-    left_out: Mapping[str, str] | None = None,
-    weight_name: str | None = None,
-    export_file: str | None = None,
-    export_sha256: str | None = None,
-    favourable: evidence.Favourable = "positive",
-    min_rows: int = 30,
-    notes: Mapping[str, str] | None = None,
+    about: evidence.About | None = None,
+    **described: Any,
 ) -> evidence.Evidence:
     """Gather the evidence of a report from a fitted model and test rows.
 
@@ -74,24 +66,10 @@ def gather(
         The alternatives that were considered, with the chosen model among them or beside them.
     train : tuple (X, y, sensitive_features[, sample_weight]), optional
         Training rows; with them, violations over the rounds are shown on these rows, too.
-    title, label : str
-        Of the report; name of the label.
-    splits : dict of str to int, optional
-        Rows by use, e.g. ``{"training": 800, "held out": 200, "test": 500}``.
-    files : sequence of DataFile
-        Where rows came from.
-    left_out : dict of str to str, optional
-        Columns that the model does not see, and why.
-    weight_name : str, optional
-        Name of the column of weights.
-    export_file, export_sha256 : str, optional
-        The stock model file and its checksum.
-    favourable : {"positive", "negative"}
-        The decision that people hope for; the four-fifths rule is about it.
-    min_rows : int
-        Rows that must count for a group not to be flagged as small.
-    notes : dict of str to str, optional
-        Further lines, e.g. a date or a seed.
+    about : About, optional
+        What the figures do not say: title, names, where rows came from.
+    **described
+        Fields of ``about`` by their names, such as ``title="Loans"`` or ``min_rows=50``.
 
     Returns
     -------
@@ -110,6 +88,7 @@ def gather(
     >>> evidence.asked.constraints
     ('false negative rate alike by sex, tolerance 0.05',)
     """
+    about = with_fields(about or evidence.About(), described, "gather")
     plain = curve.models[0] if plain is None and curve is not None else plain
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -117,29 +96,29 @@ def gather(
         predictions = {CHOSEN: _predict(model, rows)}
         if plain is not None and plain is not model:
             predictions[PLAIN] = _predict(plain, rows, model.operating_point)
-        rates, gaps = _compare_groups(model, rows, predictions, favourable, min_rows)
+        rates, gaps = _compare_groups(model, rows, predictions, about)
         judged = _judge(model, rows, predictions[CHOSEN].positive)
         bins = _bins(predictions[CHOSEN].proba, rows, model.threshold_)
         tradeoff = None if curve is None else _tradeoff(curve, model, rows)
         rounds = _rounds(model, train)
     level = 0.95 if judged is None else judged.level
     found = evidence.Evidence(
-        title=title,
-        asked=_asked(model, judged, level, favourable),
-        data=_data(model, rows, label, splits or {}, files, left_out or {}, weight_name),
-        model=_model(model, export_file, export_sha256),
+        title=about.title,
+        asked=_asked(model, judged, level, about.favourable),
+        data=_data(model, rows, about),
+        model=_model(model, about),
         verdicts=_findings(judged),
-        rates=(*_held_out_rates(judged, rows, min_rows), *rates),
+        rates=(*_held_out_rates(judged, rows, about.min_rows), *rates),
         gaps=tuple(gaps),
         performance=_performance(predictions, rows, level),
-        min_rows=min_rows,
+        min_rows=about.min_rows,
         tradeoff=tradeoff,
         rounds=rounds,
         roc=tuple(lines.roc_lines(bins, model.threshold_)),
         scores=lines.score_lines(bins, tuple(map(str, model.classes_))),
         calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(judged, caught),
-        notes=dict(notes or {}),
+        notes=dict(about.notes or {}),
     )
     at_point = isinstance(model.operating_point, OperatingPoint)
     placed = at_point and PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
@@ -165,11 +144,10 @@ def _compare_groups(
     model: FairGBMClassifier,
     rows: TestSet,
     predictions: Mapping[str, ModelOutput],
-    favourable: evidence.Favourable,
-    min_rows: int,
+    about: evidence.About,
 ) -> tuple[list[evidence.GroupRate], list[evidence.Gap]]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
-    shown = ["fpr", "fnr", DECISION_RATES[favourable], "precision"]
+    shown = ["fpr", "fnr", DECISION_RATES[about.favourable], "precision"]
     rates: list[evidence.GroupRate] = []
     gaps: list[evidence.Gap] = []
     for name, p in predictions.items():
@@ -180,10 +158,10 @@ def _compare_groups(
             rates=list(dict.fromkeys([*rows.constrained_rates(model), *shown])),
             by=[*rows.names, *rows.crossings()[0]],
             sample_weight=rows.weight,
-            min_rows=min_rows,
+            min_rows=about.min_rows,
         )
         rates += lines.rate_lines(found.rates, rows.names, name)
-        gaps += lines.gap_lines(found.gaps, name, favourable)
+        gaps += lines.gap_lines(found.gaps, name, about.favourable)
     return rates, gaps
 
 
@@ -364,16 +342,12 @@ def _asked(
 def _data(
     model: FairGBMClassifier,
     rows: TestSet,
-    label: str,
-    splits: Mapping[str, int],
-    files: Sequence[evidence.DataFile],
-    left_out: Mapping[str, str],
-    weight_name: str | None,
+    about: evidence.About,
 ) -> evidence.Data:
     features = getattr(model, "feature_names_in_", None)
     known = None if features is None else set(map(str, features))
     return evidence.Data(
-        label=label,
+        label=about.label,
         positive=str(model.classes_[1]),
         sensitive=tuple(
             evidence.SensitiveColumnUse(
@@ -384,17 +358,15 @@ def _data(
             )
             for c in rows.columns
         ),
-        splits={**splits, "test": len(rows.labels)},
-        files=tuple(files),
+        splits={**(about.splits or {}), "test": len(rows.labels)},
+        files=tuple(about.files),
         features=int(model.n_features_in_),
-        left_out=dict(left_out),
-        weight=weight_name or (None if rows.weight is None else "weights of rows"),
+        left_out=dict(about.left_out or {}),
+        weight=about.weight_name or (None if rows.weight is None else "weights of rows"),
     )
 
 
-def _model(
-    model: FairGBMClassifier, export_file: str | None, export_sha256: str | None
-) -> evidence.Model:
+def _model(model: FairGBMClassifier, about: evidence.About) -> evidence.Model:
     estimator = model.estimator_
     engine = type(estimator).__module__.split(".")[0]
     own = model.get_params(deep=False)
@@ -407,8 +379,8 @@ def _model(
         method=_options(own),
         trees=int(model.best_iteration_),
         threshold=float(model.threshold_),
-        export_file=export_file,
-        export_sha256=export_sha256,
+        export_file=about.export_file,
+        export_sha256=about.export_sha256,
     )
 
 

@@ -40,7 +40,7 @@ from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
 from fairboost.training.outcome import Training
 from fairboost.training.request import FitRequest
-from fairboost.training.rows import lay_out
+from fairboost.training.rows import lay_out_rows
 from fairboost.training.run import problem_of
 from fairboost.verdicts import diagnostics
 from fairboost.verdicts.verdict import Verdict
@@ -262,7 +262,7 @@ class _Curve:
                 "a trade-off curve varies the tolerance of parities, but the constraint has none; "
                 "use a named constraint or parity(...)"
             )
-        self.rows = lay_out(request, self.constraints(0.0), spare=False)
+        self.rows = lay_out_rows(request, self.constraints(0.0), spare=False)
         session = Session(options.game(self.rows, request.loss_terms.label_weights, Rest()))
         diagnostics.warn_of_small_cells(self.rows.terms, self.rows.cells)
         trees: list[int] = []

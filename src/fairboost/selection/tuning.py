@@ -23,6 +23,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import train_test_split
 from tqdm.auto import tqdm
 
+from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Classifier, Matrix
 from fairboost.data.validation import as_column, by_row, read_weights, take_rows
 from fairboost.engines.registry import default_estimator
@@ -148,6 +149,49 @@ class Tuned:
         return self._curves[trial].models[int(self.table.loc[line, "model"])]
 
 
+@dataclass(frozen=True)
+class SearchOptions:
+    """How long :func:`tune` searches, how, and where trials are kept.
+
+    Parameters
+    ----------
+    n_trials : int, default=30
+        Trials in all, those of earlier runs with the same storage included.
+    timeout : float, optional
+        Begin no trial after so many seconds.
+    models : int, default=10
+        Models in a curve.
+    sampler : {"tpe", "random", "nsga2"}, default="tpe"
+        How Optuna proposes options, with two objectives: the score and the gap of the best model
+        of the trial, which is the best within the tolerance, or that of least gap.
+    storage : str, optional
+        An Optuna URL such as ``"sqlite:///tune.db"``: the search can then be interrupted and
+        resumed, and shared by several processes. In memory if left out.
+    name : str, default="tune"
+        Of the search in the storage.
+    random_state : int, default=0
+        Seeds the split, the search and every training.
+    verbose : int, default=0
+        1 shows a progress bar.
+    """
+
+    n_trials: int = 30
+    timeout: float | None = None
+    models: int = 10
+    sampler: Literal["tpe", "random", "nsga2"] = "tpe"
+    storage: str | None = None
+    name: str = "tune"
+    random_state: int = 0
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        for what, value, least in (("n_trials", self.n_trials, 1), ("models", self.models, 2)):
+            if not isinstance(value, int | np.integer) or value < least:
+                raise InvalidInputError(
+                    f"{what} must be a whole number from {least}, found {value!r}"
+                )
+
+
 def tune(
     estimator: Classifier | None,
     X: Matrix,
@@ -158,17 +202,11 @@ def tune(
     tolerance: float = 0.01,
     space: Mapping[str, Any] | None = None,
     scoring: str | Callable[..., float] = "accuracy",
-    n_trials: int = 30,
-    timeout: float | None = None,
-    models: int = 10,
     sample_weight: ArrayLike | None = None,
     validation_set: tuple[Any, ...] | None = None,
     operating_point: float | OperatingPoint = 0.5,
-    sampler: Literal["tpe", "random", "nsga2"] = "tpe",
-    storage: str | None = None,
-    name: str = "tune",
-    random_state: int = 0,
-    verbose: int = 0,
+    options: SearchOptions | None = None,
+    **search: Any,
 ) -> Tuned:
     """Search for the trade-off between a score and fairness, a whole curve per trial.
 
@@ -188,26 +226,12 @@ def tune(
     scoring : str or callable, default="accuracy"
         A scorer of scikit-learn; larger is better. ``"recall"`` where the operating point is a
         false positive rate or a budget.
-    n_trials : int, default=30
-        Trials in all, those of earlier runs with the same storage included.
-    timeout : float, optional
-        Begin no trial after so many seconds.
-    models : int, default=10
-        Models in a curve.
     validation_set : tuple (X, y, sensitive_features[, sample_weight]), optional
         Rows to judge models by; a fifth of the rows, drawn by label, if left out.
-    sampler : {"tpe", "random", "nsga2"}, default="tpe"
-        How Optuna proposes options, with two objectives: the score and the gap of the best model
-        of the trial, which is the best within the tolerance, or that of least gap.
-    storage : str, optional
-        An Optuna URL such as ``"sqlite:///tune.db"``: the search can then be gone on with, and
-        shared by several processes. In memory if left out.
-    name : str, default="tune"
-        Of the search in the storage.
-    random_state : int, default=0
-        Seeds the split, the search and every training.
-    verbose : int, default=0
-        1 shows a progress bar.
+    options : SearchOptions, optional
+        How long to search, how, and where trials are kept.
+    **search
+        Fields of ``options`` by their names, such as ``n_trials=50`` or ``storage=...``.
 
     Returns
     -------
@@ -236,25 +260,23 @@ def tune(
     (8, (2000,))
     """
     check_tolerance(tolerance)
-    for what, value, least in (("n_trials", n_trials, 1), ("models", models, 2)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise InvalidInputError(f"{what} must be a whole number from {least}, found {value!r}")
+    options = with_fields(options or SearchOptions(), search, "tune")
     rows = {"X": X, "y": y, "sensitive_features": sensitive_features}
     rows["sample_weight"] = sample_weight
     recipe = TrialRecipe(
         engine=default_estimator() if estimator is None else estimator,
-        rows=_divide(rows, validation_set, random_state),
+        rows=_divide(rows, validation_set, options.random_state),
         constraint=constraint,
         tolerance=float(tolerance),
         operating_point=operating_point,
         scorer=check_scoring(FairGBMClassifier(), scoring=scoring),
         scoring=str(scoring),
-        models=int(models),
-        sampler=sampler,
-        seed=random_state,
+        models=int(options.models),
+        sampler=options.sampler,
+        seed=options.random_state,
     )
-    found = _run_trials(recipe, space, int(n_trials), timeout, storage, name, bool(verbose))
-    table = _table({index: found[index] for index in found if index < n_trials})
+    found = _run_trials(recipe, space, options)
+    table = _table({index: found[index] for index in found if index < options.n_trials})
     return Tuned(
         table, recipe.tolerance, lambda trial: recipe.curve(found[trial]["options"], trial)
     )
@@ -347,11 +369,7 @@ class TrialRecipe:
 def _run_trials(
     recipe: TrialRecipe,
     space: Mapping[str, Any] | None,
-    n_trials: int,
-    timeout: float | None,
-    storage: str | None,
-    name: str,
-    progress: bool,
+    options: SearchOptions,
 ) -> dict[int, dict[str, Any]]:
     """Run trials until there are enough or the time is over; give what is kept of each.
 
@@ -371,15 +389,15 @@ def _run_trials(
     _check_options(recipe.engine, searched)
     ranges = json.dumps(spaces.describe(searched), sort_keys=True, default=str)
     with trials.quiet():
-        store, mark = trials.open_storage(storage), f"{recipe.mark()} {ranges}"
-        study = trials.open_search(store, name, mark, recipe.sampler, recipe.seed)
-        bar = tqdm(total=n_trials, disable=not progress, unit="trial")
-        began = time.monotonic()
+        store, mark = trials.open_storage(options.storage), f"{recipe.mark()} {ranges}"
+        study = trials.open_search(store, options.name, mark, recipe.sampler, recipe.seed)
+        bar = tqdm(total=options.n_trials, disable=not options.verbose, unit="trial")
+        timeout, began = options.timeout, time.monotonic()
         with claims.Worker(study) as worker, bar:
             while timeout is None or time.monotonic() - began < timeout:
                 bar.n = len(claims.counted(study.get_trials(deepcopy=False)))
                 bar.refresh()
-                claimed = claims.claim(study, worker, n_trials)
+                claimed = claims.claim(study, worker, int(options.n_trials))
                 if claimed is None:
                     break
                 try:

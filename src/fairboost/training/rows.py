@@ -26,7 +26,7 @@ from fairboost.training import memberships
 from fairboost.training.request import FitRequest
 
 
-def lay_out(
+def lay_out_rows(
     request: FitRequest, constraints: Sequence[Constraint], spare: bool = True
 ) -> RowLayout:
     """Sort rows into the cells that constraints read, and hold rows out.

@@ -16,13 +16,13 @@ from fairboost.algorithm.game import Session
 from fairboost.engines.port import Follower, Problem
 from fairboost.training.outcome import Training
 from fairboost.training.request import FitRequest
-from fairboost.training.rows import lay_out
+from fairboost.training.rows import lay_out_rows
 from fairboost.verdicts import diagnostics
 
 
 def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
-    rows = lay_out(request, request.options.constraints(request.columns))
+    rows = lay_out_rows(request, request.options.constraints(request.columns))
     session = Session(request.options.game(rows, request.loss_terms.label_weights))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []
