@@ -256,6 +256,8 @@ def test_without_extras(fails, monkeypatch, data, tmp_path):
 
 def test_an_engine_that_is_not_installed(fails, monkeypatch, data, tmp_path):
     monkeypatch.setitem(sys.modules, "xgboost", None)
+    for name in [n for n in sys.modules if n.startswith("fairboost.engines.xgboost")]:
+        monkeypatch.delitem(sys.modules, name)  # of an earlier test
     words = ("train", data, *ASKED, "--engine", "xgboost", "--out", tmp_path / "m", "--quiet")
     assert "--engine xgboost is not installed" in fails(*words)
 

@@ -283,7 +283,8 @@ def _checked(item: object) -> Constraint:
     moments: Any = found.moments
     if isinstance(moments, str):
         raise ConstraintError(
-            f"moments of {item!r} must be a tuple of names, found {moments!r}; write ({moments!r},)"
+            f"moments of {item!r} must be a tuple of names, found {moments!r}; write "
+            f"({moments!r},)"
         )
     for moment in moments:
         as_moment(moment)
