@@ -14,7 +14,7 @@ def test_a_file_takes_its_place_when_it_is_complete(tmp_path):
     with whole_file(target) as temporary:
         temporary.write_text("new")
         assert target.read_text() == "old"
-        assert temporary.suffix == ".txt"  # some writers tell the format by it
+        assert temporary.suffix == ".txt"  # some writers choose the file format by it
     assert target.read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 

@@ -21,7 +21,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     if not target.parent.is_dir():
         raise ModelFileError(f"cannot write {target}: the folder {target.parent} does not exist")
-    # The ending is kept: some writers tell the format by it.
+    # Keep the suffix: some writers choose the file format by it.
     handle, name = tempfile.mkstemp(
         dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix
     )

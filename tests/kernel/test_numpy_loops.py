@@ -80,7 +80,7 @@ def test_descend(problem, n_soft, n_groups):
 
 @settings(deadline=None)
 @given(problem=problems())
-def test_look(problem):
+def test_measure(problem):
     rng, scores, threshold, make = problem
     pull = rng.normal(size=CELLS)
 

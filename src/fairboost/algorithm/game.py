@@ -159,7 +159,7 @@ class Game:
     def measure(
         self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None
     ) -> Round:
-        """What the last round came to; no gradient is wanted any more."""
+        """Measure the model after the last round, without a gradient."""
         to_measure = self._to_measure(scores, held_out)
         cut = self.passes.place(to_measure, state.cut)
         measured = self.passes.measure(to_measure, cut)

@@ -66,7 +66,7 @@ class Record:
     rounds : tuple of Round
         One per round that was played.
     after_last : Round, optional
-        What the last round came to; not where the model changes after it (DART).
+        What was measured after the last round. None for DART, which changes the model after it.
     state : State
         Multipliers, coefficients and cut as the last round left them.
     inequalities : tuple of str

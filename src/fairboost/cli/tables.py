@@ -151,7 +151,7 @@ def show_alternatives(
 
 
 def _in_words(found: pd.DataFrame, tolerance: float) -> list[str]:
-    """What the table comes to."""
+    """Summarise the table in sentences."""
     plain, *others = found.to_dict("records")
     fairer = [m for m in others if m["gap_high"] < plain["gap_low"]]
     within = [m for m in others if m["gap"] <= tolerance]

@@ -233,7 +233,7 @@ def fall(
     block: int,
     threads: Threads,
 ) -> int:
-    """Send rows down a tree, and add the values of the leaves they come to.
+    """Send rows down a tree, and add the value of the leaf that each row reaches.
 
     Parameters
     ----------

@@ -190,7 +190,7 @@ class LostConstraint:
 
     description: str
     by: tuple[str, ...] = ()
-    moments: tuple[str, ...] = ("ppr",)  # one that any data can be asked, so that it comes to it
+    moments: tuple[str, ...] = ("ppr",)  # defined on any data, so that violations() is reached
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """Refuse: the constraint is not here."""

@@ -236,7 +236,7 @@ def _performance(
     )
 
 
-# The models that could have been chosen, and how training came to the one that was
+# The models that could have been chosen, and the rounds of the model that was chosen
 # -----------------------------------------------------------------------
 
 

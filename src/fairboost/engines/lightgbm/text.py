@@ -91,7 +91,7 @@ def _split(text: str) -> tuple[str, list[str], str]:
 
 
 def _join(head: str, trees: Sequence[str], tail: str) -> str:
-    """The text of these parts; the header tells how long each tree is."""
+    """Join the parts of a model text; its header lists the length of each tree."""
     sizes = " ".join(str(len(tree.encode())) for tree in trees)
     head = re.sub(r"(?m)^tree_sizes=.*$", f"tree_sizes={sizes}", head)
     return head + "".join(trees) + tail
