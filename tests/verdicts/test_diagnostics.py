@@ -11,7 +11,12 @@ from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness.binding import bind
 from fairboost.fairness.constraints import bound, parity
-from fairboost.verdicts.diagnostics import SMALL_CELL, warn_if_not_met, warn_of_small_cells
+from fairboost.verdicts.diagnostics import (
+    SMALL_CELL,
+    decides_little,
+    warn_if_not_met,
+    warn_of_small_cells,
+)
 from fairboost.verdicts.fairness_report import MeasuredRates, build
 
 FNR = parity("fnr", 0.02, by="g")
@@ -157,3 +162,41 @@ def test_fit_names_small_groups_with_their_rows():
     with pytest.warns(SmallCellWarning, match=pattern) as caught:
         fair(2).fit(X, y, sensitive_features=g)
     assert {w.filename for w in caught} == {__file__}
+
+
+# Models that decide nothing
+
+
+@pytest.mark.parametrize(
+    ("rates", "found"),
+    [
+        ((1.0, 1.0), "100% of the decisions are positive, but 25% of the labels are"),
+        ((0.005, 0.001), "0.2% of the decisions are positive, but 25% of the labels are"),
+        ((0.0, 0.0), "0% of the decisions are positive"),
+        (
+            (0.41, 0.4),
+            "no better than one that ignores the features: it decides positively about 41%",
+        ),
+        ((0.3, 0.4), "no better than one that ignores the features"),
+    ],
+)
+def test_decisions_that_say_nothing_are_told_with_the_remedy(rates, found):
+    sentence = decides_little(*rates, 1_000, 3_000)
+    assert found in sentence and "operating_point=at_positive_rate(0.25)" in sentence
+
+
+def test_a_small_budget_is_not_held_against_a_model():
+    assert "0.2% of the decisions" in decides_little(0.005, 0.001, 1_000, 3_000)
+    assert decides_little(0.005, 0.001, 100_000, 300_000, placed=True) == ""
+    assert "ignores the features" in decides_little(0.005, 0.005, 1_000, 3_000, placed=True)
+
+
+@pytest.mark.parametrize("rates", [(0.7, 0.2), (0.05, 0.02), (0.99, 0.9)])
+def test_a_model_that_tells_people_apart_is_not_spoken_of(rates):
+    assert decides_little(*rates, 1_000, 3_000) == ""
+
+
+def test_where_rows_are_few_only_constant_decisions_are_told():
+    assert decides_little(0.5, 0.4, SMALL_CELL - 1, 300) == ""
+    assert decides_little(1.0, 1.0, 5, 5) != ""
+    assert decides_little(float("nan"), 0.1, 0, 300) == ""

@@ -12,6 +12,7 @@ from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarnin
 from fairboost.fairness.binding import Term
 from fairboost.fairness.rates import counted_cells
 from fairboost.fairness.realised_rate import RealisedRate
+from fairboost.metrics.intervals import wilson
 from fairboost.verdicts.fairness_report import FairnessReport
 
 FEW = 10
@@ -19,6 +20,61 @@ FEW = 10
 
 SMALL_CELL = 30
 """Fewer rows that count than this are named in a warning."""
+
+NEARLY_NONE = 0.05
+"""Decisions are nearly constant if the rarer one is rarer than the rarer label by this factor."""
+
+
+def decides_little(
+    tpr: float, fpr: float, positives: float, negatives: float, *, placed: bool = False
+) -> str:
+    """What is wrong with decisions that say next to nothing about anyone, and the remedy.
+
+    Such decisions are fair: rates are equal where everyone, or no one, is decided positively.
+
+    Parameters
+    ----------
+    tpr, fpr : float
+        True and false positive rate of everyone.
+    positives, negatives : float
+        Rows of either label that the rates are of (Kish's number, with weights).
+    placed : bool, default=False
+        Whether the threshold follows from an operating point such as a budget: that positive
+        decisions are few is then what was asked for.
+
+    Returns
+    -------
+    sentence : str
+        Empty if the decisions depend on the features, or if too few rows can show it.
+
+    Examples
+    --------
+    >>> decides_little(1.0, 1.0, 300, 700).partition(":")[0]
+    'The model decides next to nothing'
+    >>> decides_little(0.7, 0.2, 300, 700)
+    ''
+    """
+    if not (positives and negatives):
+        return ""
+    share = positives / (positives + negatives)
+    decided = share * tpr + (1.0 - share) * fpr
+    point = f"operating_point=at_positive_rate({share:.2g})"
+    if not placed and min(decided, 1.0 - decided) < NEARLY_NONE * min(share, 1.0 - share):
+        return (
+            f"The model decides next to nothing: {100 * decided:.4g}% of the decisions are "
+            f"positive, but {100 * share:.4g}% of the labels are. Equal rates of groups are then "
+            f"worth nothing; choose another operating point, such as {point}."
+        )
+    # Newcombe's interval of a difference: each rate as far off as its own interval allows.
+    least, most = wilson(tpr * positives, positives)[0], wilson(fpr * negatives, negatives)[1]
+    if min(positives, negatives) < SMALL_CELL or tpr - fpr > np.hypot(tpr - least, most - fpr):
+        return ""
+    return (
+        "The model decides no better than one that ignores the features: it decides positively "
+        f"about {100 * tpr:.4g}% of the rows with the positive label, and {100 * fpr:.4g}% of the "
+        "others. Equal rates of groups are then worth nothing; choose another operating point, "
+        f"such as {point}, allow a larger tolerance, or add features."
+    )
 
 
 def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
