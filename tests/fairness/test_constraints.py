@@ -59,7 +59,7 @@ def test_names(name, expected):
 
 
 def test_a_constraint_without_columns_is_on_each_column_by_itself():
-    found = resolve([parity("fnr", 0.02), MeanGap()], 0.01, ["sex", "g"])
+    found = resolve([parity("fnr", 0.02), MeanGap()], None, ["sex", "g"])
     assert [c.by for c in found] == ["sex", "g", "g"]
     crossed = resolve(parity("fnr", by=("sex", "race")), 0.01, ["sex", "race"])
     assert [c.by for c in crossed] == [("sex", "race")]
@@ -81,7 +81,7 @@ def test_a_bound_on_a_group_finds_the_only_column():
     assert found.by == ("sex",)
 
 
-@pytest.mark.parametrize("tolerance", [-0.01, 1.0, 5, float("nan"), "0.1", True, None])
+@pytest.mark.parametrize("tolerance", [-0.01, 1.0, 5, float("nan"), "0.1", True])
 def test_tolerance_outside_its_range(tolerance):
     with pytest.raises(ConstraintError, match=r"tolerance must lie in \[0, 1\), found"):
         parity("fnr", tolerance)
@@ -169,3 +169,25 @@ def test_one_name_is_a_tuple_of_one():
 
     with pytest.raises(ConstraintError, match=r"must be a tuple of names, .* write \('ppr',\)"):
         resolve(One(), 0.0, ["sex"])
+
+
+@pytest.mark.parametrize(
+    ("constraint", "tolerance", "expected"),
+    [
+        (parity("fnr"), None, [0.01]),
+        (parity("fnr"), 0.1, [0.1]),
+        (parity("fnr", 0.1), None, [0.1]),
+        (parity("fnr", 0.1), 0.1, [0.1]),
+        ([parity("fnr"), parity("fpr", 0.2)], 0.1, [0.1, 0.2]),
+        (["equal_opportunity", parity("fpr", 0.2)], 0.1, [0.1, 0.2]),
+    ],
+)
+def test_a_tolerance_is_for_the_constraints_without_one_of_their_own(
+    constraint, tolerance, expected
+):
+    assert [c.tolerance for c in resolve(constraint, tolerance, ["sex"])] == expected
+
+
+def test_a_tolerance_that_no_constraint_would_use_is_refused():
+    with pytest.raises(ConstraintError, match=r"tolerance=0\.1 contradicts parity\(\.\.\., 0\.05"):
+        resolve(parity("fnr", 0.05), 0.1, ["sex"])

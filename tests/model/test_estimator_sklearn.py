@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from fairboost import FairGBMClassifier, bound
+from fairboost import FairGBMClassifier, bound, parity
+from fairboost.exceptions import ConstraintError
 
 BINNING = (
     "LightGBM's own: a row of weight 0 still takes part in the choice of bin edges, and limits "
@@ -347,3 +348,18 @@ def test_scorers(model, toy, scoring):
     model.fit(toy.X, toy.y, sensitive_features=toy.group)
     trivial = {"roc_auc": 0.5, "neg_log_loss": -np.log(2), "accuracy": 0.5}[scoring]
     assert get_scorer(scoring)(model, toy.X, toy.y) > trivial
+
+
+def test_a_tolerance_applies_to_a_parity_without_its_own(toy):
+    model = clone(_tiny(parity("fnr")).set_params(tolerance=0.1))
+    model.fit(toy.X, toy.y, sensitive_features=toy.group)
+    assert model.get_params()["tolerance"] == 0.1
+    assert [v.limit for v in model.fairness_report_.verdicts] == [0.1]
+    contradicting = clone(model).set_params(constraint=parity("fnr", 0.02))
+    with pytest.raises(ConstraintError, match=r"tolerance=0\.1 contradicts parity\(\.\.\., 0\.02"):
+        contradicting.fit(toy.X, toy.y, sensitive_features=toy.group)
+
+
+def test_the_papers_tolerance_is_zero_where_none_is_given():
+    assert FairGBMClassifier.paper(constraint="equal_opportunity").tolerance == 0
+    assert FairGBMClassifier.paper(constraint=parity("fnr", 0.05)).tolerance is None

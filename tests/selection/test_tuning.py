@@ -165,7 +165,7 @@ def test_forms_of_data(loans, form):
     groups = {"numpy": sex, "dict": {"sex": sex}, "list": sex.tolist()}[form]
     found = tune(
         engine(), numbers, np.where(loans.y == 1, "yes", "no"), sensitive_features=groups,
-        constraint=[parity("fnr", 0.1)], n_trials=1, models=2, space={"num_leaves": [4, 8]},
+        constraint=[parity("fnr")], n_trials=1, models=2, space={"num_leaves": [4, 8]},
         tolerance=0.5, sample_weight=np.ones(len(sex)),
     )  # fmt: skip
     assert set(found.model.predict(numbers)) <= {"yes", "no"}
@@ -225,6 +225,16 @@ def test_bad_options(loans, options, message):
 def test_a_bad_tolerance(loans):
     with pytest.raises(ConstraintError, match="tolerance must lie in"):
         search(loans, tolerance=2)
+
+
+def test_the_tolerance_of_a_parity_is_the_one_searched_for(loans):
+    asked = {"constraint": parity("fnr", 0.2), "n_trials": 1, "models": 2}
+    assert search(loans, **asked, tolerance=None).tolerance == 0.2
+    with pytest.raises(ConstraintError, match=r"tolerance=0\.05 contradicts parity"):
+        search(loans, **asked)
+    several = [parity("fnr", 0.2), parity("fpr", 0.1)]
+    with pytest.raises(ConstraintError, match=r"one tolerance, found \[0\.1, 0\.2\]"):
+        search(loans, constraint=several, tolerance=None)
 
 
 def test_what_training_raises_is_raised(loans):

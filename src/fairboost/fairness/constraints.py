@@ -46,6 +46,9 @@ NAMED_CONSTRAINTS: dict[str, tuple[str, ...]] = {
 }
 """The rates of which a named constraint asks parity."""
 
+TOLERANCE = 0.01
+"""How far apart two rates may be where the user does not say."""
+
 
 @runtime_checkable
 class Constraint(Protocol):
@@ -78,12 +81,14 @@ ConstraintLike: TypeAlias = str | Constraint | Sequence[str | Constraint] | None
 class Parity:
     """All groups within ``tolerance`` of the group of largest rate (paper, Eq. 5).
 
-    Made by :func:`parity`.
+    Made by :func:`parity`. ``has_own_tolerance`` is False where the user gave it none: that of
+    the estimator then applies.
     """
 
     moment: Moment
     tolerance: float
     by: str | tuple[str, ...] | None = None
+    has_own_tolerance: bool = True
 
     @property
     def moments(self) -> tuple[Moment, ...]:
@@ -154,7 +159,7 @@ class Bound:
 
 
 def parity(
-    rate: str | Rate, tolerance: float = 0.01, *, by: str | tuple[str, ...] | None = None
+    rate: str | Rate, tolerance: float | None = None, *, by: str | tuple[str, ...] | None = None
 ) -> Parity:
     """Ask that a rate be alike across groups.
 
@@ -162,8 +167,9 @@ def parity(
     ----------
     rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr"} or Rate
         The rate to compare.
-    tolerance : float in [0, 1), default=0.01
-        How far apart the rates of two groups may be.
+    tolerance : float in [0, 1), optional
+        How far apart the rates of two groups may be; if left out the ``tolerance`` of the
+        estimator, which is 0.01 by default.
     by : str or tuple of str, optional
         The sensitive column whose groups are compared, or a tuple of several to compare the groups
         of their crossing. By default every sensitive column is compared, each by itself.
@@ -181,7 +187,8 @@ def parity(
             "columns side by side write one parity for each, or leave by out to compare all of "
             "them"
         )
-    return Parity(as_rate(rate), check_tolerance(tolerance), by)
+    own = tolerance is not None
+    return Parity(as_rate(rate), check_tolerance(tolerance) if own else TOLERANCE, by, own)
 
 
 def bound(
@@ -226,7 +233,7 @@ def bound(
 
 
 def resolve(
-    constraint: ConstraintLike, tolerance: float, columns: Sequence[str]
+    constraint: ConstraintLike, tolerance: float | None, columns: Sequence[str]
 ) -> tuple[Constraint, ...]:
     """What the user wrote, as a flat list of constraints with explicit columns.
 
@@ -234,8 +241,8 @@ def resolve(
     ----------
     constraint : str, Constraint, sequence of them, or None
         The ``constraint`` parameter of the estimator.
-    tolerance : float
-        Tolerance of the constraints given by name.
+    tolerance : float or None
+        Tolerance of the constraints that have none of their own; None for 0.01.
     columns : sequence of str
         Names of the sensitive columns.
 
@@ -244,13 +251,14 @@ def resolve(
     >>> [(c.name, c.by) for c in resolve("equalized_odds", 0.01, ["sex", "race"])]
     [('fpr', 'sex'), ('fpr', 'race'), ('fnr', 'sex'), ('fnr', 'race')]
     """
-    tolerance = check_tolerance(tolerance)
+    shared = shared_tolerance(constraint, tolerance)
     if constraint is None:
         return ()
-    items: Sequence[Any] = constraint if isinstance(constraint, list | tuple) else [constraint]
     wanted: list[Constraint] = []
-    for item in items:
-        wanted.extend(_by_name(item, tolerance) if isinstance(item, str) else [_checked(item)])
+    for item in _listed(constraint):
+        if isinstance(item, Parity) and not item.has_own_tolerance:
+            item = replace(item, tolerance=shared, has_own_tolerance=True)
+        wanted.extend(_by_name(item, shared) if isinstance(item, str) else [_checked(item)])
     if not wanted:
         raise ConstraintError(
             "constraint is an empty list; write constraint=None for no constraint"
@@ -259,6 +267,47 @@ def resolve(
     for c in placed:
         check_columns(columns_of(c), columns)
     return placed
+
+
+def shared_tolerance(constraint: ConstraintLike, tolerance: float | None) -> float:
+    """The tolerance of the constraints that have none of their own.
+
+    A tolerance that no constraint would use, because all parities have another of their own, is
+    refused: the user cannot have meant both.
+
+    Examples
+    --------
+    >>> shared_tolerance(parity("fnr"), 0.1), shared_tolerance("equal_opportunity", None)
+    (0.1, 0.01)
+    """
+    if tolerance is None:
+        return TOLERANCE
+    shared = check_tolerance(tolerance)
+    own = own_tolerances(constraint)
+    if own and not takes_tolerance(constraint) and set(own) != {shared}:
+        raise ConstraintError(
+            f"tolerance={shared:g} contradicts parity(..., {own[0]:g}), which has a tolerance of "
+            "its own; give one of them: leave tolerance out, or write parity(...) without one"
+        )
+    return shared
+
+
+def takes_tolerance(constraint: ConstraintLike) -> bool:
+    """Whether some constraint has no tolerance of its own: a name, or a parity without one."""
+    return any(
+        isinstance(c, str) or (isinstance(c, Parity) and not c.has_own_tolerance)
+        for c in _listed(constraint)
+    )
+
+
+def own_tolerances(constraint: ConstraintLike) -> list[float]:
+    """The tolerances of parities that have one of their own."""
+    parities = [c for c in _listed(constraint) if isinstance(c, Parity)]
+    return [c.tolerance for c in parities if c.has_own_tolerance]
+
+
+def _listed(constraint: ConstraintLike) -> Sequence[Any]:
+    return constraint if isinstance(constraint, list | tuple) else [constraint]
 
 
 def _by_name(name: str, tolerance: float) -> list[Constraint]:

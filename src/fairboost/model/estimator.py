@@ -37,7 +37,12 @@ from fairboost.data.validation import (
 from fairboost.engines.port import Engine, is_on_disk
 from fairboost.engines.registry import default_estimator, engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
-from fairboost.fairness.constraints import ConstraintLike, ConstraintName, columns_of
+from fairboost.fairness.constraints import (
+    ConstraintLike,
+    ConstraintName,
+    columns_of,
+    takes_tolerance,
+)
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.proxies import Proxy, ProxyName
 from fairboost.model.files import read_model, write_model
@@ -84,8 +89,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions);
         a :func:`~fairboost.parity` or :func:`~fairboost.bound`; an object of your own that follows
         :class:`~fairboost.fairness.Constraint`; a list of these; or None for the plain engine.
-    tolerance : float in [0, 1), default=0.01
-        How far apart the rates of two groups may be, for constraints given by name.
+    tolerance : float in [0, 1), optional
+        How far apart the rates of two groups may be, for constraints given by name and for
+        parities without a tolerance of their own; 0.01 if left out. A tolerance that contradicts
+        that of ``parity("fnr", 0.02)`` is refused.
     confidence : float in (0, 1), optional
         Tighten the aim so that the constraints hold on all people at this confidence, as far as
         the rows held out can tell; the report says where they cannot.
@@ -185,7 +192,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         estimator: Classifier | None = None,
         *,
         constraint: ConstraintName | ConstraintLike = "equalized_odds",
-        tolerance: float = 0.01,
+        tolerance: float | None = None,
         confidence: float | None = None,
         operating_point: float | OperatingPoint = 0.5,
         holdout: HoldoutLike = "auto",
@@ -217,7 +224,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         estimator: Classifier | None = None,
         constraint: ConstraintName | ConstraintLike = "equalized_odds",
         *,
-        tolerance: float = 0.0,
+        tolerance: float | None = None,
         multiplier_learning_rate: float = PAPER_LEARNING_RATE,
         proxy: ProxyName | Proxy = "cross_entropy",
         iterate: IterateName = "last",
@@ -235,13 +242,16 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ----------
         estimator, constraint, tolerance, multiplier_learning_rate, proxy, iterate, random_state,
         verbose
-            As in the class; ``iterate="randomized"`` is the classifier of the paper's guarantees.
+            As in the class, but that the tolerance is 0 where none is given;
+            ``iterate="randomized"`` is the classifier of the paper's guarantees.
 
         Examples
         --------
         >>> FairGBMClassifier.paper(constraint="equal_opportunity").proxy
         'cross_entropy'
         """
+        if tolerance is None and takes_tolerance(constraint):
+            tolerance = 0.0
         return cls(
             estimator,
             constraint=constraint,

@@ -26,7 +26,7 @@ from fairboost._typing import FloatArray
 from fairboost.engines.port import TrainedModel
 from fairboost.engines.registry import load_engine, name_of
 from fairboost.exceptions import ConstraintError, ModelFileError
-from fairboost.fairness.constraints import Bound, Parity
+from fairboost.fairness.constraints import Bound, Parity, own_tolerances, parity, takes_tolerance
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.proxies import PROXIES, Proxy
@@ -67,7 +67,9 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         return engine.restore(estimator, booster, *rest)
 
     parameters = _decode_parameters(content["parameters"])
-    parameters["constraint"] = _decode_constraint(parameters["constraint"])
+    constraint = parameters["constraint"] = _decode_constraint(parameters["constraint"])
+    if own_tolerances(constraint) and not takes_tolerance(constraint):
+        parameters["tolerance"] = None  # older files name the default, which nothing used
     point = parameters["operating_point"]
     if isinstance(point, dict):
         point = parameters["operating_point"] = OperatingPoint(**point)
@@ -211,7 +213,8 @@ def _encode_constraint(constraint: Any) -> Any:
         return [_encode_constraint(c) for c in constraint]
     moment = getattr(constraint, "moment", None)
     if isinstance(constraint, Parity) and isinstance(moment, Rate):
-        return {"parity": asdict(moment), "tolerance": constraint.tolerance, "by": constraint.by}
+        own = constraint.tolerance if constraint.has_own_tolerance else None
+        return {"parity": asdict(moment), "tolerance": own, "by": constraint.by}
     if isinstance(constraint, Bound) and isinstance(moment, Rate):
         rest = {
             "at_most": constraint.at_most,
@@ -232,7 +235,7 @@ def _decode_constraint(value: Any) -> Any:
         return LostConstraint(value["lost"])
     by = tuple(value["by"]) if isinstance(value["by"], list) else value["by"]
     if "parity" in value:
-        return Parity(Rate(**value["parity"]), value["tolerance"], by)
+        return parity(Rate(**value["parity"]), value["tolerance"], by=by)
     return Bound(Rate(**value["bound"]), value["at_most"], by, tuple(value["group"]))
 
 

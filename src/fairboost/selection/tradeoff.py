@@ -256,7 +256,7 @@ class _Curve:
             raise InvalidInputError(
                 "tradeoff_curve trains its own base model; pass an unfitted estimator"
             )
-        self.wanted = resolve(options.constraint, 0.0, request.columns)
+        self.wanted = resolve(options.constraint, None, request.columns)
         if not any(isinstance(c, Parity) for c in self.wanted):
             raise ConstraintError(
                 "a trade-off curve varies the tolerance of parities, but the constraint has none; "
@@ -311,11 +311,12 @@ class _Curve:
         """A fitted estimator, as if it had been trained by itself, and its line of the table."""
         model = clone(self.prototype)
         kept = training.last_iterate()
+        held_to = 0.0 if tolerance is None else tolerance
+        constraint = _with_tolerance(model.constraint, held_to)
+        model.set_params(tolerance=held_to, constraint=constraint)
         if tolerance is None:  # it is not held to anything
-            model.set_params(iterate="last", tolerance=0.0)
+            model.set_params(iterate="last")
         else:
-            constraint = _with_tolerance(model.constraint, tolerance)
-            model.set_params(tolerance=tolerance, constraint=constraint)
             kept = training.best_iterate()
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.prototype, name):
@@ -332,7 +333,7 @@ class _Curve:
 def _with_tolerance(constraint: Any, tolerance: float) -> Any:
     """A constraint or several, with another tolerance in every parity."""
     if isinstance(constraint, Parity):
-        return replace(constraint, tolerance=tolerance)
+        return replace(constraint, tolerance=tolerance, has_own_tolerance=True)
     if isinstance(constraint, list | tuple):
         return type(constraint)(_with_tolerance(c, tolerance) for c in constraint)
     return constraint
@@ -343,9 +344,10 @@ def _line(
 ) -> dict[str, float]:
     """A model's line of the table: accuracy and the largest gap, with their intervals."""
     low, high = wilson(accuracy * rows, rows)
+    tolerance = None if model.iterate == "last" else model.tolerance
     worst = max((v for v in verdicts if v.measure == "gap"), key=lambda v: v.value)
     return {
-        "tolerance": np.nan if model.iterate == "last" else model.tolerance,
+        "tolerance": np.nan if tolerance is None else tolerance,
         "accuracy": accuracy,
         "accuracy low": float(low),
         "accuracy high": float(high),

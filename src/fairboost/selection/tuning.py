@@ -27,8 +27,19 @@ from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Classifier, Matrix
 from fairboost.data.validation import as_column, by_row, read_weights, take_rows
 from fairboost.engines.registry import default_estimator
-from fairboost.exceptions import FairnessWarning, InvalidInputError, NotMetWarning
-from fairboost.fairness.constraints import ConstraintLike, ConstraintName, check_tolerance
+from fairboost.exceptions import (
+    ConstraintError,
+    FairnessWarning,
+    InvalidInputError,
+    NotMetWarning,
+)
+from fairboost.fairness.constraints import (
+    ConstraintLike,
+    ConstraintName,
+    own_tolerances,
+    shared_tolerance,
+    takes_tolerance,
+)
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
@@ -199,7 +210,7 @@ def tune(
     *,
     sensitive_features: ArrayLike,
     constraint: ConstraintName | ConstraintLike = "equalized_odds",
-    tolerance: float = 0.01,
+    tolerance: float | None = None,
     space: Mapping[str, Any] | None = None,
     scoring: str | Callable[..., float] = "accuracy",
     sample_weight: ArrayLike | None = None,
@@ -218,8 +229,9 @@ def tune(
         As in :meth:`FairGBMClassifier.fit`.
     constraint, operating_point
         As in :class:`FairGBMClassifier`; the tolerance of every parity is varied.
-    tolerance : float, default=0.01
-        The gap that :attr:`Tuned.model` has to keep within, and that the search aims at.
+    tolerance : float, optional
+        The gap that :attr:`Tuned.model` has to keep within, and that the search aims at; if left
+        out that of the parities in ``constraint``, or 0.01 if they have none.
     space : mapping, optional
         Options of the engine to search: ``{"low": 10, "high": 100, "log": True}`` is a range, a
         list is a choice. Trees, their size, rows per leaf, learning rate and L2 if left out.
@@ -259,7 +271,7 @@ def tune(
     >>> len(tuned.table), tuned.best(alpha=0.5).predict(loans.X).shape
     (8, (2000,))
     """
-    check_tolerance(tolerance)
+    tolerance = _one_tolerance(constraint, tolerance)
     options = with_fields(options or SearchOptions(), search, "tune")
     rows = {"X": X, "y": y, "sensitive_features": sensitive_features}
     rows["sample_weight"] = sample_weight
@@ -267,7 +279,7 @@ def tune(
         engine=default_estimator() if estimator is None else estimator,
         rows=_divide(rows, validation_set, options.random_state),
         constraint=constraint,
-        tolerance=float(tolerance),
+        tolerance=tolerance,
         operating_point=operating_point,
         scorer=check_scoring(FairGBMClassifier(), scoring=scoring),
         scoring=str(scoring),
@@ -280,6 +292,20 @@ def tune(
     return Tuned(
         table, recipe.tolerance, lambda trial: recipe.curve(found[trial]["options"], trial)
     )
+
+
+def _one_tolerance(constraint: ConstraintLike, tolerance: float | None) -> float:
+    """The gap to keep within, of all parities together."""
+    shared = shared_tolerance(constraint, tolerance)
+    asked = set(own_tolerances(constraint))
+    if tolerance is not None or takes_tolerance(constraint):
+        asked.add(shared)
+    if len(asked) > 1:
+        raise ConstraintError(
+            f"tune keeps the largest gap within one tolerance, found {sorted(asked)}; write "
+            "parity(...) without a tolerance and tune(..., tolerance=...)"
+        )
+    return asked.pop() if asked else shared
 
 
 def _divide(

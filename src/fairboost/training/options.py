@@ -31,7 +31,7 @@ class TrainingOptions:
     """What the user asked for, by the names of ``FairGBMClassifier``'s parameters."""
 
     constraint: ConstraintLike
-    tolerance: float
+    tolerance: float | None
     confidence: float | None
     operating_point: float | OperatingPoint
     holdout: HoldoutLike
