@@ -3,6 +3,7 @@ import pytest
 
 from fairboost.algorithm.multipliers import Ascent
 from fairboost.data.holdout import choose
+from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.proxies import PROXIES
 from tests.problems import MeanGap, rows, session
@@ -83,3 +84,28 @@ def test_scores_of_rows_held_out_come_with_every_call_or_with_none(held):
         with pytest.raises(ValueError, match=r"if, and only if, rows are held out; found holdout"):
             call(*wrong)
         call(*right)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_training_without_a_loss_stops(bad):
+    """Here and after the last round; what was found before stays as it was."""
+    found = game([parity("fpr", 0.0, by="g")])
+    found.play(np.zeros(60))
+    for call in (found.play, found.finish):
+        with pytest.raises(InvalidInputError, match=r"diverged: after 1 rounds .* lower learning"):
+            call(np.full(60, bad))
+    assert found.record().to_frame().notna().all(axis=None)
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+@pytest.mark.parametrize("convex", [False, True])
+def test_multipliers_that_are_too_large_stop_it(proxy, convex):
+    """The gradient is beyond single precision; neither is a warning shown, nor a tree grown."""
+    _, _, _, cells = rows(0)
+    parts = [parity("fnr", 0.0, by="h")], PROXIES[proxy], Ascent(1e300)
+    found = session(cells, *parts, convex=convex)
+    scores = np.where(cells.groups["h"] == 0, 1.0, -1.0)[cells.codes]
+    found.play(scores)
+    assert found.state.dual.multipliers.max() > 1e290
+    with pytest.raises(InvalidInputError, match="multiplier_learning_rate"):
+        found.play(scores)

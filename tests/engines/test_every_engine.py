@@ -24,6 +24,7 @@ from fairboost.data.cells import build_cells
 from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
+from fairboost.fairness.proxies import PROXIES
 
 pytestmark = [
     # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
@@ -120,6 +121,20 @@ def test_without_a_constraint_it_is_the_stock_engine(kind, toy, name, weighted):
     )
     assert type(model.estimator_) is type(stock)
     assert model.estimator_.get_params() == stock.get_params()
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+@pytest.mark.parametrize("multipliers", ["two_sided", "paper"])
+@pytest.mark.parametrize("point", [0.5, 0.3])
+def test_without_a_constraint_there_is_nothing_to_stand_in_for(
+    kind, toy, proxy, multipliers, point
+):
+    how = {"proxy": proxy, "multipliers": multipliers, "operating_point": point}
+    model = FairGBMClassifier(kind.make(), constraint=None, **how).fit(toy.X, toy.y)
+    expected = kind.scores(kind.make().fit(toy.X, toy.y), toy.X)
+    np.testing.assert_allclose(
+        model.decision_function(toy.X) + logit(point), expected, rtol=0, atol=5 * kind.atol
+    )
 
 
 def test_missing_values_and_categories(kind, toy, other):

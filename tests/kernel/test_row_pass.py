@@ -105,6 +105,17 @@ def test_far_scores_do_not_overflow_in_single_precision(far):
 
 
 @pytest.mark.usefixtures("registers")
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_score_that_is_no_number_is_in_the_loss_of_either_label(label):
+    """Else it would pass for a negative decision, of which nobody hears."""
+    f = np.array([0.5, np.nan, -0.5])
+    loss, rows = single(f, label)
+    assert np.isnan(loss) and np.isnan(rows.gradient).tolist() == [False, True, False]
+    assert np.isnan(rows.measure(f, 0.0)[1])
+    assert np.isnan(each_row_its_cell(f, label)[0]).tolist() == [False, True, False]
+
+
+@pytest.mark.usefixtures("registers")
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     n=st.integers(0, 2_000),

@@ -259,3 +259,29 @@ def test_groups_of_another_length(refuses, toy):
 @pytest.mark.parametrize("X", [np.arange(600.0), np.zeros((600, 2, 2))])
 def test_features_that_are_no_table(refuses, X):
     refuses(InvalidInputError, r"X must be a table of rows and columns, found [13] dim", X=X)
+
+
+# Scores that are no numbers
+
+
+def test_a_training_that_diverges_stops_with_the_remedy(engine, toy):
+    X = toy.X.copy()
+    X[:, 0] *= 1e300
+    model = FairGBMClassifier(engine(linear_tree=True, learning_rate=1.0))
+    with pytest.raises(InvalidInputError, match=r"training diverged: .* scale the features down"):
+        model.fit(X, toy.y, sensitive_features=toy.group)
+    assert not hasattr(model, "trace_")
+
+
+def test_a_score_that_is_no_number_is_not_a_decision(engine, toy):
+    """NaN is below no threshold: it would be a refusal, the same for all groups, so gap 0."""
+    plain = FairGBMClassifier(engine(linear_tree=True), constraint="demographic_parity")
+    far = toy.X / 1e4  # so that slopes are steep
+    model = plain.fit(far, toy.y, sensitive_features=toy.group)
+    far[5] = 1e307
+    assert np.isnan(model.booster_.predict(far)[5])
+    for call in (model.predict, model.predict_proba, model.decision_function):
+        with pytest.raises(InvalidInputError, match=r"score of row 5 is NaN, expected a number"):
+            call(far)
+    with pytest.raises(InvalidInputError, match=r"score of row 5 is NaN"):
+        model.report_on(far, toy.y, sensitive_features=toy.group)

@@ -27,6 +27,7 @@ of its own rows; sums by cell are added up over all of them, and so all take the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ from fairboost.algorithm import multipliers
 from fairboost.algorithm.margins import Margins
 from fairboost.algorithm.multipliers import DualPlayer, DualState
 from fairboost.algorithm.record import Record, Round
+from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.all_reduce import ONE_MACHINE
 from fairboost.fairness.binding import MomentMap, distinct, slices
 from fairboost.tasks.base import Cut, LearningTask, Measured, MemberWeights, Slopes, Weights
@@ -144,7 +146,9 @@ class Game:
         measured = slopes.measured
         if measured is None or held_out is not None:
             measured = self.passes.measure(to_measure, cut)
-        found, units = self._evaluate(slopes.loss, measured, cut, state)  # line 6
+        # With a gradient that is no number the loss is none: one figure tells all machines.
+        loss = slopes.loss if np.isfinite(slopes.gradient.sum()) else math.nan
+        found, units = self._evaluate(loss, measured, cut, state)  # line 6
         aimed = found.violations
         if smooth is None:  # the convex form
             smooth, aimed, units = found.moments, found.aimed, units * self.task.stiffness(cut)
@@ -268,6 +272,11 @@ class Game:
         return np.split(total, np.cumsum([s.size for s in sums])[:-1])
 
 
+def _quietly() -> np.errstate:
+    """Steps that are too large are told by the loss, once, and not by warnings row by row."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 class Session:
     """The owner of what changes in a training: the state, and the rounds so far.
 
@@ -286,19 +295,33 @@ class Session:
 
     def play(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> tuple[Any, Any]:
         """Play a round; returns gradient and Hessian, buffers that the next call overwrites."""
-        turn = self.game.play(self.state, scores, held_out)
+        with _quietly():
+            turn = self.game.play(self.state, scores, held_out)
+        self._check(turn.found)
         self.state = turn.state
         self.rounds.append(turn.found)
         return turn.slopes.gradient, turn.slopes.hessian
 
     def follow(self, fold: int, scores: ScoreArray) -> tuple[Any, Any]:
         """Gradient and Hessian for the booster that leaves out a fold."""
-        slopes = self.game.follow(self.state, fold, scores)
+        with _quietly():
+            slopes = self.game.follow(self.state, fold, scores)
         return slopes.gradient, slopes.hessian
 
     def finish(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> None:
         """Take the scores after the last round."""
-        self.after_last = self.game.measure(self.state, scores, held_out)
+        with _quietly():
+            self.after_last = self.game.measure(self.state, scores, held_out)
+        self._check(self.after_last)
+
+    def _check(self, found: Round) -> None:
+        """Stop a training of which nothing can be measured any more."""
+        if not math.isfinite(found.loss + found.held_out_loss):
+            raise InvalidInputError(
+                f"training diverged: after {len(self.rounds)} rounds the loss is no finite "
+                "number, expected one. Steps are too large: lower learning_rate of the estimator, "
+                "or multiplier_learning_rate; with linear_tree, scale the features down"
+            )
 
     def record(self) -> Record:
         """What is to be kept of the training."""

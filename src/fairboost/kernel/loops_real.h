@@ -72,7 +72,7 @@ INLINE void OF(exponential)(const REAL *restrict score, double threshold, int m,
     for (int i = 0; i < m; i++) {
         REAL d = score[i] - t;
         REAL x = d < 0 ? d : -d;
-        x = x > lowest ? x : lowest;
+        x = x < lowest ? lowest : x; /* NaN stays NaN: the loss must tell of it */
         REAL y = x * log2_e + rounder;
         REAL k = y - rounder;
         REAL v = x - k * ln2_high - k * ln2_low;

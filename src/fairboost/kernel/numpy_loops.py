@@ -114,7 +114,7 @@ def _read(g: Any, rows: slice, real: Any = np.float64, of: Any = None) -> tuple[
 def _sides(f: NDArray[Any]) -> tuple[Any, Any, Any]:
     """e^-|f|, and the sigmoid of |f| and of -|f|."""
     lowest = -87.0 if f.dtype == np.float32 else -700.0
-    small = np.exp(np.fmax(-np.abs(f), lowest))
+    small = np.exp(np.maximum(-np.abs(f), lowest))  # NaN stays NaN: the loss must tell of it
     far = 1 / (1 + small)
     return small, far, small * far
 

@@ -193,7 +193,8 @@ class RowPass:
             up = np.where(self.away > 0, loss, loss + score)
             return CellSums(positive, loss, up, up - score), line
         up, down = np.zeros_like(loss), np.zeros_like(loss)
-        for direction, proxy in zip(self.sides, np.sum(further, axis=0), strict=True):
+        proxies = np.sum(further, axis=0) if self.sides else ()  # none without constraints
+        for direction, proxy in zip(self.sides, proxies, strict=True):
             up[direction > 0] += proxy[direction > 0]
             down[direction < 0] += proxy[direction < 0]
         return CellSums(positive, loss, up, down), line
@@ -298,7 +299,12 @@ class RowPass:
 
     def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
         """Do all blocks and return the results in their order."""
-        return self.threads.each(lambda k: work(self.blocks[k]), len(self.blocks))
+
+        def one(k: int) -> Any:
+            with np.errstate(over="ignore", invalid="ignore"):  # C does not warn
+                return work(self.blocks[k])
+
+        return self.threads.each(one, len(self.blocks))
 
 
 def _sides(up: BoolArray, down: BoolArray) -> list[FloatArray]:

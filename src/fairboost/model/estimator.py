@@ -532,8 +532,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_two_dimensional(X)
         validate_data(self, _columns_of(X), skip_check_array=True, reset=False)
         if self._draw_seed is not None:
-            return randomized_scores(self._model, X, self._draw_seed)
-        return self._model.scores(X)
+            return _numbers(randomized_scores(self._model, X, self._draw_seed))
+        return _numbers(self._model.scores(X))
 
     def report_on(
         self,
@@ -669,6 +669,17 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 def _columns_of(X: Matrix) -> Matrix:
     """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
     return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
+
+
+def _numbers(scores: FloatArray) -> FloatArray:
+    """Refuse scores of which no decision follows: NaN is neither above a threshold nor below."""
+    if (missing := np.isnan(scores)).any():
+        raise InvalidInputError(
+            f"the model's score of row {missing.argmax()} is NaN, expected a number: a linear "
+            "tree has met a feature that is too large for it. Scale the feature, or train "
+            "without linear_tree"
+        )
+    return scores
 
 
 def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.ndarray:
