@@ -181,3 +181,31 @@ def test_crossings_of_too_many_cells_are_left_out_and_named(run, tmp_path):
     assert code == 0
     assert {g["attribute"] for g in found["gaps"]} == {"a", "b"}
     assert any("a x b (" in limit for limit in found["limits"])
+
+
+def test_a_comma_in_the_name_of_a_column_changes_no_verdict(scored, run):
+    """Crossed columns are joined by commas in tables; nothing is read out of such names."""
+    frame = pd.read_parquet(scored)
+    frame["score"] *= np.where(frame["sex"] == "female", 0.5, 1.0)
+    path = scored.with_name("comma.parquet")
+    frame.rename(columns={"sex": "sex, as given"}).to_parquet(path)
+    words = ("--label", "approved", "--score", "score", "--sensitive", "sex, as given")
+    for more in ((), ("--sensitive", "age_band")):
+        code, out, _ = run("audit", path, *words, *more, "--max-gap", "fnr=0.01", "--json")
+        found = json.loads(out)
+        assert code == 3
+        assert "sex, as given" in {gap["attribute"] for gap in found["over"]}
+        crossed = {rate["attribute"] for rate in found["rates"] if rate["crossed"]}
+        assert crossed == ({"sex, as given, age_band"} if more else set())
+
+
+def test_columns_that_tables_could_not_tell_from_a_crossing_are_refused(scored, run):
+    frame = pd.read_parquet(scored).assign(**{"sex, age_band": "a", "": "b"})
+    path = scored.with_name("alike.parquet")
+    frame.to_parquet(path)
+    code, _, err = run("audit", path, *BOTH, "--sensitive", "sex, age_band")
+    assert code == 1
+    assert "both be called 'sex, age_band'" in err
+    code, _, err = run("audit", path, *WORDS, "--sensitive", "")
+    assert code == 1
+    assert "has no name" in err

@@ -297,8 +297,36 @@ def test_columns_that_no_constraint_is_about_are_shown_and_not_judged(model, cur
 
 
 def test_columns_that_a_constraint_is_about_are_needed(model, new):
-    with pytest.raises(InvalidInputError, match=r"held to groups by age_band, which is not among"):
+    with pytest.raises(InvalidInputError, match=r"on the sensitive columns .*pass \['age_band'\]"):
         gather(model, new.X, new.y, sensitive_features=new.sensitive[["sex"]])
+
+
+def test_names_are_never_taken_apart(engine, loans, new):
+    """A column may be called as a crossing is, as everyone is, and its groups as columns are."""
+    names = {"sex": "sex, as given", "age_band": "everyone"}
+    model = FairGBMClassifier(engine, constraint="equal_opportunity", tolerance=0.1)
+    renamed = loans.sensitive.rename(columns=names).astype(object)
+    groups = {"sex, as given": {"female": "everyone=F, x", "male": "M"}}
+    model.fit(loans.X, loans.y, sensitive_features=renamed.replace(groups))
+    sensitive = new.sensitive.rename(columns=names).astype(object).replace(groups)
+    found = gather(model, new.X, new.y, sensitive_features=sensitive.assign(more="a"))
+    held = [r for r in found.rates if r.where == "held out"]
+    by_column = {name: set(sensitive[name].dropna()) for name in names.values()}
+    assert {(r.attribute, r.group) for r in held} == {
+        (name, group) for name, those in by_column.items() for group in those
+    }
+    assert not any(r.crossed for r in held)
+    assert not any("more" in asked for asked in found.asked.constraints)
+
+
+def test_a_loaded_model_knows_its_columns(model, new, tmp_path):
+    model.save(tmp_path / "model.json")
+    sensitive = new.sensitive.assign(half=np.arange(2_000) % 2)
+    loaded = fairboost.load(tmp_path / "model.json")
+    found = gather(loaded, new.X, new.y, sensitive_features=sensitive)
+    assert loaded.fairness_report_.columns == ("sex", "age_band")
+    assert len(found.verdicts) == len(model.fairness_report_.verdicts)
+    assert not any("half" in f.constraint for f in found.verdicts)
 
 
 def test_no_groups(model, new):

@@ -398,6 +398,15 @@ def test_a_method_of_ones_own_with_options(write, own_methods, tmp_path):
         assert 0.1 <= json.loads(options)["pausing.strength"] <= 0.2
 
 
+def test_a_comma_in_the_name_of_a_method(write, own_methods, tmp_path):
+    """Variants are named after a comma; the name of a method is not read out of that."""
+    named = ("[methods.pausing]", '[methods."paper, mine"]')
+    path = write(mine("pausing"), named)
+    run = run_study(path, tmp_path / "out")
+    assert (run.failed, run.missing) == (0, 0)
+    assert "paper, mine" in pd.read_csv(tmp_path / "out" / "selected.csv")["algorithm"].tolist()
+
+
 def test_no_method_can_take_part(write, tmp_path):
     path = write(("[methods.plain]", '[methods.reference]\npython = "/nowhere"'))
     with pytest.raises(InvalidInputError, match="no method can take part"):

@@ -127,10 +127,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def _too_large(console: Console, evidence: Evidence, limits: dict[str, float]) -> list[Gap]:
     """Gaps by one column that are surely larger than allowed, each with a remark."""
     limits["pnr"] = limits.get("ppr", 1.0)  # the gap is the same
+    single = {column.name for column in evidence.data.sensitive}
     over = [
         g
         for g in evidence.gaps
-        if g.rate in limits and (g.gap_low or 0.0) > limits[g.rate] and ", " not in g.attribute
+        if g.rate in limits and (g.gap_low or 0.0) > limits[g.rate] and g.attribute in single
     ]
     for g in over:
         console.remark(

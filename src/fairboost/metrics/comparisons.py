@@ -20,7 +20,14 @@ from fairboost.data.cells import EVERYONE, Cells
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 from fairboost.fairness.rates import Rate
 from fairboost.metrics import intervals
-from fairboost.metrics.sums import group_names, group_sums_of_sets, quotient, weight_sums
+from fairboost.metrics.sums import (
+    check_crossings,
+    crossing_name,
+    group_names,
+    group_sums_of_sets,
+    quotient,
+    weight_sums,
+)
 
 PRECISION = Rate("precision", 1, +1, "precision")
 """Share of positive decisions whose label is positive: the true positive rate with label and
@@ -130,6 +137,7 @@ def compare_sums(
                 f"by={by!r} asks for {crossing!r}; expected sensitive columns out of {names}, "
                 "each once: 'a' for one, ('a', 'b') for a crossing, ['a', ('a', 'b')] for both"
             )
+    check_crossings(crossings)
     return [compare(cells, sums, columns) for columns in dict.fromkeys([EVERYONE, *crossings])]
 
 
@@ -152,7 +160,7 @@ def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Compari
     merged = np.zeros((3, 2, 2 * width))
     np.add.at(merged.T, cells.labels * width + groups.of_cell + 1, sums.T)
     return Comparison(
-        attribute=", ".join(columns),
+        attribute=crossing_name(columns),
         names=group_names(groups),
         labels=np.repeat(np.arange(2, dtype=np.int32), width),
         groups=np.tile(np.arange(-1, width - 1, dtype=np.int32), 2),

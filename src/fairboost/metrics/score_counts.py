@@ -24,7 +24,7 @@ from fairboost.data.cells import Cells
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.score_bins import ScoreBins, bin_numbers
-from fairboost.metrics.sums import group_names, weight_sums
+from fairboost.metrics.sums import crossing_name, group_names, weight_sums
 
 _TAIL = np.geomspace(1e-6, 1e-2, 101)
 EDGES = np.unique(np.hstack([np.linspace(0, 1, 501), _TAIL, 1 - _TAIL, np.nextafter(1, 2)]))
@@ -157,7 +157,7 @@ class Counted:
         for cell, (label, g) in enumerate(zip(self.cells.labels, groups.of_cell, strict=True)):
             if g >= 0:
                 sums[:, label, g] += self.bins[:, cell]
-        return ScoreBins(", ".join(columns), group_names(groups), EDGES, sums)
+        return ScoreBins(crossing_name(columns), group_names(groups), EDGES, sums)
 
 
 class ScoreCounter:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.cells import Groups
+from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import Rate, group_sums
 
 
@@ -77,6 +80,31 @@ def quotient(part: FloatArray, whole: FloatArray) -> FloatArray:
 def effective_rows(weight: FloatArray) -> float:
     """Kish's effective sample size: as many rows of equal weight tell as much."""
     return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
+
+
+def crossing_name(columns: Sequence[str]) -> str:
+    """What tables call some columns crossed; empty for everyone. Never to be taken apart again."""
+    return ", ".join(columns)
+
+
+def check_crossings(crossings: Iterable[tuple[str, ...]]) -> None:
+    """Raise if tables could not tell two crossings apart, since their names are the same.
+
+    Examples
+    --------
+    >>> check_crossings([("a",), ("b",), ("a", "b")])
+    """
+    named: dict[str, tuple[str, ...]] = {"": ()}
+    for crossing in crossings:
+        if named.setdefault(crossing_name(crossing), crossing) != crossing:
+            first = named[crossing_name(crossing)]
+            raise InvalidInputError(
+                f"the sensitive columns {first!r} and {crossing!r} would both be called "
+                f"{crossing_name(crossing)!r} in tables, so that figures could be taken for each "
+                "other's; rename a column"
+                if first
+                else "a sensitive column has no name; give it one"
+            )
 
 
 def group_names(groups: Groups) -> tuple[str, ...]:

@@ -604,11 +604,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _constrained(self, names: list[str]) -> list[str]:
         """Those of the given sensitive columns that the constraints were trained on."""
-        terms = () if self._measured is None else self._measured.terms
-        known = list(dict.fromkeys(name for t in terms for name in t.groups.columns))
+        known = [] if self.fairness_report_ is None else list(self.fairness_report_.columns)
         one_each = len(known) == len(names) == 1
         if not known or (one_each and DEFAULT_COLUMN in (*known, *names)):
-            return names  # loaded from a file, or a column without a name
+            return names  # loaded from a file of old, or a column without a name
         missing = [name for name in known if name not in names]
         if missing:
             raise InvalidInputError(

@@ -25,6 +25,7 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics import audit, group_rates, threshold_at
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
+from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.report import evidence, lines
 from fairboost.report.limits import with_limits
@@ -108,7 +109,7 @@ def gather(
         data=_data(model, rows, about),
         model=_model(model, about),
         verdicts=_findings(judged),
-        rates=(*_held_out_rates(judged, rows, about.min_rows), *rates),
+        rates=(*_held_out_rates(model, judged, rows, about.min_rows), *rates),
         gaps=tuple(gaps),
         performance=_performance(predictions, rows, level),
         min_rows=about.min_rows,
@@ -204,26 +205,25 @@ def _findings(judged: FairnessReport | None) -> tuple[evidence.Finding, ...]:
 
 
 def _held_out_rates(
-    judged: FairnessReport | None, rows: TestSet, min_rows: int
+    model: FairGBMClassifier, judged: FairnessReport | None, rows: TestSet, min_rows: int
 ) -> tuple[evidence.GroupRate, ...]:
     """Rates on the rows held out; a loaded model has those of test rows alone."""
-    if judged is None or judged.where == "test":
+    if judged is None or model._measured is None:
         return ()
-    table = judged.rates.rename(columns={"by": "attribute", judged.where: "value"})
-    pairs = zip(table["group"], table["attribute"], strict=True)
-    table = table.assign(
-        attribute=table["attribute"].replace("everyone", ""),
-        group=[_without_columns(group, by) for group, by in pairs],
+    # Groups as metrics name them, by the name that verdicts have for each.
+    named = {
+        term.groups.label(g): (crossing_name(term.groups.columns), name)
+        for term in model._measured.terms
+        for g, name in enumerate(group_names(term.groups))
+    }
+    table = judged.rates[judged.rates["group"].isin(named)]  # others are among test rows alone
+    found = [named[label] for label in table["group"]]
+    table = table.rename(columns={judged.where: "value"}).assign(
+        attribute=[attribute for attribute, _ in found],
+        group=[group for _, group in found],
         small=table["rows"] < min_rows,
     )
     return lines.rate_lines(table, rows.names, where=judged.where)
-
-
-def _without_columns(group: str, by: str) -> str:
-    """``'F, B'`` of ``'sex=F, race=B'``, as metrics name groups."""
-    for column in by.split(", "):
-        group = group.replace(f"{column}=", "", 1)
-    return group
 
 
 def _performance(

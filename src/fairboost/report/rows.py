@@ -59,21 +59,11 @@ class TestSet:
 
     def constrained(self, model: FairGBMClassifier) -> dict[str, np.ndarray]:
         """The sensitive columns that a model was trained on, out of those to report on."""
-        judged = model.fairness_report_
-        by = [] if judged is None else judged.rates["by"].unique().tolist()
-        # A known column may have a comma in its own name.
-        split = [[name] if name in self.names else name.split(", ") for name in by]
-        used = {name for names in split for name in names} - {"everyone"}
-        if absent := sorted(used - set(self.names)):
-            raise InvalidInputError(
-                f"the model is held to groups by {', '.join(absent)}, which is not among the "
-                f"sensitive_features ({', '.join(self.names)}); pass the columns that it was "
-                "trained with, and others besides if you like"
-            )
+        used = model._constrained(self.names)
         return {  # code -1, a missing group, is the last
             c.name: np.array([*c.values, None], object)[np.asarray(c.codes)]
             for c in self.columns
-            if c.name in used or not used
+            if c.name in used
         }
 
     def constrained_rates(self, model: FairGBMClassifier) -> list[str]:

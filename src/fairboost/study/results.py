@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import FloatArray
+from fairboost.exceptions import InvalidInputError
 from fairboost.search import protocol
 from fairboost.search.protocol import Pool, Summary
 from fairboost.study.config import StudyConfig
@@ -65,6 +66,11 @@ class Results:
         self.points, self.config, self.methods = points, config, methods
         self.settings = config.protocol
         self._good = points[points["error"].isna()]
+        self._method = dict(zip(points["algorithm"], points["method"], strict=True))
+        if len(points[["algorithm", "method"]].drop_duplicates()) > len(self._method):
+            raise InvalidInputError(
+                f"two of the methods {list(methods)} have models of the same name; rename yours"
+            )
         # Many tables rest on the same draws: each is made once.
         self.pools: Callable[[str, str], list[Pool]] = cache(self._make_pools)
         self._chosen = cache(self._choose)
@@ -79,13 +85,13 @@ class Results:
         """Algorithms that have models, ours first, in the order of the methods."""
         found = set(self._good.loc[self._good["features"] == features, "algorithm"])
         order = list(self.methods)
-        return sorted(found, key=lambda a: (order.index(_method(a)), a))
+        return sorted(found, key=lambda a: (order.index(self._method[a]), a))
 
     def title(self, algorithm: str) -> str:
         """An algorithm in words: † needs the group to predict, ‡ decides by a draw."""
-        name, _, variant = algorithm.partition(", ")
-        method = self.methods[name]
-        words = f"{method.title}, {variant}" if variant else method.title
+        method = self.methods[self._method[algorithm]]
+        own = algorithm.removeprefix(method.name)  # of a variant that stands by itself
+        words = f"{method.title}{own}"
         seeing = SEES_GROUP if method.sees_group else ""
         return words + seeing + (DRAWS if algorithm in RANDOMIZED else "")
 
@@ -104,7 +110,7 @@ class Results:
                 for rows in ("validation", "test")
             )
             trial, n = part["trial"].to_numpy(np.intp), int(part["trials"].iloc[0])
-            models = self.methods[_method(algorithm)].models
+            models = self.methods[self._method[algorithm]].models
             found.append(Pool(trial, validation, test, n, models))
         return found
 
@@ -345,10 +351,6 @@ class Results:
             found[f"here {name}"] = 100 * both[f"test {name}"]
             found[f"here {name} sd"] = 100 * both[f"test {name} sd"]
         return found
-
-
-def _method(algorithm: str) -> str:
-    return algorithm.partition(", ")[0]
 
 
 def _quotient(part: float, whole: float) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -23,10 +22,11 @@ from fairboost.fairness.rates import RATES
 from fairboost.metrics import Audit, audit_sums
 from fairboost.metrics.comparisons import compare
 from fairboost.metrics.score_counts import Batch, Bracket, Counted, ScoreCounter, ScoreHistogram
+from fairboost.metrics.sums import check_crossings
 from fairboost.metrics.thresholds import ChosenThreshold, check_fine_enough
 from fairboost.tabular.columns import as_numbers, as_text, converting
 from fairboost.tabular.files import TableFile
-from fairboost.tabular.schema import MOST_GROUPS, check_named_once, classes_of
+from fairboost.tabular.schema import MOST_GROUPS, check_named_once, classes_of, crossings_of
 
 MOST_CROSSED = 500
 """Cells of a crossing that are worth a look; of more, hardly any has rows to judge by."""
@@ -68,6 +68,7 @@ class AuditRequest:
 
     def __post_init__(self) -> None:
         check_named_once(self.columns, "--label, --score, --sensitive and --weight")
+        check_crossings(self.crossings)
 
     @property
     def columns(self) -> list[str]:
@@ -82,8 +83,7 @@ class AuditRequest:
     @property
     def crossings(self) -> list[tuple[str, ...]]:
         """Every sensitive column by itself, every two of them, and all together."""
-        sizes = sorted({1, min(2, len(self.sensitive)), len(self.sensitive)})
-        return [those for size in sizes for those in combinations(self.sensitive, size)]
+        return crossings_of(self.sensitive)
 
 
 @dataclass(frozen=True, eq=False)

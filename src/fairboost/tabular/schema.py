@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import chain, count
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError, ModelFileError
+from fairboost.metrics.sums import check_crossings
 from fairboost.tabular import columns
 
 FORMAT = "fairboost-schema"
@@ -48,6 +49,12 @@ def check_named_once(columns: Sequence[str], options: str) -> None:
             f"the column {twice[0]!r} is named twice among {options}; each column has one part to "
             "play"
         )
+
+
+def crossings_of(columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """Every column by itself, every two of them, and all together."""
+    sizes = sorted({1, min(2, len(columns)), len(columns)})
+    return [those for size in sizes for those in combinations(columns, size)]
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,7 @@ class Roles:
     def __post_init__(self) -> None:
         special = [self.label, *self.sensitive, *filter(None, [self.weight])]
         check_named_once(special, "--label, --sensitive and --weight")
+        check_crossings(crossings_of(self.sensitive))
         if needed := [name for name in special if name in self.dropped]:
             raise InvalidInputError(
                 f"the column {needed[0]!r} is needed and cannot be dropped; leave --drop out: "

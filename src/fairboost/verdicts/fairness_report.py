@@ -142,6 +142,8 @@ class FairnessReport:
         Name of the rows that the verdicts are about.
     level : float
         Nominal coverage of the intervals.
+    columns : tuple of str
+        The sensitive columns that constraints are on; unknown, so empty, in files of old.
     """
 
     rates: pd.DataFrame
@@ -151,6 +153,7 @@ class FairnessReport:
     where: str = "held out"
     level: float = 0.95
     test_verdicts: tuple[Verdict, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
     def met(self) -> bool:
@@ -181,8 +184,8 @@ class FairnessReport:
             name: tuple(Verdict(**{**v, **{f: float(v[f]) for f in FIGURES}}) for v in plain[name])
             for name in ("verdicts", "test_verdicts")
         }
-        rates, advice = _frame(plain["rates"]), tuple(plain["advice"])
-        return cls(**{**plain, **verdicts, "rates": rates, "advice": advice})
+        lists = {name: tuple(plain.get(name, ())) for name in ("advice", "columns")}
+        return cls(**{**plain, **verdicts, **lists, "rates": _frame(plain["rates"])})
 
     @property
     def _headline(self) -> str:
@@ -266,7 +269,8 @@ def build(
     advice += [_on_operating_point(m, level) for m in measured]
     rates, said = _rate_table(measured, level), tuple(filter(None, advice))
     note = "; ".join(f"{m.where}: {m.note}" for m in measured if m.note)
-    return FairnessReport(rates, verdicts, note, said, held_out.where, level, tested)
+    columns = tuple(dict.fromkeys(c for term in held_out.terms for c in term.groups.columns))
+    return FairnessReport(rates, verdicts, note, said, held_out.where, level, tested, columns)
 
 
 def _on_operating_point(measured: MeasuredRates, level: float) -> str:
