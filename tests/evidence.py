@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from fairboost.report import DataFile, Evidence
@@ -25,15 +27,28 @@ from fairboost.report.evidence import (
 SCRIPT = "<script>document.title='hit'</script>"
 IMAGE = "</script><img src=x onerror=\"document.title='hit'\">"
 GROUPS = {"sex": ["female", "male"], SCRIPT: ["a|b", IMAGE, "long name of a group, in many words"]}
+LONG_NAMES = {
+    "gender recorded at the time of application": ["Female", "Male", "Other or not stated"],
+    "ethnic_origin_as_recorded_by_the_branch": [
+        "American Indian or Alaska Native",
+        "Asian",
+        "Black or African American",
+        "Native Hawaiian or other Pacific Islander",
+        "White",
+        "Not_stated_or_recorded_before_the_merger_of_2009",
+    ],
+}
+"""Groups as forms name them: long, many, and some without a place to break the line."""
+
 RATES = {"fnr": 0.2, "fpr": 0.1, "ppr": 0.4}
 
 
-def rates(shift=0.0, model="chosen", where="test", crossed=False):
+def rates(shift=0.0, model="chosen", where="test", crossed=False, groups=GROUPS):
     """Of everyone and every group; the k-th group is k hundredths higher."""
     lines = [("", "everyone")]
-    lines += [(column, group) for column, groups in GROUPS.items() for group in groups]
+    lines += [(column, group) for column, those in groups.items() for group in those]
     if crossed:
-        lines = [(f"sex, {SCRIPT}", f"{s}, {g}") for s in GROUPS["sex"] for g in GROUPS[SCRIPT]]
+        lines = [(", ".join(groups), ", ".join(cell)) for cell in product(*groups.values())]
     return tuple(
         GroupRate(
             where=where,
@@ -44,7 +59,7 @@ def rates(shift=0.0, model="chosen", where="test", crossed=False):
             value=value + shift + k / 100,
             low=value + shift + k / 100 - 0.03,
             high=value + shift + k / 100 + 0.03,
-            rows=500.0 - 90 * k,
+            rows=max(500.0 - 90 * k, 7.0),
             small=500 - 90 * k < 100,
             crossed=crossed,
         )
@@ -53,7 +68,7 @@ def rates(shift=0.0, model="chosen", where="test", crossed=False):
     )
 
 
-def point(k):
+def point(k, groups=GROUPS):
     tolerance = None if k == 0 else 0.1 - 0.02 * k
     accuracy, gap = 0.82 - 0.005 * k, 0.2 - 0.03 * k
     return TradeoffPoint(
@@ -66,7 +81,7 @@ def point(k):
         gap_low=gap - 0.02,
         gap_high=gap + 0.02,
         trees=100 + k,
-        rates=rates(shift=0.05 * k),
+        rates=rates(shift=0.05 * k, groups=groups),
     )
 
 
@@ -75,10 +90,10 @@ def finding(where, column, status):
     return Finding(where, text, "gap", 0.01, 0.0, 0.03, 0.02, status, f"{column}=x", 120)
 
 
-def curves():
+def curves(groups=GROUPS):
     grid = np.linspace(0, 1, 21)
     edges = tuple(map(float, np.linspace(0, 1, 11)))
-    names = [(column, group) for column, groups in GROUPS.items() for group in groups]
+    names = [(column, group) for column, those in groups.items() for group in those]
     roc = tuple(
         Roc(c, g, tuple(grid), tuple(map(float, np.sqrt(grid))), 0.1, 0.3, 0.7) for c, g in names
     )
@@ -94,15 +109,16 @@ def curves():
     return {"roc": roc, "scores": scores, "calibration": calibration}
 
 
-def make_evidence() -> Evidence:
-    columns = list(GROUPS)
+def make_evidence(groups=GROUPS) -> Evidence:
+    """Of groups by column, two columns of them."""
+    first, second = columns = list(groups)
     gaps = tuple(
         Gap(
             "test", model, column, rate, 0.1, 0.05, 0.15, ratio, ratio - 0.1, ratio + 0.1,
-            groups[0], groups[-1], four_fifths,
+            those[0], those[-1], four_fifths,
         )
         for model in ("chosen", "plain")
-        for column, groups in GROUPS.items()
+        for column, those in groups.items()
         for rate, ratio, four_fifths in (("fnr", 0.8, None), ("ppr", 0.5, "fails"))
     )  # fmt: skip
     performance = tuple(
@@ -110,8 +126,9 @@ def make_evidence() -> Evidence:
         for model, value in (("chosen", 0.8), ("plain", 0.81), ("difference", -0.01))
         for measure in ("accuracy", "AUC", "log loss", "Brier score")
     )
+    held_out = rates(where="held out", groups=groups)
     rounds = tuple(range(1, 31))
-    names = [f"fnr[sex={group}] above" for group in GROUPS["sex"]]
+    names = [f"fnr[{first}={group}] above" for group in groups[first]]
     return Evidence(
         title=f"Loans {SCRIPT}",
         asked=Asked(
@@ -122,8 +139,8 @@ def make_evidence() -> Evidence:
             label="approved",
             positive="yes",
             sensitive=(
-                SensitiveColumnUse("sex", 2, 0, False),
-                SensitiveColumnUse(SCRIPT, 3, 7, True),
+                SensitiveColumnUse(first, len(groups[first]), 0, False),
+                SensitiveColumnUse(second, len(groups[second]), 7, True),
             ),
             splits={"training": 800, "held out": 200, "test": 500},
             files=(DataFile("training", "loans.csv", "ab" * 32, 1000),),
@@ -135,20 +152,20 @@ def make_evidence() -> Evidence:
             120, 0.5, "model.txt", "cd" * 32,
         ),
         verdicts=(
-            finding("held out", "sex", "met"),
-            finding("held out", SCRIPT, "met"),
-            finding("test", "sex", "met"),
-            finding("test", SCRIPT, "too few rows to tell"),
+            finding("held out", first, "met"),
+            finding("held out", second, "met"),
+            finding("test", first, "met"),
+            finding("test", second, "too few rows to tell"),
         ),
         rates=(
-            *(r for r in rates(where="held out") if r.rate == "fnr" and r.attribute),
-            *rates(),
-            *rates(0.1, "plain"),
-            *rates(crossed=True),
+            *(r for r in held_out if r.rate == "fnr" and r.attribute),
+            *rates(groups=groups),
+            *rates(0.1, "plain", groups=groups),
+            *rates(crossed=True, groups=groups),
         ),
         gaps=gaps,
         performance=performance,
-        tradeoff=Tradeoff("test", tuple(map(point, range(6))), 3),
+        tradeoff=Tradeoff("test", tuple(point(k, groups) for k in range(6)), 3),
         rounds=Rounds(
             "held out",
             rounds,
@@ -161,5 +178,5 @@ def make_evidence() -> Evidence:
         warnings=(f"{SCRIPT}: fewer rows than one would like",),
         limits=("Intervals allow for chance alone.", IMAGE),
         notes={"seed": "0"},
-        **curves(),
+        **curves(groups),
     )  # fmt: skip

@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import struct
 from itertools import pairwise
 
 import pytest
 
-from tests.evidence import GROUPS, SCRIPT, make_evidence
+from tests.evidence import GROUPS, LONG_NAMES, SCRIPT, make_evidence
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="browser tests need selenium")
 
@@ -64,6 +63,48 @@ for (const element of document.body.querySelectorAll("*")) {
 return poor;
 """
 
+LOST = """
+const screen = document.documentElement.clientWidth;
+const said = (e) => [e.tagName, e.textContent.trim().slice(0, 40)];
+const within = (inner, outer) => inner.left >= outer.left - 1 && inner.right <= outer.right + 1;
+const lost = [];
+for (const e of document.body.querySelectorAll("*")) {
+  if (!e.checkVisibility() || e.matches(".skip, script")) continue;
+  const box = e.getBoundingClientRect();
+  if (box.width === 0) continue;
+  if (box.left < -0.5 || box.right > screen + 0.5) lost.push(["beyond the screen", ...said(e)]);
+  if (e instanceof SVGElement) {
+    const picture = e.ownerSVGElement;
+    if (e.tagName === "text" && !within(box, picture.getBoundingClientRect()))
+      lost.push(["beyond the picture", ...said(e)]);
+    continue;
+  }
+  if (e.clientWidth && e.scrollWidth > e.clientWidth)
+    lost.push(["wider than its box", ...said(e)]);
+  const around = e.closest(".table");
+  if (e.matches("th, td") && !within(box, around.getBoundingClientRect()))
+    lost.push(["beyond its table", ...said(e)]);
+}
+return lost;
+"""
+"""What reaches beyond the screen, its box, its picture or its table from side to side."""
+
+COVERED = """
+const covered = [];
+for (const cell of document.querySelectorAll("tbody th, tbody td")) {
+  if (!cell.textContent.trim()) continue;
+  cell.scrollIntoView({block: "center"});
+  for (let e = cell; e; e = e.parentElement) e.scrollLeft = 0;
+  const words = document.createRange();
+  words.selectNodeContents(cell);
+  const box = words.getBoundingClientRect();
+  const seen = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  if (seen !== cell) covered.push(cell.textContent);
+}
+return covered;
+"""
+"""Entries of tables that do not show where they stand."""
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
@@ -81,6 +122,13 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     return write_report(make_evidence(), tmp_path_factory.mktemp("report"))[0].as_uri()
+
+
+@pytest.fixture(scope="module")
+def wide_page(tmp_path_factory):
+    """Long names, six groups, and several constraints."""
+    evidence = make_evidence(LONG_NAMES)
+    return write_report(evidence, tmp_path_factory.mktemp("wide"))[0].as_uri()
 
 
 @pytest.fixture
@@ -203,19 +251,29 @@ def test_tables_sort_by_figure_and_by_text(opened):
     assert groups.index("everyone") < groups.index("female") < groups.index("male")
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_it_fits_the_screen(opened, width, tmp_path):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 390, 768, 1280, 1920])
+@pytest.mark.parametrize("which", ["page", "wide_page"])
+def test_nothing_is_lost_from_side_to_side(opened, request, which, width, scheme):
+    prefer(opened, scheme)
     resize(opened, width)
-    wide = opened.execute_script("return document.documentElement.scrollWidth")
-    high = opened.execute_script("return document.documentElement.scrollHeight")
-    assert wide <= width
-    for figure in opened.find_elements(By.CSS_SELECTOR, "figure svg"):
-        assert 200 < figure.size["width"] <= width
-    whole = {"format": "png", "captureBeyondViewport": True}
-    shot = base64.b64decode(opened.execute_cdp_cmd("Page.captureScreenshot", whole)["data"])
-    (tmp_path / f"report_{width}.png").write_bytes(shot)
-    assert struct.unpack(">II", shot[16:24])[0] == width
-    assert high > 3000
+    opened.get(request.getfixturevalue(which))
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+    assert opened.execute_script(LOST) == []
+    for picture in opened.find_elements(By.CSS_SELECTOR, "figure svg"):
+        assert 200 < picture.size["width"] <= width
+    prefer(opened, "light")
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_every_verdict_is_seen(opened, wide_page, width):
+    resize(opened, width)
+    opened.get(wide_page)
+    statuses = [f.status for f in make_evidence(LONG_NAMES).verdicts]
+    section = opened.find_element(By.CSS_SELECTOR, "section[aria-labelledby=what-was-met]")
+    verdicts = section.find_elements(By.CSS_SELECTOR, "tbody tr > :nth-child(5)")
+    assert [cell.text.split(" ", 1)[1] for cell in verdicts] == statuses
+    assert opened.execute_script(COVERED) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -225,6 +283,19 @@ def test_text_can_be_read(opened, scheme):
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
     assert opened.execute_script(CONTRAST) == []
     prefer(opened, "light")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_cards_are_tables_to_those_who_do_not_see_them(opened, width):
+    resize(opened, width)
+    for selector, role in {"table": "table", "tbody tr": "row", "tbody th": "rowheader"}.items():
+        assert opened.find_element(By.CSS_SELECTOR, selector).aria_role == role
+    entry = opened.find_element(By.CSS_SELECTOR, "tbody td")
+    assert entry.aria_role == "cell"
+    shown = opened.execute_script(
+        "return getComputedStyle(arguments[0], '::before').content", entry
+    )
+    assert shown == ('"measured on"' if width == 360 else "none")
 
 
 def test_structure_for_those_who_do_not_see_it(opened):
@@ -246,6 +317,19 @@ def test_structure_for_those_who_do_not_see_it(opened):
     assert len(set(names)) == len(names)
     slider = opened.find_element(By.CSS_SELECTOR, "input[type=range]")
     assert slider.accessible_name == "Model along the trade-off"
+
+
+@pytest.mark.parametrize("which", ["page", "wide_page"])
+def test_nothing_is_lost_in_print(opened, request, which):
+    resize(opened, 700)  # A4 within its margins
+    opened.get(request.getfixturevalue(which))
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert opened.execute_script(LOST) == []
+    tables = opened.execute_script(
+        "return [...document.querySelectorAll('thead')].map(e => getComputedStyle(e).display)"
+    )
+    assert set(tables) == {"table-header-group"}  # no cards, and headers again on every page
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_it_prints(opened):

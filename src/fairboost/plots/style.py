@@ -136,7 +136,11 @@ def legend_above(ax: Axes) -> None:
     if not labels:
         return
     around = ax.figure
-    room = around.bbox.width * (ax.get_position().width + 0.1)
+    if (engine := around.get_layout_engine()) is not None:  # long names move the axes aside
+        engine.execute(around.canvas.figure)
+    place = ax.get_position()
+    # A page may have wider letters than the ones measured here.
+    room = around.bbox.width * min(place.width + 0.1, 0.9 * (1 - place.x0))
     columns, _ = _legend_grid(labels, room / around.dpi)
     folded = [fold(label, LEGEND_WIDTH) for label in labels]
     # That was an estimate by the number of letters; what counts is how wide they are.

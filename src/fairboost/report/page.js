@@ -1,4 +1,12 @@
 "use strict";
+// Where rows are shown as cards, a browser may forget that they belong to a table.
+const roles = {
+  "table": "table", "thead, tbody": "rowgroup", "tr": "row", "td": "cell", "thead th": "columnheader",
+  "tbody th": "rowheader",
+};
+for (const [selector, role] of Object.entries(roles)) {
+  for (const element of document.querySelectorAll(selector)) element.setAttribute("role", role);
+}
 // Sorting: each heading is a button. Rows without a figure stay at the end.
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0];

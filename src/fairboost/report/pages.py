@@ -35,8 +35,11 @@ from fairboost.report.evidence import Evidence
 from fairboost.report.layout import Section, lay_out
 from fairboost.report.pictures import draw
 
-LONG = 32
-"""Characters from which on an entry of a table may be broken."""
+LONG = 12
+"""Characters of a word from which on it may be broken in a table."""
+
+TALL = 12
+"""Rows from which on a table has a box of its own to scroll in, under its header."""
 
 
 def write_report(evidence: Evidence, folder: str | Path) -> tuple[Path, Path, Path]:
@@ -134,24 +137,29 @@ def _table(table: TableBlock, name: str) -> str:
         f'<th scope="col"><button type="button">{escape(title)}</button></th>'
         for title in table.header
     )
-    lines = "".join(
-        f"<tr>{''.join(_cell(cell, k < table.row_headers) for k, cell in enumerate(row))}</tr>\n"
-        for row in table.rows
-    )
+    names = [(title, k < table.row_headers) for k, title in enumerate(table.header)]
+    lines = "".join(f"<tr>{''.join(map(_cell, row, names))}</tr>\n" for row in table.rows)
+    box = "scroll"
+    if len(table.rows) > TALL:  # by keyboard, too
+        box = f'scroll tall" tabindex="0" role="region" aria-labelledby="{name}'
     return (
         f'<div class="table"><h3 id="{name}">{escape(table.title)}</h3>'
-        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}">'
+        f'<div class="{box}">'
         f'<table aria-labelledby="{name}"><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{lines}</tbody></table></div></div>\n"
     )
 
 
-def _cell(cell: Cell, heads: bool) -> str:
-    kinds = " ".join(filter(None, (cell.tone, "long" if len(cell.text) > LONG else "")))
+def _cell(cell: Cell, column: tuple[str, bool]) -> str:
+    """An entry of a column: its name, for where rows are cards, and whether it heads rows."""
+    name, heads = column
+    long = any(len(word) > LONG for word in cell.text.split())
+    kinds = " ".join(filter(None, (cell.tone, "long" if long else "")))
     kind = f' class="{kinds}"' if kinds else ""
     key = "" if cell.key is None else f' data-key="{cell.key!r}"'
+    start = 'th scope="row"' if heads else "td"
     text = f"{SIGNS[cell.tone]}{escape(cell.text)}"
-    return f'<th scope="row"{kind}{key}>{text}</th>' if heads else f"<td{kind}{key}>{text}</td>"
+    return f'<{start}{kind}{key} data-name="{escape(name)}">{text}</{start[:2]}>'
 
 
 def _slider(slider: Slider, name: str) -> str:
