@@ -512,6 +512,24 @@ def test_bases_of_all_kinds(kind, toy, other, how, which):
     assert model.trace_["loss"].iloc[-1] < 0.7
 
 
+@pytest.mark.parametrize("how", ["share", "set", "cross"])
+def test_a_base_is_scored_on_rows_as_they_are(kind, make_toy, toy, other, how):
+    """Not on bins of the stage, whose cuts are not where the base splits."""
+    there = make_toy(n=500, seed=2)
+    base = kind.make(max_bin=16).fit(there.X, there.y)
+    model = fit(FrozenEstimator(base), toy, other, how, operating_point=at_fpr(0.2))
+    if how != "share":
+        f = kind.scores(base, toy.X)
+        loss = np.logaddexp(0, np.where(toy.y == 1, -f, f)).mean()
+        assert model.trace_["loss"].iloc[0] == pytest.approx(loss, rel=1e-6)
+    if how != "cross":
+        X, y, group, _ = rows_seen(toy, other, how)
+        decided = model.predict(X)
+        assert model._measured.realised.value == pytest.approx(decided[y == 0].mean())
+        rates = [decided[group == g].mean() for g in "ab"]
+        np.testing.assert_allclose(model.fairness_report_.rates["held out"], rates)
+
+
 def test_bases_that_do_not_fit(kind, base, toy, other):
     for error, match, X, y in (
         (InvalidInputError, "X has 3 features, but the frozen model was", toy.X[:, :3], toy.y),

@@ -78,7 +78,7 @@ def build(
     estimator: XGBClassifier,
     data: EngineData,
     classes: Any,
-    base: xgboost.Booster | None,
+    base: XGBClassifier | None,
     threads: Threads,
 ) -> Matrices:
     """Bin the rows.
@@ -91,23 +91,26 @@ def build(
         The user's data.
     classes : array of two
         The labels as the user wrote them.
-    base : xgboost.Booster, optional
-        A model to go on from; categories are coded as it knows them.
+    base : XGBClassifier, optional
+        A model to go on from. It scores the rows as they are, since bins are not cut where it
+        splits, and categories are coded as it knows them.
     threads : Threads
         Those that score rows held out.
     """
     make = _Maker(estimator, base, threads)
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
+    start = make.start(X)
     held_out: list[HeldOut] = []
     if data.trained is None:
-        make.reference = rows = make.matrix(X, labels, weight)
+        make.reference = rows = make.matrix(X, labels, weight, start)
     else:
-        X = by_row(X)
-        make.reference = rows = make.matrix(X, labels, weight, _positions(data.trained))
-        held_out.append(make.held_out(X, labels, _positions(~data.trained)))
+        X, trained, others = by_row(X), _positions(data.trained), _positions(~data.trained)
+        make.reference = rows = make.matrix(X, labels, weight, start, trained)
+        held_out.append(make.held_out(X, labels, start, others))
     if data.held_out is not None:
-        held_out.append(make.held_out(*data.held_out))
+        outside, outside_labels = data.held_out
+        held_out.append(make.held_out(outside, outside_labels, make.start(outside)))
     evals = []
     sets = data.fit_options.get("eval_set") or []
     sets = [sets] if isinstance(sets, tuple) else sets
@@ -117,7 +120,7 @@ def build(
         matrix = rows
         if eval_X is not data.X or eval_y is not data.y or eval_weight is not None:
             known = encode_known(eval_y, np.asarray(classes), "y of eval_set")
-            matrix = make.matrix(eval_X, known, eval_weight)
+            matrix = make.matrix(eval_X, known, eval_weight, make.start(eval_X))
         evals.append((matrix, str(name)))
     if data.label_factors != (1.0, 1.0) and any(matrix is rows for matrix, _ in evals):
         # Metrics weigh the labels as they were before rows were held out. The rows are binned by
@@ -132,9 +135,10 @@ class _Maker:
     """Makes matrices by the options of an estimator, the first as a reference for the others."""
 
     def __init__(
-        self, estimator: XGBClassifier, base: xgboost.Booster | None, threads: Threads
+        self, estimator: XGBClassifier, base: XGBClassifier | None, threads: Threads
     ) -> None:
         self.estimator, self.base, self.threads = estimator, base, threads
+        self.categories = None if base is None else _categories(base.get_booster())
         self.reference: xgboost.DMatrix | None = None
         self.binned = estimator.tree_method in BINNED
         self.shared = {
@@ -145,10 +149,30 @@ class _Maker:
         max_bin = 256 if estimator.max_bin is None else estimator.max_bin
         self.for_bins = {**self.shared, "max_bin": max_bin}
 
+    def start(self, X: Matrix) -> Float32Array | None:
+        """The scores that the model to go on from gives to all rows of a table."""
+        if self.base is None:
+            return None
+        parts = X.batches() if is_on_disk(X) else [as_table(X)]
+        return np.concatenate([self.base.predict(part, output_margin=True) for part in parts])
+
     def matrix(
-        self, X: Matrix, labels: Any, weight: Any, which: IntArray | None = None
+        self,
+        X: Matrix,
+        labels: Any,
+        weight: Any,
+        start: Float32Array | None,
+        which: IntArray | None = None,
     ) -> xgboost.DMatrix:
-        """Some rows of a table, all by default."""
+        """Some rows of a table, all by default, and the scores that training starts from."""
+        matrix = self._rows(X, labels, weight, which)
+        if start is not None:
+            matrix.set_base_margin(start if which is None else start[which])
+        return matrix
+
+    def _rows(
+        self, X: Matrix, labels: Any, weight: Any, which: IntArray | None
+    ) -> xgboost.DMatrix:
         if which is None and (is_on_disk(X) or isinstance(X, PartedTable)):
             which = np.arange(X.shape[0])
         if which is not None:
@@ -167,7 +191,13 @@ class _Maker:
                 return xgboost.QuantileDMatrix(X, **options, **self.for_bins, ref=self.reference)
         return xgboost.DMatrix(X, **options, **self.shared)
 
-    def held_out(self, X: Matrix, labels: Any, which: IntArray | None = None) -> HeldOut:
+    def held_out(
+        self,
+        X: Matrix,
+        labels: Any,
+        start: Float32Array | None,
+        which: IntArray | None = None,
+    ) -> HeldOut:
         """Some rows of a table, all by default, whose scores are wanted after every round.
 
         Machines do as the one with most rows to score would, and only what all of them can: they
@@ -177,8 +207,8 @@ class _Maker:
         if _most(len(rows) / self.threads.count) >= ROWS_PER_THREAD:
             table = self._numbers(X, rows)
             if not _most(table is None) and table is not None:
-                return ByTree(table, self.threads)
-        matrix = self.matrix(X, labels, None, which)
+                return ByTree(table, self.threads, None if start is None else start[rows])
+        matrix = self.matrix(X, labels, None, start, which)
         # XGBoost would look up the type of each value that it predicts from, which takes half as
         # long again.
         if "c" not in (matrix.feature_types or []):
@@ -191,7 +221,7 @@ class _Maker:
         For that features are all numbers, none infinite, which XGBoost refuses, and leaves count
         what they say (not so in DART).
         """
-        categories = _categories(self.base) or "c" in (self.estimator.feature_types or [])
+        categories = self.categories or "c" in (self.estimator.feature_types or [])
         if self.estimator.booster == "dart" or categories or not _has_numbers(X):
             return None
         table = np.empty((len(rows), X.shape[1]), np.float32)
@@ -223,7 +253,7 @@ class _Maker:
         """What is known about the columns."""
         types: Any = self.estimator.feature_types
         if feature_names(X) is not None:
-            types = _categories(self.base) or _categories(self.reference) or types
+            types = self.categories or _categories(self.reference) or types
         out = {"feature_types": types}
         if self.reference is None and self.estimator.feature_weights is not None:
             out["feature_weights"] = np.asarray(self.estimator.feature_weights)

@@ -176,20 +176,17 @@ class XGBoostEngine:
     ) -> tuple[XGBoostModel, XGBoostLockstep]:
         """Boost to a stock model; the binned data is there for further stages."""
         estimator, verbosity = self.estimator, self.estimator.verbosity
-        base, n_base = self._base_model()
         builtin, function = options.read_metrics(estimator.get_params())
         params = options.without(estimator.get_xgb_params(), "eval_metric", "base_score")
         params["objective"] = "binary:logistic"
         if builtin is not None:
             params["eval_metric"] = builtin
-        if base is None:  # else it has its own
-            params["base_score"] = float(expit(intercept))
+        params["base_score"] = float(expit(intercept))  # rows of a frozen model have their own
         with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
-            known = None if self.base is None else self.base.get_booster()
             threads = Threads(thread_count(self.n_jobs), self.library)
-            matrices = build(estimator, data, self.classes, known, threads)
+            matrices = build(estimator, data, self.classes, self.base, threads)
             boosters = XGBoostBoosters(
-                params, matrices.rows, matrices.held_out, len(problem.followers), base
+                params, matrices.rows, matrices.held_out, len(problem.followers)
             )
             lockstep = XGBoostLockstep(problem, boosters, self.n_rounds)
             callbacks = list(estimator.callbacks or [])
@@ -206,22 +203,16 @@ class XGBoostEngine:
                 early_stopping_rounds=estimator.early_stopping_rounds,
                 evals_result=history,
                 verbose_eval=False,
-                xgb_model=base,
                 callbacks=[lockstep, *callbacks],
             )
-        fitted = _fitted(estimator, booster, history or None)
-        model = XGBoostModel(fitted, intercept if base is None else 0.0, n_base)
-        return model.first(_rounds_kept(booster) - n_base), lockstep
-
-    def _base_model(self) -> tuple[bytearray | None, int]:
-        """The frozen model without its options, as it predicts, and its number of rounds."""
         if self.base is None:
-            return None, 0
-        whole = self.base.get_booster()
-        n_rounds = _rounds_kept(whole)
-        booster = _booster_of(self.base, first_rounds(_text(whole), n_rounds))
-        booster.set_attr(best_iteration=None, best_score=None)  # not where the stage will end
-        return booster.save_raw("json"), n_rounds
+            model = XGBoostModel(_fitted(estimator, booster, history or None), intercept)
+            return model.first(_rounds_kept(booster)), lockstep
+        before = self.base.get_booster()
+        n_base = _rounds_kept(before)
+        text = append_rounds(first_rounds(_text(before), n_base), _text(booster))
+        fitted = _fitted(estimator, _booster_of(estimator, text), history or None)
+        return XGBoostModel(fitted, 0.0, n_base), lockstep
 
 
 def version() -> str:

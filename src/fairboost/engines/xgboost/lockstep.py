@@ -7,8 +7,8 @@ has predicted for, and adds a round's trees to them when it is asked next:
 * further boosters on the same binned data take a round each whenever the objective is called;
 * the scores of the rows held out cost a pass of them through the newest trees
   (:mod:`fairboost.engines.xgboost.held_out_scores`);
-* after the last round a stage can go on from the scores, handed over as base margins. Only its
-  own trees are then in its boosters.
+* after the last round a stage can go on from the scores, handed over as base margins, as those of
+  a frozen model are before the first. Only its own trees are then in its boosters.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ class XGBoostBoosters:
         The rows held out.
     n_followers : int
         Number of further boosters.
-    base : bytes, optional
-        A model to go on from.
     starts : sequence of (n,) float32
         The scores that each booster starts from, the one that is kept last, if not from its own.
     """
@@ -50,17 +48,14 @@ class XGBoostBoosters:
         rows: xgboost.DMatrix,
         held_out: Sequence[HeldOut],
         n_followers: int,
-        base: bytearray | None = None,
         starts: Sequence[ScoreArray] = (),
     ) -> None:
         # XGBoost draws from one stream for all boosters: a seed for each round keeps them apart.
         self.params = {**params, **({"seed_per_iteration": True} if n_followers else {})}
         self.rows, self.held_out, self.starts = rows, held_out, starts
         self.main: Any = None
-        self.followers = [
-            xgboost.Booster(self.params, [rows], model_file=base) for _ in range(n_followers)
-        ]
-        self.n_base = self.round = 0
+        self.followers = [xgboost.Booster(self.params, [rows]) for _ in range(n_followers)]
+        self.round = 0
 
     def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
         """Let booster k take a round."""
@@ -81,8 +76,8 @@ class XGBoostBoosters:
         return [rows.scores(self.main) for rows in self.held_out]
 
     def n_rounds(self) -> int:
-        """Rounds of the booster that is kept, without those of the model it went on from."""
-        return int(self.main.num_boosted_rounds()) - self.n_base
+        """Rounds of the booster that is kept."""
+        return int(self.main.num_boosted_rounds())
 
     def _start_from(self, k: int) -> None:
         """Give the rows the scores that a booster started from, as it may read them at any time.
@@ -117,7 +112,7 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
 
     def before_training(self, model: Any) -> Any:
         """Get hold of the booster."""
-        self.boosters.main, self.boosters.n_base = model, model.num_boosted_rounds()
+        self.boosters.main = model
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
