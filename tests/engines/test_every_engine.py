@@ -6,6 +6,7 @@ Files of an engine's own name have what is true of one of them only.
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -626,6 +627,18 @@ def test_average_is_the_mean_of_all_iterates(kind, toy, other):
     np.testing.assert_allclose(
         average.decision_function(toy.X), np.mean(prefixes, axis=0), rtol=0, atol=1e-6
     )
+
+
+def test_threads_that_score_at_the_same_time(kind, make_toy, toy, other):
+    """Each row by a prefix of its own, while others ask for the same or for all trees."""
+    model = fit(kind.make(n_estimators=40), toy, other, iterate="randomized", random_state=0)
+    X = make_toy(n=3_000, seed=2).X
+    ask = (lambda: model.decision_function(X)), (lambda: kind.scores(model.estimator_, X))
+    expected = [f() for f in ask]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda k: ask[k % 2](), range(16)))
+    for k, scores in enumerate(found):
+        np.testing.assert_array_equal(scores, expected[k % 2])
 
 
 # Tables

@@ -319,6 +319,20 @@ def test_a_base_that_holds_more_trees_than_it_predicts_with(engine, toy, other, 
     assert idle.best_iteration_ == 12
 
 
+def test_a_base_with_fewer_trees_than_rounds(engine, toy, other):
+    """Rounds that grow no tree count in the best round that early stopping leaves."""
+    base = engine(n_estimators=20).fit(toy.X, toy.y)
+    base.booster_.best_iteration = 23
+    model = fitted(base, toy, fit={"holdout_set": (other.X, other.y, other.group)})
+    assert 20 < model.best_iteration_ < 60  # so that trees too many would show
+    decided = model.predict(other.X)
+    rates = [decided[other.group == g].mean() for g in "ab"]
+    np.testing.assert_allclose(model.fairness_report_.rates["held out"], rates)
+    last = fitted(base, toy, iterate="last")
+    assert last.best_iteration_ == last.booster_.num_trees() == 20 + 40
+    assert last._model.n_base == 20
+
+
 def test_a_base_that_was_stopped_early_by_its_own_option(engine, toy, other):
     """The stage has no set to be stopped by, and is not."""
     base = engine(n_estimators=200, early_stopping_round=3)

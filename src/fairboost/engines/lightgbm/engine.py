@@ -8,6 +8,8 @@ Facts of LightGBM that shape this file:
   bound method becomes a copy whose state nobody reads; so the objective handed over is a closure.
 * With no split worth making LightGBM adds no tree but goes on asking for gradients: rounds and
   trees may differ, so the number of trees is reported after every round.
+* The number of trees to predict with is kept in the booster, where threads overwrite each other's:
+  fewer than all are asked of a copy that a thread has for itself.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from threading import local
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import joblib
 import lightgbm
@@ -69,7 +73,15 @@ class LightGBMModel:
 
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
-        return np.asarray(self.estimator.predict(X, raw_score=True, num_iteration=rounds))
+        fitted = self.estimator if rounds in (None, self.n_rounds) else self._of_this_thread()
+        return np.asarray(fitted.predict(X, raw_score=True, num_iteration=rounds))
+
+    def _of_this_thread(self) -> LGBMClassifier:
+        """A copy of the estimator that no other thread predicts with."""
+        copies = _COPIES.of_boosters
+        if self.booster not in copies:
+            copies[self.booster] = self._with(self.text(), 0).estimator
+        return copies[self.booster]
 
     def probability(self, score: float) -> float:
         """Probability of a score."""
@@ -206,8 +218,10 @@ class LightGBMEngine:
             n_base, text = 0, as_stock_model(text, intercept=intercept)
         else:
             before = self.base.booster_
-            # Trees that it predicts with; early stopping may have grown more.
-            n_base = before.best_iteration if before.best_iteration > 0 else before.num_trees()
+            # Trees that it predicts with. Early stopping may have grown more, and counts rounds
+            # that grew none.
+            n_base, best = before.num_trees(), before.best_iteration
+            n_base = min(n_base, best) if best > 0 else n_base
             intercept, text = 0.0, append_trees(before.model_to_string(), text)
         fitted = _fitted(self.estimator, training, text)
         return LightGBMModel(fitted, intercept, int(n_base)), lockstep
@@ -250,6 +264,16 @@ class LightGBMEngine:
         if self.base is None:
             return np.full(as_table(X).shape[0], intercept)
         return np.asarray(self.base.predict(X, raw_score=True), np.float64)
+
+
+class _Copies(local):
+    """Fitted estimators of one thread, by the booster that each is a copy of."""
+
+    def __init__(self) -> None:
+        self.of_boosters = WeakKeyDictionary[lightgbm.Booster, LGBMClassifier]()
+
+
+_COPIES = _Copies()
 
 
 def version() -> str:
