@@ -84,6 +84,15 @@ class LightGBM:
         """Options of the engine, and of ``fit``, that change the learning rate."""
         return {}, {"callbacks": [lightgbm.reset_parameter(learning_rate=rates)]}
 
+    def interrupting(self, rounds: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of the engine, and of ``fit``, that end training as Ctrl-C does."""
+
+        def interrupt(env: Any) -> None:
+            if env.iteration == rounds:
+                raise KeyboardInterrupt
+
+        return {}, {"callbacks": [interrupt]}
+
     def n_trees(self, booster: Any) -> int:
         """Number of trees in a booster."""
         return booster.num_trees()
@@ -184,6 +193,18 @@ class XGBoost:
 
         # XGBoost sets the rate of a round after the one before.
         return {"callbacks": [LearningRateScheduler([*rates[1:], rates[-1]])]}, {}
+
+    def interrupting(self, rounds: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of the engine, and of ``fit``, that end training as Ctrl-C does."""
+        from xgboost.callback import TrainingCallback
+
+        class Interrupt(TrainingCallback):
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                if epoch == rounds:
+                    raise KeyboardInterrupt
+                return False
+
+        return {"callbacks": [Interrupt()]}, {}
 
     def n_trees(self, booster: Any) -> int:
         """Number of trees in a booster."""

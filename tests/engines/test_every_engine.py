@@ -678,6 +678,20 @@ def test_every_table_gives_the_same_model(kind, toy, form, how):
 # scikit-learn
 
 
+@pytest.mark.parametrize("iterate", ["best", "randomized"])
+def test_an_interrupted_fit_leaves_the_model_as_it_was(kind, toy, other, iterate):
+    """Not the trees of one fit with the labels and columns of the next."""
+    model = fit(kind.make(), toy, other, "share", X=toy.frame, iterate=iterate)
+    before, proba = dict(vars(model)), model.predict_proba(other.frame)
+    options, fit_options = kind.interrupting(3)
+    model.estimator = kind.make(**options)
+    labels = np.where(toy.y == 1, "no", "yes")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(toy.X[:, :3], labels, sensitive_features=toy.group, **fit_options)
+    assert {**vars(model), "estimator": before["estimator"]} == before
+    np.testing.assert_array_equal(model.predict_proba(other.frame), proba)
+
+
 def test_grid_search(kind, toy):
     grid = {"estimator__learning_rate": [0.01, 0.3], "tolerance": [0.01, 0.5]}
     model = FairGBMClassifier(kind.make(), constraint="demographic_parity", memberships="observed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -187,6 +188,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     (2000, 2)
     """
 
+    classes_: np.ndarray
+
     def __init__(
         self,
         estimator: Classifier | None = None,
@@ -319,21 +322,24 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             "callbacks": callbacks,
             "categorical_feature": categorical_feature,
         }
-        self.__dict__.pop("cluster_", None)  # of an earlier fit
+        # Takes the place of this model when all is done: an interrupted fit changes nothing.
+        fitted = copy(self)
+        fitted.__dict__.pop("cluster_", None)  # of an earlier fit
         if is_dask_estimator(self.estimator) or is_dask(X):
             asked = {"holdout_set": holdout_set, **fit_options}
-            on_dask = self._cluster_request(X, y, sensitive_features, sample_weight, asked)
-            self.classes_, result, self.cluster_ = train_on_dask(on_dask, bool(self.verbose))
-            self._keep(result)
+            on_dask = fitted._cluster_request(X, y, sensitive_features, sample_weight, asked)
+            fitted.classes_, result, fitted.cluster_ = train_on_dask(on_dask, bool(self.verbose))
+            fitted._keep(result)
         else:
-            request = self._request(
+            request = fitted._request(
                 X, y, sensitive_features, sample_weight, holdout_set, fit_options
             )
-            self.classes_ = request.data.classes
+            fitted.classes_ = request.data.classes
             result, session = train(request, progress=bool(self.verbose))
-            self._keep(result)
+            fitted._keep(result)
             if result.rescaled or self.iterate in ("average", "randomized"):
-                self._measure_again(session.game, request)
+                fitted._measure_again(session.game, request)
+        self.__dict__ = fitted.__dict__
         if self.fairness_report_ is not None and self._measured is not None:
             diagnostics.warn_if_not_met(self.fairness_report_)
             diagnostics.warn_if_beside_the_point(self._measured.realised)
