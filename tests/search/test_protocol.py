@@ -35,6 +35,15 @@ def test_a_trial_brings_all_of_its_models():
     assert protocol.select(found, draws, 1.0).tolist() == [0, 2]
 
 
+def test_of_models_worth_the_same_the_fairer_is_kept():
+    found = pool([0, 0, 1], [[0.9, 0.2], [0.9, 0.4], [0.9, 0.6]])
+    draws = np.array([[0, 0], [0, 1], [1, 0]])
+    assert protocol.select(found, draws, 1.0).tolist() == [1, 2, 2]
+    figures = found.validation.T
+    kept = protocol.chosen_within(found.trial, figures[0], 1 - figures[1], 0.9)
+    assert kept.tolist() == [1, 2]
+
+
 def test_a_failed_trial_brings_nothing():
     found = pool([1], [[0.9, 0.9]], n=3)
     draws = np.array([[0, 1], [0, 2]])

@@ -325,11 +325,22 @@ def test_an_alpha_out_of_range(curve, alpha):
 
 def test_within_is_the_most_accurate_of_those_that_are_fair_enough(curve):
     for tolerance in curve.table["gap"]:
-        chosen = curve.table.iloc[curve.models.index(curve.within(tolerance))]
+        model = curve.within(tolerance)
+        (at,) = (k for k, one in enumerate(curve.models) if one._model is model._model)
+        chosen = curve.table.iloc[at]
         assert chosen["gap"] <= tolerance
+        assert model.tolerance == model.fairness_report_.verdicts[0].limit == tolerance
+        assert curve.plot(chosen=model).chosen == at
         rivals = curve.table[curve.table["gap"] <= tolerance]
         assert chosen["accuracy"] == rivals["accuracy"].max()
     assert curve.within(1.0) is curve.best(1)
+
+
+def test_of_models_alike_in_accuracy_the_fairest_is_picked(curve):
+    tied = TradeoffCurve(curve.models, curve.table.assign(accuracy=0.8))
+    fairest = curve.models[curve.table["gap"].argmin()]
+    assert tied.best(1) is tied.within(1.0) is fairest
+    assert tied.within(0.99)._model is fairest._model
 
 
 def test_within_names_the_least_gap_there_is(curve):

@@ -17,7 +17,7 @@ from fairboost import FairGBMClassifier, Tuned, at_fpr, parity, tune
 from fairboost.datasets import make_loans
 from fairboost.exceptions import ConstraintError, InvalidInputError, NotMetWarning
 from fairboost.metrics import gap
-from fairboost.selection.tuning import _default_space
+from fairboost.selection.tuning import _default_space, _table
 
 SPACE = {"num_leaves": {"low": 4, "high": 12}, "learning_rate": {"low": 0.1, "high": 0.3}}
 
@@ -72,11 +72,14 @@ def test_every_trial_is_a_whole_curve(tuned):
 
 def line_of(tuned, model):
     """The line of the table that a model belongs to."""
-    trial, models = next(
-        (t, curve.models) for t, curve in tuned._curves.items() if model in curve.models
+    trial, k = next(
+        (t, k)
+        for t, curve in tuned._curves.items()
+        for k, one in enumerate(curve.models)
+        if one._model is model._model
     )
     lines = tuned.table[tuned.table["trial"] == trial]
-    return lines[lines["model"] == models.index(model)].iloc[0]
+    return lines[lines["model"] == k].iloc[0]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
@@ -97,8 +100,55 @@ def test_the_model_is_the_best_within_the_tolerance(tuned):
     line = line_of(tuned, tuned.model)
     fair = tuned.table[tuned.table["gap"] <= 0.05]
     assert line["gap"] <= 0.05 and line["score"] == fair["score"].max()
-    assert tuned.within(1.0) is tuned.best(1.0)
+    assert line_of(tuned, tuned.within(0.99)).equals(line_of(tuned, tuned.best(1.0)))
     assert isinstance(tuned.model, FairGBMClassifier)
+
+
+def with_figures(tuned, tolerance, **columns):
+    """The same search, had it found other figures."""
+    return Tuned(tuned.table.assign(**columns), tolerance, tuned._refit, tuned._curves)
+
+
+def test_of_models_of_equal_score_the_fairest_comes_back(tuned):
+    """That without constraints is the first of its trial, and would win every tie."""
+    tied = with_figures(tuned, 0.99, score=0.8)
+    least = tied.table["gap"].min()
+    assert tied.table["gap"].iloc[0] > least
+    for model in (tied.model, tied.within(0.99), tied.best(1.0)):
+        assert line_of(tied, model)["gap"] == least
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.05, 0.2])
+def test_what_comes_back_is_on_the_front_and_within_the_tolerance_if_any_is(tuned, tolerance):
+    rounded = tuned.table["score"].round(2)  # as on few validation rows: many ties
+    table = _table({
+        trial: {"points": lines.assign(score=rounded).to_dict("records"), "options": {}}
+        for trial, lines in tuned.table.drop(columns=["front", "trial"]).groupby(
+            tuned.table["trial"]
+        )
+    })  # fmt: skip
+    found = Tuned(table, tolerance, tuned._refit, tuned._curves)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotMetWarning)
+        line = line_of(found, found.model)
+    assert line["front"]
+    assert line["gap"] <= tolerance or not (table["gap"] <= tolerance).any()
+
+
+def test_the_report_speaks_of_the_tolerance_asked(tuned, held):
+    rows = {"sensitive_features": held.sensitive["sex"]}
+    whatever = tuned.table["tolerance"].isna()  # the model without constraints, among others
+    for gaps in (tuned.table["gap"], tuned.table["gap"].where(~whatever, 0.0)):
+        found = with_figures(tuned, 0.05, gap=gaps)
+        for model, asked in ((found.model, 0.05), (found.within(0.07), 0.07)):
+            assert model.tolerance == asked
+            for report in (model.fairness_report_, model.report_on(held.X, held.y, **rows)):
+                assert [v.limit for v in (*report.verdicts, *report.test_verdicts)] == (
+                    [asked] * (1 + len(report.test_verdicts))
+                )
+                assert f"tolerance {asked:g}" in str(report) or f"within {asked:g}" in str(report)
+    for curve in tuned._curves.values():  # its own models are as they were
+        assert [m.tolerance for m in curve.models[1:]] == curve.table["tolerance"][1:].tolist()
 
 
 def test_no_model_within_the_tolerance(tuned):

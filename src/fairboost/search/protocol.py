@@ -100,7 +100,9 @@ def select(pool: Pool, draws: Indices, alpha: float) -> Indices:
     >>> select(pool, np.array([[0, 0], [0, 1]]), 0.5)
     array([0, 1])
     """
-    worth = merits(pool.validation, alpha)
+    # As ranks: of models that are worth the same the fairer one is kept.
+    figures = np.column_stack([merits(pool.validation, alpha), pool.validation[:, 1]])
+    worth = np.unique(figures, axis=0, return_inverse=True)[1].ravel()
     # Best model of each trial first: replicates then compare trials only.
     order = np.lexsort((-worth, pool.trial))
     first = order[np.unique(pool.trial[order], return_index=True)[1]]
@@ -180,6 +182,9 @@ def chosen_within(
 ) -> Indices:
     """One model per trial: the best within a tolerance, or the one of least gap if none is.
 
+    Of models that perform alike it is the fairest, so that no other is better in one and as good
+    in the other.
+
     Parameters
     ----------
     trial : (m,) int
@@ -196,6 +201,6 @@ def chosen_within(
     array([1, 3])
     """
     outside = np.maximum(gap - most, 0.0)
-    order = np.lexsort((-performance, outside, trial))
+    order = np.lexsort((gap, -performance, outside, trial))
     found: Indices = order[np.unique(trial[order], return_index=True)[1]]
     return found

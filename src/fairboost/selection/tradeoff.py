@@ -9,6 +9,7 @@ binned data and the same rows held out, on which the figures of the table are me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,10 +35,11 @@ from fairboost.fairness.constraints import (
     resolve,
 )
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.two_sided import two_sided
+from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import wilson
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
+from fairboost.search.protocol import chosen_within
 from fairboost.training.outcome import Training
 from fairboost.training.request import FitRequest
 from fairboost.training.rows import lay_out_rows
@@ -80,7 +82,7 @@ class TradeoffCurve:
             What accuracy weighs against fairness.
         """
         merit = weigh(alpha, self.table["accuracy"], self.table["gap"], "accuracy")
-        return self.models[int(np.argmax(merit))]
+        return self.models[fairest_of_best(merit, self.table["gap"])]
 
     def within(self, tolerance: float) -> FairGBMClassifier:
         """The most accurate model whose gap on the rows held out is within a tolerance.
@@ -88,16 +90,16 @@ class TradeoffCurve:
         Parameters
         ----------
         tolerance : float
-            The largest gap to accept.
+            The largest gap to accept; the model's report is about this tolerance.
         """
-        fair = np.flatnonzero(self.table["gap"] <= tolerance)
-        if not len(fair):
+        if not (self.table["gap"] <= tolerance).any():
             raise InvalidInputError(
                 f"no model of the curve has a gap within {tolerance:g} on the rows held out; the "
                 f"least is {self.table['gap'].min():.4f}. Accept that, or train a model of its "
                 f"own: FairGBMClassifier(tolerance={tolerance:g})"
             )
-        return self.models[int(fair[np.argmax(self.table["accuracy"].iloc[fair])])]
+        chosen = best_within(self.table["accuracy"], self.table["gap"], tolerance)
+        return held_to(self.models[chosen], tolerance)
 
     def on(
         self,
@@ -142,13 +144,43 @@ class TradeoffCurve:
         -------
         display : fairboost.plots.TradeoffDisplay
         """
-        own = next((k for k, model in enumerate(self.models) if model is chosen), None)
+        trees = None if chosen is None else getattr(chosen, "_model", None)
+        own = next((k for k, model in enumerate(self.models) if model._model is trees), None)
         if chosen is not None and own is None:
             raise InvalidInputError(
                 "the chosen model is not one of the curve's; pass one that best, within or "
                 "models gave"
             )
         return TradeoffDisplay(self.table, own).plot(ax)
+
+
+def fairest_of_best(merit: pd.Series, gap: pd.Series) -> int:
+    """Position of the largest merit; of equals that of the least gap."""
+    return int(np.lexsort((gap, -merit))[0])
+
+
+def best_within(score: pd.Series, gap: pd.Series, tolerance: float) -> int:
+    """Position of the best score within a tolerance, or of the least gap; no other beats it."""
+    all_as_one = np.zeros(len(gap), np.intp)
+    return int(chosen_within(all_as_one, score.to_numpy(), gap.to_numpy(), tolerance)[0])
+
+
+def held_to(model: FairGBMClassifier, tolerance: float) -> FairGBMClassifier:
+    """The same model, judged by the tolerance that the user asked for.
+
+    That of its own stage is one of a row of them, and the first model has none.
+    """
+    if tolerance >= 1:  # any gap is within it: nothing was asked
+        return model
+    asked = copy(model)
+    asked.set_params(tolerance=tolerance, constraint=_with_tolerance(model.constraint, tolerance))
+    measured = model._measured
+    assert measured is not None
+    terms = (
+        replace(t, constraint=_with_tolerance(t.constraint, tolerance)) for t in measured.terms
+    )
+    asked._set_measured(replace(measured, terms=tuple(terms)), model._score_threshold)
+    return asked
 
 
 def weigh(alpha: float, score: pd.Series, gap: pd.Series, words: str) -> pd.Series:
@@ -332,6 +364,8 @@ class _Curve:
 
 def _with_tolerance(constraint: Any, tolerance: float) -> Any:
     """A constraint or several, with another tolerance in every parity."""
+    if isinstance(constraint, TwoSided):
+        return replace(constraint, tolerance=tolerance)
     if isinstance(constraint, Parity):
         return replace(constraint, tolerance=tolerance, has_own_tolerance=True)
     if isinstance(constraint, list | tuple):

@@ -44,7 +44,14 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
 from fairboost.search.protocol import non_dominated
-from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve, weigh
+from fairboost.selection.tradeoff import (
+    TradeoffCurve,
+    best_within,
+    fairest_of_best,
+    held_to,
+    tradeoff_curve,
+    weigh,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,33 +107,32 @@ class Tuned:
     @property
     def model(self) -> FairGBMClassifier:
         """The model for the tolerance asked for; the fairest, with a warning, if none meets it."""
-        if (self.table["gap"] <= self.tolerance).any():
-            return self.within(self.tolerance)
-        least: Any = self.table["gap"].idxmin()
-        warnings.warn(
-            f"no model of the search has a gap within {self.tolerance:g} on the validation rows; "
-            f"this is the one of least gap, {self.table['gap'][least]:.4f}",
-            NotMetWarning,
-            stacklevel=2,
-        )
-        return self._model(least)
+        if not (self.table["gap"] <= self.tolerance).any():
+            warnings.warn(
+                f"no model of the search has a gap within {self.tolerance:g} on the validation "
+                f"rows; this is the one of least gap, {self.table['gap'].min():.4f}",
+                NotMetWarning,
+                stacklevel=2,
+            )
+        return self._best_within(self.tolerance)
 
     def within(self, tolerance: float) -> FairGBMClassifier:
         """The best model whose gap on the validation rows is within a tolerance.
 
+        It is on the front: of models of equal score it is the fairest.
+
         Parameters
         ----------
         tolerance : float
-            The largest gap to accept.
+            The largest gap to accept; the model's report is about this tolerance.
         """
-        fair = self.table[self.table["gap"] <= tolerance]
-        if fair.empty:
+        if not (self.table["gap"] <= tolerance).any():
             raise InvalidInputError(
                 f"no model of the search has a gap within {tolerance:g} on the validation rows; "
                 f"the least is {self.table['gap'].min():.4f}. Accept that, or search longer: "
                 "tune(n_trials=...)"
             )
-        return self._model(fair["score"].idxmax())
+        return self._best_within(tolerance)
 
     def best(self, alpha: float = 0.5) -> FairGBMClassifier:
         """The model of largest ``alpha * score + (1 - alpha) * (1 - gap)``.
@@ -137,7 +143,7 @@ class Tuned:
             What the score weighs against fairness.
         """
         merit = weigh(alpha, self.table["score"], self.table["gap"], "the score")
-        return self._model(merit.idxmax())
+        return self._model(fairest_of_best(merit, self.table["gap"]), self.tolerance)
 
     def plot(self, ax: Axes | None = None) -> TradeoffDisplay:
         """Accuracy against gap of the models on the front, with intervals.
@@ -152,12 +158,17 @@ class Tuned:
         display.ax_.set_ylabel("accuracy, validation rows")
         return display
 
-    def _model(self, line: Any) -> FairGBMClassifier:
+    def _best_within(self, tolerance: float) -> FairGBMClassifier:
+        """The best model within a tolerance, or that of least gap."""
+        at = best_within(self.table["score"], self.table["gap"], tolerance)
+        return self._model(at, tolerance)
+
+    def _model(self, at: int, tolerance: float) -> FairGBMClassifier:
         """Train the trial again that a line is of: what is stored of it are figures."""
-        trial = int(self.table.loc[line, "trial"])
+        trial, model = (int(self.table[name].iloc[at]) for name in ("trial", "model"))
         if trial not in self._curves:
             self._curves[trial] = self._refit(trial)
-        return self._curves[trial].models[int(self.table.loc[line, "model"])]
+        return held_to(self._curves[trial].models[model], tolerance)
 
 
 @dataclass(frozen=True)
@@ -388,7 +399,8 @@ class TrialRecipe:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FairnessWarning)  # most models are not the one kept
             points = self.judge(self.curve(options, trial))
-        best = min(points, key=lambda p: (max(p["gap"] - self.tolerance, 0.0), -p["score"]))
+        score, gap = (pd.Series([p[name] for p in points]) for name in ("score", "gap"))
+        best = points[best_within(score, gap, self.tolerance)]
         return {"points": points, "options": options}, (best["score"], -best["gap"])
 
 
