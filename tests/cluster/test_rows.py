@@ -112,6 +112,9 @@ def test_faults_name_the_partition():
     assert "partition 2 of 3 has the label 'maybe'" in fault(y="maybe")
     lists = fault(sex=[["f"]] * 20)
     assert lists.startswith("partition 2 of 3: sensitive column 'sex' must hold one plain value")
+    rows = table(10)
+    part = read_partition(rows[["age"]], rows["y"], rows[["sex"]].iloc[::-1], None, ["sex"])
+    assert "sensitive_features and X have pandas indices" in part.summary.fault
     two = [read(table(10).assign(weight=np.nan)) for _ in range(3)]
     with pytest.raises(InvalidInputError, match="and 2 other partitions are wrong"):
         merge([p.summary for p in two], COLUMNS)

@@ -11,6 +11,7 @@ from fairboost.data.validation import (
     as_column,
     by_row,
     check_fit_data,
+    check_same_rows,
     check_two_dimensional,
     encode_labels,
     read_sensitive_features,
@@ -286,3 +287,36 @@ def test_by_row_converts_sparse_tables_only():
     assert by_row(array) is array
     assert np.shares_memory(by_row(rows).data, rows.data)
     assert isinstance(by_row(sp.csr_array(np.eye(2))), sp.csr_matrix)  # the one LightGBM reads
+
+
+# Labels of rows
+
+SHUFFLED = pd.Index([2, 0, 3, 1])
+
+
+@pytest.mark.parametrize("what", ["y", "sensitive_features", "sample_weight"])
+@pytest.mark.parametrize("index", [SHUFFLED, pd.RangeIndex(10, 14), pd.Index(list("abcd"))])
+def test_rows_with_other_labels_are_not_matched_by_position(what, index):
+    given = {"y": [0, 1, 0, 1], "sensitive_features": list("fmfm"), "sample_weight": [1.0] * 4}
+    X = pd.DataFrame({"a": np.arange(4.0)})
+    check_fit_data(X, **given)
+    given[what] = pd.Series(given[what], index=index)
+    with pytest.raises(InvalidInputError, match=rf"{what} and X have pandas indices that differ"):
+        check_fit_data(X, **given)
+    check_fit_data(X.set_axis(index), **given)
+    check_fit_data(X.to_numpy(), **given)
+    as_table = {**given, what: given[what].to_numpy()}
+    check_fit_data(X, **as_table)
+
+
+def test_the_first_row_that_differs_is_named_with_the_remedies():
+    y, groups = pd.Series([0, 1, 0]), {"sex": pd.Series(list("fmf"), index=[0, 2, 1])}
+    message = r"row 1 is 2 in groups and 1 in y. Write groups.loc\[y.index\].*groups.to_numpy\(\)"
+    with pytest.raises(InvalidInputError, match=message):
+        check_same_rows(y=y, groups=groups)
+
+
+def test_an_index_with_repeated_labels_is_no_problem():
+    twice = pd.Index([0, 0, 1, 1])
+    X = pd.DataFrame({"a": np.arange(4.0)}, index=twice)
+    check_fit_data(X, pd.Series([0, 1, 0, 1], index=twice), None, None)

@@ -75,7 +75,7 @@ def algorithm_1(key, y, group, constraints, rate):
     [
         (parity("fnr", 0.01), [("parity", 1, -1, 0.01)], 0.3),
         (parity("fpr", 0.0), [("parity", 0, +1, 0.0)], 0.3),
-        ("equalized_odds", [("parity", 0, +1, 0.02), ("parity", 1, -1, 0.02)], 0.3),
+        ("equalized_odds", [("parity", 0, +1, 0.0), ("parity", 1, -1, 0.0)], 0.3),
         (
             [parity("tpr", 0.05), bound("fpr", 0.2)],
             [("parity", 1, +1, 0.05), ("bound", 0, +1, 0.2)],
@@ -87,9 +87,9 @@ def algorithm_1(key, y, group, constraints, rate):
 def test_training_follows_the_paper(constraint, plain, rate):
     key, y, group = data()
     history, multipliers = algorithm_1(key, y, group, plain, rate)
-    model = FairGBMClassifier.paper(
-        engine(), constraint, tolerance=0.02, multiplier_learning_rate=rate
-    ).fit(key[:, None].astype(float), y, sensitive_features=group)
+    model = FairGBMClassifier.paper(engine(), constraint, multiplier_learning_rate=rate).fit(
+        key[:, None].astype(float), y, sensitive_features=group
+    )
     assert multipliers.max() > 0.05  # the constraints do bind
     np.testing.assert_allclose(model.multipliers_, multipliers, atol=1e-6)
     np.testing.assert_allclose(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fairboost.exceptions import ConstraintError, FairnessWarning, InvalidInputError
 from fairboost.fairness.rates import RATES, Rate
-from fairboost.metrics import gap, group_rates, ratio
+from fairboost.metrics import audit, gap, group_rates, ratio
 from fairboost.metrics.intervals import clopper_pearson, wilson
 
 
@@ -343,3 +343,17 @@ def test_a_gap_is_about_one_attribute(function, by):
     case = GOOD | {"sensitive_features": {"sex": list("aabb"), "race": list("abab")}}
     with pytest.raises(InvalidInputError, match=r"one attribute, found \['sex', 'race'\].*by="):
         function(**case, rate="ppr", by=by)
+
+
+@pytest.mark.parametrize("what", ["y_pred", "sensitive_features", "sample_weight"])
+def test_rows_with_other_labels_are_not_matched_by_position(what):
+    rows = {"y_pred": [0, 1, 1, 0], "sensitive_features": list("abba"), "sample_weight": [1.0] * 4}
+    columns = {name: pd.Series(values) for name, values in rows.items()}
+    truth = pd.Series([0, 1, 0, 1])
+    gap(truth, rate="ppr", **columns)
+    columns[what] = columns[what].iloc[::-1]
+    with pytest.raises(InvalidInputError, match=rf"{what} and y_true have pandas indices"):
+        gap(truth, rate="ppr", **columns)
+    columns["y_score"] = columns.pop("y_pred").astype(float)
+    with pytest.raises(InvalidInputError, match="and y_true have pandas indices"):
+        audit(truth, **columns, threshold=0.5)

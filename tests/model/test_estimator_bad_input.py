@@ -285,3 +285,14 @@ def test_a_score_that_is_no_number_is_not_a_decision(engine, toy):
             call(far)
     with pytest.raises(InvalidInputError, match=r"score of row 5 is NaN"):
         model.report_on(far, toy.y, sensitive_features=toy.group)
+
+
+def test_groups_whose_index_is_not_that_of_X(engine, toy, no_training):
+    """By position, every group would be that of another person."""
+    X = pd.DataFrame(toy.X)
+    shuffled = pd.Series(toy.group).sample(frac=1.0, random_state=0)
+    with pytest.raises(InvalidInputError, match="sensitive_features and X have pandas indices"):
+        FairGBMClassifier(engine()).fit(X, toy.y, sensitive_features=shuffled)
+    held = X, toy.y, shuffled
+    with pytest.raises(InvalidInputError, match="holdout_set: sensitive_features and X"):
+        FairGBMClassifier(engine()).fit(X, toy.y, sensitive_features=toy.group, holdout_set=held)

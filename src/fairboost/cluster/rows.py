@@ -29,6 +29,7 @@ from fairboost.data.holdout import Shares
 from fairboost.data.validation import (
     check_both_classes_weigh,
     check_groups,
+    check_same_rows,
     check_two_classes,
     distinct_groups,
     distinct_labels,
@@ -164,6 +165,7 @@ def _read(X: Any, y: Any, sensitive: Any, weight: Any, columns: Sequence[str]) -
     if len(classes) > 2:
         check_two_classes(classes)
     _check_rows("y", len(labels), n)
+    check_same_rows(X=X, y=y, sensitive_features=sensitive, sample_weight=weight)
     sensitive_columns = []
     found = dict(named_columns(sensitive)) if columns else {}
     for name in columns:

@@ -69,6 +69,7 @@ def check_fit_data(
     else:
         labels = encode_known(y, classes, "y")
     _check_length("y", len(labels), n, "X")
+    check_same_rows(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     columns = read_sensitive_features(sensitive_features, n)
     weight = read_weights(sample_weight, n)
     if weight is not None:
@@ -88,10 +89,37 @@ def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> Check
     labels = encode_known(y, classes, "y of holdout_set")
     _check_length("y of holdout_set", len(labels), n, "its X")
     try:
+        check_same_rows(X=held_X, y=y, sensitive_features=sensitive_features, sample_weight=weight)
         columns = read_sensitive_features(sensitive_features, n)
         return CheckedRows(held_X, classes, labels, columns, read_weights(weight, n))
     except InvalidInputError as error:
         raise InvalidInputError(f"holdout_set: {error}") from error
+
+
+def check_same_rows(**given: object) -> None:
+    """Refuse pandas tables and columns whose rows have other labels, or the same in another order.
+
+    They would be matched by position. Whether that or their labels is meant cannot be told: an
+    index is as often left over from a shuffle as it is a key.
+    """
+    found = [
+        (name, part.index)
+        for name, table in given.items()
+        for part in (table.values() if isinstance(table, Mapping) else [table])
+        if isinstance(part, pd.DataFrame | pd.Series)
+    ]
+    for name, index in found[1:]:
+        first, expected = found[0]
+        if len(index) != len(expected) or index.equals(expected):
+            continue  # lengths are checked elsewhere
+        pairs = enumerate(zip(index, expected, strict=True))
+        row = next((k for k, (own, other) in pairs if own != other), 0)
+        own, other = python_value(index[row]), python_value(expected[row])
+        raise InvalidInputError(
+            f"{name} and {first} have pandas indices that differ: row {row} is {own!r} in {name} "
+            f"and {other!r} in {first}. Write {name}.loc[{first}.index] to match "
+            f"rows by their labels, or {name}.to_numpy() if they are in the same order already"
+        )
 
 
 def unpack(name: str, given: Any, form: str, *, most: int, remedy: str = "") -> list[Any]:

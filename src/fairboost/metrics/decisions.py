@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from fairboost.data.validation import as_column, read_weights, unpack
+from fairboost.data.validation import as_column, check_same_rows, read_weights, unpack
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import Rate
 from fairboost.metrics.sums import effective_rows
@@ -64,6 +64,7 @@ def read_scored(
     y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None, pos_label: object
 ) -> ScoredRows:
     """Check labels, scores and weights."""
+    check_same_rows(y_true=y_true, y_score=y_score, sample_weight=sample_weight)
     labels, known = read_truth(y_true, pos_label)
     scores = _read_scores(y_score, len(labels))
     return ScoredRows(labels, scores, read_weights(sample_weight, len(labels)), known)
@@ -75,6 +76,7 @@ def read_more_rows(name: str, rows: object, known: list[object]) -> ScoredRows:
     remedy = "; pass the labels and scores of the rows to choose the threshold on"
     y_true, y_score, weight = unpack(name, rows, form, most=3, remedy=remedy)
     try:
+        check_same_rows(y_true=y_true, y_score=y_score, sample_weight=weight)
         positive = _which_are_positive("y_true", y_true, None, known, "the same labels")
         scores = _read_scores(y_score, len(positive))
         weights = read_weights(weight, len(positive))

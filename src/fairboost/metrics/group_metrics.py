@@ -25,7 +25,7 @@ from fairboost._numbers import is_number
 from fairboost._text import markdown_table
 from fairboost._typing import ArrayLike, FloatArray
 from fairboost.data.cells import Cells, build_cells
-from fairboost.data.validation import read_sensitive_features, read_weights
+from fairboost.data.validation import check_same_rows, read_sensitive_features, read_weights
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES, Rate, as_rate
@@ -329,6 +329,7 @@ def audit(
     >>> print(found.everyone["fpr"])
     0.240 [0.143, 0.374]
     """
+    check_same_rows(y_true=y_true, y_score=y_score, sensitive_features=sensitive_features)
     rows = read_scored(y_true, y_score, sample_weight, pos_label)
     chosen = None
     if isinstance(threshold, OperatingPoint):
@@ -407,6 +408,8 @@ def _compare(
     by: By | None,
 ) -> list[Comparison]:
     """Everyone first, then what ``by`` asks for."""
+    given = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": sensitive_features}
+    check_same_rows(**given, sample_weight=sample_weight)
     labels, positive = read_decisions(y_true, y_pred, pos_label)
     columns = read_sensitive_features(sensitive_features, len(labels))
     weight = read_weights(sample_weight, len(labels))

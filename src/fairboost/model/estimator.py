@@ -298,7 +298,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Two labels of any type; the larger one is positive.
         sensitive_features : column or table of columns, optional
             The groups, of any type; missing values are allowed. Needed if a constraint compares
-            groups.
+            groups. Rows are matched by position: pandas indices that differ from that of X are
+            refused, here and in y and sample_weight.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, in the loss and in every rate.
         holdout_set : tuple (X, y, sensitive_features[, sample_weight]), optional

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import ArrayLike, Matrix
-from fairboost.data.validation import read_sensitive_features
+from fairboost.data.validation import check_same_rows, read_sensitive_features
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.decisions import ScoredRows, read_scored
@@ -358,6 +358,7 @@ def _bin_rows(
     threshold: float | OperatingPoint | None = None,
 ) -> tuple[ScoreBins, float | None, ScoredRows]:
     """Sort rows into bins of scores by the groups of one column; the threshold as a number."""
+    check_same_rows(y_true=y_true, y_score=y_score, sensitive_features=sensitive_features)
     rows = read_scored(y_true, y_score, sample_weight, pos_label)
     columns = {c.name: c for c in read_sensitive_features(sensitive_features, len(rows.labels))}
     if by is None and len(columns) != 1:

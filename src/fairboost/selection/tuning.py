@@ -25,7 +25,7 @@ from tqdm.auto import tqdm
 
 from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Classifier, Matrix
-from fairboost.data.validation import as_column, by_row, read_weights, take_rows
+from fairboost.data.validation import as_column, by_row, check_same_rows, read_weights, take_rows
 from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import (
     ConstraintError,
@@ -330,6 +330,7 @@ def _divide(
                 f"found {type(validation_set).__name__}; pass the rows to judge models by"
             )
         return rows, dict(zip(rows, [*validation_set, None], strict=False))
+    check_same_rows(**rows)
     labels = as_column(rows["y"])
     try:
         kept, held = train_test_split(
