@@ -2,7 +2,14 @@
 
 import pytest
 
-from fairboost._text import escape_markdown, interval, markdown_table, text_table
+from fairboost._text import (
+    escape_html,
+    escape_markdown,
+    interval,
+    markdown_table,
+    printable,
+    text_table,
+)
 
 
 def test_an_interval_has_the_places_asked_for():
@@ -43,3 +50,20 @@ def test_text_from_data_stays_text(text):
         if mark in "|*`<#":
             assert found[k - 1] == "\\"
     assert not found.startswith(("1. ", "- ")) and "http:" not in found.replace("http\\:", "")
+
+
+@pytest.mark.parametrize("code", [0, 7, 10, 13, 0x1B, 0x7F, 0x9B, 0x202E, 0x2029, 0xDC80, 0xFFFF])
+def test_what_is_obeyed_and_not_shown_is_spelled_out(code):
+    """In every form; a terminal, a page and a file then show the same."""
+    text = f"a{chr(code)}b"
+    for shown in (printable(text), escape_html(text), text_table([text], [])):
+        assert shown.isprintable()
+        assert shown.encode("utf-8").decode("unicode_escape") == text
+    assert escape_markdown(text).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text", ["naïve", "日本", "a\u00a0b", "👩\u200d🔬", "می\u200cخواهم", "\\x1b"]
+)
+def test_letters_of_all_languages_stay(text):
+    assert printable(text) == text

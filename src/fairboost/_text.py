@@ -4,8 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from html import escape
+
+HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+"""Characters that are not shown but do something: control characters, which a terminal obeys,
+those that turn the direction of the text around them, and what UTF-8 or XML cannot hold."""
 
 SPECIAL = re.compile(r"([\\`*_<>#|~$&]|!(?=\[)|\](?=[(:\[]))")
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Text from data that can be shown anywhere: what would be obeyed is spelled out.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    keep : str
+        Characters to leave as they are, such as line ends.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb\n")
+    'a\\x1b[2Jb\\n'
+    """
+    return HIDDEN.sub(lambda m: m[0] if m[0] in keep else repr(m[0])[1:-1], text)
 
 
 def interval(value: float, low: float, high: float, places: int = 3) -> str:
@@ -53,10 +76,22 @@ def text_table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     b        12
     """
     columns = []
-    for column in zip(titles, *lines, strict=True):
+    shown = [[printable(cell) for cell in line] for line in (titles, *lines)]
+    for column in zip(*shown, strict=True):
         width, right = max(map(len, column)), column[0].endswith("rows")
         columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in column])
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+
+
+def escape_html(text: str) -> str:
+    """Text from data as text in HTML: no mark-up, and nothing hidden.
+
+    Examples
+    --------
+    >>> escape_html("<b>")
+    '&lt;b&gt;'
+    """
+    return escape(printable(text))
 
 
 def escape_markdown(text: str) -> str:
@@ -67,7 +102,7 @@ def escape_markdown(text: str) -> str:
     >>> print(escape_markdown("a|b see www.x.org"))
     a\|b see www\.x.org
     """
-    escaped = SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    escaped = SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
     # At the start of a line, a number or a sign makes a list; an address anywhere makes a link.
     escaped = re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", escaped)
     escaped = re.sub(r"^([-+=])(?=[-+=\s]|$)", r"\\\1", escaped)

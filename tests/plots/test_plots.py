@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import sys
 from itertools import combinations
 
@@ -601,3 +602,28 @@ class TestBothDisplays:
 
     def test_public_face(self):
         assert plots.__all__ == sorted(plots.__all__)
+
+
+@pytest.mark.parametrize("display", [GroupRocDisplay, GroupCalibrationDisplay, GroupScoresDisplay])
+def test_names_are_shown_as_they_are(display):
+    """Dollars are no mathematics, a line below hides nothing, and control characters are seen."""
+    names = ["$10%-$20%", "$20k-$40k", "_hidden", "", "a\x1b[1m"]
+    y, score = np.tile([0, 1, 1, 0], 50), np.linspace(0, 1, 200)
+    drawn = display.from_predictions(y, score, sensitive_features={"$g$": names * 40})
+    drawn.figure_.savefig(io.BytesIO(), format="svg")
+    texts = drawn.ax_.get_legend().get_texts()
+    if display is GroupScoresDisplay:
+        texts = drawn.ax_.get_yticklabels()
+    assert {text.get_text() for text in texts} == {*names[:4], "a\\x1b[1m"}
+    assert not any(text.get_parse_math() for text in texts)
+
+
+def test_names_of_models_and_columns_are_shown_as_they_are():
+    y, groups = np.tile([0, 1, 1, 0], 50), {"$p$": ["$1$", "_"] * 100}
+    models = {"_m$1$": y, "$b$": 1 - y}
+    drawn = GroupRatesDisplay.from_predictions(y, models, sensitive_features=groups)
+    drawn.figure_.savefig(io.BytesIO(), format="svg")
+    assert [text.get_text() for text in drawn.ax_.get_legend().get_texts()] == list(models)
+    texts = [text.get_text() for text in drawn.ax_.get_yticklabels()]
+    assert texts[0] == "$p$" and texts[2].startswith("$1$  (n")
+    assert not any(text.get_parse_math() for text in drawn.ax_.get_yticklabels())

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from fairboost._text import printable
 from fairboost.exceptions import NotMetWarning
 
 if TYPE_CHECKING:
@@ -49,17 +50,18 @@ class Console:
     def result(self, text: str) -> None:
         """Show a result to people."""
         if not self.as_json:
-            print(text, flush=True)
+            print(printable(text, keep="\n"), flush=True)
 
     def written(self, folder: Path, files: list[str]) -> None:
         """Say what was written to a folder, if anything was."""
         if files:
-            self.result(f"\nWritten to {folder}: {', '.join(files)}")
+            self.result(f"\nWritten to {printable(str(folder))}: {', '.join(files)}")
 
     def finish(self, **results: Any) -> None:
         """Show the results to a program."""
         if self.as_json:
-            print(json.dumps(for_json(results), indent=1, ensure_ascii=False, allow_nan=False))
+            # In ASCII: a terminal obeys some of the other characters, or cannot show them.
+            print(json.dumps(for_json(results), indent=1, allow_nan=False))
 
     def remark(self, text: str) -> None:
         """Tell something worth knowing, once."""
@@ -67,6 +69,7 @@ class Console:
             return
         self.said.append(text)
         if not self.quiet:
+            text = printable(text)
             fill = textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
             print(fill, file=sys.stderr, flush=True)
 

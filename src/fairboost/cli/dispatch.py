@@ -7,14 +7,16 @@ completion should not wait for engines.
 from __future__ import annotations
 
 import argparse
+import io
 import signal
 import sys
 import textwrap
 import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from fairboost import __version__
+from fairboost._text import printable
 from fairboost.cli import audit, compare, completion, demo, predict, report, study, train
 from fairboost.cli.arguments import add_output_options
 from fairboost.cli.console import WIDTH, Console
@@ -53,6 +55,14 @@ A first model, from a file to an audited model:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that does not show what a terminal would obey."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with a message on standard error."""
+        super().error(printable(message))
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Examples keep their lines; options are as wide as they need."""
 
@@ -69,13 +79,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     options.root = parser  # completion describes all of it
     console = Console(as_json=options.json, quiet=options.quiet)
-    return run_guarded(lambda: options.command.run(options, console) or DONE, debug=options.debug)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a letter that it does not have is spelled out
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+    def work() -> int:
+        with console.collecting_warnings():
+            return options.command.run(options, console) or DONE
+
+    return run_guarded(work, debug=options.debug)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     codes = "\n".join(f"  {code:3}  {meaning}" for code, meaning in EXIT_CODES.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fairboost",
         description="Gradient boosted trees under fairness constraints: train a model on a "
         "table, use it, and audit it or any other.",

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
+from fairboost._text import printable
 from fairboost.exceptions import FairboostError
 
 DONE, FAILED, USAGE, NOT_MET, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
@@ -66,8 +67,8 @@ def run_guarded(work: Callable[[], int], *, debug: bool) -> int:
 
 def _end(message: str, code: int, debug: bool) -> int:
     if debug:
-        traceback.print_exc()
-    print(f"fairboost: {message}", file=sys.stderr)
+        print(printable(traceback.format_exc(), keep="\n"), file=sys.stderr)
+    print(f"fairboost: {printable(message)}", file=sys.stderr)
     return code
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import fairboost
-from fairboost._text import escape_markdown, markdown_table
+from fairboost._text import escape_markdown, markdown_table, printable
 from fairboost.cli.rows import TrainingRows
 from fairboost.cli.tables import figure
 from fairboost.exceptions import ModelFileError
@@ -157,5 +157,5 @@ def _table(titles: list[str], lines: list[list[str]]) -> str:
 
 def _code(value: str) -> str:
     """A value of the data as code in Markdown."""
-    plain = " ".join(value.replace("`", "'").split())
+    plain = printable(" ".join(value.replace("`", "'").split()))
     return f"`{plain}`"

@@ -7,6 +7,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+from fairboost._text import printable
 from fairboost.cli.arguments import COLUMN, REPEATABLE, add_reading_options, table_of
 from fairboost.cli.console import Console
 from fairboost.exceptions import InvalidInputError
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     share = positive / rows
     console.result(
         f"{rows:,} rows, {positive:,} ({share:.1%}) decided {schema.classes[1]!r}. "
-        f"Written: {options.out}"
+        f"Written: {printable(str(options.out))}"
     )
     console.finish(out=options.out, rows=rows, positive=positive, share=share)
 

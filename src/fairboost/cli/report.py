@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from fairboost._text import printable
 from fairboost.cli.console import Console
 from fairboost.exceptions import ModelFileError
 
@@ -52,5 +53,5 @@ def run(options: argparse.Namespace, console: Console) -> None:
     text = (to_html if options.format == "html" else to_markdown)(evidence)
     with new_file(options.out, force=options.force) as partial:
         partial.write_text(text, "utf-8")
-    console.result(f"Written: {options.out}")
+    console.result(f"Written: {printable(str(options.out))}")
     console.finish(out=options.out, title=evidence.title)

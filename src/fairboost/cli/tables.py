@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost._text import interval, text_table
+from fairboost._text import interval, printable, text_table
 from fairboost.cli.console import Console
 from fairboost.report.evidence import Evidence, Figure, Finding, GroupRate, TradeoffPoint
 
@@ -195,7 +195,7 @@ def audit_text(evidence: Evidence) -> str:
     rows, where = evidence.data.splits["test"], evidence.asked.operating_point
     parts = [
         f"{rows:,} rows; {where}. {_level(evidence)} intervals. "
-        f"Positive: {evidence.data.positive}.",
+        f"Positive: {printable(evidence.data.positive)}.",
         _rates([r for r in evidence.rates if not r.crossed]),
         _gaps(evidence),
         _crossed(evidence),

@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
+from fairboost._text import printable
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES, Rate, as_rate
 from fairboost.metrics import group_rates
 from fairboost.metrics.group_metrics import By
-from fairboost.plots.style import COLOURS, DASHES, MARKERS, Display, arms, fold, new_axes
+from fairboost.plots.style import (
+    COLOURS,
+    DASHES,
+    MARKERS,
+    PLAIN_TEXT,
+    Display,
+    arms,
+    fold,
+    labelled,
+    new_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,7 +145,7 @@ class GroupRatesDisplay(Display):
             _draw_model(ax, table[table["model"] == model], k, places, dodge)
         _label_groups(ax, table, places, headings)
         rate = table["rate"].iloc[0]
-        ax.set_xlabel(RATES[rate].title if rate in RATES else rate)
+        ax.set_xlabel(RATES[rate].title if rate in RATES else printable(rate), **PLAIN_TEXT)
         ax.grid(axis="x", alpha=0.3)
         return self._finish(ax)
 
@@ -176,7 +187,7 @@ def _draw_model(ax: Axes, table: pd.DataFrame, k: int, places: Places, dodge: fl
     ax.errorbar(
         value, [places[pair] + dodge for pair in pairs], xerr=arms(table, "value"),
         linestyle="none", marker=MARKERS[k % len(MARKERS)], color=colour, capsize=2.5,
-        label=table["model"].iloc[0] or None,
+        label=labelled(model) if (model := table["model"].iloc[0]) else None,
     )  # fmt: skip
     for overall in value[(table["attribute"] == "").to_numpy()]:
         ax.axvline(overall, color=colour, linestyle=DASHES[k % len(DASHES)], linewidth=1, zorder=1)
@@ -190,7 +201,7 @@ def _label_groups(
     rows = table.drop_duplicates(["attribute", "group"]).set_index(["attribute", "group"])["rows"]
     labels = [fold(name, 32) for name in headings]
     labels += [fold(pair[1], 32, after=f"  (n = {int(rows[pair]):,})") for pair in places]
-    ax.set_yticks([*headings.values(), *places.values()], labels)
+    ax.set_yticks([*headings.values(), *places.values()], labels, **PLAIN_TEXT)
     for text in ax.get_yticklabels()[: len(headings)]:
         text.set_fontweight("bold")
     ax.set_ylim(max(places.values()) + 0.6, -0.6)  # the first on top

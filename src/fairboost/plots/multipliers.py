@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.plots.style import GREY, MOST_LABELLED, legend_above, look, new_axes
+from fairboost.plots.style import GREY, MOST_LABELLED, labelled, legend_above, look, new_axes
 from fairboost.verdicts.rounds import violations_by_round
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ def _draw_lines(
         if dotted:
             style["linestyle"] = ":"
         else:
-            style["label"] = label if named else f"{others} more" if k == MOST_LABELLED else None
+            more = f"{others} more" if k == MOST_LABELLED else None
+            style["label"] = labelled(label) if named else more
         ax.plot(
             trace["round"].to_numpy(), trace[column].to_numpy(np.float64), markersize=4,
             linewidth=1.5 if named and not dotted else 0.8, alpha=1.0 if named else 0.5,

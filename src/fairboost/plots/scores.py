@@ -15,7 +15,18 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.decisions import ScoredRows, read_scored
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.metrics.thresholds import choose
-from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, Display, arms, fold, look, new_axes
+from fairboost.plots.style import (
+    COLOURS,
+    GREY,
+    MOST_LABELLED,
+    PLAIN_TEXT,
+    Display,
+    arms,
+    fold,
+    labelled,
+    look,
+    new_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,7 +155,7 @@ class GroupRocDisplay(_ScoredRowsDisplay):
             marker = style.pop("marker")
             ax.plot(part["fpr"], part["tpr"], linewidth=1.4 if named else 0.8, zorder=2, **style)
             # One handle for line and mark.
-            style |= {"marker": marker, "label": group if named else None}
+            style |= {"marker": marker, "label": labelled(group) if named else None}
             ax.plot(at["fpr"], at["tpr"], markersize=7, zorder=3, **style)
         return self._finish(ax)
 
@@ -247,7 +258,7 @@ class GroupScoresDisplay(_ScoredRowsDisplay):
             ax.axvline(
                 self.threshold, color=GREY, linewidth=1.2, linestyle="-.", label="threshold"
             )
-        ax.set_yticks(np.arange(len(groups)) - 0.4, [fold(group) for group in groups])
+        ax.set_yticks(np.arange(len(groups)) - 0.4, list(map(fold, groups)), **PLAIN_TEXT)
         ax.tick_params(axis="y", length=0)
         ends = self.table["low"].min(), self.table["high"].max()
         ax.set(xlabel="score", xlim=ends, ylim=(len(groups) - 0.9, -1.0))  # the first on top
@@ -343,7 +354,7 @@ class GroupCalibrationDisplay(_ScoredRowsDisplay):
                 yerr=arms(part, "found") if len(groups) <= MOST_INTERVALS else None,
                 markersize=4.5, capsize=2, elinewidth=0.9,
                 linewidth=1.3 if named else 0.8, zorder=3 if named else 2,
-                label=group if named else None, **look(k),
+                label=labelled(group) if named else None, **look(k),
             )  # fmt: skip
         return self._finish(ax)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
+from fairboost._text import printable
 from fairboost._typing import FloatArray
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ DASHES = ("--", ":", "-.")
 GREY = "#808080"
 MOST_LABELLED = len(COLOURS) * len(LINES)
 """Lines that can be told apart, and so are labelled; the rest is drawn in grey."""
+
+PLAIN_TEXT: dict[str, Any] = {"parse_math": False}
+"""Of what shows a name from data: Matplotlib would read what is between two $ as mathematics."""
+
+MARK = "\u2060"
+"""A character that is not shown."""
 
 LEGEND_WIDTH = 28
 """Characters in a line of a legend."""
@@ -68,6 +75,17 @@ def look(k: int) -> dict[str, Any]:
     }
 
 
+def labelled(text: str) -> str:
+    r"""A name as the label of a line; Matplotlib would leave out of legends what begins with _.
+
+    Examples
+    --------
+    >>> labelled("F"), labelled("_F")
+    ('F', '\u2060_F')
+    """
+    return text if text and not text.startswith("_") else f"{MARK}{text}"
+
+
 def fold(text: str, width: int = 30, lines: int = 2, after: str = "") -> str:
     r"""Break a long name into lines, and leave out what does not fit.
 
@@ -85,6 +103,7 @@ def fold(text: str, width: int = 30, lines: int = 2, after: str = "") -> str:
     >>> fold("Native Hawaiian and other Pacific Islander", 24)
     'Native Hawaiian and\nother Pacific Islander'
     """
+    text = printable(text)
     if len(text) + len(after) <= width:
         return text + after
     parts = textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""]
@@ -132,7 +151,8 @@ def arms(table: pd.DataFrame, name: str, prefix: str = "") -> FloatArray:
 
 def legend_above(ax: Axes) -> None:
     """Put a legend above the axes, where nothing is drawn; fewer columns for longer names."""
-    handles, labels = ax.get_legend_handles_labels()
+    handles, marked = ax.get_legend_handles_labels()
+    labels = [label.removeprefix(MARK) for label in marked]
     if not labels:
         return
     around = ax.figure
@@ -146,9 +166,11 @@ def legend_above(ax: Axes) -> None:
     # That was an estimate by the number of letters; what counts is how wide they are.
     for ncols in range(columns, 0, -1):
         legend = ax.legend(
-            handles, folded, loc="lower left", bbox_to_anchor=(0, 1.01), borderaxespad=0.2,
+            handles, marked, loc="lower left", bbox_to_anchor=(0, 1.01), borderaxespad=0.2,
             ncols=ncols, frameon=False, fontsize="small", columnspacing=1.2,
         )  # fmt: skip
+        for shown, label in zip(legend.get_texts(), folded, strict=True):
+            shown.set(text=label, **PLAIN_TEXT)
         if legend.get_window_extent().width <= room:
             return
 

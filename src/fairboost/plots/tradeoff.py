@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from fairboost.plots.style import COLOURS, GREY, MARKERS, Display, arms, new_axes
+from fairboost._text import printable
+from fairboost.plots.style import COLOURS, GREY, MARKERS, PLAIN_TEXT, Display, arms, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +66,9 @@ class TradeoffDisplay(Display):
                 own["gap"], own["accuracy"], "o", markersize=13, markerfacecolor="none",
                 markeredgecolor=COLOURS[2], markeredgewidth=2, label="chosen", zorder=3,
             )  # fmt: skip
-        ax.set(xlabel=f"gap between groups, {self.where}", ylabel=f"accuracy, {self.where}")
+        where = printable(self.where)
+        ax.set_xlabel(f"gap between groups, {where}", **PLAIN_TEXT)
+        ax.set_ylabel(f"accuracy, {where}", **PLAIN_TEXT)
         ax.set_xlim(left=0.0)
         ax.grid(alpha=0.3)
         return self._finish(ax)

@@ -1,8 +1,9 @@
 """The page in two forms, HTML and Markdown, of the same words and tables.
 
 The HTML page needs nothing else: no network, no other file. Every value from the data passes
-through :func:`html.escape`, and inside of JSON through :func:`_json`. A content security policy
-forbids the page to load anything, and to run any script but its own. The Markdown has no pictures.
+through :func:`fairboost._text.escape_html`, and inside of JSON through :func:`_json`. A content
+security policy forbids the page to load anything, and to run any script but its own. The Markdown
+has no pictures.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import json
 import re
 from base64 import b64encode
 from functools import cache
-from html import escape
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from string import Template
 
 from fairboost._files import write_text
+from fairboost._text import escape_html as escape
 from fairboost._text import escape_markdown, markdown_table
 from fairboost.report.blocks import (
     SIGNS,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Iterable
-from html import escape
 from typing import Any
 
 import pandas as pd
 
 from fairboost import plots
+from fairboost._text import escape_html
 from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, new_axes, pyplot
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Calibration, Evidence, Roc
@@ -53,7 +54,9 @@ def draw(picture: Picture, evidence: Evidence, name: str) -> str:
         Unique in the page; the names inside of the SVG begin with it.
     """
     plt = pyplot()
-    with plt.style.context("default"), plt.rc_context(SETTINGS):
+    with plt.style.context("default"), plt.rc_context(SETTINGS), warnings.catch_warnings():
+        # The font is the reader's: ours, by which room is made, need not have every character.
+        warnings.filterwarnings("ignore", r"Glyph \d+")
         figure = DRAWN[picture.name](evidence, picture.about)
         text = io.StringIO()
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
@@ -75,7 +78,7 @@ def _fit(svg: str, name: str, alt: str) -> str:
     svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
     box = re.search(r'viewBox="[^"]*"', svg)
     assert box is not None
-    label = f'role="img" aria-label="{escape(alt)}"'
+    label = f'role="img" aria-label="{escape_html(alt)}"'
     svg = re.sub(r"<svg[^>]*>", lambda _: f"<svg {box.group(0)} {label}>", svg, count=1)
     return re.sub(r"\s*\n\s*", "\n", svg).strip()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fairboost.fairness.proxies import PROXIES
-from fairboost.plots.style import COLOURS, GREY, pyplot
+from fairboost.plots.style import COLOURS, GREY, PLAIN_TEXT, labelled, pyplot
 from fairboost.study.results import Results
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def _legend(figure: Figure, axes: Any) -> None:
         handles=list(found.values()), labels=list(found), loc="outside right upper",
         frameon=False, fontsize="small",
     )  # fmt: skip
+    for text in box.get_texts():
+        text.set(**PLAIN_TEXT)
     for shown in box.legend_handles:
         if isinstance(shown, PathCollection):
             shown.set_sizes([20])
@@ -108,7 +110,7 @@ def scatter(results: Results) -> Figure:
             several = len(points) > sum(pool.n_trials for pool in pools)
             ax.scatter(
                 points[:, 1], points[:, 0], s=5 if several else 20, color=style["color"],
-                marker=style["marker"], linewidths=0, label=results.title(algorithm),
+                marker=style["marker"], linewidths=0, label=labelled(results.title(algorithm)),
                 alpha=0.5 if several else 0.75,
                 zorder=(2 if several else 3) + (len(algorithms) - depth) / 100,
             )  # fmt: skip
@@ -141,7 +143,7 @@ def tradeoff(results: Results) -> Figure:
             ax.fill_between(
                 alpha, curve["low"], curve["high"], alpha=0.15, color=style["color"], linewidth=0
             )
-            ax.plot(alpha, mean, label=results.title(algorithm), **look)
+            ax.plot(alpha, mean, label=labelled(results.title(algorithm)), **look)
             below.plot(alpha, mean - base, **look)
             lowest = min(lowest, float(mean.min()))
             spread = max(spread, float((mean - base).max()))
@@ -151,7 +153,7 @@ def tradeoff(results: Results) -> Figure:
     axes[1][0].set_ylim(-max(2 * spread, SMALLEST_VIEW), max(1.2 * spread, SMALLEST_VIEW / 2))
     axes[0][0].set_ylabel("alpha · performance\n+ (1 - alpha) · fairness, test rows")
     first = results.title(results.algorithms(results.features[0])[0])
-    axes[1][0].set_ylabel(f"less that of {first}")
+    axes[1][0].set_ylabel(f"less that of {first}", **PLAIN_TEXT)
     _legend(figure, axes[0])
     return figure
 
@@ -170,7 +172,7 @@ def times(results: Results) -> Figure | None:
             ax.text(value, place, f" {value:.1f}", va="center", fontsize="small")
         ax.set_xlim(0, relative.max() * 1.15)
         ax.set_xlabel("CPU time of the search / LightGBM's")
-    axes[0][0].set_yticks(range(len(names)), names)
+    axes[0][0].set_yticks(range(len(names)), names, **PLAIN_TEXT)
     axes[0][0].set_ylim(len(names) - 0.4, -0.6)
     return figure
 
