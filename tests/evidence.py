@@ -14,6 +14,7 @@ from fairboost.report.evidence import (
     Finding,
     Gap,
     GroupRate,
+    Limit,
     Model,
     Performance,
     Roc,
@@ -44,7 +45,7 @@ RATES = {"fnr": 0.2, "fpr": 0.1, "ppr": 0.4}
 
 
 def rates(shift=0.0, model="chosen", where="test", crossed=False, groups=GROUPS):
-    """Of everyone and every group; the k-th group is k hundredths higher."""
+    """Of everyone and every group; the k-th is k hundredths higher, the last small."""
     lines = [("", "everyone")]
     lines += [(column, group) for column, those in groups.items() for group in those]
     if crossed:
@@ -59,8 +60,8 @@ def rates(shift=0.0, model="chosen", where="test", crossed=False, groups=GROUPS)
             value=value + shift + k / 100,
             low=value + shift + k / 100 - 0.03,
             high=value + shift + k / 100 + 0.03,
-            rows=max(500.0 - 90 * k, 7.0),
-            small=500 - 90 * k < 100,
+            rows=500.0 - 20 * k if k + 1 < len(lines) else 25.0,
+            small=k + 1 == len(lines),
             crossed=crossed,
         )
         for k, (attribute, group) in enumerate(lines)
@@ -134,6 +135,7 @@ def make_evidence(groups=GROUPS) -> Evidence:
         asked=Asked(
             tuple(f"false negative rate alike by {c}, tolerance 0.02" for c in columns),
             0.02, None, 0.95, "a decision is positive from a probability of 0.5 on",
+            limits=tuple(Limit(c, "fnr", 0.02) for c in columns),
         ),
         data=Data(
             label="approved",
@@ -146,6 +148,7 @@ def make_evidence(groups=GROUPS) -> Evidence:
             files=(DataFile("training", "loans.csv", "ab" * 32, 1000),),
             features=12,
             left_out={"id": "an identifier"},
+            negative="no",
         ),
         model=Model(
             "lightgbm", "4.7.0", "0.1.0", {"num_leaves": 31, "x": SCRIPT}, {"tolerance": 0.02},
@@ -155,7 +158,7 @@ def make_evidence(groups=GROUPS) -> Evidence:
             finding("held out", first, "met"),
             finding("held out", second, "met"),
             finding("test", first, "met"),
-            finding("test", second, "too few rows to tell"),
+            finding("test", second, "met on these rows, not certain"),
         ),
         rates=(
             *(r for r in held_out if r.rate == "fnr" and r.attribute),

@@ -63,7 +63,10 @@ def test_the_same_command_gives_the_same_model_and_json_for_machines(data, model
     assert (code, err) == (0, "")
     for name in ("model.json", "model.txt", "schema.json"):
         assert (again / name).read_bytes() == (model / name).read_bytes()
-    assert Evidence.load(again / "evidence.json").tradeoff is None
+    evidence = Evidence.load(again / "evidence.json")
+    assert evidence.tradeoff is None
+    assert {g.model for g in evidence.gaps} == {"chosen", "plain"}  # what the constraint changes
+    assert (evidence.data.negative, evidence.data.positive) == ("no", "yes")
     assert found["met"] in (True, None)
     assert set(found["files"]) == FILES
     assert found["rows"] == {"training": 2_401, "test": 599}

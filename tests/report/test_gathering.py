@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,11 +12,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
 
 import fairboost
-from fairboost import FairGBMClassifier, at_fpr, tradeoff_curve
+from fairboost import FairGBMClassifier, at_fpr, bound, parity, tradeoff_curve
 from fairboost.datasets import make_loans
 from fairboost.exceptions import InvalidInputError
 from fairboost.metrics import gap, group_rates
 from fairboost.report import DataFile, Evidence, gather, to_html, to_markdown
+from fairboost.report.evidence import Limit
 from fairboost.verdicts.rounds import violations_by_round
 
 
@@ -168,6 +171,8 @@ def test_a_model_of_the_curve_is_not_listed_twice(curve, new):
 
 
 def test_what_was_asked_and_of_which_data(evidence, model):
+    assert evidence.caution == ""
+    assert (evidence.data.negative, evidence.data.positive) == ("0", "1")
     assert evidence.asked.tolerance == 0.05
     assert evidence.asked.threshold == 0.5
     assert evidence.data.splits == {"training": 2_100, "held out": 900, "test": 2_000}
@@ -179,6 +184,45 @@ def test_what_was_asked_and_of_which_data(evidence, model):
     assert evidence.model.options["n_estimators"] == 15
     assert evidence.model.trees == model.best_iteration_
     assert evidence.model.fairboost_version == fairboost.__version__
+
+
+def test_what_was_asked_in_figures(evidence, engine, loans, new):
+    assert evidence.asked.limits == (Limit("sex", "fnr", 0.05), Limit("age_band", "fnr", 0.05))
+    several = [
+        parity("fpr", 0.1, by=("age_band", "sex")),
+        bound("fnr", 0.4, group={"sex": "female"}),
+        bound("ppr", 0.6),
+    ]
+    fair = FairGBMClassifier(engine, constraint=several, holdout=0.3).fit(
+        loans.X, loans.y, sensitive_features=loans.sensitive
+    )
+    found = gather(fair, new.X, new.y, sensitive_features=new.sensitive)
+    assert found.asked.limits == (
+        Limit("sex, age_band", "fpr", 0.1),
+        Limit("sex", "fnr", 0.4, "female"),
+        Limit("", "ppr", 0.6, "everyone"),
+    )
+    measured = {(r.attribute, r.group, r.rate) for r in found.rates if r.where == "test"}
+    assert {("sex", "female", "fnr"), ("", "everyone", "ppr")} <= measured
+    assert ("sex, age_band", "fpr") in {(g.attribute, g.rate) for g in found.gaps}
+    text = to_markdown(found)
+    assert "of female; at most 40.0% was asked for" in text or "of female; at most 40% was" in text
+    assert "No model without the constraint was given to compare with" in text
+    assert "No model without the constraint" not in to_markdown(evidence)
+
+
+def test_decisions_that_say_nothing_are_told_before_the_verdicts(engine, loans, new):
+    """Everyone is decided negatively, so that all rates are equal."""
+    fair = FairGBMClassifier(
+        engine, constraint="equal_opportunity", tolerance=0.05, operating_point=0.999, holdout=0.3
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fair.fit(loans.X, loans.y, sensitive_features=loans.sensitive["sex"])
+    found = gather(fair, new.X, new.y, sensitive_features=new.sensitive["sex"])
+    assert found.caution.startswith("The model decides next to nothing")
+    first = to_markdown(found).split("## In short")[1].strip()
+    assert first.startswith("**✗ The model decides next to nothing")
 
 
 def test_rounds_are_thinned_and_training_rows_are_beside_them(evidence, model, loans):

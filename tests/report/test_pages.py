@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from fairboost._text import escape_markdown
+from fairboost.fairness.rates import RATES
 from fairboost.report import Evidence, to_html, to_markdown, write_report
 from fairboost.report.evidence import Asked, Data, SensitiveColumnUse
 from fairboost.report.layout import lay_out
@@ -70,6 +71,7 @@ def test_sections_in_the_order_of_questions(evidence):
         "The data",
         "The model",
         "Limits",
+        "Words and abbreviations",
     ]
 
 
@@ -80,13 +82,16 @@ def test_both_forms_have_the_same_tables(page, markdown, evidence):
         for block in section.blocks:
             for row in getattr(block, "rows", ()):
                 for cell in row:
-                    assert cell.text in text
+                    assert cell.text in text.replace("\u00a0", " ")
                     assert escape_markdown(cell.text) in markdown
 
 
 def test_what_was_found_is_said_first(markdown):
     head = markdown.split("## What was asked")[0]
-    assert "1 of 2 constraints is met on the test rows" in head
+    assert (
+        "2 constraints, judged on the test rows: 1 met on the test rows, not certain; 1 met."
+        in head
+    )
     assert "The gap is 0.010 (95% interval 0.000 to 0.030), the limit 0.02" in head
     assert "differs from the plain engine's by -0.010 [-0.020, 0.000]" in head
     assert "fewer than 30 rows" in head
@@ -95,13 +100,20 @@ def test_what_was_found_is_said_first(markdown):
 @pytest.mark.parametrize(
     ("statuses", "said"),
     [
-        (["met", "met"], "✓ 2 of 2 constraints are met"),
-        (["not met", "met"], "✗ 1 of 2 constraints is met"),
-        (["not met", "not met"], "✗ 0 of 2 constraints are met"),
-        (["met", "too few rows to tell"], "? 1 of 2 constraints is met"),
-        (["met"], "✓ The constraint is met"),
-        (["not met"], "✗ The constraint is not met"),
-        (["too few rows to tell"], "? The constraint cannot be judged"),
+        (["met", "met"], "✓ 2 constraints, judged on the test rows: 2 met."),
+        (["not met", "met"], "✗ 2 constraints, judged on the test rows: 1 not met; 1 met."),
+        (
+            ["met", "not met on these rows, not certain"],
+            "? 2 constraints, judged on the test rows: 1 not met on the test rows, not certain; "
+            "1 met.",
+        ),
+        (["met"], "✓ The constraint is met on the test rows."),
+        (["not met"], "✗ The constraint is not met on the test rows."),
+        (
+            ["met on these rows, not certain"],
+            "? The constraint is met on the test rows, not certain.",
+        ),
+        (["a word of a later version"], "? The constraint: a word of a later version on the test"),
     ],
 )
 def test_headline(evidence, statuses, said):
@@ -147,6 +159,23 @@ def test_many_cells_do_not_swell_the_page(evidence):
     assert "The first 1,500 of 5,000 lines are shown" in text
     assert "and 69 more" in text
     assert len(to_html(large).encode()) < 2_000_000
+
+
+def test_every_abbreviation_is_spelled_out(page, evidence):
+    """Capitals, and short names of rates, wherever they stand; names from the data apart."""
+    words = {word for text in Parsed(page).text for word in re.findall(r"[A-Za-z]+", text)}
+    short = {word for word in words if word in RATES or (word.isupper() and len(word) > 1)}
+    meanings = to_markdown(evidence).split("## Words and abbreviations")[1]
+    said = set(re.findall(r"^- \*\*([A-Za-z]+)", meanings, re.MULTILINE))
+    assert short >= {"AUC", "ROC", "SHA", "fnr"}
+    assert short - said == set()
+
+
+def test_what_is_not_on_the_page_is_not_explained(evidence):
+    few = replace(evidence, roc=(), performance=(), rounds=None)
+    meanings = to_markdown(few).split("## Words and abbreviations")[1]
+    assert "AUC" not in meanings
+    assert "fnr" not in meanings
 
 
 def test_least_evidence():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.intervals import wilson
 from fairboost.report import DataFile, lines
 from fairboost.report.evidence import Asked, Data, Evidence, Performance, Roc, SensitiveColumnUse
@@ -52,6 +53,7 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
         scores=lines.score_lines(bins, found.classes),
         calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(found),
+        caution=lines.caution(rates, placed=isinstance(request.threshold, OperatingPoint)),
     )
     return with_limits(evidence, uncrossed=found.uncrossed)
 
@@ -61,6 +63,7 @@ def _data(found: FileAudit, file: TableFile) -> Data:
     return Data(
         label=found.request.label,
         positive=found.classes[1],
+        negative=found.classes[0],
         sensitive=tuple(
             SensitiveColumnUse(name, len(groups[name]), missing)
             for name, missing in _missing(found).items()

@@ -43,10 +43,10 @@ def run(options: argparse.Namespace, console: Console) -> None:
     from fairboost.report import write_report
 
     check_folder(options.out, force=options.force)
-    model, plain = models.build_model(options, console), models.build_engine(options)
+    model = models.build_model(options, console)
     rows = read_training_rows(options, console)
     console.remark("Training the engine alone, the model, and the curve.")
-    plain.fit(rows.train.X, rows.train.y, sample_weight=rows.train.weight)
+    plain = models.fit_plain(options, rows)
     model = models.fit(model, rows, console)
     evidence = gather_evidence(
         options,

@@ -65,6 +65,7 @@ def gather_evidence(
     data = replace(
         evidence.data,
         positive=schema.classes[1],
+        negative=schema.classes[0],
         sensitive=tuple(replace(c, feature=schema.aware) for c in evidence.data.sensitive),
     )
     scores = tuple(replace(s, label=schema.classes[int(s.positive)]) for s in evidence.scores)

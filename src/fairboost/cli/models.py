@@ -80,6 +80,13 @@ def fit(model: FairGBMClassifier, rows: TrainingRows, console: Console) -> FairG
         return model.fit(rows.train.X, rows.train.y, **rows.fit_options())
 
 
+def fit_plain(options: argparse.Namespace, rows: TrainingRows) -> Any:
+    """The engine alone, trained: what the rates are without the constraint."""
+    with _refusals():
+        train = rows.train
+        return build_engine(options).fit(train.X, train.y, sample_weight=train.weight)
+
+
 def trace_tradeoff(
     options: argparse.Namespace, rows: TrainingRows, console: Console, models: int
 ) -> TradeoffCurve:

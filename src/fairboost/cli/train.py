@@ -64,6 +64,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         rows,
         title=options.title or f"Fairness of a model of {rows.schema.label}",
         curve=models.trace_tradeoff(options, rows, console, ALTERNATIVES) if wanted else None,
+        # One training more, so that the report can say what the constraint costs and changes.
+        plain=None if wanted else models.fit_plain(options, rows),
         export_file=models.ENGINES[options.engine][-1],
     )
     files = fill_folder(options, lambda folder: write_model(folder, model, rows.schema, evidence))

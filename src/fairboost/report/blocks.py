@@ -15,6 +15,11 @@ Tone: TypeAlias = Literal["", "good", "bad", "unsure"]
 SIGNS: dict[Tone, str] = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
 """Before good and bad news, so that they are not told by colour alone."""
 
+Shade: TypeAlias = Literal[0, 1, 2, 3, 4]
+
+MARKS = ("", "○ ", "◔ ", "◑ ", "● ")
+"""Before shaded entries, so that shades are not told by colour alone."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -28,11 +33,19 @@ class Cell:
         What to sort by, if not by the text.
     tone : {"", "good", "bad", "unsure"}
         Good or bad news; shown by a sign and a colour.
+    shade : {0, 1, 2, 3, 4}
+        How far from parity, as against a limit; shown by a mark and the ground. 0 is no shade.
     """
 
     text: str
     key: float | None = None
     tone: Tone = ""
+    shade: Shade = 0
+
+    @property
+    def shown(self) -> str:
+        """The text behind its sign or mark."""
+        return f"{SIGNS[self.tone]}{MARKS[self.shade]}{self.text}"
 
 
 @dataclass(frozen=True)

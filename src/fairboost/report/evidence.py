@@ -41,6 +41,26 @@ Favourable: TypeAlias = Literal["positive", "negative"]
 
 
 @dataclass(frozen=True)
+class Limit:
+    """How far apart the rates of groups may be, or how high the rate of one group may be.
+
+    Parameters
+    ----------
+    attribute, rate : str
+        As in :class:`GroupRate`.
+    at_most : float
+        The largest gap, or the largest rate, that was allowed.
+    group : str or None
+        The group whose rate is bounded; None if the gap between groups is.
+    """
+
+    attribute: str
+    rate: str
+    at_most: float
+    group: str | None = None
+
+
+@dataclass(frozen=True)
 class Asked:
     """What was asked for.
 
@@ -60,6 +80,8 @@ class Asked:
         The score from which on a decision is positive.
     favourable : {"positive", "negative"}
         The decision that people hope for; the four-fifths rule is about it.
+    limits : tuple of Limit
+        The constraints in figures, as far as they are about gaps or single rates.
     """
 
     constraints: tuple[str, ...] = ()
@@ -69,6 +91,7 @@ class Asked:
     operating_point: str = ""
     threshold: Figure = None
     favourable: Favourable = "positive"
+    limits: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,6 +160,8 @@ class Data:
         Columns that it does not see, and why.
     weight : str or None
         Name of the column of weights.
+    negative : str or None
+        The negative class.
     """
 
     label: str
@@ -147,6 +172,7 @@ class Data:
     features: int | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     weight: str | None = None
+    negative: str | None = None
 
 
 @dataclass(frozen=True)
@@ -521,6 +547,8 @@ class Evidence:
         What the figures do not say, in plain words.
     notes : dict of str to str
         Anything else worth a line, e.g. "date", "command", "seed".
+    caution : str
+        What to know before any verdict: that the decisions say next to nothing. Empty if they do.
     """
 
     title: str
@@ -540,6 +568,7 @@ class Evidence:
     warnings: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     notes: dict[str, str] = field(default_factory=dict)
+    caution: str = ""
 
     def to_json(self) -> str:
         """The evidence as a JSON document, versioned; the same evidence gives the same text."""

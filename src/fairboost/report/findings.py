@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,6 +11,8 @@ from fairboost.report import words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, TableBlock, Text, Tone
 from fairboost.report.evidence import Evidence, Finding, GroupRate
 from fairboost.report.lines import CHOSEN, PLAIN
+from fairboost.report.plainly import first_paragraph
+from fairboost.report.shading import MEANING, Distances
 
 MOST_NAMED = 30
 """Small groups that are listed by name; all are flagged in tables."""
@@ -23,7 +26,11 @@ Column = TypeVar("Column", bound=Hashable)
 
 
 def summary(e: Evidence) -> Iterable[Block]:
-    """The verdicts, what they cost, and warnings."""
+    """What was found in plain words, whether what was asked for holds, its cost, and warnings."""
+    if e.caution:
+        yield Text(e.caution, "bad")
+    if told := first_paragraph(e):
+        yield Text(told)
     shown = [f for f in e.verdicts if f.where == "test"] or list(e.verdicts)
     if shown:
         yield _headline(shown)
@@ -63,13 +70,18 @@ def summary(e: Evidence) -> Iterable[Block]:
 
 
 def _headline(shown: Sequence[Finding]) -> Text:
-    statuses = [f.status for f in shown]
-    met, asked = statuses.count("met"), len(shown)
-    tone: Tone = "good" if met == asked else "bad" if "not met" in statuses else "unsure"
-    said = f"{met} of {asked} constraints {'is' if met == 1 else 'are'} met"
-    if asked == 1:
-        said = f"The constraint {_judged(statuses[0], 'is ')}"
-    return Text(f"{said} on the {words.where_title(shown[0].where)}.", tone)
+    """How many constraints have which verdict, the certain and the uncertain apart."""
+    where = words.where_title(shown[0].where)
+    counts = Counter(f.status for f in shown)
+    tone: Tone = "good" if set(counts) == {"met"} else "bad" if "not met" in counts else "unsure"
+    order = list(words.VERDICTS)
+    by_rank = sorted(counts, key=lambda s: order.index(s) if s in order else len(order))
+    if len(shown) == 1:
+        (said,) = (words.on_rows(status, where) for status in by_rank)
+        start = "The constraint is" if by_rank[0] in order else "The constraint:"
+        return Text(f"{start} {said}{'' if where in said else f' on the {where}'}.", tone)
+    listed = "; ".join(f"{counts[status]} {words.on_rows(status, where)}" for status in by_rank)
+    return Text(f"{len(shown)} constraints, judged on the {where}: {listed}.", tone)
 
 
 def _judged(status: str, verb: str = "") -> str:
@@ -114,7 +126,7 @@ def rates(e: Evidence) -> Iterable[Block]:
                 f"{100 * e.asked.level:g}% intervals. Vertical lines: everyone.",
                 _describe_rates(shown),
             )
-    yield _rate_table("Rates by group", plain)
+    yield from _rate_table("Rates by group", plain, Distances(e))
 
 
 def _describe_rates(shown: list[GroupRate]) -> str:
@@ -151,8 +163,10 @@ def cross(
     return found, list(columns)
 
 
-def _rate_table(title: str, rates: list[GroupRate]) -> TableBlock:
-    """One line per attribute, group and rate; columns by rows and model."""
+def _rate_table(
+    title: str, rates: list[GroupRate], distances: Distances
+) -> Iterator[Text | TableBlock]:
+    """One line per attribute, group and rate; columns by rows and model; and what shades mean."""
     found, columns = cross(
         sorted(rates, key=lambda r: r.where != "test"),  # their order is everyone's
         row=lambda r: (r.attribute, r.group, r.rate),
@@ -162,16 +176,22 @@ def _rate_table(title: str, rates: list[GroupRate]) -> TableBlock:
     lines = []
     for (attribute, group, rate), by_column in found.items():
         best = by_column.get(("test", CHOSEN)) or next(iter(by_column.values()))
-        cells = [words.line_cell(by_column.get(column)) for column in columns]
-        note = Cell("too small to judge", 1.0, "unsure") if best.small else Cell("", 0.0)
+        shown = [by_column.get(column) for column in columns]
+        cells = [distances.shade(words.line_cell(line), line) for line in shown]
+        apart = distances.of(best)
+        note = Cell("", 0.0) if apart is None else Cell(apart.said, apart.share)
+        note = Cell("too small to judge", -1.0, "unsure") if best.small else note
         name = attribute or "everyone"
         lines.append((name, group, words.rate_title(rate), *cells, words.count(best.rows), note))
     titles = [
         f"{where}, {words.model_title(model)}" if len(columns) > 1 else where
         for where, model in columns
     ]
-    header = ("by", "group", "rate", *titles, "rows that count", "note")
-    return TableBlock.of(title, header, lines, 3)
+    header = ("by", "group", "rate", *titles, "rows that count", "distance")
+    table = TableBlock.of(title, header, lines, 3)
+    if any(cell.shade for row in table.rows for cell in row):
+        yield Text(MEANING)
+    yield table
 
 
 def gaps(e: Evidence) -> Iterable[Block]:
@@ -188,12 +208,13 @@ def gaps(e: Evidence) -> Iterable[Block]:
             "favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
             "Where the interval of the ratio holds 0.8, the rows are too few to tell."
         )
+    distances = Distances(e)
     rows = (
         (
             g.attribute,
             words.rate_title(g.rate),
             words.model_title(g.model),
-            words.interval_cell(g.gap, g.gap_low, g.gap_high),
+            distances.shade_gap(words.interval_cell(g.gap, g.gap_low, g.gap_high), g),
             words.interval_cell(g.ratio, g.ratio_low, g.ratio_high),
             g.lowest_group,
             g.highest_group,
@@ -237,13 +258,15 @@ def crossed(e: Evidence) -> Iterable[Block]:
     elif e.rates:
         yield Text(f"At least {e.min_rows} rows count for every rate of every group shown.")
     if crossed:
-        table = _rate_table("Rates where sensitive columns are crossed", crossed)
-        if len(table.rows) > MOST_LINES:
-            yield Text(
-                f"The first {MOST_LINES:,} of {len(table.rows):,} lines are shown; the evidence "
-                "has all of them."
-            )
-        yield replace(table, rows=table.rows[:MOST_LINES])
+        title = "Rates where sensitive columns are crossed"
+        for block in _rate_table(title, crossed, Distances(e)):
+            if isinstance(block, TableBlock) and (lines := len(block.rows)) > MOST_LINES:
+                yield Text(
+                    f"The first {MOST_LINES:,} of {lines:,} lines are shown; the evidence has all "
+                    "of them."
+                )
+                block = replace(block, rows=block.rows[:MOST_LINES])
+            yield block
 
 
 def _of_this_model(rates: Sequence[GroupRate]) -> Sequence[GroupRate]:

@@ -103,9 +103,10 @@ def gather(
         tradeoff = None if curve is None else _tradeoff(curve, model, rows)
         rounds = _rounds(model, train)
     level = 0.95 if judged is None else judged.level
+    at_point = isinstance(model.operating_point, OperatingPoint)
     found = evidence.Evidence(
         title=about.title,
-        asked=_asked(model, judged, level, about.favourable),
+        asked=replace(_asked(model, judged, level, about.favourable), limits=rows.limits(model)),
         data=_data(model, rows, about),
         model=_model(model, about),
         verdicts=_findings(judged),
@@ -120,8 +121,8 @@ def gather(
         calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(judged, caught),
         notes=dict(about.notes or {}),
+        caution=lines.caution(rates, placed=at_point),
     )
-    at_point = isinstance(model.operating_point, OperatingPoint)
     placed = at_point and PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
     return with_limits(found, placed_on_test=placed, uncrossed=rows.crossings()[1])
 
@@ -349,6 +350,7 @@ def _data(
     return evidence.Data(
         label=about.label,
         positive=str(model.classes_[1]),
+        negative=str(model.classes_[0]),
         sensitive=tuple(
             evidence.SensitiveColumnUse(
                 name=c.name,

@@ -7,11 +7,13 @@ how sure they are.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairboost.report import findings, words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
 from fairboost.report.evidence import Calibration, Evidence, Figure, Roc, TradeoffPoint
+from fairboost.report.glossary import explain
+from fairboost.report.shading import Distances
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ def lay_out(evidence: Evidence) -> tuple[Section, ...]:
         ("The model", _model(evidence)),
         ("Limits", [Bullets(evidence.limits)] if evidence.limits else []),
     )
-    return tuple(
-        Section(title, tuple(blocks)) for title, found in parts if (blocks := list(found))
-    )
+    page = [Section(title, tuple(blocks)) for title, found in parts if (blocks := list(found))]
+    meanings = tuple(explain(evidence, (block for section in page for block in section.blocks)))
+    return (*page, *([Section("Words and abbreviations", meanings)] if meanings else []))
 
 
 def _asked(e: Evidence) -> Iterable[Block]:
@@ -50,9 +52,10 @@ def _asked(e: Evidence) -> Iterable[Block]:
         yield Bullets(a.constraints)
         if a.confidence is None:
             yield Text(
-                "“Met” means that the figure found is within the limit; the interval beside it "
-                f"says, at {100 * a.level:g}%, what it may be among other people. “Not met” means "
-                "that even the favourable end of the interval is beyond the limit."
+                f"“Met” and “not met” are certain: the whole {100 * a.level:g}% interval lies on "
+                "that side of the limit. “Not certain” means that the figure found is on that "
+                "side, but the interval reaches across the limit, so that it may be otherwise "
+                "among other people."
             )
         else:
             yield Text(
@@ -94,7 +97,7 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
             "Model along the trade-off",
             tuple(_point_line(p, k == t.chosen) for k, p in enumerate(t.points)),
             t.chosen or 0,
-            tuple(_point_table(p) for p in t.points),
+            tuple(_point_table(p, Distances(replace(e, rates=p.rates))) for p in t.points),
         )
     rows = (
         (
@@ -121,13 +124,17 @@ def _point_line(p: TradeoffPoint, chosen: bool) -> str:
     return f"{p.name}{own}: accuracy {words.number(p.accuracy)}, largest gap {words.number(p.gap)}"
 
 
-def _point_table(p: TradeoffPoint) -> TableBlock:
+def _point_table(p: TradeoffPoint, distances: Distances) -> TableBlock:
     """Groups as rows, rates as columns."""
     found, rates = findings.cross(
         p.rates, row=lambda r: (r.attribute, r.group), column=lambda r: r.rate
     )
     rows = (
-        (attribute or "everyone", group, *(words.line_cell(by_rate.get(rate)) for rate in rates))
+        (
+            attribute or "everyone",
+            group,
+            *(distances.shade(words.line_cell(line), line) for line in map(by_rate.get, rates)),
+        )
         for (attribute, group), by_rate in found.items()
     )
     header = ("by", "group", *map(words.rate_title, rates))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairboost.report.evidence import Evidence
+from fairboost.report.lines import PLAIN
 
 SAMPLING = (
     "Intervals allow for chance alone: how much the figures would differ on other people drawn in "
@@ -52,6 +53,10 @@ PLACED = (
     "The plain engine's threshold was placed on the test rows themselves, which flatters it a "
     "little at the operating point."
 )
+NO_PLAIN = (
+    "No model without the constraint was given to compare with. What the constraint costs, and "
+    "which other gaps it enlarged, is not known."
+)
 FOUR_FIFTHS = (
     "The four-fifths rule is a rule of thumb of employment law in the United States. To pass it "
     "is no proof of fairness, and other law may ask for something else."
@@ -78,6 +83,7 @@ def with_limits(
     """
     measured_on = {f.where for f in evidence.verdicts}
     unknown = [f"{c.name} ({c.missing:,} rows)" for c in evidence.data.sensitive if c.missing]
+    compared = any(g.model == PLAIN for g in evidence.gaps)
     said = [
         SAMPLING,
         LABELS,
@@ -90,6 +96,7 @@ def with_limits(
         MISSING.format(columns=", ".join(unknown)) if unknown else "",
         UNCROSSED.format(crossings="; ".join(uncrossed)) if uncrossed else "",
         PLACED if placed_on_test else "",
+        NO_PLAIN if evidence.asked.constraints and not compared else "",
         SCORES if evidence.model is not None and evidence.asked.constraints else "",
         FOUR_FIFTHS if any(g.four_fifths for g in evidence.gaps) else "",
     ]

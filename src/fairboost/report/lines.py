@@ -10,6 +10,7 @@ import pandas as pd
 
 from fairboost.metrics.score_bins import ScoreBins
 from fairboost.report.evidence import Calibration, Figure, Gap, GroupRate, Roc, ScoreCounts
+from fairboost.verdicts.diagnostics import decides_little
 
 CHOSEN, PLAIN = "chosen", "plain"
 """Names of the models that are compared."""
@@ -100,6 +101,25 @@ def four_fifths(
     if low < FOUR_FIFTHS <= high:
         return "too few rows to tell"
     return "passes" if ratio >= FOUR_FIFTHS else "fails"
+
+
+def caution(rates: Sequence[GroupRate], *, placed: bool) -> str:
+    """That the decisions on the test rows say next to nothing; empty if they do not.
+
+    Parameters
+    ----------
+    rates : sequence of GroupRate
+        Those of everyone among them.
+    placed : bool
+        Whether an operating point was asked for.
+    """
+    fnr, fpr = (
+        next((r for r in rates if (r.model, r.attribute, r.rate) == (CHOSEN, "", name)), None)
+        for name in ("fnr", "fpr")
+    )
+    if fnr is None or fpr is None or fnr.value is None or fpr.value is None:
+        return ""
+    return decides_little(1.0 - fnr.value, fpr.value, fnr.rows, fpr.rows, placed=placed)
 
 
 def roc_lines(bins: Iterable[ScoreBins], threshold: float) -> Iterator[Roc]:

@@ -44,9 +44,10 @@ for (const part of document.querySelectorAll(".slider")) {
     output.textContent = found.names[k];
     input.setAttribute("aria-valuetext", found.names[k]);
     found.tables[k].forEach((line, r) => {
-      line.forEach(([text, key], c) => {
+      line.forEach(([text, key, shade], c) => {
         const cell = rows[r].cells[c + found.first];
         cell.textContent = text;
+        cell.className = shade ? "shade-" + shade : "";
         if (key === null) delete cell.dataset.key;
         else cell.dataset.key = key;
       });

@@ -39,6 +39,9 @@ from fairboost.report.pictures import draw
 LONG = 12
 """Characters of a word from which on it may be broken in a table."""
 
+INTERVAL = re.compile(r"(\[-?[\d.]+,) (?=-?[\d.]+\])")
+"""Up to the space in an interval, where no line should end."""
+
 TALL = 12
 """Rows from which on a table has a box of its own to scroll in, under its header."""
 
@@ -155,11 +158,12 @@ def _cell(cell: Cell, column: tuple[str, bool]) -> str:
     """An entry of a column: its name, for where rows are cards, and whether it heads rows."""
     name, heads = column
     long = any(len(word) > LONG for word in cell.text.split())
-    kinds = " ".join(filter(None, (cell.tone, "long" if long else "")))
+    shade = f"shade-{cell.shade}" if cell.shade else ""
+    kinds = " ".join(filter(None, (cell.tone, shade, "long" if long else "")))
     kind = f' class="{kinds}"' if kinds else ""
     key = "" if cell.key is None else f' data-key="{cell.key!r}"'
     start = 'th scope="row"' if heads else "td"
-    text = f"{SIGNS[cell.tone]}{escape(cell.text)}"
+    text = INTERVAL.sub("\\1\u00a0", escape(cell.shown))
     return f'<{start}{kind}{key} data-name="{escape(name)}">{text}</{start[:2]}>'
 
 
@@ -170,7 +174,7 @@ def _slider(slider: Slider, name: str) -> str:
         "names": slider.names,
         "first": first,
         "tables": [
-            [[[cell.text, cell.key] for cell in row[first:]] for row in table.rows]
+            [[[cell.shown, cell.key, cell.shade] for cell in row[first:]] for row in table.rows]
             for table in slider.tables
         ],
     }
@@ -241,5 +245,5 @@ def _markdown_block(block: Block) -> str:
 
 
 def _markdown_table(table: TableBlock) -> str:
-    rows = [[f"{SIGNS[c.tone]}{escape_markdown(c.text)}" for c in row] for row in table.rows]
+    rows = [[escape_markdown(cell.shown) for cell in row] for row in table.rows]
     return markdown_table([escape_markdown(title) for title in table.header], rows)

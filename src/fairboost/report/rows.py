@@ -11,8 +11,12 @@ from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.constraints import Bound, Parity, columns_of
 from fairboost.fairness.rates import as_moment
+from fairboost.fairness.two_sided import TwoSided
+from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
+from fairboost.report.evidence import Limit
 
 MOST_CELLS = 150
 """Cells of a crossing that a reader can be asked to look at."""
@@ -70,6 +74,20 @@ class TestSet:
         """Names of the rates that the constraints of a model are about."""
         constraints = model._options().constraints(list(self.constrained(model)))
         return [as_moment(moment).name for c in constraints for moment in c.moments]
+
+    def limits(self, model: FairGBMClassifier) -> tuple[Limit, ...]:
+        """The constraints of a model on gaps and on single rates, in figures."""
+        found = []
+        for c in model._options().constraints(list(self.constrained(model))):
+            by = columns_of(c)
+            order = sorted(range(len(by)), key=lambda k: self.names.index(by[k]))
+            attribute = crossing_name([by[k] for k in order]) if by else ""
+            if isinstance(c, Parity | TwoSided):
+                found.append(Limit(attribute, c.name, c.tolerance))
+            elif isinstance(c, Bound):
+                group = ", ".join(str(c.group[k]) for k in order) or "everyone"
+                found.append(Limit(attribute, c.moment.name, c.at_most, group))
+        return tuple(found)
 
     def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:
         """Every pair of columns, and all of them if they are three.

@@ -9,14 +9,21 @@ from fairboost.fairness.rates import RATES
 from fairboost.report.blocks import Cell, Tone
 from fairboost.report.evidence import Evidence, Figure, GroupRate, Performance
 
-STATUS: dict[str, Tone] = {
-    "met": "good",
-    "passes": "good",
+VERDICTS: dict[str, Tone] = {
     "not met": "bad",
+    "not met on these rows, not certain": "unsure",
+    "met on these rows, not certain": "unsure",
+    "met": "good",
+}
+"""What verdicts mean to a reader; in headlines, the worst first."""
+
+STATUS: dict[str, Tone] = {
+    **VERDICTS,
+    "passes": "good",
     "fails": "bad",
     "too few rows to tell": "unsure",
 }
-"""What verdicts mean to a reader."""
+"""The same, and what is said of rules."""
 
 MODELS = {"chosen": "this model", "plain": "plain engine"}
 """Models by what a reader calls them; others by their own names."""
@@ -48,6 +55,20 @@ def interval(value: Figure, low: Figure, high: Figure, digits: int = 3) -> str:
     if value is None or low is None or high is None:
         return number(value, digits)
     return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
+
+
+def percents(*rates: float) -> tuple[str, ...]:
+    """Rates in percent, with as many digits as it takes to tell them apart.
+
+    Examples
+    --------
+    >>> percents(0.312, 0.24), percents(0.312, 0.309), percents(0.004, 0.0)
+    (('31%', '24%'), ('31.2%', '30.9%'), ('0.4%', '0.0%'))
+    """
+    whole = [f"{100 * rate:.0f}%" for rate in rates]
+    fine = [f"{100 * rate:.1f}%" for rate in rates]
+    tell = len(set(whole)) == len(set(fine)) and all(0.01 <= rate <= 0.99 for rate in rates)
+    return tuple(whole if tell else fine)
 
 
 def number_cell(value: Figure) -> Cell:
@@ -140,6 +161,17 @@ def explain_decisions(
 def where_title(where: str) -> str:
     """Rows by name, e.g. ``"test rows"``."""
     return f"{where} rows" if where in ("test", "training") else f"rows {where}"
+
+
+def on_rows(status: str, where: str) -> str:
+    """A verdict with its rows by name.
+
+    Examples
+    --------
+    >>> on_rows("met on these rows, not certain", "test rows")
+    'met on the test rows, not certain'
+    """
+    return status.replace("on these rows", f"on the {where}")
 
 
 def join(items: Sequence[str]) -> str:

@@ -1,0 +1,68 @@
+"""Abbreviations and words of the trade, each explained once on a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from fairboost.fairness.rates import RATES
+from fairboost.report.blocks import Block, Bullets, Facts, Picture, Slider, TableBlock, Text
+from fairboost.report.evidence import Evidence
+
+MEANINGS = {
+    "interval": "the range that the figure would be expected to lie in among other people, drawn "
+    "in the same way",
+    "AUC": "area under the ROC curve: how often a row of the positive label has a higher score "
+    "than one of the negative label",
+    "ROC": "receiver operating characteristic: a curve of the true positive rate against the "
+    "false positive rate, at every threshold",
+    "log loss": "mean of minus the logarithm of the probability that the model gave to the label "
+    "that came true",
+    "Brier score": "mean squared distance between the probability and the label, which is 0 or 1",
+    "SHA-256": "Secure Hash Algorithm with 256 bits: a checksum that tells whether a file is the "
+    "same",
+    "n =": "the number of rows that count",
+    **{name: rate.title for name, rate in RATES.items()},
+}
+
+
+def explain(evidence: Evidence, blocks: Iterable[Block]) -> Iterator[Block]:
+    """Explain those that occur.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Has names that pictures show.
+    blocks : iterable of Block
+        The page.
+    """
+    shown = list(blocks)
+    texts = [text for block in shown for text in _texts(block)]
+    texts += [] if evidence.rounds is None else list(evidence.rounds.multipliers)
+    texts += ["(n = 1)"] * any(isinstance(b, Picture) and b.name == "rates" for b in shown)
+    page = "\n".join(texts)
+    found = {}
+    for word, meaning in MEANINGS.items():
+        if re.search(rf"\b{re.escape(word)}(?!\w)", page):
+            found[word] = meaning
+            page += f"\n{meaning}"  # which may have others
+    if found:
+        yield Facts(tuple(found.items()))
+
+
+def _texts(block: Block) -> Iterator[str]:
+    if isinstance(block, Text):
+        yield block.text
+    elif isinstance(block, Bullets):
+        yield from block.items
+    elif isinstance(block, Facts):
+        for pair in block.items:
+            yield from pair
+    elif isinstance(block, Picture):
+        yield from (block.caption, block.alt)
+    elif isinstance(block, TableBlock):
+        yield from (block.title, *block.header)
+        for row in block.rows:
+            yield from (cell.text for cell in row)
+    elif isinstance(block, Slider):
+        yield from _texts(block.tables[0])

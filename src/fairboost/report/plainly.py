@@ -1,0 +1,182 @@
+"""What was found, in sentences for a reader without statistics.
+
+"By sex: of the people whose “approved” is “yes”, the model decides “no” for Female 1.3 times as
+often as for Male (31% against 24%)."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairboost.fairness.rates import RATES
+from fairboost.report import words
+from fairboost.report.evidence import Data, Evidence, Gap, GroupRate, Limit
+from fairboost.report.lines import CHOSEN, PLAIN
+
+MOST_TOLD = 4
+"""Sentences on rates; tables have the rest."""
+
+MOST_GROWN = 3
+"""Gaps that are named for having grown."""
+
+GROWN = 0.02
+"""By how much a gap has to be larger than without the constraint to be worth a sentence."""
+
+EQUAL = 1.05
+"""Rates whose ratio is below this are called about equal."""
+
+MANY_TIMES = 10
+"""Ratios from here on are of a rate near 0, and say less than the rates do."""
+
+
+def first_paragraph(e: Evidence) -> str:
+    """Who is decided how more often than whom, and which other gap the constraint enlarged."""
+    told = [*_on_limits(e)] or [*_on_columns(e)]
+    rest = len(told) - MOST_TOLD
+    more = f"{rest} further {'comparison is' if rest == 1 else 'comparisons are'} below."
+    return " ".join([*told[:MOST_TOLD], *([more] if rest > 0 else []), *_grown(e)])
+
+
+def _on_limits(e: Evidence) -> Iterator[str]:
+    """A sentence on every rate that was asked about, those farthest beyond their limits first."""
+    found = []
+    for limit in e.asked.limits:
+        if limit.group is None:
+            pair = _extremes(e, limit.attribute, limit.rate)
+            apart = None if pair is None else (pair[0].value or 0.0) - (pair[1].value or 0.0)
+            said = None if pair is None else _compared(e, *pair)
+        else:
+            apart, said = _bounded(e, limit)
+        if said is not None and apart is not None:
+            found.append((apart / max(limit.at_most, 1e-9), said))
+    yield from (said for _, said in sorted(found, key=lambda f: -f[0]))
+
+
+def _on_columns(e: Evidence) -> Iterator[str]:
+    """Where nothing was asked for: favourable decisions, and the error that differs most."""
+    for column in (c.name for c in e.data.sensitive):
+        gaps = [g for g in e.gaps if (g.model, g.attribute) == (CHOSEN, column)]
+        ruled = [g for g in gaps if g.four_fifths is not None]
+        errors = [g for g in gaps if g.rate in ("fpr", "fnr")]
+        for g in [*ruled[:1], *sorted(errors, key=lambda g: -(g.gap or 0.0))[:1]]:
+            if (pair := _extremes(e, column, g.rate)) is not None:
+                yield _compared(e, *pair)
+
+
+def _extremes(e: Evidence, attribute: str, rate: str) -> tuple[GroupRate, GroupRate] | None:
+    """The groups of the highest and the lowest rate on the test rows, small groups left out."""
+    known = [
+        r
+        for r in e.rates
+        if (r.where, r.model, r.attribute, r.rate) == ("test", CHOSEN, attribute, rate)
+        and r.value is not None
+    ]
+    ranked = sorted((r for r in known if not r.small), key=lambda r: r.value or 0.0)
+    return (ranked[-1], ranked[0]) if len(ranked) > 1 else None
+
+
+def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
+    """How much more often the decision falls on one group than on the other."""
+    most, least = high.value or 0.0, low.value or 0.0
+    one, other = _person(high.group), _person(low.group)
+    shares = words.percents(most, least)
+    if most < EQUAL * least or most == least:
+        how = f"about equally often for {one} and {other} ({shares[0]} and {shares[1]})"
+    elif most >= MANY_TIMES * least:
+        how = f"for {shares[0]} of {one} and {shares[1]} of {other}"
+    else:
+        times = f"{most / least:.1f} times as often"
+        how = f"{times} for {one} as for {other} ({shares[0]} against {shares[1]})"
+    chance = ""
+    if most >= EQUAL * least and most > least and not _surely_apart(e, high, low):
+        chance = ", which may be chance"
+    return f"By {high.attribute}: {_event(e.data, high.rate)} {how}{chance}."
+
+
+def _surely_apart(e: Evidence, high: GroupRate, low: GroupRate) -> bool:
+    """Whether the interval of the gap excludes 0; where it is of other groups, by the rates."""
+    for g in e.gaps:
+        place = (g.where, g.model, g.attribute, g.rate, g.highest_group, g.lowest_group)
+        if place == ("test", CHOSEN, high.attribute, high.rate, high.group, low.group):
+            return (g.gap_low or 0.0) > 0
+    return (high.low or 0.0) > (1.0 if low.high is None else low.high)
+
+
+def _bounded(e: Evidence, limit: Limit) -> tuple[float | None, str | None]:
+    """The rate of one group, or of everyone, against what it may be."""
+    for r in e.rates:
+        place = (r.where, r.model, r.attribute, r.rate, r.group)
+        wanted = ("test", CHOSEN, limit.attribute, limit.rate, limit.group)
+        if place == wanted and r.value is not None:
+            found, most = words.percents(r.value, limit.at_most)
+            who = "everyone" if not limit.attribute else _person(r.group)
+            said = f"{_event(e.data, r.rate)} for {found} of {who}; at most {most} was asked for."
+            return r.value, said[:1].upper() + said[1:]
+    return None, None
+
+
+def _event(data: Data, rate: str) -> str:
+    """Of whom the model decides what: ``of the people whose label is “1”, ... “0”``."""
+    label = "label" if data.label == "label" else f"“{data.label}”"
+    negative = f"“{data.negative}”" if data.negative else f"not “{data.positive}”"
+    classes = (negative, f"“{data.positive}”")
+    known = RATES.get(rate)
+    if known is None:
+        return f"of the people for whom the model decides {classes[1]}, {label} is {classes[1]}"
+    decided = f"the model decides {classes[known.direction > 0]}"
+    if known.label is None:
+        return decided
+    return f"of the people whose {label} is {classes[known.label]}, {decided}"
+
+
+def _person(group: str) -> str:
+    """A group as a reader would call it; a bare code as a group."""
+    return group if any(c.isalpha() for c in group) else f"group {group}"
+
+
+# What a constraint did to the rates that it is not about
+# -----------------------------------------------------------------------
+
+
+def _grown(e: Evidence) -> list[str]:
+    """Which other gaps are larger than without the constraint, with figures."""
+    plain = {(g.attribute, g.rate): g for g in e.gaps if g.model == PLAIN}
+    asked = {(limit.attribute, _kind(limit.rate)) for limit in e.asked.limits}
+    columns = {c.name for c in e.data.sensitive} | {limit.attribute for limit in e.asked.limits}
+    pairs = [
+        (g, plain[g.attribute, g.rate])
+        for g in e.gaps
+        if g.model == CHOSEN
+        and (g.attribute, g.rate) in plain
+        and g.attribute in columns
+        and (g.attribute, _kind(g.rate)) not in asked
+    ]
+    grown = [pair for pair in pairs if _growth(*pair) >= GROWN]
+    grown.sort(key=lambda pair: -_growth(*pair))
+    if not grown or not e.asked.constraints:
+        return []
+    more = len(grown) - MOST_GROWN
+    said = "; ".join(_growth_in_words(*pair) for pair in grown[:MOST_GROWN])
+    more_said = f"; and {more} more" if more > 0 else ""
+    start = "Another gap is" if len(grown) == 1 else "Other gaps are"
+    return [f"{start} larger than without the constraint: {said}{more_said}."]
+
+
+def _kind(rate: str) -> object:
+    """Rates of the same rows have the same gap: a false negative is no true positive."""
+    return RATES[rate].label if rate in RATES else rate
+
+
+def _growth(now: Gap, before: Gap) -> float:
+    return 0.0 if now.gap is None or before.gap is None else now.gap - before.gap
+
+
+def _growth_in_words(now: Gap, before: Gap) -> str:
+    overlap = (now.gap_low or 0.0) <= (before.gap or 0.0) and (now.gap or 0.0) <= (
+        1.0 if before.gap_high is None else before.gap_high
+    )
+    return (
+        f"the gap in {words.rate_title(now.rate)} by {now.attribute} is "
+        f"{words.number(now.gap)}, without the constraint it was {words.number(before.gap)}"
+        f"{' (which may be chance)' if overlap else ''}"
+    )

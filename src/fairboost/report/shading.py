@@ -1,0 +1,109 @@
+"""How far a group is from the others, as against the limit that was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+from fairboost.report import words
+from fairboost.report.blocks import MARKS, Cell, Shade
+from fairboost.report.evidence import Evidence, Gap, GroupRate
+from fairboost.report.lines import FOUR_FIFTHS
+
+LEVELS = (0.5, 1.0, 2.0)
+"""Shares of the limit up to which the lighter shades go."""
+
+ROUNDING = 1e-9
+"""A gap of 0.3 - 0.29 is within a limit of 0.01, though not in floating point."""
+
+MEANING = (
+    "Marks and shades say how far a group is from the group that differs most from it, against "
+    "the limit that was asked for (or, for favourable decisions without one, against the "
+    f"four-fifths rule): {MARKS[1]}up to half of the limit, {MARKS[2]}up to the limit, "
+    f"{MARKS[3]}up to twice the limit, {MARKS[4]}beyond that."
+)
+"""To be said above a table that has shades."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far apart, in units of what was allowed, and in words."""
+
+    share: float
+    said: str
+
+    @property
+    def shade(self) -> Shade:
+        """The darker, the farther."""
+        return cast(Shade, 1 + sum(self.share > level + ROUNDING for level in LEVELS))
+
+
+class Distances:
+    """Distances of groups, by what the evidence says was asked for.
+
+    A gap is held to its limit. Favourable decisions that have no limit of their own are held to
+    the four-fifths rule. Groups too small to judge have no distance, and none is measured from
+    them.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The evidence.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._gaps = {
+            (limit.attribute, limit.rate): limit.at_most
+            for limit in evidence.asked.limits
+            if limit.group is None
+        }
+        self._rates = {
+            (limit.attribute, limit.group, limit.rate): limit.at_most
+            for limit in evidence.asked.limits
+            if limit.group is not None
+        }
+        self._ruled = {g.rate for g in evidence.gaps if g.four_fifths is not None}
+        self._known: dict[tuple[str, str, str, str], list[GroupRate]] = {}
+        for r in evidence.rates:
+            if r.value is not None and not r.small:
+                self._known.setdefault(_place(r), []).append(r)
+
+    def of(self, r: GroupRate | None) -> Distance | None:
+        """How far a group is from the others, or its rate from what it may be."""
+        if r is None or r.value is None or r.small:
+            return None
+        if (most := self._rates.get((r.attribute, r.group, r.rate))) is not None:
+            return _measured(r.value, most, "")
+        others = self._known.get(_place(r), [])
+        if (allowed := self._gaps.get((r.attribute, r.rate))) is not None and len(others) > 1:
+            far = max(others, key=lambda other: abs((other.value or 0.0) - (r.value or 0.0)))
+            apart = abs((far.value or 0.0) - r.value)
+            return _measured(apart, allowed, f"{words.number(apart)} from {far.group}")
+        if r.attribute and r.rate in self._ruled and len(others) > 1:
+            best = max(others, key=lambda other: other.value or 0.0)
+            ratio = r.value / best.value if best.value else 1.0
+            said = f"{words.number(ratio)} of {best.group}" if best != r else ""
+            return Distance((1 - ratio) / (1 - FOUR_FIFTHS), said)
+        return None
+
+    def shade(self, cell: Cell, r: GroupRate | None) -> Cell:
+        """The cell of a rate, shaded."""
+        found = self.of(r)
+        return cell if found is None else replace(cell, shade=found.shade)
+
+    def shade_gap(self, cell: Cell, gap: Gap) -> Cell:
+        """The cell of a gap, shaded."""
+        allowed = self._gaps.get((gap.attribute, gap.rate))
+        if allowed is None or gap.gap is None:
+            return cell
+        return replace(cell, shade=_measured(gap.gap, allowed, "").shade)
+
+
+def _place(r: GroupRate) -> tuple[str, str, str, str]:
+    return r.where, r.model, r.attribute, r.rate
+
+
+def _measured(apart: float, allowed: float, said: str) -> Distance:
+    share = apart / allowed if allowed > 0 else (0.0 if apart <= 0 else float("inf"))
+    of_limit = f"{100 * share:.0f}% of the limit" if allowed > 0 else "the limit is 0"
+    return Distance(share, ", ".join(filter(None, (said, of_limit))))
