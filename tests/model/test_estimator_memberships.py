@@ -158,8 +158,8 @@ def test_weights_categories_threads_and_seeds_are_handed_on(engine, toy, asked):
     )  # fmt: skip
     (call,) = asked.honest
     np.testing.assert_array_equal(call["weight"], toy.weight)
-    assert call["categorical_feature"] == asked.recoverability[0]["categorical_feature"] == [2]
-    assert call["n_jobs"] == 1
+    for learner in (call["learner"], asked.recoverability[0]["learner"]):
+        assert (learner.categorical_feature, learner.n_threads) == ([2], 1)
     assert call["seed"] == asked.recoverability[0]["seed"] != 0
 
 

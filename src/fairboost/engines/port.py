@@ -23,6 +23,7 @@ from fairboost._typing import (
     Matrix,
     ScoreArray,
 )
+from fairboost.engines.group_model import GroupModel
 
 Gradients: TypeAlias = tuple[Float32Array, Float32Array]
 """Gradient and Hessian of the rows of a booster."""
@@ -210,6 +211,9 @@ class Engine(Protocol):
 
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the engine's options say about the loss."""
+
+    def group_model(self, fit_options: dict[str, Any]) -> GroupModel:
+        """What grows small boosters for groups, on tables read as ``train`` reads them."""
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse tables and other arguments of ``fit`` that the engine does not take."""

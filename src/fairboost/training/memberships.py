@@ -12,7 +12,7 @@ Multipliers go on seeing observed groups. Where a feature gives the group away t
 
 The probabilities are those of small boosters, cross-fitted: none predicts a row that it was grown
 on; the rows that it predicts only tell it when to stop
-(:mod:`fairboost.engines.lightgbm.group_model`).
+(:mod:`fairboost.engines.group_model`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.data.validation import by_row
-from fairboost.engines.lightgbm.group_model import CodedRows, CrossFit, predict_by_few_trees
+from fairboost.engines.group_model import CodedRows, CrossFit
 from fairboost.engines.tables import as_table
 from fairboost.exceptions import InvalidInputError
 
@@ -68,12 +68,13 @@ def recoverability(rows: CodedRows, *, seed: int = 0, max_rows: int = 6_000) -> 
 
     Examples
     --------
+    >>> from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
     >>> rng = np.random.default_rng(0)
     >>> sex, y = rng.integers(0, 2, (2, 1000))
     >>> X = np.stack([3 - sex, rng.normal(size=1000)], axis=1)
-    >>> recoverability(CodedRows(X, y, sex, 2)) > RECOVERED
+    >>> recoverability(CodedRows(X, y, sex, 2, LightGBMGroupModel())) > RECOVERED
     True
-    >>> recoverability(CodedRows(X[:, 1:], y, sex, 2)) > RECOVERED
+    >>> recoverability(CodedRows(X[:, 1:], y, sex, 2, LightGBMGroupModel())) > RECOVERED
     False
     """
     rows = replace(rows, X=by_row(as_table(rows.X)), weight=None)
@@ -81,11 +82,11 @@ def recoverability(rows: CodedRows, *, seed: int = 0, max_rows: int = 6_000) -> 
     learn, held = _balanced_halves(rows.labels, rows.codes, max_rows, rng)
     if rows.n_codes < 2 or not len(held):  # too little to tell anything
         return 0.0
-    likely = predict_by_few_trees(rows, learn, held)
+    likely = rows.learner.few_trees(rows, learn, held)
     return _discrimination(likely, rows.labels[held], rows.codes[held], np.ones(len(held)))
 
 
-def honest(rows: CodedRows, *, seed: int = 0, n_jobs: int | None = None) -> Float32Array:
+def honest(rows: CodedRows, *, seed: int = 0) -> Float32Array:
     """Cross-fitted P(g | x, y): each row is predicted by a booster grown on others.
 
     Rows without a group, or of no weight, teach nothing and are predicted like all others. A
@@ -97,8 +98,8 @@ def honest(rows: CodedRows, *, seed: int = 0, n_jobs: int | None = None) -> Floa
     ----------
     rows : CodedRows
         Features and labels; codes are those of groups.
-    seed, n_jobs : int
-        Same seed, same result. Threads are LightGBM's choice without ``n_jobs``.
+    seed : int, default=0
+        Same seed, same result.
 
     Returns
     -------
@@ -122,8 +123,7 @@ def honest(rows: CodedRows, *, seed: int = 0, n_jobs: int | None = None) -> Floa
         renumbered = replace(rows, X=X, codes=codes, n_codes=n_learned, weight=weight)
         n_folds = 5 if n < 10_000 else 3 if n < 20_000 else 2
         fold = _rank_within(2 * codes + labels, rng) % n_folds
-        model = CrossFit(renumbered, rng, n_jobs or 0)
-        for held, likely in model.probabilities(fold):
+        for held, likely in CrossFit(renumbered, rng).probabilities(fold):
             probabilities[np.ix_(held, learned)] = likely * shares[learned].sum()
     return probabilities
 

@@ -14,7 +14,7 @@ from fairboost.data import holdout
 from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.holdout import Holdout
 from fairboost.data.validation import CheckedRows
-from fairboost.engines.lightgbm.group_model import CodedRows
+from fairboost.engines.group_model import CodedRows
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.fairness.operating_points import OperatingPoint
@@ -110,18 +110,17 @@ def _memberships(
     asked = request.options.memberships
     if asked == "observed" or request.options.multipliers == "paper":
         return {}
-    categorical = request.fit_options.get("categorical_feature", "auto")
+    data, learner = request.data, request.engine.group_model(request.fit_options)
     out: dict[tuple[str, ...], Float32Array] = {}
     for columns in dict.fromkeys(columns_of(c) for c in constraints):
         groups = cells.groups_by(columns)
         codes = groups.of_cell[cells.codes]
-        data = request.data
-        rows = CodedRows(data.X, data.labels, codes, len(groups), data.sample_weight, categorical)
         if not columns:
             continue
+        rows = CodedRows(data.X, data.labels, codes, len(groups), learner, data.sample_weight)
         if asked == "auto" and not memberships.worth_learning(rows, seed=request.seed):
             continue
-        found = memberships.honest(rows, seed=request.seed, n_jobs=request.engine.n_jobs)
+        found = memberships.honest(rows, seed=request.seed)
         out[columns] = found * (codes >= 0)[:, np.newaxis].astype(np.float32)
     return out
 

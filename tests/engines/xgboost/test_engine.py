@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
@@ -25,6 +26,7 @@ from fairboost.exceptions import (
     InvalidInputError,
     ModelFileError,
 )
+from fairboost.training import memberships
 from tests.kinds import KINDS
 
 xgboost = pytest.importorskip("xgboost")
@@ -321,6 +323,31 @@ def test_tables_that_xgboost_cannot_read(toy):
 
 
 # Files
+
+
+READ_BY_XGBOOST = {
+    "categories of polars": lambda frame: pl.DataFrame(
+        frame.astype({"debt": object})
+    ).with_columns(pl.col("debt").cast(pl.Categorical)),
+    "names": lambda frame: frame.set_axis(["income: monthly", "a,b", "{c}", 'd"'], axis=1),
+    "pyarrow": lambda frame: frame[["income", "noise"]].convert_dtypes(dtype_backend="pyarrow"),
+    "whole numbers": lambda frame: sp.csr_matrix(frame[["noise", "district"]].astype(int)),
+}
+
+
+@pytest.mark.parametrize("form", READ_BY_XGBOOST)
+def test_memberships_are_learned_by_xgboost_itself(monkeypatch, toy, form):
+    """Other engines do not read all tables that XGBoost reads, and may end the process."""
+    monkeypatch.setattr(memberships, "FEW_ROWS", 100)
+    learned = []
+    honest = memberships.honest
+    monkeypatch.setattr(
+        memberships, "honest", lambda *a, **k: learned.append(honest(*a, **k)) or learned[-1]
+    )
+    X = READ_BY_XGBOOST[form](toy.frame)
+    model = fair(engine(), toy, X, memberships="auto", holdout=0.3)
+    assert len(learned) == 1 and learned[0].std() > 0.05
+    assert model.multipliers_.sum() > 0
 
 
 def test_an_exported_model_is_read_by_the_stock_classifier(toy, other, tmp_path):

@@ -34,6 +34,7 @@ from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Ma
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.data import Prepared, conclude, prepare
+from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
 from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_notes
 from fairboost.engines.options import check_kind
@@ -160,6 +161,11 @@ class LightGBMEngine:
         """What the options say about the loss: class weights and the starting score."""
         params = self.estimator.get_params()
         return options.read_loss_terms(params, labels, sample_weight, self.classes)
+
+    def group_model(self, fit_options: dict[str, Any]) -> LightGBMGroupModel:
+        """What grows small boosters for groups."""
+        categorical = fit_options.get("categorical_feature", "auto")
+        return LightGBMGroupModel(categorical, self.n_jobs or 0)
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse tables on disk. LightGBM checks the rest as it reads it."""

@@ -97,7 +97,7 @@ def build(
     threads : Threads
         Those that score rows held out.
     """
-    make = _Maker(estimator, base, threads)
+    make = MatrixMaker(estimator, base, threads)
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
     start = make.start(X)
@@ -131,7 +131,7 @@ def build(
     return Matrices(rows, held_out, evals)
 
 
-class _Maker:
+class MatrixMaker:
     """Makes matrices by the options of an estimator, the first as a reference for the others."""
 
     def __init__(

@@ -30,6 +30,7 @@ from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.engines.xgboost import options
 from fairboost.engines.xgboost.data import BINNED, build
+from fairboost.engines.xgboost.group_model import XGBoostGroupModel
 from fairboost.engines.xgboost.lockstep import (
     PassOn,
     XGBoostBoosters,
@@ -161,6 +162,10 @@ class XGBoostEngine:
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the options say about the loss: class weights and the starting score."""
         return options.read_loss_terms(self.estimator.get_params(), labels, sample_weight)
+
+    def group_model(self, fit_options: dict[str, Any]) -> XGBoostGroupModel:
+        """What grows small boosters for groups."""
+        return XGBoostGroupModel(self.estimator, self.base)
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse arguments of ``fit`` that XGBoost does not take there."""

@@ -1,0 +1,137 @@
+"""Small boosters that predict codes, such as those of groups, of rows that they are not grown on.
+
+A booster is grown in two steps, first on the rows of both labels, then with a few more trees for
+each label on its own rows. So the label is conditioned on without becoming a column of X, and a
+rare label still profits from what the other one teaches about x. Trees are grown by the engine at
+hand (its own ``group_model.py``): it reads X as it does for training, and another might not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from scipy.special import softmax
+
+from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
+
+# Limits, in rows.
+LEARNED_ROWS = 50_000  # that a booster is grown on at most; so small a one gains little from more
+STOPPING_ROWS = 5_000  # held out, at most, that tell it when to stop
+PSEUDO_ROWS = 10.0  # weight of the belief that codes have the same shares at either label
+
+PATIENCE = 5
+"""Rounds without a lower loss on the rows held out, after which a booster is complete."""
+
+Grown: TypeAlias = Callable[[IntArray], FloatArray]
+"""Positions of rows to their raw scores, a column per code; of two codes the first stays at 0."""
+
+
+class GroupModel(Protocol):
+    """How an engine grows boosters that predict codes."""
+
+    def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
+        """Probabilities of held-out rows, by trees that single out small groups of rows.
+
+        The held-out rows judge what comes of that. Meant for a sample too small for two threads.
+        """
+
+    def boost(self, data: CodedRows, grown: Started, stopping: Started, num_leaves: int) -> Grown:
+        """Grow a booster on some rows until the loss on others falls no more."""
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """Rows of a table, and the codes that features and labels are to predict.
+
+    Parameters
+    ----------
+    X : Matrix
+        The features, in any form that the engine takes.
+    labels, codes : (n,) int
+        0 or 1, and one of ``n_codes``, -1 where it is not known.
+    n_codes : int
+        Number of codes.
+    learner : GroupModel
+        What grows the boosters.
+    weight : (n,) float, optional
+        Weights of the rows.
+    """
+
+    X: Matrix
+    labels: IntArray
+    codes: IntArray
+    n_codes: int
+    learner: GroupModel
+    weight: FloatArray | Float32Array | None = None
+
+
+@dataclass(frozen=True)
+class Started:
+    """Some rows, and the scores that a booster starts from on them, if not from shares.
+
+    Parameters
+    ----------
+    rows : (m,) int
+        Their positions.
+    scores : (m, n_codes) float64, optional
+        The scores.
+    """
+
+    rows: IntArray
+    scores: FloatArray | None = None
+
+
+def most_rounds(n_codes: int) -> int:
+    """Rounds that a booster takes at most; each adds a tree per code."""
+    return min(60, max(10, 400 // n_codes))
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """Boosters for P(code | x, label), each for rows that it is not grown on.
+
+    Parameters
+    ----------
+    data : CodedRows
+        With weights.
+    rng : numpy.random.Generator
+        Draws samples of many rows.
+    """
+
+    data: CodedRows
+    rng: np.random.Generator
+
+    def probabilities(self, fold: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Rows and the probabilities of their codes, fold by fold and label by label."""
+        data, labels, known = self.data, self.data.labels, self.data.codes >= 0
+        for k in range(fold.max() + 1):
+            learn, stop = np.flatnonzero(known & (fold != k)), np.flatnonzero(known & (fold == k))
+            grown = Started(self._sample(learn, LEARNED_ROWS))
+            stopping = Started(self._sample(stop, STOPPING_ROWS))
+            base = data.learner.boost(data, grown, stopping, 15 if data.n_codes == 2 else 7)
+            for label in (0, 1):
+                held = np.flatnonzero((fold == k) & (labels == label))
+                yield held, self._refine(base, learn[labels[learn] == label], held)
+
+    def _refine(self, base: Grown, learn: IntArray, held: IntArray) -> FloatArray:
+        """Probabilities of held-out rows of one label, by ``base`` and more trees on its rows."""
+        data, rows = self.data, self._sample(learn, LEARNED_ROWS)
+        start, scores = base(rows), base(held)
+        # Trees need many rows to move the shares of the codes to those of the label.
+        assert data.weight is not None
+        weight = data.weight[rows]
+        found = np.bincount(data.codes[rows], weight, data.n_codes)
+        shift = np.log((found + PSEUDO_ROWS) / (weight @ softmax(start, axis=1) + PSEUDO_ROWS))
+        start, scores = start + shift, scores + shift
+        stop = self._sample(np.flatnonzero(data.codes[held] >= 0), STOPPING_ROWS)
+        if len(rows) and len(stop):
+            stopping = Started(held[stop], scores[stop])
+            more = data.learner.boost(data, Started(rows, start), stopping, 7)
+            scores += more(held)
+        return np.asarray(softmax(scores, axis=1))
+
+    def _sample(self, rows: IntArray, at_most: int) -> IntArray:
+        return rows if len(rows) <= at_most else self.rng.choice(rows, at_most, replace=False)

@@ -1,0 +1,171 @@
+"""XGBoost's boosters that predict codes (:mod:`fairboost.engines.group_model`).
+
+The table is read once as a whole, the way that it is read for training, so that categories have
+one coding. Boosters are grown on samples that are binned like it, and predict all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xgboost
+from scipy.special import log_softmax, softmax
+from sklearn.base import clone
+from xgboost import XGBClassifier
+
+from fairboost._typing import FloatArray, IntArray, Matrix
+from fairboost.engines.group_model import PATIENCE, CodedRows, Grown, Started, most_rounds
+from fairboost.engines.xgboost.data import MatrixMaker
+from fairboost.engines.xgboost.options import thread_option
+from fairboost.kernel.threads import Threads
+
+
+@dataclass
+class XGBoostGroupModel:
+    """Grows boosters by XGBoost.
+
+    Parameters
+    ----------
+    estimator : XGBClassifier
+        Its options say how a table is read.
+    base : XGBClassifier, optional
+        A model to go on from; categories are coded as it knows them.
+    """
+
+    estimator: XGBClassifier
+    base: XGBClassifier | None = None
+    read: tuple[Matrix, MatrixMaker] | None = field(default=None, init=False)
+
+    def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
+        """Probabilities of held-out rows, by trees that single out small groups of rows."""
+        n = data.n_codes
+        sample = _Sample(data, learn, held_out)
+        matrix = sample.matrix(self._maker(), np.zeros((len(sample.rows), n)))
+        options = {"learning_rate": 0.7, "reg_lambda": 0.3, "max_cat_threshold": 256, "nthread": 1}
+        booster = xgboost.Booster(_options(n, min(31, max(7, 300 // n))) | options, [matrix])
+        for k in range(3 + 12 // n):
+            booster.update(matrix, k)
+        likely = softmax(_scores(booster, matrix, n), axis=1)
+        return np.asarray(likely[np.searchsorted(sample.rows, held_out)])
+
+    def boost(self, data: CodedRows, grown: Started, stopping: Started, num_leaves: int) -> Grown:
+        """Grow a booster on some rows until the loss on others falls no more."""
+        n, maker = data.n_codes, self._of_whole(data)
+        sample = _Sample(data, grown.rows, stopping.rows)
+        start, before = np.zeros((len(sample.rows), n)), np.zeros(n)
+        if grown.scores is None:
+            before = start[:] = _log_shares(data, grown.rows)
+        for some in (grown, stopping):
+            if some.scores is not None:
+                start[np.searchsorted(sample.rows, some.rows)] = some.scores
+        matrix = sample.matrix(maker, start)
+        options = {
+            "learning_rate": 0.3,
+            "reg_lambda": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
+            "nthread": thread_option(self.estimator.get_params()),
+        }
+        booster = xgboost.Booster(_options(n, num_leaves) | options, [matrix])
+        rounds = sample.grow(booster, matrix)
+        scores = np.zeros((len(data.codes), n))
+        if rounds:
+            assert maker.reference is not None
+            maker.reference.set_base_margin(_margin(scores))
+            scores = _scores(booster, maker.reference, n, rounds)
+        return lambda some: before + scores[some]
+
+    def _of_whole(self, data: CodedRows) -> MatrixMaker:
+        """What makes matrices that are binned like the whole table, which is read once."""
+        if self.read is None or self.read[0] is not data.X:
+            maker, labels = self._maker(), np.zeros(len(data.codes), np.float32)
+            maker.reference = maker.matrix(data.X, labels, None, None)
+            self.read = data.X, maker
+        return self.read[1]
+
+    def _maker(self) -> MatrixMaker:
+        binned = {"tree_method": "hist", "max_bin": 256, "feature_weights": None}
+        return MatrixMaker(clone(self.estimator).set_params(**binned), self.base, Threads())
+
+
+class _Sample:
+    """Rows to grow a booster on, and others that it is judged by.
+
+    Parameters
+    ----------
+    data : CodedRows
+        All rows.
+    learn, others : (m,) int
+        Positions of these.
+    """
+
+    def __init__(self, data: CodedRows, learn: IntArray, others: IntArray) -> None:
+        both = np.concatenate([learn, others])
+        order = np.argsort(both)  # as tables on disk are read
+        self.data, self.rows, self.learned = data, both[order], order < len(learn)
+        self.codes = np.maximum(data.codes[self.rows], 0)
+        self.weight = np.ones(len(both)) if data.weight is None else data.weight[self.rows]
+
+    def matrix(self, maker: MatrixMaker, start: FloatArray) -> xgboost.DMatrix:
+        """The rows, of which those to learn from have a weight."""
+        labels = np.maximum(self.data.codes, 0).astype(np.float32)
+        matrix = maker.matrix(self.data.X, labels, None, None, self.rows)
+        matrix.set_weight(self.weight * self.learned)
+        matrix.set_base_margin(_margin(start))
+        return matrix
+
+    def grow(self, booster: xgboost.Booster, matrix: xgboost.DMatrix) -> int:
+        """Rounds up to the one of lowest loss on the rows that judge."""
+        best, lowest = 0, self._loss(booster, matrix)
+        for k in range(most_rounds(self.data.n_codes)):
+            booster.update(matrix, k)
+            loss = self._loss(booster, matrix)
+            if loss < lowest:
+                best, lowest = k + 1, loss
+            elif k + 1 - best >= PATIENCE:
+                break
+        return best
+
+    def _loss(self, booster: xgboost.Booster, matrix: xgboost.DMatrix) -> float:
+        judged = ~self.learned
+        likely = log_softmax(_scores(booster, matrix, self.data.n_codes)[judged], axis=1)
+        codes, weight = self.codes[judged], self.weight[judged]
+        return -float(weight @ likely[np.arange(len(codes)), codes])
+
+
+def _options(n_codes: int, leaves: int) -> dict[str, Any]:
+    two = {"objective": "binary:logistic"}
+    more = {"objective": "multi:softprob", "num_class": n_codes}
+    return {
+        **(two if n_codes == 2 else more),
+        "tree_method": "hist",
+        "grow_policy": "lossguide",
+        "max_depth": 0,
+        "max_leaves": leaves,
+        "min_child_weight": 1e-3,
+        "base_score": 0.5,  # rows have their own
+        "verbosity": 0,
+    }
+
+
+def _log_shares(data: CodedRows, rows: IntArray) -> FloatArray:
+    """Scores by which every row has the codes' shares among some rows."""
+    weight = None if data.weight is None else data.weight[rows]
+    found = np.bincount(data.codes[rows], weight, data.n_codes)
+    shares = np.log(np.maximum(found, 1e-3) / found.sum())
+    return np.asarray(shares - shares[0])
+
+
+def _margin(scores: FloatArray) -> FloatArray:
+    """Scores of codes as XGBoost has them: of two codes, how far the second is ahead."""
+    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+
+def _scores(
+    booster: xgboost.Booster, matrix: xgboost.DMatrix, n_codes: int, rounds: int = 0
+) -> FloatArray:
+    """Scores by the first rounds, or all; a column per code, of two codes the first is 0."""
+    found = booster.predict(matrix, output_margin=True, iteration_range=(0, rounds))
+    out = np.zeros((matrix.num_row(), n_codes))
+    out[:, 1 if n_codes == 2 else slice(None)] = found
+    return out
