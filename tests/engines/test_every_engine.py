@@ -6,6 +6,8 @@ Files of an engine's own name have what is true of one of them only.
 from __future__ import annotations
 
 import pickle
+import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -639,6 +641,24 @@ def test_threads_that_score_at_the_same_time(kind, make_toy, toy, other):
         found = list(threads.map(lambda k: ask[k % 2](), range(16)))
     for k, scores in enumerate(found):
         np.testing.assert_array_equal(scores, expected[k % 2])
+
+
+def test_threads_that_fit_at_the_same_time(kind, toy, other, monkeypatch):
+    """Filters of warnings belong to all threads: of two that change them, one puts back wrong."""
+    changed_by = []
+    enter = warnings.catch_warnings.__enter__
+
+    def spy(self):
+        changed_by.append(sys._getframe(1).f_globals["__name__"])
+        return enter(self)
+
+    monkeypatch.setattr(warnings.catch_warnings, "__enter__", spy)
+    held = {"fit": {"eval_set": [(other.X, other.y)]}}
+    with ThreadPoolExecutor(4) as threads:
+        models = list(threads.map(lambda _: fit(kind.make(), toy, other, **held), range(8)))
+    assert not [name for name in changed_by if name.startswith("fairboost")]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.predict_proba(toy.X), models[0].predict_proba(toy.X))
 
 
 # Tables

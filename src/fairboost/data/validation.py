@@ -5,7 +5,6 @@ X is not looked into beyond its number of rows: the engine reads it as the user 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -374,12 +373,11 @@ def python_value(value: object) -> object:
 
 def sorted_order(values: np.ndarray) -> np.ndarray:
     """Sort groups so that codes do not depend on the order of rows."""
-    with warnings.catch_warnings(action="ignore"):  # unlike types may warn before they raise
-        try:
-            return np.argsort(values, kind="stable")
-        except TypeError:  # values of several types: by type, then as text
-            keys = [(type(v).__name__, str(v)) for v in values]
-            return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+    try:
+        return np.argsort(values, kind="stable")
+    except TypeError:  # values of several types: by type, then as text
+        keys = [(type(v).__name__, str(v)) for v in values]
+        return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 
 def by_row(X: Matrix) -> Matrix:

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from scipy.special import expit, logit
+from sklearn.frozen import FrozenEstimator
 
-from fairboost import FairGBMClassifier
+from fairboost import FairGBMClassifier, tradeoff_curve
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
 
@@ -150,6 +151,28 @@ def test_threads_do_not_change_the_model(engine, toy):
     one, two = (constrained(engine(n_jobs=n, deterministic=True), toy) for n in (1, 2))
     np.testing.assert_array_equal(one.decision_function(toy.X), two.decision_function(toy.X))
     pd.testing.assert_frame_equal(one.trace_, two.trace_)
+
+
+def test_forced_bins(engine, toy, tmp_path):
+    """LightGBM bins by the file once; asked again, it would say that bins cannot change."""
+    path = tmp_path / "bins.json"
+    path.write_text('[{"feature": 0, "bin_upper_bound": [-0.5, 0.1, 0.7]}]')
+    options = {"forcedbins_filename": str(path), "max_bin": 5}
+    stock = engine(**options).fit(toy.X, toy.y)
+    model = plain(engine(**options), toy.X, toy.y, eval_set=[(toy.X[:90], toy.y[:90])])
+    np.testing.assert_allclose(
+        model.decision_function(toy.X), stock.predict(toy.X, raw_score=True), atol=1e-10
+    )
+    without = plain(engine(max_bin=5), toy.X, toy.y)
+    assert (model.decision_function(toy.X) != without.decision_function(toy.X)).any()
+    for holdout in (0.3, "cross", None):
+        curve = tradeoff_curve(
+            engine(**options), toy.X, toy.y, sensitive_features=toy.group, tolerances=[0.05],
+            holdout=holdout, constraint="demographic_parity",
+        )  # fmt: skip
+        assert len(curve.models) == 2
+    stage = constrained(FrozenEstimator(stock), toy)
+    assert stage.best_iteration_ >= 8
 
 
 def test_n_estimators_by_another_name(engine, toy):

@@ -217,7 +217,7 @@ def test_a_base_from_a_file(toy, other, tmp_path):
 # Metrics and callbacks
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("weighted", ["", "weighted", "training rows", "sets", "one set"])
 @pytest.mark.parametrize(
     "metric",
     ["auc", ["logloss", "error", "aucpr"], log_loss, ["auc", log_loss]],
@@ -226,8 +226,9 @@ def test_a_base_from_a_file(toy, other, tmp_path):
 def test_metrics_are_those_of_stock(toy, other, metric, weighted):
     options = {"eval_metric": metric, "early_stopping_rounds": 2, "n_estimators": 60}
     sets = {"eval_set": [(toy.X, toy.y), (other.X, other.y)]}
-    weight = {"sample_weight": toy.weight} if weighted else {}
-    theirs = [toy.weight, other.weight] if weighted else None
+    weight = {"sample_weight": toy.weight} if weighted in ("weighted", "training rows") else {}
+    each = {"weighted": [toy.weight, other.weight], "one set": [None, other.weight]}
+    theirs = {**each, "sets": each["weighted"]}.get(weighted)
     stock = engine(**options).fit(
         toy.X, toy.y, **weight, **sets, sample_weight_eval_set=theirs, verbose=False
     )

@@ -10,7 +10,6 @@ test compares it with a stock fit.
 
 from __future__ import annotations
 
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +18,9 @@ import lightgbm
 import numpy as np
 from lightgbm import LGBMClassifier
 
-from fairboost._typing import BoolArray, Matrix
+from fairboost._typing import BoolArray
+from fairboost.data.validation import encode_known
+from fairboost.engines.port import EngineData
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,11 @@ class _Ready(Exception):
 
 
 def prepare(
-    estimator: LGBMClassifier, X: Matrix, y: Any, eval_set: list[Any] | None, **options: Any
+    estimator: LGBMClassifier,
+    data: EngineData,
+    classes: Any,
+    eval_set: list[Any] | None,
+    **options: Any,
 ) -> Prepared:
     """Let the estimator read data and options, up to the first round.
 
@@ -81,9 +86,26 @@ def prepare(
     ----------
     estimator : LGBMClassifier
         Gets the fitted state that does not depend on trees.
-    X, y, eval_set, **options
-        Arguments of ``fit``.
+    data : EngineData
+        The user's data.
+    classes : array of two
+        The labels as the user wrote them.
+    eval_set : list of (Matrix, ArrayLike), optional
+        The evaluation sets of the user.
+    **options
+        Further arguments of ``fit``.
     """
+    # LightGBM knows its training data by identity.
+    is_ours = [a is data.X and b is data.y for a, b in eval_set or []]
+    others = [k for k, ours in enumerate(is_ours) if not ours]
+    if eval_set and others:
+        # By the names that LightGBM prefers since 4.7, which do not encode labels.
+        options["eval_X"] = tuple(eval_set[k][0] for k in others)
+        options["eval_y"] = tuple(
+            encode_known(eval_set[k][1], np.asarray(classes), "y of eval_set") for k in others
+        )
+    for what in ("eval_sample_weight", "eval_init_score"):
+        options[what] = _pick(options.get(what), others)
     found: list[Prepared] = []
     # LightGBM speaks of data and options here and when training begins: once is enough.
     options_given = estimator.get_params()
@@ -92,21 +114,19 @@ def prepare(
     estimator.set_params(**{name: min(0, 1 if asked is None else int(asked))})
 
     def stop(env: Any) -> None:
-        others = iter(env.model.valid_sets)
+        further = iter(env.model.valid_sets)
         rows = env.model.train_set
-        # LightGBM knows its training data by identity.
-        sets = [rows if a is X and b is y else next(others) for a, b in eval_set or []]
-        params = {key: value for key, value in env.params.items() if key != name}
+        sets = [rows if ours else next(further) for ours in is_ours]
+        # The data is binned by now; LightGBM would take the same forced bins for other ones.
+        done = {name, "forcedbins_filename"}
+        params = {key: value for key, value in env.params.items() if key not in done}
         params |= {} if asked is None else {name: asked}
         found.append(Prepared(params, rows, sets, bool(rows._has_non_default_feature_names)))
         raise _Ready
 
     stop.before_iteration = True  # type: ignore[attr-defined]
-    with warnings.catch_warnings():
-        # The name that LightGBM prefers since 4.7, eval_X, does not encode labels.
-        warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
-        with suppress(_Ready):
-            estimator.fit(X, y, eval_set=eval_set, callbacks=[stop], **options)
+    with suppress(_Ready):
+        estimator.fit(data.X, data.y, callbacks=[stop], **options)
     return found[0]
 
 
@@ -133,6 +153,15 @@ def conclude(
     estimator._best_iteration = booster.best_iteration
     estimator._best_score = booster.best_score
     estimator.fitted_ = True
+
+
+def _pick(collection: Any, which: list[int]) -> Any:
+    """Some items of a list or mapping by number, as far as there are; anything else as it is."""
+    if isinstance(collection, list):
+        collection = dict(enumerate(collection))
+    if not isinstance(collection, dict):
+        return collection
+    return {new: collection[k] for new, k in enumerate(which) if k in collection}
 
 
 def _take(rows: lightgbm.Dataset, which: BoolArray) -> lightgbm.Dataset:

@@ -182,6 +182,7 @@ class LightGBMEngine:
         fit_options = dict(data.fit_options)
         eval_set = fit_options.pop("eval_set", None)
         eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
+        eval_names = fit_options.pop("eval_names", None)
         callbacks = fit_options.pop("callbacks", None) or []
         builtin, functions = options.read_metrics(
             self.estimator.get_params(),
@@ -196,7 +197,7 @@ class LightGBMEngine:
         history: dict[str, Any] = {}
         with self._plain_words(len(data.labels)):
             prepared = prepare(
-                training, data.X, data.y, eval_set,
+                training, data, self.classes, eval_set,
                 sample_weight=data.sample_weight,
                 init_score=self._start(data.X, intercept),
                 **fit_options,
@@ -211,7 +212,7 @@ class LightGBMEngine:
                 {**prepared.params, "objective": gradients},
                 prepared.rows,
                 valid_sets=prepared.valid_sets or None,
-                valid_names=fit_options.get("eval_names"),
+                valid_names=eval_names,
                 feval=functions or None,
                 callbacks=[
                     *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)

@@ -118,7 +118,9 @@ def build(
     weights = data.fit_options.get("eval_sample_weight") or [None] * len(sets)
     for (eval_X, eval_y), name, eval_weight in zip(sets, names, weights, strict=True):
         matrix = rows
-        if eval_X is not data.X or eval_y is not data.y or eval_weight is not None:
+        # As in stock XGBoost, metrics on a set do not know weights that were not given for it.
+        same = eval_X is data.X and eval_y is data.y and weight is None and eval_weight is None
+        if not same:
             known = encode_known(eval_y, np.asarray(classes), "y of eval_set")
             matrix = make.matrix(eval_X, known, eval_weight, make.start(eval_X))
         evals.append((matrix, str(name)))
