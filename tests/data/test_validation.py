@@ -78,6 +78,7 @@ def test_what_is_a_table(table):
         (pd.Series(["y", "n", "y"], dtype="category"), ["n", "y"]),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* is taken for the positive label")
 def test_labels_become_zero_and_one(y, classes):
     found, labels = encode_labels(y)
     assert found.tolist() == classes

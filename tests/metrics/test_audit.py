@@ -91,7 +91,10 @@ def test_an_audit_prints_as_markdown():
     found = audit(y, score, sensitive_features={"a|b": list("uuvv") * 10}, rates=["fpr", "ppr"])
     assert str(found) == found.to_markdown()
     head, rates, gaps = str(found).split("\n\n")
-    assert head == "Positive: score >= 0.5. Intervals: 0.95. Small: fewer than 30 rows count."
+    assert head == (
+        "Positive: score >= 0.5. Positive label: 1. Intervals: 0.95. "
+        "Small: fewer than 30 rows count."
+    )
     assert rates.splitlines() == [
         "| attribute | group    | fpr                          | ppr                          |",
         "| --------- | -------- | ---------------------------- | ---------------------------- |",

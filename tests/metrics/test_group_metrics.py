@@ -253,6 +253,7 @@ def test_there_must_be_two_groups_to_compare():
 @pytest.mark.parametrize(
     "container", [list, np.array, pd.Series, pl.Series, pa.array, lambda x: pd.Series(x).array]
 )
+@pytest.mark.filterwarnings("ignore:.* is taken for the positive label")
 def test_labels_of_any_type_in_any_container(data, negative, positive, container):
     def spell(codes: np.ndarray) -> object:
         return container([positive if code else negative for code in codes])

@@ -111,12 +111,12 @@ def test_an_audit_says_where_the_threshold_is_from():
     there = str(audit(Y, SCORE, chosen_on=CHOSEN_ON, **arguments))
     assert there.startswith(
         "Positive: score >= 0.35, at_fpr(0.25) chosen on other rows (fpr 0.250, 4 rows count). "
-        "Here: fpr 0.400 [0.118, 0.769]. Intervals: 0.95. Small"
+        "Here: fpr 0.400 [0.118, 0.769]. Positive label: 1. Intervals: 0.95. Small"
     )
     here = str(audit(Y, SCORE, **arguments))
     assert here.startswith(
         "Positive: score >= 0.575, at_fpr(0.25) chosen on these rows (fpr 0.200, 5 rows count). "
-        "Here: fpr 0.200 [0.036, 0.624]. Intervals: 0.95. Small"
+        "Here: fpr 0.200 [0.036, 0.624]. Positive label: 1. Intervals: 0.95. Small"
     )
     assert audit(Y, SCORE, sensitive_features=SEX, n_bootstrap=0).chosen is None
 

@@ -157,6 +157,7 @@ def test_paper_is_algorithm_1_whatever_the_defaults(engine, toy):
         "iterate": "randomized",
         "random_state": None,
         "verbose": 0,
+        "pos_label": None,
     }
 
 

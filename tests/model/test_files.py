@@ -117,6 +117,7 @@ def test_a_model_with_a_set_of_its_own(fair, engine, toy, make_toy, path):
         lambda y: pd.Series(np.where(y, "yes", "no"), dtype="category"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* is taken for the positive label")
 def test_labels_of_any_type(fair, toy, path, labels):
     model = fair(y=labels(toy.y))
     assert_same(round_trip(model, path), model, toy.X)

@@ -26,6 +26,7 @@ from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Mat
 from fairboost.cluster.collections import partitions
 from fairboost.data.cells import Cells, SensitiveColumn, build_cells, totals_by_cell
 from fairboost.data.holdout import Shares
+from fairboost.data.labels import positive_last
 from fairboost.data.validation import (
     check_both_classes_weigh,
     check_groups,
@@ -198,6 +199,7 @@ def merge(
     summaries: Sequence[PartitionSummary],
     columns: Sequence[str],
     classes: np.ndarray | None = None,
+    pos_label: object = None,
 ) -> MergedPartitions:
     """Bring the cells of all partitions together; raises what is wrong with any of them.
 
@@ -208,16 +210,18 @@ def merge(
     columns : sequence of str
         Names of the sensitive columns.
     classes : (2,) array, optional
-        The labels, where they are known.
+        The negative and the positive label, where they are known.
+    pos_label : label, optional
+        The positive label, where they are not.
     """
     _check_faults(summaries)
     known = classes is not None
     if classes is None:
-        classes = _merge_labels(summaries)
+        classes = positive_last(_merge_labels(summaries), pos_label)
     else:
         _check_known(classes, summaries)
     rows, weights, _ = np.concatenate([s.totals for s in summaries], axis=1)
-    position = [np.searchsorted(classes, s.classes) for s in summaries]
+    position = [(s.classes == classes[1]).astype(np.int32) for s in summaries]
     labels = _recoded(position, summaries, 0)
     if not known:
         check_both_classes_weigh(classes, labels, weights)

@@ -82,6 +82,8 @@ class ClusterRequest:
         Of the draw of rows to hold out.
     engine_seed : int, optional
         For the engine, if it has none of its own.
+    pos_label : label, optional
+        The positive label; the larger one if left out.
     """
 
     options: TrainingOptions
@@ -92,6 +94,7 @@ class ClusterRequest:
     sample_weight: Any
     seed: int
     engine_seed: int | None = None
+    pos_label: object = None
 
     @property
     def columns(self) -> list[str]:
@@ -295,7 +298,7 @@ def _read(
     summaries: list[PartitionSummary] = client.gather(
         client.map(attrgetter("summary"), parts, pure=False)
     )
-    return merge(summaries, columns), parts
+    return merge(summaries, columns, pos_label=request.pos_label), parts
 
 
 def _homes(client: Any, lazy: Sequence[Any]) -> list[str]:

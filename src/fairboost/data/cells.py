@@ -129,6 +129,24 @@ class Cells:
         weight = rows if sample_weight is None else rows * sample_weight
         return np.bincount(self.codes, weight, len(self)).astype(np.float64)
 
+    def rows_without_group(self) -> str:
+        """How many rows have no group, by column, in words; empty if all rows have one.
+
+        Examples
+        --------
+        >>> sex = SensitiveColumn("sex", np.array([0, 1, 1, -1], np.int32), ("F", "M"))
+        >>> build_cells(np.array([0, 0, 1, 1], np.int32), [sex]).rows_without_group()
+        '1 of 4 rows has no sex and counts in no group'
+        """
+        found = {name: int(self.counts[codes < 0].sum()) for name, codes in self.groups.items()}
+        total = f"of {int(self.counts.sum()):,} rows"
+        return "; ".join(
+            f"{n:,} {total} {'has' if n == 1 else 'have'} no {name} and "
+            f"{'counts' if n == 1 else 'count'} in no group"
+            for name, n in found.items()
+            if n
+        )
+
     def groups_by(self, columns: Sequence[str]) -> Groups:
         """Cross some sensitive columns.
 

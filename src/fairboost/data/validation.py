@@ -19,6 +19,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
+from fairboost.data.labels import positive_last
 from fairboost.exceptions import InvalidInputError
 
 DEFAULT_COLUMN = "sensitive_feature"
@@ -56,15 +57,17 @@ def check_fit_data(
     sensitive_features: ArrayLike | None,
     sample_weight: ArrayLike | None,
     classes: np.ndarray | None = None,
+    pos_label: object = None,
 ) -> CheckedRows:
     """Check the arguments of ``fit``; every problem raises here, before training.
 
-    Labels are told by ``classes``, if they are known, and make them otherwise.
+    Labels are told by ``classes``, the negative and the positive one, if they are known, and make
+    them otherwise.
     """
     check_two_dimensional(X)
     n = _num_samples(X)
     if classes is None:
-        classes, labels = encode_labels(y)
+        classes, labels = encode_labels(y, pos_label)
     else:
         labels = encode_known(y, classes, "y")
     _check_length("y", len(labels), n, "X")
@@ -178,15 +181,16 @@ def as_column(values: ArrayLike) -> np.ndarray:
     return native.to_numpy() if isinstance(native, nw.Series) else np.asarray(values)
 
 
-def encode_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
-    """Two labels of any type, as 0 and 1."""
+def encode_labels(y: ArrayLike, pos_label: object = None) -> tuple[np.ndarray, IntArray]:
+    """Two labels of any type, the negative one first, and those of all rows as 0 and 1."""
     if y is None:
         raise InvalidInputError(
             "requires y to be passed, but the target y is None; pass the labels as y"
         )
     classes, labels = distinct_labels(y)
     check_two_classes(classes)
-    return classes, labels
+    ordered = positive_last(classes, pos_label)
+    return ordered, labels if ordered is classes else 1 - labels
 
 
 def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from fairboost.data.labels import warn_if_guessed
 from fairboost.data.validation import as_column, check_same_rows, read_weights, unpack
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import Rate
@@ -90,7 +91,8 @@ def read_truth(y_true: ArrayLike, pos_label: object) -> tuple[IntArray, list[obj
     codes, values = _factorize("y_true", y_true, None)
     if pos_label is None and len(values) == 2:
         with suppress(TypeError):  # labels of two types have no order
-            pos_label = max(values)  # type: ignore[type-var]
+            other, pos_label = sorted(values)  # type: ignore[type-var]
+            warn_if_guessed(pos_label, other)
     if pos_label is None or len(values) > 2 or (len(values) == 2 and pos_label not in values):
         raise InvalidInputError(
             "y_true must hold two labels, and pos_label be one of them; found the labels "

@@ -15,7 +15,7 @@ share of positive decisions whose label is positive. It comes last.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -64,6 +64,8 @@ class Audit:
         ``"fpr"``, ``"tpr"``, ``"ppr"`` and ``"precision"`` of everyone, whatever ``rates`` has.
     chosen : ChosenThreshold, optional
         How the threshold was chosen; None if it was given.
+    pos_label : optional
+        The positive label; None if it is not known.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Audit:
     min_rows: int
     everyone: dict[str, Estimate]
     chosen: ChosenThreshold | None = None
+    pos_label: object = None
 
     def to_markdown(self) -> str:
         """Give the audit as Markdown tables, aligned so that they read well as plain text too."""
@@ -94,9 +97,10 @@ class Audit:
             + [line["lowest_group"], line["highest_group"]]
             for line in self.gaps.to_dict("records")
         ]
+        label = "" if self.pos_label is None else f" Positive label: {self.pos_label}."
         titles = ["attribute", "group", *dict.fromkeys(self.rates["rate"])]
         return (
-            f"Positive: {self._where()}. Intervals: {self.confidence:g}. "
+            f"Positive: {self._where()}.{label} Intervals: {self.confidence:g}. "
             f"Small: fewer than {self.min_rows} rows count.\n\n"
             f"{_markdown(titles, [[*key, *cells] for key, cells in figures.items()])}\n\n"
             f"{_markdown(['attribute', 'rate', 'gap', 'ratio', 'lowest', 'highest'], gaps)}"
@@ -139,7 +143,8 @@ def group_rates(
     sample_weight : (n,) array, optional
         Weights of the rows; 0 leaves one out. Intervals then use the effective sample size.
     pos_label : optional
-        The positive label; the larger of the two if left out.
+        The positive label; the larger of the two if left out, with a warning where that is a
+        guess by the alphabet.
     confidence : float
         Nominal coverage of the intervals.
     interval : {"wilson", "exact"}
@@ -306,7 +311,7 @@ def audit(
     --------
     >>> y, score = [0, 0, 1, 1] * 50, [0.1, 0.6, 0.4, 0.9, 0.1, 0.2, 0.7, 0.9] * 25
     >>> print(audit(y, score, sensitive_features={"sex": list("FFFFMMMM") * 25}, rates="fpr"))
-    Positive: score >= 0.5. Intervals: 0.95. Small: fewer than 30 rows count.
+    Positive: score >= 0.5. Positive label: 1. Intervals: 0.95. Small: fewer than 30 rows count.
     <BLANKLINE>
     | attribute | group    | fpr                  |
     | --------- | -------- | -------------------- |
@@ -351,11 +356,12 @@ def audit(
     columns = read_sensitive_features(sensitive_features, len(rows.labels))
     cells = build_cells(rows.labels, columns, rows.weight)
     sums = tally(cells, rows.scores >= threshold, rows.weight)
-    return audit_sums(
+    found = audit_sums(
         cells, sums, threshold=threshold, chosen=chosen, rates=rates, by=by,
         confidence=confidence, n_bootstrap=n_bootstrap, random_state=random_state,
         min_rows=min_rows,
     )  # fmt: skip
+    return replace(found, pos_label=rows.known[0])
 
 
 def audit_sums(

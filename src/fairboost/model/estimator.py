@@ -31,9 +31,12 @@ from fairboost.data.cells import build_cells
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
     DEFAULT_COLUMN,
+    CheckedRows,
     check_fit_data,
     check_holdout_set,
     check_two_dimensional,
+    encode_known,
+    python_value,
 )
 from fairboost.engines.port import Engine, is_on_disk
 from fairboost.engines.registry import default_estimator, engine_of
@@ -130,13 +133,20 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ``iterate="randomized"``, and the engine if its own ``random_state`` is None.
     verbose : int, default=0
         1 shows a progress bar.
+    pos_label : label, optional
+        The positive label, that of the decisions which rates count. The larger one if left out,
+        with a warning where labels are words that do not say which is positive: of "approved" and
+        "denied" it would be "denied".
 
     Attributes
     ----------
     classes_ : (2,) array
-        The labels; the second is the positive one.
+        The labels, in rising order.
+    pos_label_ : label
+        The positive one.
     estimator_ : LGBMClassifier or XGBClassifier
-        The fitted engine, a stock one. An ``XGBClassifier`` calls the labels 0 and 1.
+        The fitted engine, a stock one. An ``XGBClassifier`` calls the labels 0 and 1, and so does
+        an ``LGBMClassifier`` where the positive label is the smaller one.
     booster_ : lightgbm.Booster or xgboost.Booster
         Its booster.
     threshold_ : float
@@ -206,6 +216,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         iterate: IterateName = "best",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        pos_label: object = None,
     ) -> None:
         self.estimator = estimator
         self.constraint = constraint
@@ -220,6 +231,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.iterate = iterate
         self.random_state = random_state
         self.verbose = verbose
+        self.pos_label = pos_label
 
     @classmethod
     def paper(
@@ -295,7 +307,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             :class:`~fairboost.datasets.ParquetRows`, which stay on disk. With a
             ``DaskXGBClassifier`` this and the following are Dask collections.
         y : array-like of shape (n,)
-            Two labels of any type; the larger one is positive.
+            Two labels of any type; ``pos_label`` says which is positive.
         sensitive_features : column or table of columns, optional
             The groups, of any type; missing values are allowed. Needed if a constraint compares
             groups. Rows are matched by position: pandas indices that differ from that of X are
@@ -329,13 +341,14 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if is_dask_estimator(self.estimator) or is_dask(X):
             asked = {"holdout_set": holdout_set, **fit_options}
             on_dask = fitted._cluster_request(X, y, sensitive_features, sample_weight, asked)
-            fitted.classes_, result, fitted.cluster_ = train_on_dask(on_dask, bool(self.verbose))
+            classes, result, fitted.cluster_ = train_on_dask(on_dask, bool(self.verbose))
+            fitted._set_labels(classes)
             fitted._keep(result)
         else:
             request = fitted._request(
                 X, y, sensitive_features, sample_weight, holdout_set, fit_options
             )
-            fitted.classes_ = request.data.classes
+            fitted._set_labels(request.data.classes)
             result, session = train(request, progress=bool(self.verbose))
             fitted._keep(result)
             if result.rescaled or self.iterate in ("average", "randomized"):
@@ -358,9 +371,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_for_dask(self.estimator, X, self.iterate, asked)
         validate_data(self, header(X), skip_check_array=True, reset=True)
         check_random_state(self.random_state)
-        seeds = (0, None) if self.random_state is None else (self._draw(), self._draw())
+        seed, own = (0, None) if self.random_state is None else (self._draw(), self._draw())
         rows = X, y, sensitive_features, sample_weight
-        return ClusterRequest(self._options(), self.estimator, *rows, *seeds)
+        return ClusterRequest(self._options(), self.estimator, *rows, seed, own, self.pos_label)
 
     def _request(
         self,
@@ -373,8 +386,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> FitRequest:
         """Check everything; what is wrong raises here."""
         validate_data(self, _columns_of(X), skip_check_array=True, reset=True)
-        data = check_fit_data(X, y, sensitive_features, sample_weight)
-        engine = self._engine(X, data.classes)
+        data = check_fit_data(X, y, sensitive_features, sample_weight, pos_label=self.pos_label)
+        classes, given = data.classes, y
+        if classes[0] > classes[1]:  # to engines the larger label is the positive one
+            y, classes = data.labels, np.array([0, 1])
+            fit_options = _with_numbers(fit_options, X, given, data)
+        engine = self._engine(X, classes, data.classes)
         engine.check_arguments(X, fit_options)
         best_of_one = self.iterate == "best" and self.constraint is None
         check_iterate("last" if best_of_one else self.iterate, engine.rescales_trees)
@@ -407,8 +424,15 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         seed = 0 if self.random_state is None else self._draw()
         return FitRequest(options, engine, y, data, held_out, fit_options, seed)
 
-    def _engine(self, X: Matrix, classes: np.ndarray) -> Engine:
+    def _engine(self, X: Matrix, classes: np.ndarray, named: np.ndarray) -> Engine:
+        """Make the engine, for labels as it gets them; ``named`` are the user's."""
         if isinstance(self.estimator, FrozenEstimator):
+            if classes is not named:
+                raise InvalidInputError(
+                    f"pos_label={self.pos_label!r}, but the frozen model scores the larger label, "
+                    f"{python_value(named[0])!r}; train it on labels of which the positive one "
+                    "is the larger, such as 0 and 1"
+                )
             return engine_of(self.estimator.estimator).stage_on(self.estimator, X, classes)
         chosen: Any = default_estimator() if self.estimator is None else self.estimator
         kind = engine_of(chosen)
@@ -416,6 +440,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         engine = clone(chosen)
         if self.random_state is not None and engine.random_state is None:
             engine.set_params(random_state=self._draw())
+        weights = getattr(engine, "class_weight", None)
+        if classes is not named and isinstance(weights, dict):
+            codes = {label: code for code, label in enumerate(named.tolist())}
+            engine.set_params(class_weight={codes.get(k, k): w for k, w in weights.items()})
         return kind.make(engine, classes)
 
     def _options(self) -> TrainingOptions:
@@ -423,6 +451,15 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _draw(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _set_labels(self, classes: np.ndarray) -> None:
+        """Set the attributes about labels, given the negative and the positive one."""
+        self.classes_, self.pos_label_ = np.unique(classes), classes[1]
+
+    @property
+    def _labels(self) -> np.ndarray:
+        """The negative and the positive label."""
+        return self.classes_ if self.pos_label_ == self.classes_[1] else self.classes_[::-1]
 
     def _keep(self, result: Training) -> None:
         """Set the fitted attributes."""
@@ -458,10 +495,12 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.threshold_ = self._model.probability(score_threshold)
         if not isinstance(self.operating_point, OperatingPoint):
             self.threshold_ = float(self.operating_point)  # which expit would round
+        self.fairness_report_ = None if measured is None else self._build_report(measured)
+
+    def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
         confidence = self._options().asked_confidence
-        self.fairness_report_ = (
-            None if measured is None else fairness_report.build(measured, confidence=confidence)
-        )
+        positive = str(self.pos_label_)
+        return fairness_report.build(*measured, confidence=confidence, positive=positive)
 
     @property
     def estimator_(self) -> Classifier:
@@ -478,7 +517,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return found
 
     def decision_function(self, X: Matrix) -> FloatArray:
-        """Log-odds of the positive label, less those of the operating point.
+        """Log-odds of the larger label, less those of the operating point.
 
         Parameters
         ----------
@@ -487,14 +526,20 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         scores : (n,) float64
-            At or above 0 where ``predict`` says positive.
+            At or above 0 where ``predict`` says positive; at or below 0 if ``pos_label`` is the
+            smaller label, since scikit-learn expects scores of ``classes_[1]``.
         """
         if is_dask(X):
             return self._lazily("decision_function", X, np.empty(0))
+        margins = self._margins(X)
+        return margins if self._labels is self.classes_ else -margins
+
+    def _margins(self, X: Matrix) -> FloatArray:
+        """Log-odds of the positive label, less those of the operating point."""
         return self._scores(X) - self._score_threshold
 
     def predict_proba(self, X: Matrix) -> FloatArray:
-        """Probability of each label.
+        """Probability of each label, in the order of ``classes_``.
 
         Parameters
         ----------
@@ -508,7 +553,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if is_dask(X):
             return self._lazily("predict_proba", X, np.empty((0, 2)))
         positive = expit(self._scores(X))
-        return np.column_stack([1.0 - positive, positive])
+        columns = [1.0 - positive, positive]
+        return np.column_stack(columns if self._labels is self.classes_ else columns[::-1])
 
     def predict(self, X: Matrix) -> np.ndarray:
         """Decide for each row. No group is needed.
@@ -524,8 +570,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         if is_dask(X):
             return self._lazily("predict", X, self.classes_[:0])
-        decision = self.decision_function(X) >= 0
-        return self.classes_[decision.astype(np.intp)]
+        decision = self._margins(X) >= 0
+        return self._labels[decision.astype(np.intp)]
 
     def _lazily(self, name: str, X: Any, like: np.ndarray) -> np.ndarray:
         """Have a method called on each partition, when the result is computed."""
@@ -581,7 +627,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if lazy:
             names = column_names(sensitive_features)
         else:
-            data = check_fit_data(X, y, sensitive_features, sample_weight, self.classes_)
+            data = check_fit_data(X, y, sensitive_features, sample_weight, self._labels)
             names = [c.name for c in data.columns]
         constraints = self._options().constraints(self._constrained(names))
         point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
@@ -597,17 +643,16 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if lazy:
             columns = [name for name in names if name in used]
             rows = X, y, sensitive_features, sample_weight
-            counted = count_decisions(self.decision_function, rows, columns, self.classes_)
-            test = fairness_report.measure(constraints, *counted, **told)
+            cells, decided = count_decisions(self._margins, rows, columns, self._labels)
         else:
             kept = [c for c in data.columns if c.name in used]
             cells = build_cells(data.labels, kept, data.sample_weight)
             if positive is None:
-                positive = self.decision_function(X) >= 0
+                positive = self._margins(X) >= 0
             decided = cells.weight_of(positive, data.sample_weight)
-            test = fairness_report.measure(constraints, cells, decided, **told)
-        seen = (test, None) if self._measured is None else (self._measured, test)
-        return fairness_report.build(*seen, confidence=self._options().asked_confidence)
+        told["note"] = cells.rows_without_group()
+        test = fairness_report.measure(constraints, cells, decided, **told)
+        return self._build_report(*filter(None, [self._measured, test]))
 
     def _constrained(self, names: list[str]) -> list[str]:
         """Those of the given sensitive columns that the constraints were trained on."""
@@ -686,6 +731,23 @@ def _numbers(scores: FloatArray) -> FloatArray:
             "without linear_tree"
         )
     return scores
+
+
+def _with_numbers(
+    fit_options: dict[str, Any], X: Matrix, y: ArrayLike, data: CheckedRows
+) -> dict[str, Any]:
+    """Options of ``fit`` with the labels of evaluation sets as 0 and 1."""
+    sets = fit_options.get("eval_set") or []
+    encoded = [
+        (
+            eval_X,
+            data.labels  # engines know their training rows by identity
+            if eval_X is X and eval_y is y
+            else encode_known(eval_y, data.classes, "y of eval_set"),
+        )
+        for eval_X, eval_y in ([sets] if isinstance(sets, tuple) else sets)
+    ]
+    return {**fit_options, "eval_set": encoded} if encoded else fit_options
 
 
 def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.ndarray:

@@ -60,10 +60,12 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     content = _sealed_content(path)
     engine = load_engine(content["engine"])
     classes = np.array(content["classes"]["values"], dtype=np.dtype(content["classes"]["dtype"]))
+    positive = content["classes"].get("positive", 1)
 
     def restored(estimator: Any) -> TrainedModel:
         booster, n_features = "\n".join(content["booster"]), content["n_features"]
-        rest = content["intercept"], classes, n_features, content["n_base"]
+        labels = classes if positive else np.array([0, 1])  # as the engine got them
+        rest = content["intercept"], labels, n_features, content["n_base"]
         return engine.restore(estimator, booster, *rest)
 
     parameters = _decode_parameters(content["parameters"])
@@ -97,6 +99,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "_measured": None,  # its figures are in the report
         "fairness_report_": None if report is None else FairnessReport.from_dict(report),
         "classes_": classes,
+        "pos_label_": classes[positive],
         "n_features_in_": content["n_features"],
         **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
         "threshold_": model.probability(threshold) if moving else float(point),
@@ -168,7 +171,11 @@ def _content(model: Any) -> dict[str, Any]:
         "parameters": _encode_parameters(own),
         "engine_parameters": None if options is None else _encode_parameters(options),
         "fitted_engine_parameters": _encode_parameters(model.estimator_.get_params()),
-        "classes": {"dtype": model.classes_.dtype.str, "values": plain(model.classes_.tolist())},
+        "classes": {
+            "dtype": model.classes_.dtype.str,
+            "values": plain(model.classes_.tolist()),
+            "positive": int(model.pos_label_ == model.classes_[1]),
+        },
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
         "draw_seed": model._draw_seed,

@@ -62,9 +62,10 @@ class _ScoredRowsDisplay(Display):
         """
         if cls._marks_threshold:
             options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
-        options = {"pos_label": model.classes_[1], **options}
+        positive = getattr(model, "pos_label_", model.classes_[1])
+        options = {"pos_label": positive, **options}
         options["sensitive_features"] = sensitive_features
-        scores = np.asarray(model.predict_proba(X))[:, 1]
+        scores = np.asarray(model.predict_proba(X))[:, list(model.classes_).index(positive)]
         drawn: Self = cls.from_predictions(y, scores, **options)
         return drawn
 

@@ -117,7 +117,7 @@ def gather(
         tradeoff=tradeoff,
         rounds=rounds,
         roc=tuple(lines.roc_lines(bins, model.threshold_)),
-        scores=lines.score_lines(bins, tuple(map(str, model.classes_))),
+        scores=lines.score_lines(bins, tuple(map(str, model._labels))),
         calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(judged, caught),
         notes=dict(about.notes or {}),
@@ -271,7 +271,7 @@ def _point(
     names = ("accuracy", "accuracy low", "accuracy high", "gap", "gap low", "gap high")
     table = group_rates(
         rows.labels,
-        model.decision_function(rows.X) >= 0,
+        model._margins(rows.X) >= 0,
         sensitive_features=rows.sensitive_features,
         rates=list(dict.fromkeys([*rows.constrained_rates(model), "fpr", "fnr", "ppr"])),
         sample_weight=rows.weight,
@@ -349,8 +349,8 @@ def _data(
     known = None if features is None else set(map(str, features))
     return evidence.Data(
         label=about.label,
-        positive=str(model.classes_[1]),
-        negative=str(model.classes_[0]),
+        positive=str(model._labels[1]),
+        negative=str(model._labels[0]),
         sensitive=tuple(
             evidence.SensitiveColumnUse(
                 name=c.name,

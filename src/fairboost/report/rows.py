@@ -44,7 +44,7 @@ class TestSet:
         sample_weight: ArrayLike | None,
     ) -> TestSet:
         """Check the rows against the classes of the model."""
-        data = check_fit_data(X, y, sensitive_features, sample_weight, model.classes_)
+        data = check_fit_data(X, y, sensitive_features, sample_weight, model._labels)
         if not data.columns:
             raise InvalidInputError(
                 "sensitive_features has no columns, so there are no groups to report on; pass the "

@@ -207,6 +207,7 @@ def tradeoff_curve(
     operating_point: float | OperatingPoint = 0.5,
     random_state: int | None = None,
     verbose: int = 0,
+    pos_label: object = None,
 ) -> TradeoffCurve:
     """Train models from no constraint to zero tolerance, for little more than the price of one.
 
@@ -226,7 +227,7 @@ def tradeoff_curve(
         As in :class:`FairGBMClassifier`, but that ``"auto"`` never cross-fits, which multiplies
         the cost by six: it is a share of 20%, or the ``holdout_set`` alone. None measures on the
         training rows, which trees fit.
-    operating_point, random_state
+    operating_point, random_state, pos_label
         As in :class:`FairGBMClassifier`.
     verbose : int, default=0
         1 shows a progress bar.
@@ -268,6 +269,7 @@ def tradeoff_curve(
         holdout=SHARE if holdout == "auto" and holdout_set is None else holdout,
         operating_point=operating_point,
         random_state=random_state,
+        pos_label=pos_label,
     )
     request = prototype._request(X, y, sensitive_features, sample_weight, holdout_set, {})
     curve = _Curve(prototype, request)
@@ -353,7 +355,7 @@ class _Curve:
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.prototype, name):
                 setattr(model, name, getattr(self.prototype, name))
-        model.classes_ = self.request.data.classes
+        model._set_labels(self.request.data.classes)
         model._keep(training)
         found, record = training.record.iterates[kept], training.record
         assert model.fairness_report_ is not None

@@ -25,7 +25,14 @@ from tqdm.auto import tqdm
 
 from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Classifier, Matrix
-from fairboost.data.validation import as_column, by_row, check_same_rows, read_weights, take_rows
+from fairboost.data.validation import (
+    as_column,
+    by_row,
+    check_same_rows,
+    encode_labels,
+    read_weights,
+    take_rows,
+)
 from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import (
     ConstraintError,
@@ -228,6 +235,7 @@ def tune(
     validation_set: tuple[Any, ...] | None = None,
     operating_point: float | OperatingPoint = 0.5,
     options: SearchOptions | None = None,
+    pos_label: object = None,
     **search: Any,
 ) -> Tuned:
     """Search for the trade-off between a score and fairness, a whole curve per trial.
@@ -238,7 +246,7 @@ def tune(
         The engine with the options that stay; ``LGBMClassifier()`` if None.
     X, y, sensitive_features, sample_weight
         As in :meth:`FairGBMClassifier.fit`.
-    constraint, operating_point
+    constraint, operating_point, pos_label
         As in :class:`FairGBMClassifier`; the tolerance of every parity is varied.
     tolerance : float, optional
         The gap that :attr:`Tuned.model` has to keep within, and that the search aims at; if left
@@ -297,6 +305,7 @@ def tune(
         models=int(options.models),
         sampler=options.sampler,
         seed=options.random_state,
+        pos_label=encode_labels(y, pos_label)[0][1],  # a warning is given once, here
     )
     found = _run_trials(recipe, space, options)
     table = _table({index: found[index] for index in found if index < options.n_trials})
@@ -366,6 +375,7 @@ class TrialRecipe:
     models: int
     sampler: str
     seed: int
+    pos_label: object
 
     def mark(self) -> str:
         """Of all that trials follow from, so that a storage does not mix two searches."""
@@ -373,6 +383,7 @@ class TrialRecipe:
         content = [
             str(self.engine.get_params()), str(self.constraint), str(self.operating_point),
             self.tolerance, self.models, self.seed, self.scoring, self.sampler, labels,
+            self.pos_label,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:16]
 
@@ -382,6 +393,7 @@ class TrialRecipe:
         return tradeoff_curve(
             engine, **self.rows[0], constraint=self.constraint, tolerances=self.models,
             operating_point=self.operating_point, random_state=self.seed + trial,
+            pos_label=self.pos_label,
         )  # fmt: skip
 
     def judge(self, curve: TradeoffCurve) -> list[dict[str, Any]]:

@@ -23,16 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost.data.labels import says_yes
 from fairboost.exceptions import InvalidInputError, ModelFileError
 from fairboost.metrics.sums import check_crossings
 from fairboost.tabular import columns
 
 FORMAT = "fairboost-schema"
 FORMAT_VERSION = 1
-
-POSITIVES = ("1", "true", "yes", "y", "t", "positive", "1.0")
-"""What is the positive label where it stands beside its opposite, in small letters."""
-NEGATIVES = ("0", "false", "no", "n", "f", "negative", "0.0", "-1")
 
 CSV_TYPES = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}
 """Types to read features as from a CSV file."""
@@ -358,7 +355,7 @@ def _positive(values: list[str], label: str, asked: str | None) -> str:
             f"and {values[1]!r}; name one of them"
         )
     for positive, negative in (values, reversed(values)):
-        if positive.lower() in POSITIVES and negative.lower() in NEGATIVES:
+        if says_yes(positive, negative):
             return positive
     raise InvalidInputError(
         f"the label {label!r} is {values[0]!r} or {values[1]!r}, and it is not plain which "

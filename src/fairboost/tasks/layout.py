@@ -102,4 +102,7 @@ def lay_out(
     measured = terms
     if holdout.measured is not None and holdout.kind != "cross":  # which measures the same rows
         measured = bind_all(constraints, holdout.measured, "held out")
-    return RowLayout(cells, terms, measured, holdout, **rest)
+    layout = RowLayout(cells, terms, measured, holdout, **rest)
+    missing = layout.measured.rows_without_group()
+    why = f"{holdout.why}; {missing}" if missing else holdout.why
+    return replace(layout, holdout=replace(holdout, why=why))

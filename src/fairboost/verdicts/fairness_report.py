@@ -144,6 +144,8 @@ class FairnessReport:
         Nominal coverage of the intervals.
     columns : tuple of str
         The sensitive columns that constraints are on; unknown, so empty, in files of old.
+    positive : str
+        The positive label; empty in files of old.
     """
 
     rates: pd.DataFrame
@@ -154,6 +156,7 @@ class FairnessReport:
     level: float = 0.95
     test_verdicts: tuple[Verdict, ...] = ()
     columns: tuple[str, ...] = ()
+    positive: str = ""
 
     @property
     def met(self) -> bool:
@@ -196,7 +199,8 @@ class FairnessReport:
         if self.test_verdicts:  # a reader of the first line alone must not be misled
             found += f" on the rows {self.where}, {tested} on the test rows"
         note = f" {self.note[:1].upper()}{self.note[1:]}." if self.note else ""
-        return f"Fairness constraints: {found}.{note} Intervals: {100 * self.level:g}%."
+        label = f" Positive label: {self.positive}." if self.positive else ""
+        return f"Fairness constraints: {found}.{note} Intervals: {100 * self.level:g}%.{label}"
 
     def _tables(self) -> list[pd.DataFrame]:
         """Verdicts and rates, as text."""
@@ -226,6 +230,7 @@ def build(
     *,
     confidence: float | None = None,
     level: float = 0.95,
+    positive: str = "",
 ) -> FairnessReport:
     """Judge the rates measured.
 
@@ -239,6 +244,8 @@ def build(
         What training was asked for: "met" then takes an upper bound within the limit.
     level : float, default=0.95
         Coverage of the intervals; ``confidence`` goes before it.
+    positive : str
+        The positive label, to be named.
 
     Examples
     --------
@@ -270,7 +277,8 @@ def build(
     rates, said = _rate_table(measured, level), tuple(filter(None, advice))
     note = "; ".join(f"{m.where}: {m.note}" for m in measured if m.note)
     columns = tuple(dict.fromkeys(c for term in held_out.terms for c in term.groups.columns))
-    return FairnessReport(rates, verdicts, note, said, held_out.where, level, tested, columns)
+    rest = held_out.where, level, tested, columns, positive
+    return FairnessReport(rates, verdicts, note, said, *rest)
 
 
 def _on_operating_point(measured: MeasuredRates, level: float) -> str:

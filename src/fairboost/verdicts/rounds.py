@@ -54,7 +54,7 @@ def violations_by_round(
             f"iterate={model.iterate!r} keeps no model of single rounds; violations over the "
             "rounds can be had with iterate='best' or 'last'"
         )
-    data = check_fit_data(X, y, sensitive_features, sample_weight, model.classes_)
+    data = check_fit_data(X, y, sensitive_features, sample_weight, model._labels)
     constraints = model._options().constraints([c.name for c in data.columns])
     names = [f"{PREFIX}{name}" for name in model.multipliers_.index]
     used = {name for constraint in constraints for name in columns_of(constraint)}
