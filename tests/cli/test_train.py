@@ -39,7 +39,11 @@ def test_the_model_is_blind_unless_asked_otherwise(model):
     schema = TableSchema.load(model / "schema.json")
     assert not {"sex", "age_band"} & {c.name for c in schema.columns}
     assert not Evidence.load(model / "evidence.json").data.sensitive[0].feature
-    assert "does not see `sex`, `age_band`" in (model / "card.md").read_text()
+    card = (model / "card.md").read_text()
+    assert "does not see `sex`, `age_band`" in card
+    first = (model / "report.md").read_text().split("## In short\n\n")[1].split("\n\n")[0]
+    assert "of the people whose “approved” is “yes”, the model decides “no”" in first
+    assert first in card
 
 
 def test_the_model_is_the_one_that_the_library_trains(data, model):

@@ -88,6 +88,11 @@ def test_labels_and_groups_without_names():
     )
 
 
+def test_labels_that_are_codes_go_with_their_name():
+    told = first_paragraph(evidence(FNR, label="repaid", positive="1", negative="0"))
+    assert "of the people whose “repaid” is “1”, the model decides “repaid = 0” 1.3" in told
+
+
 def test_small_groups_are_not_spoken_of():
     told = first_paragraph(evidence([*FNR, rate("Other", 0.9, small=True)]))
     assert "Other" not in told

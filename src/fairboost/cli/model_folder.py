@@ -25,6 +25,7 @@ from fairboost.cli.tables import figure
 from fairboost.exceptions import ModelFileError
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.report import Evidence, gather, write_report
+from fairboost.report.plainly import first_paragraph
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.tabular.schema import TableSchema
 
@@ -139,6 +140,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         f"`{model.export_file}` is a stock {model.engine} model that gives the same "
         "probabilities; a category is known to it by its place in `schema.json`, from 0 on.",
         "## What it reached",
+        *(escape_markdown(said) for said in (evidence.caution, first_paragraph(evidence)) if said),
         f"{100 * evidence.asked.level:g}% intervals; `report.html` has everything.",
         _table(["constraint", "rows", "found", "verdict"], verdicts),
         _table(["model", "measure", "on test rows"], measures),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -126,7 +126,10 @@ def rates(e: Evidence) -> Iterable[Block]:
                 f"{100 * e.asked.level:g}% intervals. Vertical lines: everyone.",
                 _describe_rates(shown),
             )
-    yield from _rate_table("Rates by group", plain, Distances(e))
+    table = _rate_table("Rates by group", plain, Distances(e))
+    if any(cell.shade for row in table.rows for cell in row):
+        yield Text(MEANING)
+    yield table
 
 
 def _describe_rates(shown: list[GroupRate]) -> str:
@@ -163,10 +166,8 @@ def cross(
     return found, list(columns)
 
 
-def _rate_table(
-    title: str, rates: list[GroupRate], distances: Distances
-) -> Iterator[Text | TableBlock]:
-    """One line per attribute, group and rate; columns by rows and model; and what shades mean."""
+def _rate_table(title: str, rates: list[GroupRate], distances: Distances) -> TableBlock:
+    """One line per attribute, group and rate; columns by rows and model."""
     found, columns = cross(
         sorted(rates, key=lambda r: r.where != "test"),  # their order is everyone's
         row=lambda r: (r.attribute, r.group, r.rate),
@@ -188,10 +189,7 @@ def _rate_table(
         for where, model in columns
     ]
     header = ("by", "group", "rate", *titles, "rows that count", "distance")
-    table = TableBlock.of(title, header, lines, 3)
-    if any(cell.shade for row in table.rows for cell in row):
-        yield Text(MEANING)
-    yield table
+    return TableBlock.of(title, header, lines, 3)
 
 
 def gaps(e: Evidence) -> Iterable[Block]:
@@ -258,15 +256,13 @@ def crossed(e: Evidence) -> Iterable[Block]:
     elif e.rates:
         yield Text(f"At least {e.min_rows} rows count for every rate of every group shown.")
     if crossed:
-        title = "Rates where sensitive columns are crossed"
-        for block in _rate_table(title, crossed, Distances(e)):
-            if isinstance(block, TableBlock) and (lines := len(block.rows)) > MOST_LINES:
-                yield Text(
-                    f"The first {MOST_LINES:,} of {lines:,} lines are shown; the evidence has all "
-                    "of them."
-                )
-                block = replace(block, rows=block.rows[:MOST_LINES])
-            yield block
+        table = _rate_table("Rates where sensitive columns are crossed", crossed, Distances(e))
+        if len(table.rows) > MOST_LINES:
+            yield Text(
+                f"The first {MOST_LINES:,} of {len(table.rows):,} lines are shown; the evidence "
+                "has all of them."
+            )
+        yield replace(table, rows=table.rows[:MOST_LINES])
 
 
 def _of_this_model(rates: Sequence[GroupRate]) -> Sequence[GroupRate]:

@@ -123,7 +123,10 @@ def _event(data: Data, rate: str) -> str:
     known = RATES.get(rate)
     if known is None:
         return f"of the people for whom the model decides {classes[1]}, {label} is {classes[1]}"
-    decided = f"the model decides {classes[known.direction > 0]}"
+    decided = classes[known.direction > 0]
+    if data.label != "label" and not any(c.isalpha() for c in decided):  # a code says nothing
+        decided = f"“{data.label} = {decided[1:-1]}”"
+    decided = f"the model decides {decided}"
     if known.label is None:
         return decided
     return f"of the people whose {label} is {classes[known.label]}, {decided}"

@@ -16,13 +16,15 @@ LEVELS = (0.5, 1.0, 2.0)
 ROUNDING = 1e-9
 """A gap of 0.3 - 0.29 is within a limit of 0.01, though not in floating point."""
 
+_HALF, _WHOLE, _TWICE, _BEYOND = (f"{mark.strip()}\u00a0" for mark in MARKS[1:])
+
 MEANING = (
     "Marks and shades say how far a group is from the group that differs most from it, against "
     "the limit that was asked for (or, for favourable decisions without one, against the "
-    f"four-fifths rule): {MARKS[1]}up to half of the limit, {MARKS[2]}up to the limit, "
-    f"{MARKS[3]}up to twice the limit, {MARKS[4]}beyond that."
+    f"four-fifths rule): {_HALF}up to half of the limit, {_WHOLE}up to the limit, {_TWICE}up to "
+    f"twice the limit, {_BEYOND}beyond that."
 )
-"""To be said above a table that has shades."""
+"""To be said above the first table that has shades."""
 
 
 @dataclass(frozen=True)
