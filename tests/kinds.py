@@ -21,6 +21,7 @@ class LightGBM:
     options: ClassVar = {
         "plain": {},
         "rows": {"subsample": 0.6, "subsample_freq": 1},
+        "columns": {"colsample_bytree": 0.5},
         "scale_pos_weight": {"scale_pos_weight": 3.0},
         "monotone": {"monotone_constraints": [1, -1, 0, 0]},
         "regularised": {"reg_alpha": 0.5, "reg_lambda": 3.0, "max_delta_step": 0.3},
@@ -113,6 +114,7 @@ class XGBoost:
     options: ClassVar = {
         "plain": {},
         "rows": {"subsample": 0.6},
+        "columns": {"colsample_bytree": 0.5},
         "scale_pos_weight": {"scale_pos_weight": 3.0},
         "monotone": {"monotone_constraints": (1, -1, 0, 0)},
         "regularised": {"reg_alpha": 0.5, "reg_lambda": 3.0, "max_delta_step": 0.3},

@@ -15,8 +15,6 @@ Facts of LightGBM that shape this file:
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import local
 from typing import Any, ClassVar
@@ -195,30 +193,30 @@ class LightGBMEngine:
         if eval_set:
             fit_options["eval_init_score"] = [self._start(X, intercept) for X, _ in eval_set]
         history: dict[str, Any] = {}
-        with self._plain_words(len(data.labels)):
-            prepared = prepare(
-                training, data, self.classes, eval_set,
-                sample_weight=data.sample_weight,
-                init_score=self._start(data.X, intercept),
-                **fit_options,
-            )  # fmt: skip
-            prepared, held_out = self._hold_out(prepared, data, intercept)
-            lockstep = LightGBMLockstep(problem, held_out)
+        prepared = prepare(
+            training, data, self.classes, eval_set,
+            sample_weight=data.sample_weight,
+            init_score=self._start(data.X, intercept),
+            **fit_options,
+        )  # fmt: skip
+        self._check_features(prepared.rows.construct())
+        prepared, held_out = self._hold_out(prepared, data, intercept)
+        lockstep = LightGBMLockstep(problem, held_out)
 
-            def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
-                return lockstep.gradients(scores)  # a closure: LightGBM copies objects
+        def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
+            return lockstep.gradients(scores)  # a closure: LightGBM copies objects
 
-            booster = lightgbm.train(
-                {**prepared.params, "objective": gradients},
-                prepared.rows,
-                valid_sets=prepared.valid_sets or None,
-                valid_names=eval_names,
-                feval=functions or None,
-                callbacks=[
-                    *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
-                ],
-                keep_training_booster=True,  # else it goes through text, as it will below
-            )  # fmt: skip
+        booster = lightgbm.train(
+            {**prepared.params, "objective": gradients},
+            prepared.rows,
+            valid_sets=prepared.valid_sets or None,
+            valid_names=eval_names,
+            feval=functions or None,
+            callbacks=[
+                *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
+            ],
+            keep_training_booster=True,  # else it goes through text, as it will below
+        )  # fmt: skip
         conclude(training, booster, history, prepared.has_names)
         text = training.booster_.model_to_string()
         if self.base is None:
@@ -233,19 +231,14 @@ class LightGBMEngine:
         fitted = _fitted(self.estimator, training, text)
         return LightGBMModel(fitted, intercept, int(n_base)), lockstep
 
-    @contextmanager
-    def _plain_words(self, n_rows: int) -> Iterator[None]:
-        """Say in words what LightGBM says in terms of its code."""
-        try:
-            yield
-        except lightgbm.basic.LightGBMError as error:
-            if "num_features" not in str(error):
-                raise
+    def _check_features(self, rows: lightgbm.Dataset) -> None:
+        """Refuse a table none of whose features LightGBM has bins for."""
+        if not any(rows.feature_num_bin(j) > 1 for j in range(rows.num_feature())):
             raise InvalidInputError(
                 "no feature of X can be split on: each is constant, or min_child_samples "
-                f"({self.estimator.min_child_samples}) leaves no split in {n_rows} rows; lower "
-                "min_child_samples or add features"
-            ) from error
+                f"({self.estimator.min_child_samples}) leaves no split in {rows.num_data()} rows; "
+                "lower min_child_samples or add features"
+            )
 
     def _hold_out(
         self, prepared: Prepared, data: EngineData, intercept: float

@@ -47,6 +47,8 @@ class LightGBMBoosters:
         held_out: Sequence[lightgbm.Dataset],
     ) -> None:
         self.params, self.boosters, self.held_out = params, boosters, held_out
+        for booster in boosters:
+            _settle(booster, is_dart(params))
         for rows in held_out:
             boosters[-1].add_valid(rows, HELD_OUT)
 
@@ -152,6 +154,25 @@ class LightGBMLockstep:
             held.set_init_score(scores)
         Lockstep(problem, LightGBMBoosters(params, boosters, self.held_out)).run(rounds)
         return boosters[-1]
+
+
+def _settle(booster: lightgbm.Booster, dart: bool) -> None:
+    """Have a new booster draw as the seed says, before its first round.
+
+    Before it calls an objective, ``Booster.update`` sets the parameter objective to "none", which
+    it is. To set one is to set up all of them: the columns of the first tree are drawn a second
+    time, and trees with ``colsample_bytree`` are not those of the stock engine.
+
+    When a booster of DART is asked for scores, a flag in it tells whether trees have been dropped
+    for this round. LightGBM does not set it before the first round, so that now and then one draw
+    more was made; it is set here, by asking, and the stream of draws is started anew.
+    """
+    if dart:
+        booster.eval_train(_handing_over(lambda *_: None))
+        booster.reset_parameter({"objective": "none"})
+    done = "_Booster__set_objective_to_none"
+    if hasattr(booster, done):  # a version without it has no such step, or another
+        setattr(booster, done, True)
 
 
 def _handing_over(take: Callable[[FloatArray, lightgbm.Dataset], Any]) -> Callable[..., Any]:
