@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairboost.cli.wording import evidence_in_commands
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.intervals import wilson
 from fairboost.report import DataFile, lines
@@ -55,7 +56,7 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
         warnings=_warnings(found),
         caution=lines.caution(rates, placed=isinstance(request.threshold, OperatingPoint)),
     )
-    return with_limits(evidence, uncrossed=found.uncrossed)
+    return evidence_in_commands(with_limits(evidence, uncrossed=found.uncrossed))
 
 
 def _data(found: FileAudit, file: TableFile) -> Data:

@@ -21,6 +21,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from fairboost._text import printable
+from fairboost.cli.wording import in_commands
 from fairboost.exceptions import NotMetWarning
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Console:
     def notes(self, texts: Iterable[str]) -> None:
         """Tell what to bear in mind."""
         for text in texts:
-            self.remark(f"Note: {text}")
+            self.remark(f"Note: {in_commands(text)}")
 
     @contextlib.contextmanager
     def collecting_warnings(self) -> Iterator[None]:
@@ -89,7 +90,7 @@ class Console:
                 for warning in caught:
                     shown = issubclass(warning.category, UserWarning)
                     if shown and not issubclass(warning.category, NotMetWarning):
-                        self.remark(f"Note: {warning.message}")
+                        self.notes([str(warning.message)])
 
     @contextlib.contextmanager
     def reading(self, file: TableFile, what: str) -> Iterator[Callable[[], None]]:

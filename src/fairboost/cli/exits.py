@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from fairboost._text import printable
+from fairboost.cli.wording import in_commands
 from fairboost.exceptions import FairboostError
 
 DONE, FAILED, USAGE, NOT_MET, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
@@ -53,7 +54,7 @@ def run_guarded(work: Callable[[], int], *, debug: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (FairboostError, ImportError) as error:
-        return _end(str(error), FAILED, debug)
+        return _end(in_commands(str(error)), FAILED, debug)
     except OSError as error:
         return _end(_of_system(error), FAILED, debug)
     except MemoryError:

@@ -22,6 +22,7 @@ import fairboost
 from fairboost._text import escape_markdown, markdown_table, printable
 from fairboost.cli.rows import TrainingRows
 from fairboost.cli.tables import figure
+from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import ModelFileError
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.report import Evidence, gather, write_report
@@ -70,7 +71,7 @@ def gather_evidence(
         sensitive=tuple(replace(c, feature=schema.aware) for c in evidence.data.sensitive),
     )
     scores = tuple(replace(s, label=schema.classes[int(s.positive)]) for s in evidence.scores)
-    return replace(evidence, data=data, scores=scores)
+    return evidence_in_commands(replace(evidence, data=data, scores=scores))
 
 
 def write_model(

@@ -1,0 +1,52 @@
+"""Advice of the library, which speaks of Python, in words of the command line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairboost.report.evidence import Evidence
+
+SAID: tuple[tuple[str, str], ...] = (
+    (r"\.? print\(model\.fairness_report_\) says more", ""),
+    (r" With multipliers='paper',[^.]*\.", ""),  # no command has it
+    (r"\(n_estimators\)", "(--option n_estimators=N)"),
+    (r"\b(?:operating_point=)?at_(fpr|tpr)\((\S+?)\)", r"--at-\1 \2"),
+    (r"\b(?:operating_point=)?at_positive_rate\((\S+?)\)", r"--at-positive-rate \1"),
+    (
+        r"holdout='cross' reads the rates on all rows",
+        "without --holdout-share the rates of few rows are read on all of them",
+    ),
+    (r"holdout='auto' reads them on rows held out", "--holdout-share reads them on rows held out"),
+    (r"use holdout='cross'", "leave --holdout-share out"),
+    (r"\bholdout_set\b", "--holdout file"),
+    (r"\bmin_group_rows=", "--min-group-rows "),
+    (r"\bpos_label=", "--positive "),
+)
+"""What the library says, as a pattern, and what to say instead."""
+
+
+def in_commands(text: str) -> str:
+    """A message for someone who has a command line, and no Python.
+
+    Parameters
+    ----------
+    text : str
+        What the library says.
+
+    Examples
+    --------
+    >>> in_commands("choose another point, such as operating_point=at_positive_rate(0.25).")
+    'choose another point, such as --at-positive-rate 0.25.'
+    """
+    for said, instead in SAID:
+        text = re.sub(said, instead, text)
+    return text
+
+
+def evidence_in_commands(evidence: Evidence) -> Evidence:
+    """The same figures, with advice on options of commands."""
+    advice = tuple(map(in_commands, evidence.warnings))
+    return replace(evidence, warnings=advice, caution=in_commands(evidence.caution))

@@ -1,0 +1,64 @@
+"""Notes of commands speak of commands, not of Python."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairboost.cli.wording import in_commands
+from fairboost.fairness.binding import REMEDIES
+from fairboost.verdicts import fairness_report
+from fairboost.verdicts.diagnostics import decides_little
+
+PYTHON = re.compile(
+    r"print\(|\bfairness_report|[a-z]_\b|\b\w+='|\b\w+=\w+\(|\((?!--option )n_estimators|"
+    r"\b(holdout_set|pos_label|min_group_rows|operating_point|at_fpr|at_positive_rate)\b"
+)
+"""Calls, attributes, and options as Python has them; "sex=f" is a group."""
+
+ADVICE = [
+    fairness_report.NOT_MET,
+    fairness_report.TRAINING_ROWS,
+    *fairness_report.TOO_FEW.values(),
+    REMEDIES["trained"][1],
+    REMEDIES["held out"][1],
+    decides_little(1.0, 1.0, 100, 300),
+    decides_little(0.5, 0.5, 100, 300),
+    "not met, held out: gap 0.1. print(model.fairness_report_) says more",
+    "too few rows to tell, held out: at_fpr(0.001) was placed on 50 rows",
+]
+
+
+@pytest.mark.parametrize("text", ADVICE)
+def test_advice_of_the_library(text):
+    said = in_commands(text)
+    assert not PYTHON.search(said), said
+    assert len(said) > 20
+
+
+def test_what_is_not_python_stays_as_it_is():
+    text = "false negative rate alike by sex, tolerance 0.02: not met, by 0.0312."
+    assert in_commands(text) == text
+
+
+def test_notes_of_a_training_that_fails_its_constraint(tmp_path, run):
+    """Few rows and a strict tolerance: not met, too few rows, small groups."""
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 600)
+    x = rng.normal(size=600) + (sex == "m")
+    hired = np.where(x + rng.normal(size=600) > 1, "yes", "no")
+    frame = pd.DataFrame({"x": x, "sex": sex, "hired": hired})
+    data, out = tmp_path / "hired.csv", tmp_path / "model"
+    frame.to_csv(data, index=False)
+    _, said, err = run(
+        "train", data, "--label", "hired", "--sensitive", "sex", "--constraint",
+        "demographic_parity", "--tolerance", "0", "--no-trade-off", "--holdout-share", "0.2",
+        "--option", "n_estimators=5", "--out", out,
+    )  # fmt: skip
+    short = (out / "report.md").read_text().split("## What was asked")[0]
+    assert "Note: " in err
+    for text in (said, err, short.replace("\\", "")):
+        assert not PYTHON.search(text), text
