@@ -211,6 +211,29 @@ def test_what_was_asked_in_figures(evidence, engine, loans, new):
     assert "No model without the constraint" not in to_markdown(evidence)
 
 
+def test_a_gap_that_the_constraint_enlarged_is_said_with_figures(engine, loans, new):
+    """Equal shares of positive decisions, where good applicants are not equally many."""
+    groups, known = loans.sensitive["sex"], new.sensitive["sex"]
+    fair = FairGBMClassifier(engine, constraint="demographic_parity", tolerance=0.02, holdout=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fair.fit(loans.X, loans.y, sensitive_features=groups)
+    plain = LGBMClassifier(**engine.get_params()).fit(loans.X, loans.y)
+    found = gather(fair, new.X, new.y, sensitive_features=known, plain=plain)
+
+    def apart(model):
+        decided = model.predict(new.X) == 1
+        rates = [new.y[decided & (known == sex)].mean() for sex in ("female", "male")]
+        return abs(rates[0] - rates[1])
+
+    now, before = apart(fair), apart(plain)
+    assert now > before + 0.02
+    first = to_markdown(found).split("## In short")[1].strip().split("\n\n")[0]
+    assert (
+        f"the gap in precision by sex is {now:.3f}, without the constraint it was {before:.3f}"
+    ) in first
+
+
 def test_decisions_that_say_nothing_are_told_before_the_verdicts(engine, loans, new):
     """Everyone is decided negatively, so that all rates are equal."""
     fair = FairGBMClassifier(
