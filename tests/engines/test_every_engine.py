@@ -126,6 +126,28 @@ def test_without_a_constraint_it_is_the_stock_engine(kind, toy, name, weighted):
     assert model.estimator_.get_params() == stock.get_params()
 
 
+@WEIGHTED
+@pytest.mark.parametrize("holdout", ["auto", 0.3])
+@pytest.mark.parametrize("iterate", ["best", "average"])
+def test_without_a_constraint_a_set_held_out_measures_the_loss(
+    kind, toy, other, holdout, iterate, weighted
+):
+    """There is no rate to read on it, but it is not passed over; and all rows are trained on."""
+    how = {"constraint": None, "holdout": holdout, "iterate": iterate}
+    ours, theirs = (d.weight if weighted else None for d in (toy, other))
+    model = FairGBMClassifier(kind.make(), **how).fit(
+        toy.X, toy.y, sample_weight=ours, holdout_set=(other.X, other.y, other.group, theirs)
+    )
+    alone = FairGBMClassifier(kind.make(), **how).fit(toy.X, toy.y, sample_weight=ours)
+    np.testing.assert_array_equal(model.predict_proba(toy.X), alone.predict_proba(toy.X))
+    assert model.fairness_report_ is None and model.threshold_ == 0.5
+    last = FairGBMClassifier(kind.make(), constraint=None).fit(toy.X, toy.y, sample_weight=ours)
+    for t, loss in enumerate(model.trace_["held-out loss"]):
+        f = scores_after(kind, last, other.X, t)
+        by_hand = np.average(np.logaddexp(0, np.where(other.y == 1, -f, f)), weights=theirs)
+        assert loss == pytest.approx(by_hand, rel=1e-5)
+
+
 @pytest.mark.parametrize("proxy", PROXIES)
 @pytest.mark.parametrize("multipliers", ["two_sided", "paper"])
 @pytest.mark.parametrize("point", [0.5, 0.3])

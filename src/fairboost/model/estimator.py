@@ -318,7 +318,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Rows of your own on which rates are read and the iterate is chosen, such as those of
             the latest month. Nothing is then held out of the others, unless ``holdout`` is a
             number: rates are then read on that share of them as well, and the threshold of an
-            operating point is placed on your rows alone.
+            operating point is placed on your rows alone. Without a constraint and without such a
+            point there is no rate to read, and ``trace_`` has the loss on your rows.
         eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
             As in ``LGBMClassifier.fit``. Metrics see probabilities, as with a binary objective.
             XGBoost takes the last three with its options, and refuses them here.

@@ -45,7 +45,7 @@ def lay_out_rows(
     # Only the columns that are constrained: each further one would split every cell.
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in request.data.columns if c.name in used]
-    if request.held_out is None or not (constraints or isinstance(point, OperatingPoint)):
+    if request.held_out is None:
         cells = build_cells(request.data.labels, columns, weight)
         terms = bind_all(constraints, cells)
         chosen = _hold_out(request, cells, terms, spare)
@@ -169,6 +169,8 @@ def _hold_out_set(
     if not is_number(request.options.holdout):
         return ours, terms, given
     share = _hold_out(request, ours, terms, spare)
+    if share.folds is None:
+        return ours, terms, given
     both = np.ones(len(cells.codes), bool)
     both[:n] = share.folds == 1
     measured_weight = None if weight is None else weight[both].astype(np.float32)
