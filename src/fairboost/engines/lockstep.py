@@ -15,6 +15,7 @@ import numpy as np
 
 from fairboost._typing import ScoreArray
 from fairboost.engines.port import Gradients, Problem
+from fairboost.engines.signals import raise_dropped
 
 
 class Boosters(Protocol):
@@ -53,6 +54,7 @@ class Lockstep:
 
     def gradients(self, scores: ScoreArray) -> Gradients:
         """Let everyone else take their round, and give the gradient of the booster kept."""
+        raise_dropped()
         for k in range(len(self.problem.followers)):
             self.boosters.update(k, partial(self._follow, k))
         return self.problem.play(scores, self._held_out())

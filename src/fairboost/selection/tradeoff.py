@@ -25,6 +25,7 @@ from fairboost.cluster.collections import is_dask
 from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.holdout import SHARE
 from fairboost.data.validation import as_column, read_weights
+from fairboost.engines.signals import heeding_signals
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.constraints import (
     Constraint,
@@ -283,6 +284,7 @@ def tradeoff_curve(
 class _Curve:
     """The base training, and stages on top of it."""
 
+    @heeding_signals()
     def __init__(self, prototype: FairGBMClassifier, request: FitRequest) -> None:
         self.prototype, self.request = prototype, request
         engine, options = request.engine, request.options
@@ -325,6 +327,7 @@ class _Curve:
         )
         return [float(t) for t in np.linspace(widest, 0.0, tolerances)[1:]]
 
+    @heeding_signals()
     def stage(self, tolerance: float) -> Training:
         """Go on from the base model under the constraints at a tolerance."""
         rows = self.rows.with_constraints(self.constraints(tolerance))

@@ -14,12 +14,14 @@ from tqdm.auto import tqdm
 
 from fairboost.algorithm.game import Session
 from fairboost.engines.port import Follower, Problem
+from fairboost.engines.signals import heeding_signals
 from fairboost.training.outcome import Training
 from fairboost.training.request import FitRequest
 from fairboost.training.rows import lay_out_rows
 from fairboost.verdicts import diagnostics
 
 
+@heeding_signals()
 def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
     rows = lay_out_rows(request, request.options.constraints(request.columns))
