@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from fairboost._numbers import is_finite, is_number, plain
+from fairboost._numbers import is_finite, is_number, plain, probabilities
 
 
 @pytest.mark.parametrize("value", [1, 0.5, np.int8(3), np.float32(2.0), float("nan")])
@@ -28,3 +28,12 @@ def test_plain_values_survive_json():
     value = {"a": np.arange(3), "b": (np.float64(0.1), {"c": np.bool_(True)}), "d": "text"}
     expected = {"a": [0, 1, 2], "b": [0.1, {"c": True}], "d": "text"}
     assert json.loads(json.dumps(plain(value))) == expected
+
+
+def test_probabilities_are_those_of_the_engine(kind, toy):
+    """To the last digit, as decisions follow from them."""
+    for rate, least in ((0.1, 100), (3.0, 5)):
+        stock = kind.make(learning_rate=rate, n_estimators=60).fit(toy.X, toy.y)
+        found = probabilities(kind.scores(stock, toy.X), single=kind.name == "xgboost")
+        assert len(np.unique(found)) > least
+        np.testing.assert_array_equal(found, stock.predict_proba(toy.X)[:, 1])

@@ -6,6 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
+
+from fairboost._typing import FloatArray
 
 
 def is_number(value: Any) -> bool:
@@ -39,3 +42,23 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+def probabilities(scores: FloatArray, single: bool) -> FloatArray:
+    """Probabilities of scores, to the last digit those of the engine.
+
+    Parameters
+    ----------
+    scores : (n,) float64
+        In log-odds.
+    single : bool
+        In single precision, as XGBoost has them; else in double precision, as LightGBM.
+
+    Examples
+    --------
+    >>> probabilities(np.array([0.0, -1.0, -100.0]), single=True)
+    array([5.00000000e-01, 2.68941432e-01, 3.00663636e-39])
+    """
+    if single:
+        scores = np.maximum(scores.astype(np.float32), np.float32(-88.7))
+    return np.asarray(expit(scores), np.float64)

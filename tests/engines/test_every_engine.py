@@ -162,6 +162,38 @@ def test_without_a_constraint_there_is_nothing_to_stand_in_for(
     )
 
 
+# Decisions
+
+
+@pytest.mark.filterwarnings("ignore:the engine's steps are too large")
+@pytest.mark.parametrize("iterate", ["best", "average"])
+@pytest.mark.parametrize("rate", [0.3, 3.0, 30.0])
+@pytest.mark.parametrize(
+    "point", [0.5, 0.3, 0.7, at_fpr(0.02), at_fpr(0.9), at_tpr(0.5), at_tpr(0.99)], ids=str
+)
+def test_decisions_are_probabilities_from_the_threshold_on(
+    kind, toy, other, tmp_path, point, rate, iterate
+):
+    """Also where steps are so large that probabilities are 0 and 1, and in an exported file."""
+    engine = kind.make(learning_rate=rate)
+    model = fit(engine, toy, other, "set", operating_point=point, iterate=iterate)
+    for X in (toy.X, other.X):
+        positive = model.predict(X) == 1
+        np.testing.assert_array_equal(
+            model.predict_proba(X)[:, 1], model.estimator_.predict_proba(X)[:, 1]
+        )
+        np.testing.assert_array_equal(model.predict_proba(X)[:, 1] >= model.threshold_, positive)
+        np.testing.assert_array_equal(model.decision_function(X) >= 0, positive)
+        model.export(path := tmp_path / f"model{kind.ending}")
+        threshold = float(kind.note(path, "fairboost_threshold"))
+        np.testing.assert_array_equal(kind.read(path, X) >= threshold, positive)
+    in_single = kind.read(path, other.X).astype(np.float32) >= np.float32(threshold)
+    np.testing.assert_array_equal(in_single, positive)
+    shares = [positive[other.group == g].mean() for g in "ab"]
+    (reported,) = model._measured.values
+    np.testing.assert_allclose(reported.ravel(), shares, rtol=0, atol=1e-12)
+
+
 def test_missing_values_and_categories(kind, toy, other):
     model = FairGBMClassifier(kind.make(), constraint=None).fit(toy.frame, toy.y)
     stock = kind.make().fit(toy.frame, toy.y)

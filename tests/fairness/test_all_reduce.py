@@ -14,10 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairboost import at_fpr, at_positive_rate, at_tpr, parity
+from fairboost._numbers import probabilities
 from fairboost.algorithm.multipliers import Ascent, Control
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.data.holdout import Holdout
-from fairboost.fairness.all_reduce import ONE_MACHINE, share_near, threshold_over
+from fairboost.fairness.all_reduce import (
+    ONE_MACHINE,
+    out_of_doubt,
+    share_near,
+    threshold_over,
+)
+from fairboost.fairness.operating_points import probability_of
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.two_sided import two_sided
 from tests.problems import session
@@ -101,6 +108,47 @@ def test_the_share_near_a_threshold_is_that_of_all_rows(scores, weighted, n, see
     expected = np.average((scores > -0.7) & (scores < 1.3), weights=weight)
     assert machines.run(work) == pytest.approx([expected] * n)
     assert share_near(ONE_MACHINE, 0.3, scores, weight) == pytest.approx(expected)
+
+
+NEAR = st.floats(-1e-6, 1e-6).map(lambda x: 0.25 + x)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    scores=SCORES | st.lists(NEAR | st.floats(-100, 30, width=32), min_size=1, max_size=40),
+    make=st.sampled_from([at_fpr, at_tpr, at_positive_rate]),
+    target=st.sampled_from([0.01, 0.1, 0.5, 0.7, 0.99]),
+    counted=st.integers(1, 40),
+    n=st.integers(2, 3),
+    seed=st.integers(0, 99),
+)
+def test_a_threshold_tells_rows_apart_in_every_precision(scores, make, target, counted, n, seed):
+    """Those on which it was placed, and those that are only measured; on all machines alike."""
+    scores, point = np.array(scores, np.float64), make(target)
+    placed = point.among(scores[:counted])
+    threshold = out_of_doubt(ONE_MACHINE, point, placed, scores)
+    positive = scores >= threshold
+    for single in (False, True):
+        proba = probabilities(scores, single)
+        np.testing.assert_array_equal(proba >= probability_of(threshold), positive)
+        in_single = proba.astype(np.float32) >= np.float32(probability_of(threshold))
+        np.testing.assert_array_equal(in_single, positive)
+    # The target is kept: rows change sides in the direction that it allows.
+    assert (
+        positive >= (scores >= placed) if point.at_least else positive <= (scores >= placed)
+    ).all()
+    of_machine, machines = np.random.default_rng(seed).integers(0, n, len(scores)), Threads(n)
+    found = machines.run(
+        lambda rank: out_of_doubt(machines, point, placed, scores[of_machine == rank])
+    )
+    assert found == [threshold] * n
+
+
+def test_a_threshold_that_is_clear_of_rows_stays_where_it_is():
+    scores = np.array([-1.0, 0.25, 0.75, 3.0])
+    assert out_of_doubt(ONE_MACHINE, at_fpr(0.5), 0.4, scores) == 0.4
+    # A row on it, which is decided positively, stays so: it moves to the middle of what is free.
+    assert out_of_doubt(ONE_MACHINE, at_fpr(0.5), 0.4, np.append(scores, 0.4)) == 0.325
 
 
 def test_bytes_of_a_threshold_do_not_depend_on_rows():

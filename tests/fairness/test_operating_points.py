@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from fairboost._numbers import probabilities
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import (
     ROUNDING,
@@ -19,6 +20,10 @@ from fairboost.fairness.operating_points import (
     at_fpr,
     at_positive_rate,
     at_tpr,
+    beyond,
+    doubtful,
+    least_score,
+    probability_of,
 )
 
 MAKERS = pytest.mark.parametrize("make", [at_fpr, at_tpr, at_positive_rate])
@@ -346,3 +351,55 @@ def test_no_row_that_counts_weighs_anything(make):
     weight = np.where(labels == int(make is at_tpr), 0.0, 0.0 if make is at_positive_rate else 1.0)
     with pytest.raises(InvalidInputError, match="found none that weigh anything; pass some"):
         make(0.5).threshold(NEGATIVES[:4], labels, weight)
+
+
+# Thresholds as probabilities
+
+
+def decided(score, threshold):
+    """Decisions by a probability, in double and single precision."""
+    for single in (False, True):
+        (p,) = probabilities(np.array([score]), single)
+        yield p >= threshold
+        yield np.float32(p) >= np.float32(threshold)
+
+
+@given(threshold=st.floats(-200, 200), further=st.floats(0, 300), up=st.booleans())
+@example(threshold=-87.0, further=1.0, up=False)
+@example(threshold=15.3, further=0.0, up=True)
+def test_scores_out_of_doubt_are_told_by_the_probability(threshold, further, up):
+    low, high = doubtful(threshold)
+    assert low < threshold < high
+    score = math.nextafter(high, math.inf) + further if up else math.nextafter(low, -math.inf)
+    assume(math.isfinite(score))
+    score = score if up else score - further
+    assert set(decided(score, probability_of(threshold))) == {up}
+
+
+@given(score=st.floats(-300, 300), side=st.sampled_from([-1, 1]))
+@example(score=15.0, side=1)
+@example(score=17.0, side=-1)
+@example(score=-88.0, side=1)
+@example(score=1e6, side=-1)
+def test_a_threshold_next_to_a_score_leaves_it_on_its_side(score, side):
+    threshold = beyond(score, side)
+    assert side * threshold > side * score
+    assert set(decided(score, probability_of(threshold))) == {side < 0}
+    # Not further than it takes: a probability in between would do only if it is in doubt.
+    if abs(score) < 5:
+        assert abs(threshold - score) < 1e-3
+
+
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.booleans())
+@example(0.5, False)
+@example(0.5, True)
+@example(1e-40, True)
+def test_the_least_score_of_a_probability(probability, single):
+    least = least_score(probability, single)
+    kind = np.float32 if single else np.float64
+    if least == -math.inf:  # XGBoost has no probability below
+        assert single and probability < 4e-39
+        return
+    below = np.nextafter(kind(least), kind(-math.inf))
+    around = probabilities(np.array([below, kind(least)]), single)
+    assert around[0] < probability <= around[1]

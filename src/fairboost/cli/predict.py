@@ -89,13 +89,12 @@ def _score(model: Any, schema: Any, batch: Any, kept: list[str]) -> tuple[Any, i
     """A batch of what is written, and how many of its decisions are positive."""
     import numpy as np
     import pyarrow as pa
-    from scipy.special import expit
 
     from fairboost.tabular.columns import decoded
 
-    scores = model._scores(schema.features(batch))  # once, for both columns
-    decided = scores - model._score_threshold >= 0
+    # Scored once, for both columns.
+    proba, decided = model._decide(model._scores(schema.features(batch)))
     columns = {name: decoded(batch.column(name)) for name in kept}
-    columns[SCORE] = pa.array(expit(scores))
+    columns[SCORE] = pa.array(proba)
     columns[DECISION] = pa.array(schema.classes).take(pa.array(decided.astype(np.int8)))
     return pa.RecordBatch.from_pydict(columns), int(decided.sum())

@@ -81,10 +81,13 @@ class LossTerms:
         The score that training starts from (h_0 of Algorithm 1).
     label_weights : (float, float)
         Factors on the loss of the negative and the positive class.
+    single : bool
+        Whether the engine has scores and probabilities in single precision.
     """
 
     intercept: float
     label_weights: tuple[float, float]
+    single: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,8 +163,8 @@ class TrainedModel(Protocol):
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
 
-    def probability(self, score: float) -> float:
-        """Probability from which on the engine's own are those of at least this score."""
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Probabilities of scores, to the last digit those of the engine."""
 
     def text(self) -> str:
         """The model in the engine's own file format."""

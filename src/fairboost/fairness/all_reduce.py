@@ -19,7 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairboost._typing import FloatArray
-from fairboost.fairness.operating_points import ROUNDING, OperatingPoint, half_way
+from fairboost.fairness.operating_points import (
+    ROUNDING,
+    OperatingPoint,
+    beyond,
+    doubtful,
+    half_way,
+)
 
 _SIGN = np.uint64(1 << 63)
 _BYTE = np.uint64(0xFF)
@@ -96,6 +102,62 @@ def threshold_over(
     first = _highest(machines, scores, weight, point.target * everything + slack, reach=False)
     above = machines.least(scores[scores > first].min(initial=math.inf))
     return half_way(first, above if above < math.inf else None)
+
+
+def out_of_doubt(
+    machines: AllReduce, point: OperatingPoint, threshold: float, scores: FloatArray
+) -> float:
+    """Move a threshold away from scores that rounding could put on its other side.
+
+    What is kept of a threshold is a probability, and it has to tell the same rows apart whoever
+    computes theirs, in single or double precision. Scores that no probability tells apart are
+    decided alike, on the side that the target allows.
+
+    Parameters
+    ----------
+    machines : AllReduce
+        Those that hold rows.
+    point : OperatingPoint
+        What is asked for.
+    threshold : float
+        In log-odds, as :func:`threshold_over` finds it.
+    scores : (n,) float64
+        Scores of all rows of this machine that are measured.
+
+    Examples
+    --------
+    >>> out_of_doubt(ONE_MACHINE, OperatingPoint("fpr", 0.5), 0.35, np.array([0.3, 0.4]))
+    0.35
+    >>> out_of_doubt(ONE_MACHINE, OperatingPoint("fpr", 0.5), 30.0, np.array([1.0, 29.0, 31.0]))
+    31.000000031
+    >>> out_of_doubt(ONE_MACHINE, OperatingPoint("tpr", 0.5), 30.0, np.array([1.0, 29.0, 31.0]))
+    15.0
+    """
+
+    def least(values: FloatArray) -> float:
+        return machines.least(float(values.min(initial=math.inf)))
+
+    def most(values: FloatArray) -> float:
+        return -machines.least(-float(values.max(initial=-math.inf)))
+
+    low, high = doubtful(threshold)
+    if least(scores[(low <= scores) & (scores <= high)]) == math.inf:
+        return threshold
+    below, above = most(scores[scores < threshold]), least(scores[scores >= threshold])
+    while True:
+        if above == math.inf:
+            return beyond(below, 1)
+        if below == -math.inf:
+            return beyond(above, -1)
+        low, high = doubtful(threshold := half_way(below, above))
+        if below < low and high < above:
+            return threshold
+        if point.at_least:  # those in doubt are decided positively as well
+            above = min(below, least(scores[scores >= low]))
+            below = most(scores[scores < above])
+        else:
+            below = max(above, most(scores[scores <= high]))
+            above = least(scores[scores > below])
 
 
 def share_near(

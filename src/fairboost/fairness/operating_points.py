@@ -13,8 +13,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, logit
 
-from fairboost._numbers import is_number
+from fairboost._numbers import is_number, probabilities
 from fairboost._typing import FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES, Rate
@@ -26,6 +27,14 @@ HAIR = 1e-9
 """What a threshold beyond all scores keeps away from them. A model's scores are not the same to
 the last digit everywhere: trees are summed in another order in prediction, and the probabilities
 of two neighbouring scores may be one number."""
+
+ULPS = 4
+"""Single-precision numbers by which the probability of a score may be off: engines compute scores
+and probabilities in single precision, or files are read by programs that do."""
+
+ABOVE_ALL = float(np.nextafter(np.float32(1), np.float32(2)))
+"""A threshold that no probability reaches, where no one may be decided positively and the highest
+score has a probability of 1 but for rounding."""
 
 WIDEST = 10.0
 """Scores that are further apart are taken to be this far apart."""
@@ -239,3 +248,83 @@ def half_way(below: float, last: float | None) -> float:
         return float(last - HAIR * max(abs(last), 1.0))
     middle = below / 2 + last / 2  # their difference may be more than the largest number
     return float(middle if below < middle <= last else last)
+
+
+def doubtful(threshold: float) -> tuple[float, float]:
+    """Scores between which rounding may decide, at a threshold in log-odds.
+
+    From about 15 on upwards, and from -87 on downwards, all scores have one probability.
+
+    Examples
+    --------
+    >>> low, high = doubtful(0.0)
+    >>> -1e-6 < low < -2e-7, 2e-7 < high < 1e-6
+    (True, True)
+    >>> doubtful(20.0)[1], doubtful(-100.0)[0]
+    (inf, -inf)
+    """
+    p, least = float(expit(threshold)), float(np.finfo(np.float32).tiny)
+    off = ULPS * float(np.spacing(np.float32(p)))
+    off_score = ULPS * float(np.spacing(np.float32(min(abs(threshold), 1e30))))
+    low = -math.inf if p < 2 * least else float(logit(p - off))
+    high = math.inf if p + off >= 1 else float(logit(max(p + off, 2 * least)))
+    return min(low, threshold - off_score), max(high, threshold + off_score)
+
+
+def beyond(score: float, side: int) -> float:
+    """The nearest threshold above (side 1) or below (side -1) a score that is not in doubt.
+
+    Examples
+    --------
+    >>> doubtful(beyond(0.3, 1))[0] > 0.3 > doubtful(beyond(0.3, -1))[1]
+    True
+    """
+    # As probabilities, all scores beyond these are one.
+    edge, start = (17.0, max(score, -88.0)) if side > 0 else (-88.0, min(score, 17.0))
+    away = HAIR * max(abs(start), 1.0)
+    while side * (threshold := start + side * away) < side * edge:
+        low, high = doubtful(threshold)
+        if (low > score) if side > 0 else (high < score):
+            return threshold
+        away *= 2.0
+    return max(edge, score + away) if side > 0 else min(edge, score - away)
+
+
+def probability_of(threshold: float) -> float:
+    """The probability from which on decisions are positive, given the threshold in log-odds.
+
+    Examples
+    --------
+    >>> probability_of(0.0), probability_of(-100.0), probability_of(20.0) > 1
+    (0.5, 0.0, True)
+    """
+    low, high = doubtful(threshold)
+    if high == math.inf:
+        return ABOVE_ALL
+    return 0.0 if low == -math.inf else float(expit(threshold))
+
+
+def least_score(probability: float, single: bool) -> float:
+    """The least score whose probability is at least this, to the last digit.
+
+    Parameters
+    ----------
+    probability : float
+        In (0, 1).
+    single : bool
+        As of :func:`fairboost._numbers.probabilities`.
+
+    Examples
+    --------
+    >>> score = least_score(0.3, single=False)
+    >>> bool(expit(score) >= 0.3 > expit(np.nextafter(score, -1)))
+    True
+    """
+    kind = np.float32 if single else np.float64
+    low, high = kind(-800), kind(800)
+    if probabilities(np.array([low]), single)[0] >= probability:
+        return -math.inf
+    while low < (middle := low / 2 + high / 2) < high:
+        reached = probabilities(np.array([middle]), single)[0] >= probability
+        low, high = (low, middle) if reached else (middle, high)
+    return float(high)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import expit
-
 from fairboost._typing import FloatArray
 from fairboost.data.cells import Cells
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.constraints import Bound, Constraint
-from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint, probability_of
 
 UNUSED = 0.1
 """Share of a target, or of its complement, that ties may take away."""
@@ -64,7 +62,7 @@ def realise(
     counts = point.rate.counts(cells.labels)
     weight, squares = cells.weights[counts].sum(), cells.squares[counts].sum()
     value = min(float(positive[counts].sum() / weight), 1.0)
-    return RealisedRate(point, float(expit(threshold)), value, float(weight**2 / squares))
+    return RealisedRate(point, probability_of(threshold), value, float(weight**2 / squares))
 
 
 def check_resolution(point: OperatingPoint, cells: Cells, kind: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state
@@ -47,7 +46,7 @@ from fairboost.fairness.constraints import (
     columns_of,
     takes_tolerance,
 )
-from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy, ProxyName
 from fairboost.model.files import read_model, write_model
 from fairboost.training.iterates import (
@@ -150,7 +149,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     booster_ : lightgbm.Booster or xgboost.Booster
         Its booster.
     threshold_ : float
-        The probability from which ``predict`` says positive. It does not move probabilities; but
+        The probability from which ``predict`` says positive, and an exported model too; a little
+        above 1 where no one may be positive. It does not move probabilities; but
         under a constraint these are scores of a fair decision, not calibrated within groups.
     multipliers_ : pandas.Series
         The multipliers at the end of training, by inequality.
@@ -493,9 +493,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
         """Set the attributes that are about rates and the threshold of the model kept."""
         self._measured, self._score_threshold = measured, score_threshold
-        self.threshold_ = self._model.probability(score_threshold)
-        if not isinstance(self.operating_point, OperatingPoint):
-            self.threshold_ = float(self.operating_point)  # which expit would round
+        point = self.operating_point
+        if isinstance(point, OperatingPoint):
+            point = probability_of(score_threshold)
+        self.threshold_ = float(point)
         self.fairness_report_ = None if measured is None else self._build_report(measured)
 
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
@@ -537,7 +538,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _margins(self, X: Matrix) -> FloatArray:
         """Log-odds of the positive label, less those of the operating point."""
-        return self._scores(X) - self._score_threshold
+        scores = self._scores(X)
+        _, positive = self._decide(scores)
+        away, least = scores - self._score_threshold, -np.finfo(np.float64).tiny
+        return np.where(positive, np.maximum(away, 0.0), np.minimum(away, least))  # may round
 
     def predict_proba(self, X: Matrix) -> FloatArray:
         """Probability of each label, in the order of ``classes_``.
@@ -553,8 +557,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         if is_dask(X):
             return self._lazily("predict_proba", X, np.empty((0, 2)))
-        positive = expit(self._scores(X))
-        columns = [1.0 - positive, positive]
+        proba, _ = self._decide(self._scores(X))
+        columns = [1.0 - proba, proba]
         return np.column_stack(columns if self._labels is self.classes_ else columns[::-1])
 
     def predict(self, X: Matrix) -> np.ndarray:
@@ -571,8 +575,13 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         if is_dask(X):
             return self._lazily("predict", X, self.classes_[:0])
-        decision = self._margins(X) >= 0
-        return self._labels[decision.astype(np.intp)]
+        _, positive = self._decide(self._scores(X))
+        return self._labels[positive.astype(np.intp)]
+
+    def _decide(self, scores: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Probabilities of the positive label, and decisions: what a stock booster would say."""
+        proba = self._model.probabilities(scores)
+        return proba, proba >= self.threshold_
 
     def _lazily(self, name: str, X: Any, like: np.ndarray) -> np.ndarray:
         """Have a method called on each partition, when the result is computed."""

@@ -28,7 +28,7 @@ from fairboost.engines.registry import load_engine, name_of
 from fairboost.exceptions import ConstraintError, ModelFileError
 from fairboost.fairness.constraints import Bound, Parity, own_tolerances, parity, takes_tolerance
 from fairboost.fairness.moments import GroupMoments
-from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import Rate
 from fairboost.verdicts.fairness_report import FairnessReport
@@ -102,7 +102,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "pos_label_": classes[positive],
         "n_features_in_": content["n_features"],
         **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
-        "threshold_": model.probability(threshold) if moving else float(point),
+        "threshold_": probability_of(threshold) if moving else float(point),
         "multipliers_": pd.Series(
             list(multipliers.values()), list(multipliers), name="multiplier", dtype=np.float64
         ),

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, Matrix
@@ -134,8 +133,7 @@ def gather(
 def _predict(model: Any, rows: TestSet, point: float | OperatingPoint = 0.5) -> ModelOutput:
     """Probabilities and decisions; of another engine at the operating point of ours."""
     if isinstance(model, FairGBMClassifier):  # rows are scored once for both
-        scores = model._scores(rows.X)
-        return ModelOutput(expit(scores), scores - model._score_threshold >= 0)
+        return ModelOutput(*model._decide(model._scores(rows.X)))
     proba = np.asarray(model.predict_proba(rows.X), np.float64)[:, 1]
     if isinstance(point, OperatingPoint):
         point = threshold_at(rows.labels, proba, point, sample_weight=rows.weight)

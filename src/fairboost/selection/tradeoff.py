@@ -299,7 +299,7 @@ class _Curve:
                 "use a named constraint or parity(...)"
             )
         self.rows = lay_out_rows(request, self.constraints(0.0), spare=False)
-        session = Session(options.game(self.rows, request.loss_terms.label_weights, Rest()))
+        session = Session(options.game(self.rows, request.loss_terms, Rest()))
         diagnostics.warn_of_small_cells(self.rows.terms, self.rows.cells)
         trees: list[int] = []
         self.base, self.lockstep = engine.train(
@@ -331,7 +331,7 @@ class _Curve:
     def stage(self, tolerance: float) -> Training:
         """Go on from the base model under the constraints at a tolerance."""
         rows = self.rows.with_constraints(self.constraints(tolerance))
-        game = self.request.options.game(rows, self.request.loss_terms.label_weights)
+        game = self.request.options.game(rows, self.request.loss_terms)
         cut = self.base_training.record.iterates[-1].cut
         session = Session(game, game.start(self.multipliers, cut))
         trees: list[int] = []

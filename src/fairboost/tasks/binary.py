@@ -27,12 +27,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
-from fairboost.fairness.all_reduce import share_near, threshold_over
-from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.all_reduce import out_of_doubt, share_near, threshold_over
+from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy
 from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.kernel.row_pass import PassRules, RowPass, SoftWeights
@@ -75,6 +74,9 @@ class Binary:
         Factors on the loss of the negative and the positive class. Rates do not know them.
     dtype : dtype
         Precision of the gradients.
+    least : float, optional
+        The least score that is decided positively, where rounding makes it another number than
+        the given threshold (:func:`fairboost.fairness.operating_points.least_score`).
     """
 
     proxy: Proxy
@@ -82,6 +84,7 @@ class Binary:
     convex: bool = False
     label_weights: tuple[float, float] = (1.0, 1.0)
     dtype: Any = np.float32
+    least: float | None = None
 
     n_quantities = 2
     least_deviation = 2.0 * math.sqrt(RAREST)
@@ -198,6 +201,8 @@ class BinaryPasses:
         placing = scores[self.placing].astype(np.float64, copy=False)
         counted: tuple[FloatArray, Any] = placing, weight
         threshold = threshold_over(all_reduce, point, *counted)
+        everyone = scores.astype(np.float64, copy=False)
+        threshold = out_of_doubt(all_reduce, point, threshold, everyone)
         if not self.task.convex:
             return replace(cut, threshold=threshold)
         near = share_near(all_reduce, threshold, *counted)
@@ -205,14 +210,14 @@ class BinaryPasses:
 
     def measure(self, scores: ScoreArray, cut: DecisionCut) -> Measured:
         """Weight of positive decisions by cell, and the loss."""
-        positive, loss = self.held_out.measure(scores, cut.threshold)
+        positive, loss = self.held_out.measure(scores, self._least(cut))
         placed = self._placed if self.task.point is not None else None
         if placed is None:
             return Measured(positive[np.newaxis], loss)
         last = slice(len(scores) - len(placed.codes), None)
         weight = self.layout.measured_weight
         weight = None if weight is None else weight[last]
-        decided = placed.weight_of(scores[last] >= cut.threshold, weight)
+        decided = placed.weight_of(scores[last] >= self._least(cut), weight)
         return Measured(positive[np.newaxis], loss, decided[np.newaxis])
 
     def loss(self, scores: ScoreArray, cut: DecisionCut) -> float:
@@ -232,7 +237,7 @@ class BinaryPasses:
     def descend_and_sum(self, scores: ScoreArray, cut: DecisionCut, weights: Weights) -> Slopes:
         """The same with the sums of decisions and of their proxies by cell."""
         rows = self.trained
-        sums, line = rows.evaluate(scores, cut.threshold, self._signed(weights.on_cells))
+        sums, line = rows.evaluate(scores, self._least(cut), self._signed(weights.on_cells))
         loss = float(rows.loss_weight @ sums.loss)
         smooth, measured = np.stack([sums.up, sums.down]), sums.positive[np.newaxis]
         return Slopes(
@@ -249,7 +254,7 @@ class BinaryPasses:
         (positive,), measured = sums, self.layout.measured
         right = np.where(self.positive_cells, positive, measured.weights - positive)
         accuracy = float(self.shares @ right / measured.total_weight)
-        return {"held-out accuracy": accuracy, "threshold": float(expit(cut.threshold))}
+        return {"held-out accuracy": accuracy, "threshold": probability_of(cut.threshold)}
 
     def summary(self) -> BinarySummary:
         """What the measured rows come to."""
@@ -265,6 +270,9 @@ class BinaryPasses:
     @property
     def _placed(self) -> Cells | None:
         return self.layout.holdout.placed
+
+    def _least(self, cut: DecisionCut) -> float:
+        return cut.threshold if self.task.least is None else self.task.least
 
     def _pass(
         self,

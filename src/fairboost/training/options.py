@@ -11,9 +11,10 @@ from fairboost.algorithm.game import Game
 from fairboost.algorithm.multipliers import Ascent, Control, DualPlayer
 from fairboost.data import holdout
 from fairboost.data.holdout import HoldoutLike
+from fairboost.engines.port import LossTerms
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.constraints import Constraint, ConstraintLike, resolve
-from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.operating_points import OperatingPoint, least_score
 from fairboost.fairness.proxies import Proxy, as_proxy
 from fairboost.fairness.two_sided import two_sided
 from fairboost.tasks.binary import Binary
@@ -117,11 +118,14 @@ class TrainingOptions:
     def game(
         self,
         layout: RowLayout,
-        label_weights: tuple[float, float],
+        loss: LossTerms,
         player: DualPlayer | None = None,
     ) -> Game:
         """The game of these options on some rows; ``player`` may take the place of theirs."""
         convex = self.multipliers != "paper"
         proxy = as_proxy(self.proxy, "sigmoid" if convex else "cross_entropy")
-        task = Binary(proxy, self.score_threshold, convex, label_weights)
+        point, least = self.operating_point, None
+        if not isinstance(point, OperatingPoint):
+            least = least_score(float(point), loss.single)
+        task = Binary(proxy, self.score_threshold, convex, loss.label_weights, least=least)
         return Game(task, layout, player or self.player, convex, self.asked_confidence)

@@ -108,26 +108,25 @@ def measure_model(
     """
     layout, chosen = game.layout, game.layout.holdout
     held_out = chosen.is_outside
-    cells, weight = (layout.measured if held_out else layout.cells), layout.measured_weight
+    cells = layout.measured if held_out else layout.cells
     parts = [] if outside is None else [score(outside)]
     if chosen.trained is not None:
         parts.insert(0, score(X)[~chosen.trained])
     scores = np.concatenate(parts or [score(X)])
     point = game.passes.summary().point
-    threshold = game.passes.place(scores, game.passes.start()).threshold
+    cut = game.passes.place(scores, game.passes.start())
+    sums = game.passes.measure(scores, cut)
     found = fairness_report.measure(
         [t.constraint for t in layout.terms],
         cells,
-        cells.weight_of(scores >= threshold, weight),
+        sums.sums[0],
         where="held out" if held_out else "training",
         note=chosen.why if held_out else "",
         kind=chosen.kind if held_out else "none",
         point=point,
-        threshold=threshold,
+        threshold=cut.threshold,
     )
-    if point is not None and (placed := chosen.placed) is not None:
-        last = slice(len(scores) - len(placed.codes), None)
-        weight = None if weight is None else weight[last]
-        positive = placed.weight_of(scores[last] >= threshold, weight)
-        found = replace(found, realised=realise(point, threshold, placed, positive))
-    return found, threshold
+    if point is not None and chosen.placed is not None and sums.placed is not None:
+        realised = realise(point, cut.threshold, chosen.placed, sums.placed[0])
+        found = replace(found, realised=realised)
+    return found, cut.threshold

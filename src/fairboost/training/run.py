@@ -25,7 +25,7 @@ from fairboost.verdicts import diagnostics
 def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
     rows = lay_out_rows(request, request.options.constraints(request.columns))
-    session = Session(request.options.game(rows, request.loss_terms.label_weights))
+    session = Session(request.options.game(rows, request.loss_terms))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []
     try:

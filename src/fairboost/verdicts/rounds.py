@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import logit
 
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.data.cells import build_cells
@@ -66,10 +65,8 @@ def violations_by_round(
     lines = []
     for trees in np.unique(np.linspace(min(1, last), last, points).round().astype(int)).tolist():
         start = trees + 1  # of the round after
-        threshold = model._score_threshold
-        if "threshold" in trace:
-            threshold = float(logit(trace.loc[start, "threshold"]))
-        positive = model._model.scores(X, base + trees) >= threshold
+        threshold = trace.loc[start, "threshold"] if "threshold" in trace else model.threshold_
+        positive = model._model.probabilities(model._model.scores(X, base + trees)) >= threshold
         decided = cells.weight_of(positive, data.sample_weight)
         measured = fairness_report.measure(constraints, cells, decided, where="")
         found = [np.atleast_1d(term.constraint.violations(r)) for term, r in measured.read()]

@@ -24,10 +24,10 @@ import joblib
 import lightgbm
 import numpy as np
 from lightgbm import LGBMClassifier
-from scipy.special import expit
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from fairboost._numbers import probabilities
 from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.lightgbm import options
@@ -82,9 +82,9 @@ class LightGBMModel:
             copies[self.booster] = self._with(self.text(), 0).estimator
         return copies[self.booster]
 
-    def probability(self, score: float) -> float:
-        """Probability of a score."""
-        return float(expit(score))
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Probabilities of scores, to the last digit LightGBM's own."""
+        return probabilities(scores, single=False)
 
     def text(self) -> str:
         """The booster in LightGBM's text format."""

@@ -23,6 +23,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier
 
+from fairboost._numbers import probabilities
 from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.options import check_kind
@@ -79,16 +80,9 @@ class XGBoostModel:
         found = self.estimator.predict(as_table(X), output_margin=True, iteration_range=span)
         return np.array(found, np.float64)
 
-    def probability(self, score: float) -> float:
-        """Probability from which on XGBoost's own are those of at least this score.
-
-        Scores and probabilities are in single precision. Where a threshold lies next to a score,
-        at the end of all, the probability is moved a little to the side on which it lies, so that
-        rounding does not put the score on the other.
-        """
-        side = np.float32(1 if score > float(np.float32(score)) else 0)
-        single = np.float32(expit(score))
-        return float(np.nextafter(np.nextafter(single, side), side))
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Probabilities of scores, to the last digit XGBoost's own."""
+        return probabilities(scores, single=True)
 
     def text(self) -> str:
         """The booster in XGBoost's JSON format."""

@@ -130,7 +130,7 @@ def read_loss_terms(
         share = float(expit(2 * (factor * positive - negative) / (factor * positive + negative)))
     # XGBoost keeps it in single precision, and neither end has a finite score.
     share = float(np.float32(min(max(share, 1e-30), 1 - 2.0**-24)))
-    return LossTerms(math.log(share / (1 - share)), (1.0, factor))
+    return LossTerms(math.log(share / (1 - share)), (1.0, factor), single=True)
 
 
 def read_metrics(params: dict[str, Any]) -> tuple[Any, Callable[..., Any] | None]:
