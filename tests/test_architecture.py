@@ -130,7 +130,13 @@ def test_engines_see_no_constraint_and_the_algorithm_no_engine():
 
 
 def test_tests_stand_where_the_code_stands():
-    apart = {"laws", "golden", "statistical", "browser"}  # about the whole, not about a module
+    apart = {
+        "laws",
+        "golden",
+        "statistical",
+        "browser",
+        "fuzz",
+    }  # about the whole, not about a module
     folders = {p.name for p in TESTS.iterdir() if p.is_dir() and p.name != "__pycache__"}
     assert folders - apart <= set(ROOMS)
 

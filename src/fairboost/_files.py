@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fairboost.exceptions import ModelFileError
 
@@ -49,3 +52,12 @@ def open_to_all(path: Path, mode: int) -> None:
     umask = os.umask(0)
     os.umask(umask)
     path.chmod(mode & ~umask)
+
+
+def checksum(content: Any) -> str:
+    """The seal on the content of a JSON file, whatever its line breaks and the order of its keys.
+
+    It shows damage and careless edits. Whoever means to change a file can seal it again.
+    """
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

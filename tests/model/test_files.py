@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from sklearn.base import clone
 
 from fairboost import FairGBMClassifier, bound, load, parity
+from fairboost._files import checksum
 from fairboost.exceptions import ConstraintError, ModelFileError
 from fairboost.fairness.proxies import PROXIES, Proxy
-from fairboost.model.files import _decode_parameters, _encode_parameters
+from fairboost.model.files import DECIDING, _decode_parameters, _encode_parameters
 
 
 class AtMostThreeTenths:
@@ -115,6 +117,10 @@ def test_a_model_with_a_set_of_its_own(fair, engine, toy, make_toy, path):
         lambda y: np.where(y, "ja", "né"),
         lambda y: np.where(y, "yes", "no").astype(object),
         lambda y: pd.Series(np.where(y, "yes", "no"), dtype="category"),
+        lambda y: np.where(y, np.datetime64("2021-01-01"), np.datetime64("2020-12-31")),
+        lambda y: pd.Series(pd.to_datetime(np.where(y, "2021-01-01 00:00", "2020-12-31 23:59"))),
+        lambda y: np.where(y, np.timedelta64(3, "h"), np.timedelta64(2, "h")),
+        lambda y: y.astype(np.longdouble),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.* is taken for the positive label")
@@ -154,8 +160,7 @@ def test_constraints(fair, toy, path, constraint):
     model = fair(constraint=constraint, groups=groups)
     loaded = round_trip(model, path)
     assert_same(loaded, model, toy.X)
-    again = list(constraint) if isinstance(constraint, tuple) else constraint
-    assert loaded.constraint == again
+    assert loaded.constraint == constraint
     refitted = loaded.fit(toy.X, toy.y, sensitive_features=groups)
     np.testing.assert_array_equal(refitted.multipliers_, model.multipliers_)
 
@@ -195,6 +200,7 @@ def test_a_group_that_text_cannot_hold(fair, toy, path):
         {"class_weight": {np.int64(0): 1.0, np.int64(1): np.float32(2.5)}},
         {"class_weight": "balanced"},
         {"monotone_constraints": np.array([1, 0, 0, 0])},
+        {"monotone_constraints": (1, 0, 0, 0)},
         {"reg_alpha": np.float64(0.5), "num_leaves": np.int64(5)},
     ],
 )
@@ -339,11 +345,11 @@ def test_new_lines_and_order_of_keys_are_no_edit(saved, fair, toy):
     np.testing.assert_array_equal(load(saved).predict_proba(toy.X), fair().predict_proba(toy.X))
 
 
-@pytest.mark.parametrize("version", [3, 99, 0, "1", None])
+@pytest.mark.parametrize("version", [4, 99, 0, "1", None, True, 2.0, "9" * 5_000])
 def test_another_version(saved, version):
     rewrite(saved, lambda d: d.update(format_version=version))
     with pytest.raises(
-        ModelFileError, match=rf"format version {version!r}, this .* reads up to 2"
+        ModelFileError, match=rf"format version {version!r:.80}, this .* reads up to 3"
     ):
         load(saved)
 
@@ -375,18 +381,123 @@ def test_no_file(path):
         load(path)
 
 
+def resealed(path, change):
+    """Edit the content, and make all checksums good again."""
+
+    def edit(document):
+        change(document["model"])
+        model = document["model"]
+        if "self_test" in model:
+            model["self_test"]["sha256"] = checksum({k: model.get(k) for k in DECIDING})
+        document["sha256"] = checksum(model)
+
+    rewrite(path, edit)
+
+
+def doubled_leaves(content):
+    at = next(k for k, line in enumerate(content["booster"]) if line.startswith("leaf_value="))
+    old = content["booster"][at]
+    content["booster"][at] = old.replace("=", "=1").replace("=1-", "=-1")
+    grown = len(content["booster"][at]) - len(old)
+    for k, line in enumerate(content["booster"]):
+        if line.startswith("tree_sizes="):
+            first, _, rest = line.partition("=")[2].partition(" ")
+            content["booster"][k] = f"tree_sizes={int(first) + grown} {rest}"
+
+
+@pytest.mark.parametrize(
+    "change", [doubled_leaves, lambda c: c.update(feature_names=list("abcd"))]
+)
+def test_the_seal_made_good_again_is_not_enough(saved, change):
+    resealed(saved, lambda content: None)
+    load(saved)
+    rewrite(saved, lambda d: change(d["model"]))
+    rewrite(saved, lambda d: d.update(sha256=checksum(d["model"])))
+    with pytest.raises(ModelFileError, match="it decides by other values than were saved"):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (doubled_leaves, "does not decide as the saved model did.* scores differ by"),
+        (lambda c: c["classes"]["values"].reverse(), "its labels are 1, 0, those of the saved"),
+        (lambda c: c["classes"].update(values=[1, 1]), r"its labels are \[1, 1\]"),
+        (lambda c: c["classes"].update(dtype="<U400000000"), "values of type '<U400000000'"),
+        (lambda c: c["classes"].update(dtype="V9"), "values of type 'V9'"),
+        (lambda c: c.update(score_threshold=1.0), "its operating point is 0.5, its threshold 1.0"),
+        (lambda c: c.update(draw_seed=3), "does not decide as the saved model did"),
+        (lambda c: c.update(n_features=3_000_000), "max_feature_idx is not 2999999"),
+        (lambda c: c.update(n_features="4"), "n_features is '4'"),
+        (lambda c: c.update(n_base=100), "starts from trees"),
+        (lambda c: c.update(feature_names=["a"]), "4 features, and names of 1"),
+        (lambda c: c.update(feature_names=[1, 2, 3, 4]), "expected a text, found 1"),
+        (lambda c: c["fitted_engine_parameters"].update(n_jobs=10**9), "1000000000 threads"),
+        (lambda c: c["parameters"].update(more=1), "has the parameter 'more'"),
+        (lambda c: c["parameters"].update(constraint={"all": 1}), "was edited or cannot be read"),
+        (lambda c: c["trace"].update(round=[1]), "was edited or cannot be read"),
+        (lambda c: c["fairness_report"].update(rates=[]), "was edited or cannot be read"),
+        (lambda c: c["self_test"].update(rows=[[]]), "was edited or cannot be read"),
+        (lambda c: c["self_test"].update(features=[9]), "was edited or cannot be read"),
+        (lambda c: c.pop("self_test"), "self_test"),
+        (lambda c: c.pop("booster"), "booster"),
+        (lambda c: c.update(booster=3), "was edited or cannot be read"),
+        (lambda c: c.update(engine="catboost"), "was trained by the engine 'catboost'"),
+    ],
+)
+def test_what_is_sealed_again_is_looked_at_all_the_same(saved, change, message):
+    resealed(saved, change)
+    with pytest.raises(ModelFileError, match=message):
+        load(saved)
+
+
+def test_an_older_version_does_not_pass_by_the_self_test(saved):
+    resealed(saved, lambda c: c["classes"]["values"].reverse())
+    rewrite(saved, lambda d: d.update(format_version=2))
+    with pytest.raises(ModelFileError, match="its labels are 1, 0"):
+        load(saved)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, "NaN"])
+def test_json_without_end(path, text):
+    path.write_text(text)
+    with pytest.raises(ModelFileError, match="does not parse as JSON"):
+        load(path)
+    path.write_text(f'{{"format": "fairboost-model", "format_version": 3, "model": {text}')
+    with pytest.raises(ModelFileError, match="does not parse as JSON"):
+        load(path)
+
+
+def test_an_xgboost_model_trains_again_with_the_constraints_it_had(toy, path):
+    """Which XGBoost takes as a tuple only."""
+    xgboost = pytest.importorskip("xgboost")
+    engine = xgboost.XGBClassifier(n_estimators=3, n_jobs=1, monotone_constraints=(1, 0, 0, 0))
+    model = FairGBMClassifier(engine, constraint=None).fit(toy.X, toy.y)
+    loaded = round_trip(model, path)
+    assert loaded.estimator.monotone_constraints == (1, 0, 0, 0)
+    refitted = clone(loaded).fit(toy.X, toy.y)
+    np.testing.assert_array_equal(
+        refitted.decision_function(toy.X), model.decision_function(toy.X)
+    )
+
+
 def test_values_that_json_would_bend(path):
     """Tuples, integer keys and NumPy scalars come back as what they meant."""
     parameters = {
         "a": {1: 2.0},
         "b": np.float32(0.5),
-        "c": np.arange(2),
-        "d": {"x": [1]},
+        "c": (1, (0, -1), [None]),
+        "d": {"x": [1], "y": (2,)},
         "e": None,
+        "f": {"tuple": 1},
+        "g": [math.inf, {"z": -math.inf}],
     }
-    encoded = json.loads(json.dumps(_encode_parameters(parameters)))
-    decoded = _decode_parameters(encoded)
-    assert decoded == {"a": {1: 2.0}, "b": 0.5, "c": [0, 1], "d": {"x": [1]}, "e": None}
+    encoded = json.loads(json.dumps(_encode_parameters(parameters), allow_nan=False))
+    assert _decode_parameters(encoded) == {**parameters, "b": 0.5}
+    array = np.array([[1.5, math.nan]], np.float32)
+    (again,) = _decode_parameters(_encode_parameters({"a": array})).values()
+    np.testing.assert_array_equal(again, array)
+    assert again.dtype == array.dtype
 
 
 def _last(constraint):

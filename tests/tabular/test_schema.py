@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fairboost._files import checksum
 from fairboost.exceptions import InvalidInputError, ModelFileError
 from fairboost.tabular.columns import as_numbers, as_text, judge
 from fairboost.tabular.schema import Roles, TableSchema, classes_of, infer_schema
@@ -124,6 +125,10 @@ def test_a_schema_is_the_same_after_a_journey_through_a_file(tmp_path):
         (lambda c: "[]", "is not a schema"),
         (lambda c: json.dumps({**c, "format_version": 9}), "is not a schema that this fairboost"),
         (lambda c: json.dumps({k: v for k, v in c.items() if k != "columns"}), "was edited"),
+        (lambda c: json.dumps({**c, "classes": c["classes"][::-1]}), "does not match its check"),
+        (lambda c: json.dumps({k: v for k, v in c.items() if k != "sha256"}), "does not match"),
+        (lambda c: "[" * 100_000, "does not parse as JSON"),
+        (lambda c: "9" * 5_000, "does not parse as JSON"),
     ],
 )
 def test_a_schema_that_is_not_sound(tmp_path, change, message):
@@ -132,6 +137,40 @@ def test_a_schema_that_is_not_sound(tmp_path, change, message):
     path.write_text(change(json.loads(path.read_text())))
     with pytest.raises(ModelFileError, match=message):
         TableSchema.load(path)
+
+
+def resealed(content, **changes):
+    content = {**content, **changes}
+    head = ("format", "format_version", "sha256")
+    content["sha256"] = checksum({k: v for k, v in content.items() if k not in head})
+    return content
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"classes": ["yes"]}, {"classes": 3}, {"classes": [1, 0]}, {"classes": ["no", "no"]},
+        {"columns": []}, {"columns": [1]}, {"columns": [{"name": "a"}]}, {"label": None},
+        {"columns": [{"name": "a", "feature": "a", "kind": "x", "categories": []}]},
+        {"dropped": []}, {"dropped": {"a": 1}}, {"missing": [None]}, {"more": 1}, {"weight": 1},
+    ],
+)  # fmt: skip
+def test_a_schema_that_was_edited_and_sealed_again(tmp_path, changes):
+    path = tmp_path / "schema.json"
+    infer_schema(people(), ROLES)[0].write(path)
+    sound = json.loads(path.read_text())
+    path.write_text(json.dumps(resealed(sound)))
+    TableSchema.load(path)
+    path.write_text(json.dumps(resealed(sound, **changes)))
+    with pytest.raises(ModelFileError, match="was edited or damaged"):
+        TableSchema.load(path)
+
+
+def test_a_schema_of_another_model(tmp_path):
+    infer_schema(people(), ROLES)[0].write(tmp_path / "schema.json", "abc")
+    TableSchema.load(tmp_path / "schema.json", "abc")
+    with pytest.raises(ModelFileError, match=r"belongs to another model\.json"):
+        TableSchema.load(tmp_path / "schema.json", "abd")
 
 
 def test_unseen_categories_are_missing_and_codes_stay():

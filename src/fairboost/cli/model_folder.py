@@ -4,7 +4,7 @@
 
     model.json     the model, for fairboost
     model.txt      the same for LightGBM alone (stock.json for XGBoost)
-    schema.json    what the columns are, so that new tables are read alike
+    schema.json    what the columns are, so that new tables are read alike; sealed with the model
     evidence.json  all figures of the report
     report.html    the report; report.md has the same
     card.md        the model card
@@ -25,6 +25,7 @@ from fairboost.cli.tables import figure
 from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import ModelFileError
 from fairboost.model.estimator import FairGBMClassifier
+from fairboost.model.files import seal_of
 from fairboost.report import Evidence, gather, write_report
 from fairboost.report.plainly import first_paragraph
 from fairboost.selection.tradeoff import TradeoffCurve
@@ -84,7 +85,7 @@ def write_model(
     model.export(stock)
     digest = hashlib.sha256(stock.read_bytes()).hexdigest()
     evidence = replace(evidence, model=replace(evidence.model, export_sha256=digest))
-    schema.write(folder / "schema.json")
+    schema.write(folder / "schema.json", seal_of(folder / "model.json"))
     write_report(evidence, folder)
     (folder / "card.md").write_text(_card(evidence, schema), "utf-8")
 
@@ -100,7 +101,8 @@ def load_model(folder: Path) -> tuple[FairGBMClassifier, TableSchema]:
             raise ModelFileError(
                 f"the folder {str(folder)!r} has no {name}; name one that fairboost train wrote"
             )
-    return fairboost.load(folder / "model.json"), TableSchema.load(folder / "schema.json")
+    model = fairboost.load(folder / "model.json")
+    return model, TableSchema.load(folder / "schema.json", seal_of(folder / "model.json"))
 
 
 # The model card

@@ -38,6 +38,9 @@ class EngineModule(Protocol):
     def make_estimator(self, **options: Any) -> Any:
         """An estimator with these options."""
 
+    def split_points(self, text: str, n_features: int) -> dict[int, list[float]]:
+        """Check the text of a booster; returns the values at which each feature is split."""
+
     def restore(
         self,
         estimator: Any,
@@ -47,7 +50,7 @@ class EngineModule(Protocol):
         n_features: int,
         n_base: int,
     ) -> TrainedModel:
-        """A fitted model from the text of its booster."""
+        """A fitted model from the text of its booster, which is checked."""
 
 
 def name_of(estimator: object) -> str:

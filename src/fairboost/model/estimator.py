@@ -792,7 +792,7 @@ def load(path: str | Path) -> FairGBMClassifier:
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    parameters, fitted = read_model(path)
+    parameters, fitted = read_model(path, set(FairGBMClassifier._get_param_names()))
     model = FairGBMClassifier(**parameters)
     for name, value in fitted.items():
         setattr(model, name, value)

@@ -7,10 +7,10 @@ damaged file from a sound one.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 from sklearn.frozen import FrozenEstimator
 
-from fairboost._files import write_text
+from fairboost._files import checksum, write_text
 from fairboost._numbers import plain
 from fairboost._typing import FloatArray
 from fairboost.engines.port import TrainedModel
@@ -31,15 +32,37 @@ from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import Rate
+from fairboost.model import self_test
+from fairboost.training.iterates import randomized_scores
 from fairboost.verdicts.fairness_report import FairnessReport
 
 FORMAT = "fairboost-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+NAMED = {"array", "dtype", "tuple", "items", "float"}
+"""Keys by which values are known that JSON has no type for."""
+MOST_LABEL = 2**16
+"""Bytes of a label."""
+DECIDING = (
+    "booster", "classes", "draw_seed", "feature_names", "fitted_engine_parameters", "intercept",
+    "n_base", "n_features", "score_threshold",
+)  # fmt: skip
+"""What decisions rest on; it has a seal of its own."""
+SELF_TESTED = 3
+"""From this version on a file holds rows to test what was loaded."""
 
 
 def write_model(path: str | Path, model: Any) -> None:
     """Write a fitted ``FairGBMClassifier``, whole or not at all."""
     content = _content(model)
+    # By the model that will be read: what cannot be read again is not written either.
+    _, fitted = _decoded(content)
+    points = load_engine(content["engine"]).split_points(model._model.text(), _n_features(content))
+    content["self_test"] = {
+        **self_test.describe(
+            _decide(fitted), _labels(fitted), points, fitted["n_features_in_"]
+        ),
+        "sha256": _deciding_seal(content),
+    }
     sealed = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -49,23 +72,55 @@ def write_model(path: str | Path, model: Any) -> None:
     write_text(path, json.dumps(sealed, indent=1, allow_nan=False) + "\n")
 
 
-def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_model(path: str | Path, known: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read a model file and check that it is sound.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    known : set of str
+        The parameters that the estimator has.
 
     Returns
     -------
     parameters, fitted : dict, dict
         The parameters of the estimator that was saved, and the attributes that fitting had set.
     """
-    content = _sealed_content(path)
+    content, written = _sealed_content(path)
+    try:
+        parameters, fitted = _decoded(content)
+        if unknown := sorted(set(parameters) - known):
+            raise ModelFileError(f"it has the parameter {unknown[0]!r}, which is not known here")
+        if written >= SELF_TESTED or "self_test" in content:
+            test = content["self_test"]
+            if _deciding_seal(content) != test["sha256"]:
+                raise ModelFileError("it decides by other values than were saved")
+            self_test.check(test, _decide(fitted), _labels(fitted), fitted["n_features_in_"])
+        str(fitted["fairness_report_"])
+    except (ImportError, MemoryError):  # an engine that is not installed, a machine too small
+        raise
+    except Exception as error:
+        said = str(error) if isinstance(error, ModelFileError) else repr(error)
+        raise ModelFileError(
+            f"{path} was edited or cannot be read here: {said[:500]}. It was saved by fairboost "
+            f"{content.get('fairboost_version')!r:.40} with {content.get('engine')!r:.40} "
+            f"{content.get('engine_version')!r:.40}; restore the file, save the model again, or "
+            "install those versions"
+        ) from error
+    return parameters, fitted
+
+
+def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters and fitted attributes; raises whatever a content that is not sound leads to."""
     engine = load_engine(content["engine"])
-    classes = np.array(content["classes"]["values"], dtype=np.dtype(content["classes"]["dtype"]))
-    positive = content["classes"].get("positive", 1)
+    classes, n_features = _decode_labels(content["classes"]), _n_features(content)
+    positive = int(content["classes"].get("positive", 1) > 0)
 
     def restored(estimator: Any) -> TrainedModel:
-        booster, n_features = "\n".join(content["booster"]), content["n_features"]
+        booster, n_base = "\n".join(content["booster"]), int(content["n_base"])
         labels = classes if positive else np.array([0, 1])  # as the engine got them
-        rest = content["intercept"], labels, n_features, content["n_base"]
+        rest = float(content["intercept"]), labels, n_features, n_base
         return engine.restore(estimator, booster, *rest)
 
     parameters = _decode_parameters(content["parameters"])
@@ -85,23 +140,32 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     options = _decode_parameters(content["fitted_engine_parameters"])
     model = restored(engine.make_estimator(**options))
     threshold = content.get("score_threshold")
+    moving = isinstance(point, OperatingPoint)
     if threshold is None:  # a file of version 1, whose operating points are probabilities
         threshold = math.log(point / (1 - point))
-    moving = isinstance(point, OperatingPoint)
+    if not moving and not math.isclose(expit(threshold), point, abs_tol=1e-9):
+        raise ModelFileError(f"its operating point is {point!r}, its threshold {threshold!r}")
+    if not 0 <= model.n_base <= model.n_rounds or not math.isfinite(model.intercept):
+        raise ModelFileError("it starts from trees or from a score that it does not have")
     names, report = content["feature_names"], content["fairness_report"]
+    if names is not None:
+        names = np.array(list(map(_text, names)), dtype=object)
+        if len(names) != n_features:
+            raise ModelFileError(f"it has {n_features} features, and names of {len(names)}")
+    seed = content["draw_seed"]
     multipliers = content["multipliers"]
     trace = pd.DataFrame(content["trace"])
     floats = trace.columns.difference(["round", "trees"])
     return parameters, {
         "_model": model,
-        "_score_threshold": threshold,
-        "_draw_seed": content["draw_seed"],
+        "_score_threshold": float(threshold),
+        "_draw_seed": None if seed is None else int(seed),
         "_measured": None,  # its figures are in the report
         "fairness_report_": None if report is None else FairnessReport.from_dict(report),
         "classes_": classes,
         "pos_label_": classes[positive],
-        "n_features_in_": content["n_features"],
-        **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
+        "n_features_in_": n_features,
+        **({} if names is None else {"feature_names_in_": names}),
         "threshold_": probability_of(threshold) if moving else float(point),
         "multipliers_": pd.Series(
             list(multipliers.values()), list(multipliers), name="multiplier", dtype=np.float64
@@ -111,11 +175,46 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     }
 
 
-def _sealed_content(path: str | Path) -> dict[str, Any]:
-    """The content of a file whose format, version and checksum are right."""
+def _labels(fitted: dict[str, Any]) -> list[Any]:
+    """The negative and the positive label."""
+    labels = fitted["classes_"].tolist()
+    return labels if fitted["pos_label_"] == fitted["classes_"][1] else labels[::-1]
+
+
+def _deciding_seal(content: dict[str, Any]) -> str:
+    return checksum({name: content.get(name) for name in DECIDING})
+
+
+def _decide(fitted: dict[str, Any]) -> Callable[[FloatArray], FloatArray]:
+    """Features to scores less the threshold, as the estimator computes them."""
+    model, seed = fitted["_model"], fitted["_draw_seed"]
+
+    def decide(X: FloatArray) -> FloatArray:
+        scores = model.scores(X) if seed is None else randomized_scores(model, X, seed)
+        found: FloatArray = scores - fitted["_score_threshold"]
+        return found
+
+    return decide
+
+
+def _n_features(content: dict[str, Any]) -> int:
+    found = content["n_features"]
+    if type(found) is not int or found < 1:
+        raise ModelFileError(f"n_features is {found!r:.80}")
+    return found
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ModelFileError(f"expected a text, found {value!r:.80}")
+    return value
+
+
+def _sealed_content(path: str | Path) -> tuple[dict[str, Any], int]:
+    """The content of a file whose format, version and checksum are right, and its version."""
     try:
-        sealed = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        sealed = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:  # of JSON, UTF-8, or a number without end
         raise ModelFileError(
             f"{path} is not a fairboost model, or was cut short: it does not parse as JSON "
             f"({error}). Save the model again; a stock file is read by "
@@ -126,9 +225,9 @@ def _sealed_content(path: str | Path) -> dict[str, Any]:
             f"{path} is not a fairboost model: expected a JSON object with format {FORMAT!r}"
         )
     written = sealed.get("format_version")
-    if not isinstance(written, int) or not 1 <= written <= FORMAT_VERSION:
+    if type(written) is not int or not 1 <= written <= FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} has model format version {written!r}, this fairboost reads up to "
+            f"{path} has model format version {written!r:.80}, this fairboost reads up to "
             f"{FORMAT_VERSION}; install the version of fairboost that wrote it, or a newer one"
         )
     content = sealed.get("model")
@@ -137,13 +236,16 @@ def _sealed_content(path: str | Path) -> dict[str, Any]:
             f"the content of {path} does not match its checksum: it was edited or damaged after "
             "saving. Restore the file or save the model again"
         )
-    return content
+    return content, written
 
 
-def checksum(content: Any) -> str:
-    """The seal on the content of a file, whatever its line breaks and the order of its keys."""
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+def seal_of(path: str | Path) -> str:
+    """The seal of a model file, by which other files say to which model they belong."""
+    return str(json.loads(Path(path).read_text(encoding="utf-8"))["sha256"])
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 # A model as plain values
@@ -172,8 +274,7 @@ def _content(model: Any) -> dict[str, Any]:
         "engine_parameters": None if options is None else _encode_parameters(options),
         "fitted_engine_parameters": _encode_parameters(model.estimator_.get_params()),
         "classes": {
-            "dtype": model.classes_.dtype.str,
-            "values": plain(model.classes_.tolist()),
+            **_encode_labels(model.classes_),
             "positive": int(model.pos_label_ == model.classes_[1]),
         },
         "n_features": int(model.n_features_in_),
@@ -188,6 +289,29 @@ def _content(model: Any) -> dict[str, Any]:
         "fairness_report": None if report is None else report.to_dict(),
         "booster": model._model.text().split("\n"),
     }
+
+
+def _encode_labels(classes: Any) -> dict[str, Any]:
+    """Labels with their type; moments and spans of time as whole numbers of their unit."""
+    kind = {"M": "i8", "m": "i8", "f": "f8"}.get(classes.dtype.kind, classes.dtype)
+    return {"dtype": classes.dtype.str, "values": plain(classes.astype(kind).tolist())}
+
+
+def _decode_labels(labels: dict[str, Any]) -> Any:
+    dtype, values = _plain_type(labels["dtype"]), labels["values"]
+    if len(values) != 2 or values[0] == values[1] or not _is_plain(values):
+        raise ModelFileError(f"its labels are {values!r:.80}")
+    if dtype.kind in "Mm":
+        return np.array(values, "i8").astype(dtype)
+    return np.array(values, dtype=dtype)
+
+
+def _plain_type(name: Any) -> Any:
+    """A NumPy type of plain values, none of them large."""
+    dtype = np.dtype(_text(name))
+    if dtype.kind not in "biufUOMm" or dtype.itemsize > MOST_LABEL:
+        raise ModelFileError(f"values of type {name!r:.80} cannot be read")
+    return dtype
 
 
 @dataclass(frozen=True)
@@ -217,7 +341,8 @@ def _encode_constraint(constraint: Any) -> Any:
     if constraint is None or isinstance(constraint, str):
         return constraint
     if isinstance(constraint, list | tuple):
-        return [_encode_constraint(c) for c in constraint]
+        listed = [_encode_constraint(c) for c in constraint]
+        return listed if isinstance(constraint, list) else {"all": listed}
     moment = getattr(constraint, "moment", None)
     if isinstance(constraint, Parity) and isinstance(moment, Rate):
         own = constraint.tolerance if constraint.has_own_tolerance else None
@@ -238,6 +363,8 @@ def _decode_constraint(value: Any) -> Any:
         return [_decode_constraint(v) for v in value]
     if not isinstance(value, dict):
         return value
+    if "all" in value:  # of a tuple
+        return tuple(map(_decode_constraint, value["all"]))
     if "lost" in value:
         return LostConstraint(value["lost"])
     by = tuple(value["by"]) if isinstance(value["by"], list) else value["by"]
@@ -256,29 +383,57 @@ def _encode_proxy(proxy: str | Proxy) -> str:
 
 
 def _encode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as plain values; says which it could not store."""
+    """Parameters in the types of JSON; says which it could not store."""
     out: dict[str, Any] = {}
     for name, value in parameters.items():
-        item = plain(value) if isinstance(value, np.generic | np.ndarray) else value
-        if isinstance(item, dict) and not all(isinstance(k, str) for k in item):
-            item = {"items": [[plain(k), plain(v)] for k, v in item.items()]}
-        elif isinstance(item, float) and not math.isfinite(item):
-            item = {"float": str(item)}  # which JSON has no number for
-        elif not _is_plain(item):
+        try:
+            out[name] = _encode(value)
+        except TypeError:
             _warn_not_stored(name, value)
-            item = None
-        out[name] = item
+            out[name] = None
     return out
+
+
+def _encode(value: Any) -> Any:
+    """A value in the types of JSON, in which those that JSON lacks are named."""
+    if isinstance(value, np.ndarray):
+        return {"array": _encode(value.tolist()), "dtype": value.dtype.str}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(item) for item in value]}
+    if isinstance(value, list):
+        return [_encode(item) for item in value]
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value) and not NAMED & set(value):
+            return {key: _encode(item) for key, item in value.items()}
+        return {"items": [[_encode(key), _encode(item)] for key, item in value.items()]}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if not _is_plain(value):
+        raise TypeError
+    return value
 
 
 def _decode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    out = dict(parameters)
-    for name, value in parameters.items():
-        if isinstance(value, dict) and set(value) == {"items"}:
-            out[name] = dict(map(tuple, value["items"]))
-        if isinstance(value, dict) and set(value) == {"float"}:
-            out[name] = float(value["float"])
-    return out
+    return {name: _decode(value) for name, value in parameters.items()}
+
+
+def _decode(value: Any) -> Any:
+    """Undo :func:`_encode`."""
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"array", "dtype"}:
+        return np.array(_decode(value["array"])).astype(_plain_type(value["dtype"]))
+    if set(value) == {"tuple"}:
+        return tuple(map(_decode, value["tuple"]))
+    if set(value) == {"items"}:
+        return {_decode(key): _decode(item) for key, item in value["items"]}
+    if set(value) == {"float"}:
+        return float(value["float"])
+    return {key: _decode(item) for key, item in value.items()}
 
 
 def _is_plain(value: Any) -> bool:

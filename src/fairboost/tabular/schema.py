@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import chain, combinations, count
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fairboost._files import checksum
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.data.labels import says_yes
 from fairboost.exceptions import InvalidInputError, ModelFileError
@@ -29,7 +30,7 @@ from fairboost.metrics.sums import check_crossings
 from fairboost.tabular import columns
 
 FORMAT = "fairboost-schema"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 CSV_TYPES = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}
 """Types to read features as from a CSV file."""
@@ -211,17 +212,23 @@ class TableSchema:
         with columns.converting(f"--weight {self.weight!r} must hold numbers"):
             return columns.as_numbers(table.column(self.weight))
 
-    def write(self, path: Path) -> None:
-        """Write it as JSON."""
-        content = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    def write(self, path: Path, model: str = "") -> None:
+        """Write it as JSON, sealed; ``model`` is the seal of the model that it belongs to."""
+        content = {"model_sha256": model, **asdict(self)}
+        sealed = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "sha256": checksum(content),
+            **content,
+        }
+        path.write_text(json.dumps(sealed, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> TableSchema:
-        """Read what :meth:`write` wrote."""
+    def load(cls, path: Path, model: str | None = None) -> TableSchema:
+        """Read what :meth:`write` wrote; raises if it was edited, or is that of another model."""
         try:
             content = json.loads(path.read_text("utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             message = f"{path} does not parse as JSON ({error}); train again"
             raise ModelFileError(message) from error
         expected = {"format": FORMAT, "format_version": FORMAT_VERSION}
@@ -230,12 +237,35 @@ class TableSchema:
                 f"{path} is not a schema that this fairboost reads: expected format {FORMAT!r}, "
                 f"version {FORMAT_VERSION}; train again, or install the version that wrote it"
             )
+        seal = content.pop("sha256", None)
+        content = {name: value for name, value in content.items() if name not in expected}
         try:
-            values = {f.name: content[f.name] for f in fields(cls)}
-            features = [FeatureColumn(**_with_tuples(column)) for column in values["columns"]]
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(f"{path} was edited: {error} is missing; train again") from error
-        return cls(**_with_tuples({**values, "columns": features}))
+            if checksum(content) != seal:
+                raise ValueError("its content does not match its checksum")
+            if content.pop("model_sha256") != model and model is not None:
+                raise ValueError("it belongs to another model.json than the one beside it")
+            return _from_plain(content)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"{path} was edited or damaged: {error}; restore the folder, or train again"
+            ) from error
+
+
+def _from_plain(content: dict[str, Any]) -> TableSchema:
+    """A schema from the values of its file; raises where these are of other types."""
+    features = [FeatureColumn(**_with_tuples(column)) for column in content["columns"]]
+    schema = TableSchema(**_with_tuples({**content, "columns": features}))
+    texts = [schema.label, *schema.classes, *schema.sensitive, *schema.missing]
+    texts += [*schema.dropped, *schema.dropped.values(), schema.weight or ""]
+    for column in features:
+        texts += [column.name, column.feature, *column.categories]
+        if column.kind not in CSV_TYPES:
+            raise ValueError(f"a column is a {column.kind!r}")
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise ValueError(f"expected a text, found {wrong[0]!r:.80}")
+    if len(set(schema.classes)) != 2 or not features:
+        raise ValueError("it has no two labels, or no columns")
+    return schema
 
 
 def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:

@@ -34,9 +34,11 @@ from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.data import Prepared, conclude, prepare
 from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
+from fairboost.engines.lightgbm.soundness import split_points
 from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_notes
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
+from fairboost.engines.soundness import check_threads
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
@@ -343,6 +345,8 @@ def restore(
     estimator: Classifier, text: str, intercept: float, classes: Any, n_features: int, n_base: int
 ) -> LightGBMModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
+    split_points(text, n_features)
+    check_threads(options.option(estimator.get_params(), "num_threads"))
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
     dummy = LGBMClassifier(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=1)
     dummy.fit(np.arange(2.0 * n_features).reshape(2, n_features), np.asarray(classes))

@@ -38,7 +38,7 @@ def as_stock_model(text: str, *, intercept: float, tree_weights: FloatArray | No
     text : str
         A model that ``lightgbm.Booster(model_str=...)`` reads.
     """
-    head, trees, tail = _split(text)
+    head, trees, tail = split_text(text)
     if tree_weights is not None:
         trees = [
             _edit(tree, lambda x, w=w: x * w, _CONSTANTS + _SLOPES)  # type: ignore[misc]
@@ -63,8 +63,8 @@ def append_trees(text: str, further: str) -> str:
     further : str
         A booster trained from the stock model's scores on the same features.
     """
-    head, trees, tail = _split(text)
-    added = _split(further)[1]
+    head, trees, tail = split_text(text)
+    added = split_text(further)[1]
     trees += [re.sub(r"^Tree=\d+", f"Tree={len(trees) + k}", t) for k, t in enumerate(added)]
     return _join(head, trees, tail)
 
@@ -83,7 +83,7 @@ def with_notes(text: str, **notes: object) -> str:
     return re.sub(r"(?m)^tree_sizes=", f"{lines}tree_sizes=", text, count=1)
 
 
-def _split(text: str) -> tuple[str, list[str], str]:
+def split_text(text: str) -> tuple[str, list[str], str]:
     """Header, trees and the rest."""
     end = text.index("end of trees\n")
     bounds = [*(m.start() for m in re.finditer(r"(?m)^Tree=\d+\n", text)), end]

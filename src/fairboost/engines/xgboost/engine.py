@@ -13,6 +13,7 @@ Facts of XGBoost that shape this file (3.2):
 from __future__ import annotations
 
 import ctypes
+import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,8 +29,9 @@ from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Ma
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
+from fairboost.engines.soundness import check_threads
 from fairboost.engines.tables import as_table, feature_names
-from fairboost.engines.xgboost import options
+from fairboost.engines.xgboost import options, soundness
 from fairboost.engines.xgboost.data import BINNED, build
 from fairboost.engines.xgboost.group_model import XGBoostGroupModel
 from fairboost.engines.xgboost.lockstep import (
@@ -272,11 +274,20 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
     return XGBoostEngine(stage, classes, base)
 
 
+def split_points(text: str, n_features: int) -> dict[int, list[float]]:
+    """Check the text of a booster; returns the values at which each feature is split."""
+    return soundness.split_points(json.loads(text), n_features)
+
+
 def restore(
     estimator: Classifier, text: str, intercept: float, classes: Any, n_features: int, n_base: int
 ) -> XGBoostModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
-    booster = _booster_of(estimator, text)
+    document = json.loads(text)
+    soundness.split_points(document, n_features)
+    check_threads(options.option(estimator.get_params(), "n_jobs"))
+    # Written anew: what was checked is what XGBoost reads.
+    booster = _booster_of(estimator, json.dumps(document))
     return XGBoostModel(_fitted(estimator, booster, None), intercept, n_base)
 
 
