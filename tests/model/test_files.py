@@ -422,6 +422,7 @@ def test_the_seal_made_good_again_is_not_enough(saved, change):
     [
         (doubled_leaves, "does not decide as the saved model did.* scores differ by"),
         (lambda c: c["classes"]["values"].reverse(), "its labels are 1, 0, those of the saved"),
+        (lambda c: c["classes"].update(positive=0), "its labels are 1, 0, those of the saved"),
         (lambda c: c["classes"].update(values=[1, 1]), r"its labels are \[1, 1\]"),
         (lambda c: c["classes"].update(dtype="<U400000000"), "values of type '<U400000000'"),
         (lambda c: c["classes"].update(dtype="V9"), "values of type 'V9'"),

@@ -58,9 +58,7 @@ def write_model(path: str | Path, model: Any) -> None:
     _, fitted = _decoded(content)
     points = load_engine(content["engine"]).split_points(model._model.text(), _n_features(content))
     content["self_test"] = {
-        **self_test.describe(
-            _decide(fitted), _labels(fitted), points, fitted["n_features_in_"]
-        ),
+        **self_test.describe(_decide(fitted), _labels(fitted), points, fitted["n_features_in_"]),
         "sha256": _deciding_seal(content),
     }
     sealed = {
@@ -177,7 +175,7 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _labels(fitted: dict[str, Any]) -> list[Any]:
     """The negative and the positive label."""
-    labels = fitted["classes_"].tolist()
+    labels: list[Any] = fitted["classes_"].tolist()
     return labels if fitted["pos_label_"] == fitted["classes_"][1] else labels[::-1]
 
 
