@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairboost.exceptions import InvalidInputError
+from fairboost.metrics import intervals
 from fairboost.metrics.intervals import (
     Estimate,
     bootstrap_weights,
     clopper_pearson,
+    gap_at_most,
     gap_interval,
     ratio_interval,
+    rows_needed,
     smooth_decisions,
     wilson,
 )
@@ -208,40 +211,106 @@ def test_smoothing_adds_the_mean_row_of_the_cell():
     np.testing.assert_allclose(found, (cell[:, :, 0] + mean[:, np.newaxis] / 2) * 4 / 5)
 
 
-RATES_FOUND_AND_TRUE = st.lists(
-    st.tuples(st.floats(0.001, 1), st.floats(0.001, 1)), min_size=2, max_size=6
-).map(lambda pairs: np.array(pairs).T)
+NORMAL = np.random.default_rng(0).standard_normal((2_000, 60))
 
 
-@given(rates=RATES_FOUND_AND_TRUE)
-def test_no_gap_or_ratio_is_off_by_more_than_the_range_of_errors(rates):
-    found, true = rates
-    low, high = gap_interval(np.ptp(found), (found - true)[np.newaxis], 0.95)
-    assert low - 1e-12 <= np.ptp(true) <= high + 1e-12
-    errors = np.log(found / true)[np.newaxis]
-    estimate, truth = (r.min() / r.max() for r in (found, true))
-    low, high = ratio_interval(estimate, estimate, errors, 0.95)
-    assert low * (1 - 1e-12) <= truth <= high * (1 + 1e-12)
+@given(
+    spread=st.lists(st.floats(0.001, 0.2), min_size=2, max_size=6).map(np.array),
+    rates=st.lists(st.floats(0, 1), min_size=6, max_size=6).map(np.array),
+)
+def test_no_interval_of_two_groups_reaches_below_that_of_more(spread, rates):
+    """A gap is at least that of any two groups: so is its low end, but for the larger quantile."""
+    errors, rates = NORMAL[:, : len(spread)] * spread, rates[: len(spread)]
+    low, high = gap_interval(rates, errors, 0.95)
+    assert 0 <= low <= np.ptp(rates) <= high <= 1
+    for g in range(len(spread) - 1):
+        pair = [g, g + 1]
+        alone, _ = gap_interval(rates[pair], errors[:, pair], 0.95)
+        # Six groups: 2.9 deviations instead of 2.
+        assert low >= alone - 1.2 * np.hypot(*spread[pair])
+
+
+def test_two_groups_have_the_range_of_their_errors():
+    errors = NORMAL[:, :2] * [0.01, 0.02]
+    low, high = gap_interval(np.array([0.3, 0.5]), errors, 0.9)
+    reach = np.quantile(np.ptp(errors, axis=1), 0.9)
+    assert (low, high) == pytest.approx((0.2 - reach, 0.2 + reach), rel=0.01)
+    low, high = ratio_interval(0.5, np.log([0.3, 0.6]), errors, 0.9)
+    assert (low, high) == pytest.approx((0.5 * np.exp(-reach), 0.5 * np.exp(reach)), rel=0.01)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("others", [1, 5])
+def test_tiny_groups_do_not_hide_that_two_large_ones_are_apart(rate, others):
+    spread = np.array([0.0036, 0.0036, *[0.15] * others])
+    errors = NORMAL[:, : len(spread)] * spread
+    rates = np.array([0.2, 0.321, *[rate] * others])
+    alone = gap_interval(rates[:2], errors[:, :2], 0.95)[0]
+    # What several comparisons cost, and no more: a quantile of 3 instead of 2 deviations.
+    assert alone - 1.1 * np.hypot(0.0036, 0.0036) < gap_interval(rates, errors, 0.95)[0]
+    alone = ratio_interval(0.62, np.log(rates[:2]), errors[:, :2], 0.95)[1]
+    beside = ratio_interval(0.62, np.log(np.maximum(rates, 0.05)), errors, 0.95)[1]
+    assert beside < alone * np.exp(1.1 * np.hypot(0.0036, 0.0036))
+
+
+@pytest.mark.parametrize("n_groups", [41, 60])
+def test_many_groups_are_bounded_closely(n_groups, monkeypatch):
+    errors = NORMAL[:, :n_groups] * np.linspace(0.01, 0.05, n_groups)
+    rates = np.linspace(0.3, 0.5, n_groups)
+    bounded = gap_interval(rates, errors, 0.95)
+    monkeypatch.setattr(intervals, "MOST_IN_PAIRS", n_groups)
+    exact = gap_interval(rates, errors, 0.95)
+    assert bounded[0] <= exact[0] and bounded[1] >= exact[1]
+    assert bounded == pytest.approx(exact, abs=0.02)
 
 
 def test_a_group_that_a_sample_is_without_is_left_out_of_it():
-    errors = np.array([[0.3, 0.1, np.nan], [np.nan, np.nan, 0.9], [0.0, 0.2, 0.1]])
-    low, high = gap_interval(0.5, errors, 0.5)
-    assert (low, high) == pytest.approx((0.3, 0.7))
-    low, high = ratio_interval(0.5, 0.5, errors, 0.5)
-    assert (low, high) == pytest.approx((0.5 * np.exp(-0.2), 0.5 * np.exp(0.2)))
+    errors = NORMAL[:, :3].copy() * 0.01
+    errors[::2, 2] = np.nan
+    rates = np.array([0.3, 0.5, 0.4])
+    assert gap_interval(rates, errors, 0.95) == pytest.approx((0.17, 0.23), abs=0.01)
+    errors[:, 2] = np.nan  # in all of them
+    expected = gap_interval(rates[:2], errors[:, :2], 0.95)
+    assert gap_interval(rates, errors, 0.95) == expected
+    rates[2] = np.nan
+    assert gap_interval(rates, NORMAL[:, :3], 0.95) == gap_interval(rates[:2], NORMAL[:, :2], 0.95)
 
 
 def test_ends_stay_within_bounds_and_the_estimate_within_the_ends():
-    errors = np.array([[1.0, -1.0]])
-    assert gap_interval(0.4, errors, 0.9) == (0.0, 1.0)
+    errors = NORMAL[:, :2]
+    assert gap_interval(np.array([0.1, 0.5]), errors, 0.9) == (0.0, 1.0)
     still = np.zeros((1, 2))
-    assert ratio_interval(0.0, 0.1, still, 0.9) == (0.0, 0.1)
-    assert ratio_interval(1.0, 0.9, still, 0.9) == (0.9, 1.0)
-    assert ratio_interval(0.5, 0.6, errors, 0.9)[1] == 1.0
+    assert ratio_interval(0.0, np.log([0.1, 1.0]), still, 0.9) == pytest.approx((0.0, 0.1))
+    assert ratio_interval(1.0, np.log([0.9, 1.0]), still, 0.9) == pytest.approx((0.9, 1.0))
+    assert ratio_interval(0.5, np.log([0.6, 1.0]), errors, 0.9)[1] == 1.0
 
 
-@pytest.mark.parametrize("errors", [np.empty((0, 2)), np.ones((3, 1)), np.full((3, 2), np.nan)])
+@pytest.mark.parametrize("errors", [np.empty((0, 2)), np.full((3, 2), np.nan)])
 def test_no_sample_of_two_groups_no_interval(errors):
-    assert np.isnan(gap_interval(0.5, errors, 0.9)).all()
-    assert np.isnan(ratio_interval(0.5, 0.5, errors, 0.9)).all()
+    assert np.isnan(gap_interval(np.array([0.1, 0.5]), errors, 0.9)).all()
+    assert np.isnan(ratio_interval(0.5, np.log([0.1, 0.5]), errors, 0.9)).all()
+    one = np.array([0.1, np.nan])
+    assert np.isnan(gap_interval(one, NORMAL[:, :2], 0.9)).all()
+
+
+def test_what_a_gap_is_at_most():
+    errors = NORMAL[:, :2] * 0.01
+    for found in (0.0, 0.01, 0.1):
+        u = gap_at_most(np.array([0.3, 0.3 + found]), errors, 0.95)
+        s = 0.01 * np.sqrt(2)
+        held = stats.norm.cdf((u - found) / s) - stats.norm.cdf((-u - found) / s)
+        assert held == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.parametrize(("gap", "rows"), [(0.03, 2030), (0.05, 730), (0.08, 286)])
+def test_rows_needed_are_those_of_the_formula(gap, rows):
+    assert rows_needed(0.39, gap) == pytest.approx(rows, rel=0.005)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.25, 0.5])
+@pytest.mark.parametrize("gap", [0.02, 0.1])
+def test_with_the_rows_needed_the_interval_of_such_a_gap_begins_at_none(rate, gap):
+    n = rows_needed(rate, gap)
+    errors = NORMAL[:, :2] * np.sqrt(rate * (1 - rate) / n)
+    low, _ = gap_interval(np.array([rate - gap / 2, rate + gap / 2]), errors, 0.95)
+    assert low == pytest.approx(0, abs=0.05 * gap)

@@ -74,13 +74,18 @@ class Comparison:
         return pd.DataFrame(line | figures)
 
     def gap_table(
-        self, rates: Sequence[Rate], confidence: float, n_bootstrap: int, rng: np.random.Generator
+        self,
+        rates: Sequence[Rate],
+        confidence: float,
+        n_bootstrap: int,
+        rng: np.random.Generator,
+        min_group_rows: int = 0,
     ) -> pd.DataFrame:
         """One line per rate: gap and ratio with intervals, lowest and highest group."""
         law = intervals.smooth_decisions(self.sums)  # or groups without events would never vary
         draws = intervals.bootstrap_weights(law.reshape(3, -1), n_bootstrap, rng)
         draws = draws.reshape(n_bootstrap, *self.sums.shape[1:])
-        lines = [self._gap_line(rate, law, draws, confidence) for rate in rates]
+        lines = [self._gap_line(rate, law, draws, confidence, min_group_rows) for rate in rates]
         return pd.DataFrame(lines, columns=GAP_COLUMNS)
 
     def swapped(self) -> Comparison:
@@ -97,20 +102,26 @@ class Comparison:
         return [self.names[g] for g in np.flatnonzero(counted[0] == 0)]
 
     def _gap_line(
-        self, rate: Rate, law: FloatArray, draws: FloatArray, confidence: float
+        self,
+        rate: Rate,
+        law: FloatArray,
+        draws: FloatArray,
+        confidence: float,
+        min_group_rows: int,
     ) -> list[str | float]:
         """Gap and ratio of a rate; ``law`` is what the sums in ``draws`` were drawn with."""
         events, (rows, counted, _) = self._group_sums(rate, self.sums)
         value = quotient(events[1], counted)
+        value[rows < min_group_rows] = np.nan
         row = quotient(counted, rows)  # weight of the mean row, the unit to smooth with
         gap, ratio = _gap_and_ratio(value)
-        _, smoothed = _gap_and_ratio(_smoothed(events[1], counted, row))
+        logarithms = np.where(np.isnan(value), np.nan, np.log(_smoothed(events[1], counted, row)))
         truth = quotient(*self._group_sums(rate, law[1:2]))
         drawn = self._group_sums(rate, draws)
         errors = quotient(*drawn) - truth
         log_errors = np.log(_smoothed(*drawn, row)) - np.log(truth)
-        gap_ends = intervals.gap_interval(gap, errors, confidence)
-        ratio_ends = intervals.ratio_interval(ratio, smoothed, log_errors, confidence)
+        gap_ends = intervals.gap_interval(value, errors, confidence)
+        ratio_ends = intervals.ratio_interval(ratio, logarithms, log_errors, confidence)
         extremes = ["", ""]
         if not np.isnan(gap):
             extremes = [self.names[find(value)] for find in (np.nanargmin, np.nanargmax)]
@@ -189,6 +200,7 @@ def gap_table(
     confidence: float,
     n_bootstrap: int,
     random_state: int | np.random.Generator | None,
+    min_group_rows: int = 0,
 ) -> pd.DataFrame:
     """Gap and ratio of every rate in every comparison; warns of groups that cannot take part."""
     intervals.check_confidence(confidence)
@@ -204,7 +216,9 @@ def gap_table(
         warnings.warn(text, FairnessWarning, stacklevel=3)
     # Each attribute starts from the seed, so that its figures do not depend on the others given.
     tables = [
-        c.gap_table(those, confidence, n_bootstrap, np.random.default_rng(random_state))
+        c.gap_table(
+            those, confidence, n_bootstrap, np.random.default_rng(random_state), min_group_rows
+        )
         for c, those in pairs
     ]
     return pd.concat(tables, ignore_index=True)

@@ -58,7 +58,7 @@ class Audit:
         and ``_high``, ``lowest_group`` and ``highest_group``.
     threshold : float
         As given to :func:`audit`, or as chosen.
-    confidence, min_rows : float
+    confidence, min_rows, min_group_rows : float
         As given to :func:`audit`.
     everyone : dict of str to Estimate
         ``"fpr"``, ``"tpr"``, ``"ppr"`` and ``"precision"`` of everyone, whatever ``rates`` has.
@@ -82,6 +82,7 @@ class Audit:
     everyone: dict[str, Estimate]
     chosen: ChosenThreshold | None = None
     pos_label: object = None
+    min_group_rows: int = 0
 
     def to_markdown(self) -> str:
         """Give the audit as Markdown tables, aligned so that they read well as plain text too."""
@@ -104,9 +105,19 @@ class Audit:
             f"Small: fewer than {self.min_rows} rows count.\n\n"
             f"{_markdown(titles, [[*key, *cells] for key, cells in figures.items()])}\n\n"
             f"{_markdown(['attribute', 'rate', 'gap', 'ratio', 'lowest', 'highest'], gaps)}"
+            f"{self._left_out()}"
         )
 
     __str__ = to_markdown
+
+    def _left_out(self) -> str:
+        """Name the groups that are shown and not compared."""
+        few = self.rates[self.rates["rows"] < self.min_group_rows].query("attribute != ''")
+        columns = ["attribute", "group", "rate", "rows"]
+        named = (f"{a} = {g} ({r}, {n} rows)" for a, g, r, n in few[columns].to_numpy())
+        listed = "; ".join(named)
+        said = f"Not compared, as fewer than {self.min_group_rows} rows count: {listed}"
+        return f"\n\n{said}" if listed else ""
 
     def _where(self) -> str:
         """Say where decisions are made, and what became of the rate that was asked for."""
@@ -216,6 +227,8 @@ def gap(
         0.02, one of 0.04    98%  100%     99%  100%     99%  100%
 
     Beside a group of 500 rows, one of 5 to 20 brought it down, at worst to 82% in cases tried.
+    What a pair of large groups shows, a small one beside them does not hide: every pair has an
+    interval of its own, and the low end of the gap is the largest of theirs.
 
     Examples
     --------
@@ -278,6 +291,7 @@ def audit(
     n_bootstrap: int = 1000,
     random_state: int | np.random.Generator | None = 0,
     min_rows: int = 30,
+    min_group_rows: int = 0,
 ) -> Audit:
     """Rates, gaps and ratios of every sensitive attribute in one call.
 
@@ -298,6 +312,10 @@ def audit(
         As in :func:`gap`.
     min_rows : int
         Rows that must count for a group not to be marked as small.
+    min_group_rows : int
+        Rows that must count for a group to be compared with others; those with fewer are reported,
+        and left out of gaps and ratios. All are compared by default: a tiny group widens the
+        intervals of its own pairs alone.
 
     Notes
     -----
@@ -359,7 +377,7 @@ def audit(
     found = audit_sums(
         cells, sums, threshold=threshold, chosen=chosen, rates=rates, by=by,
         confidence=confidence, n_bootstrap=n_bootstrap, random_state=random_state,
-        min_rows=min_rows,
+        min_rows=min_rows, min_group_rows=min_group_rows,
     )  # fmt: skip
     return replace(found, pos_label=rows.known[0])
 
@@ -376,6 +394,7 @@ def audit_sums(
     n_bootstrap: int = 1000,
     random_state: int | np.random.Generator | None = 0,
     min_rows: int = 30,
+    min_group_rows: int = 0,
 ) -> Audit:
     """As :func:`audit`, from counts by cell and decision: rows need not be at hand.
 
@@ -391,18 +410,20 @@ def audit_sums(
         Where decisions were made.
     chosen : ChosenThreshold, optional
         How it was chosen.
-    rates, by, confidence, n_bootstrap, random_state, min_rows
+    rates, by, confidence, n_bootstrap, random_state, min_rows, min_group_rows
         As in :func:`audit`.
     """
     asked = _as_rates(rates)
     compared = compare_sums(cells, sums, by)
     table = rate_table(compared, asked, confidence, "wilson")
     table["small"] = table["rows"] < min_rows
-    gaps = gap_table(compared[1:], asked, confidence, n_bootstrap, random_state)
+    drawn = confidence, n_bootstrap, random_state, min_group_rows
+    gaps = gap_table(compared[1:], asked, *drawn)
     whole = [RATES["fpr"], RATES["tpr"], RATES["ppr"], PRECISION]
     lines = rate_table(compared[:1], whole, confidence, "wilson").to_dict("records")
     everyone = {line["rate"]: _estimate(line, "value", confidence) for line in lines}
-    return Audit(table, gaps, threshold, confidence, min_rows, everyone, chosen)
+    shown = threshold, confidence, min_rows, everyone, chosen
+    return Audit(table, gaps, *shown, min_group_rows=min_group_rows)
 
 
 def _compare(

@@ -10,15 +10,17 @@ Weighted rows carry less information than their number says. Then n is Kish's ef
 
 A gap or a ratio between groups has no such form, so it is bootstrapped. Percentiles of gaps in
 resampled rows will not do: noise widens a gap and resampling adds noise, so they lie too high and
-never reach 0. The errors are bootstrapped instead. If the rate found in group g is off by e_g,
-then the gap found is off by no more than their range, whichever groups are truly extreme::
+never reach 0. The errors e_g of the groups are bootstrapped instead, and give every pair an
+interval, all of them together at the confidence asked for (Tukey's way, with s the deviation of an
+error)::
 
-    |gap found - gap| <= max_g e_g - min_g e_g
+    |r_g - r_h| -+ q sqrt(s_g² + s_h²)      q a quantile of max |e_g - e_h| / sqrt(s_g² + s_h²)
 
-The interval is the gap found, plus and minus a quantile of that range in resampled rows. For the
-ratio, rates become logarithms, with half an event added since 0 has none. A group without events
-has none in resampled rows either, and so no errors; therefore the half event also goes into the
-rows that are resampled (:func:`smooth_decisions`).
+The gap is at least the largest low end and at most the largest high end. A pair that is surely
+apart stays so whoever is compared beside it: a tiny group has a large s, and widens its own pairs
+alone. For the ratio, rates become logarithms, with half an event added since 0 has none. A group
+without events has none in resampled rows either, and so no errors; therefore the half event also
+goes into the rows that are resampled (:func:`smooth_decisions`).
 
 Rates depend on rows only through how many fall in each category (label x group x decision).
 Resampling n rows with replacement therefore draws the counts of the categories from one
@@ -99,6 +101,9 @@ def clopper_pearson(
     return _pin_ends(low, high, k, n)
 
 
+MOST_IN_PAIRS = 40
+"""Groups of which every pair is looked at in every sample."""
+
 INTERVALS: dict[str, Callable[[ArrayLike, ArrayLike, float], tuple[FloatArray, FloatArray]]] = {
     "wilson": wilson,
     "exact": clopper_pearson,
@@ -178,13 +183,13 @@ def smooth_decisions(sums: FloatArray) -> FloatArray:
     return smoothed
 
 
-def gap_interval(gap: float, errors: FloatArray, confidence: float) -> tuple[float, float]:
+def gap_interval(rates: FloatArray, errors: FloatArray, confidence: float) -> tuple[float, float]:
     """Interval of a gap, which is in it, and 0 with it when groups may well be equal.
 
     Parameters
     ----------
-    gap : float
-        Largest minus smallest rate.
+    rates : (n_groups,) float64
+        Rates; NaN for a group that cannot be compared.
     errors : (n_bootstrap, n_groups) float64
         Rates in samples less those they were drawn with; NaN for a group that a sample is without.
     confidence : float
@@ -197,17 +202,60 @@ def gap_interval(gap: float, errors: FloatArray, confidence: float) -> tuple[flo
 
     Examples
     --------
-    >>> errors = np.array([[0.01, -0.01], [0.03, 0.0], [0.0, 0.04], [np.nan, 0.1]])
-    >>> low, high = gap_interval(0.2, errors, 0.5)
-    >>> round(low, 2), round(high, 2)
-    (0.17, 0.23)
+    >>> errors = 0.01 * np.random.default_rng(0).standard_normal((2_000, 3))
+    >>> tiny = errors * [1, 1, 20]
+    >>> [round(end, 2) for end in gap_interval(np.array([0.2, 0.4, 0.5]), tiny, 0.95)]
+    [0.17, 0.75]
     """
-    reach = _quantile_of_range(errors, confidence)
-    return float(np.maximum(gap - reach, 0.0)), float(np.minimum(gap + reach, 1.0))
+    low, high = _widest_difference(rates, errors, confidence)
+    return float(np.maximum(low, 0.0)), float(np.minimum(high, 1.0))
+
+
+def gap_at_most(rates: FloatArray, errors: FloatArray, confidence: float) -> float:
+    """What a gap is at most, where nothing is asked about the least that it is.
+
+    The quantile of the gap of ``rates + errors``. Between two groups it lies 1.64 standard errors
+    above a large gap and 1.96 above none (at 95%), since a gap of none may have either sign.
+
+    Parameters
+    ----------
+    rates, errors, confidence
+        As for :func:`gap_interval`, without NaN.
+
+    Examples
+    --------
+    >>> errors = 0.01 * np.random.default_rng(0).standard_normal((2_000, 2))
+    >>> round(gap_at_most(np.array([0.2, 0.2]), errors, 0.95), 3)
+    0.029
+    >>> round(gap_at_most(np.array([0.2, 0.3]), errors, 0.95), 3)
+    0.125
+    """
+    return float(np.quantile(np.ptp(rates + errors, axis=1), confidence))
+
+
+def rows_needed(rate: float, gap: float, confidence: float = 0.95) -> float:
+    """Rows that must count in each of two groups to tell a gap from none.
+
+    Parameters
+    ----------
+    rate : float
+        Of both groups.
+    gap : float
+        The smallest that is to be told, more than 0.
+    confidence : float
+        That there is one.
+
+    Examples
+    --------
+    >>> [round(rows_needed(0.39, gap)) for gap in (0.03, 0.05, 0.08)]
+    [2031, 731, 286]
+    """
+    z = special.ndtri(0.5 + check_confidence(confidence) / 2)
+    return float(2 * (z / gap) ** 2 * rate * (1 - rate))
 
 
 def ratio_interval(
-    ratio: float, smoothed: float, errors: FloatArray, confidence: float
+    ratio: float, logarithms: FloatArray, errors: FloatArray, confidence: float
 ) -> tuple[float, float]:
     """Interval of a ratio: as of a gap, between logarithms of smoothed rates.
 
@@ -215,8 +263,8 @@ def ratio_interval(
     ----------
     ratio : float
         Smallest over largest rate.
-    smoothed : float
-        The same of the smoothed rates; the interval is about this one, and extended to ``ratio``.
+    logarithms : (n_groups,) float64
+        Of the smoothed rates; the interval is about these, and extended to ``ratio``.
     errors : (n_bootstrap, n_groups) float64
         As for :func:`gap_interval`, of the logarithms.
     confidence : float
@@ -229,13 +277,13 @@ def ratio_interval(
 
     Examples
     --------
-    >>> errors = np.log([[1.0, 1.1], [1.25, 1.0], [0.8, 1.2]])
-    >>> low, high = ratio_interval(0.5, 0.52, errors, 0.5)
-    >>> round(low, 3), round(high, 3)
-    (0.416, 0.65)
+    >>> errors = 0.1 * np.random.default_rng(0).standard_normal((2_000, 2))
+    >>> low, high = ratio_interval(0.5, np.log([0.2, 0.4]), errors, 0.95)
+    >>> round(low, 2), round(high, 2)
+    (0.38, 0.67)
     """
-    factor = np.exp(_quantile_of_range(errors, confidence))
-    low, high = smoothed / factor, np.minimum(smoothed * factor, 1.0)
+    least, most = _widest_difference(logarithms, errors, confidence)
+    low, high = np.exp(-most), np.exp(-np.maximum(least, 0.0))
     return float(np.minimum(ratio, low)), float(np.maximum(ratio, high))
 
 
@@ -300,10 +348,33 @@ def _pin_ends(
     return np.where((k == 0) & ~np.isnan(n), 0.0, low), np.where(k == n, 1.0, high)
 
 
-def _quantile_of_range(errors: FloatArray, confidence: float) -> float:
-    """Quantile over samples of the largest minus the smallest error among the groups they have."""
-    known = ~np.isnan(errors)
-    highest = np.max(errors, axis=1, where=known, initial=-np.inf)
-    lowest = np.min(errors, axis=1, where=known, initial=np.inf)
-    several = known.sum(axis=1) >= 2
-    return float(np.quantile((highest - lowest)[several], confidence)) if several.any() else np.nan
+def _widest_difference(
+    values: FloatArray, errors: FloatArray, confidence: float
+) -> tuple[float, float]:
+    """What the largest difference between two values is at least and at most."""
+    known = ~np.isnan(values) & (~np.isnan(errors)).any(axis=0)
+    values, errors = values[known], errors[:, known]
+    errors = errors[(~np.isnan(errors)).sum(axis=1) >= 2]
+    if len(values) < 2 or not len(errors):
+        return np.nan, np.nan
+    spread = np.maximum(np.nanstd(errors, axis=0), np.finfo(float).tiny)
+    q = float(np.quantile(_largest_of_pairs(errors, spread), confidence))
+    least, most = -np.inf, -np.inf
+    for g in range(1, len(values)):  # pairs of thousands would not fit in memory
+        apart = np.abs(values[:g] - values[g])
+        reach = q * np.hypot(spread[:g], spread[g])
+        least, most = max(least, (apart - reach).max()), max(most, (apart + reach).max())
+    return float(least), float(most)
+
+
+def _largest_of_pairs(errors: FloatArray, spread: FloatArray) -> FloatArray:
+    """Largest difference between two errors in units of its deviation, sample by sample."""
+    if len(spread) <= MOST_IN_PAIRS:
+        one, other = np.triu_indices(len(spread), 1)
+        apart = np.abs(errors[:, one] - errors[:, other])
+        largest: FloatArray = np.nanmax(apart / np.hypot(spread[one], spread[other]), axis=1)
+        return largest
+    # a s_g + b s_h <= sqrt(a² + b²) sqrt(s_g² + s_h²), and among many groups hardly less.
+    scaled = errors / spread
+    bounded: FloatArray = np.hypot(np.nanmax(scaled, axis=1), np.nanmin(scaled, axis=1))
+    return bounded
