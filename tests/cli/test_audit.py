@@ -66,6 +66,47 @@ def test_a_gap_that_is_too_large_is_told_by_the_exit_code(scored, run, limit, ex
     assert [g["rate"] for g in json.loads(out)["over"]] == ["fnr"] * (expected == 3)
 
 
+@pytest.fixture
+def three_groups(tmp_path):
+    """Two large groups whose false negative rates are .12 apart, and one of 12 rows."""
+    sex = np.repeat(["woman", "man", "other"], [4_000, 4_000, 12])
+    refused = np.concatenate([np.arange(4_000) < 1_280, np.arange(4_000) < 800, np.arange(12) < 2])
+    table = pd.DataFrame({"sex": sex, "label": "1", "score": np.where(refused, 0.2, 0.8)})
+    table = pd.concat([table, table.assign(label="0")])
+    table.to_csv(tmp_path / "three.csv", index=False)
+    return tmp_path / "three.csv"
+
+
+COLUMNS = ("--label", "label", "--score", "score", "--sensitive", "sex")
+
+
+def test_a_tiny_group_does_not_hide_a_certain_violation(three_groups, run):
+    code, out, _ = run("audit", three_groups, *COLUMNS, "--max-gap", "fnr=0.05", "--json")
+    (verdict,) = json.loads(out)["verdicts"]
+    assert (code, verdict["status"]) == (3, "not met")
+    assert verdict["gap_low"] > 0.09
+
+
+@pytest.mark.parametrize(
+    ("limit", "least", "decide", "code", "status"),
+    [
+        ("0.14", "0", "interval", 0, "not met on these rows, not certain"),
+        ("0.14", "0", "estimate", 3, "not met on these rows, not certain"),
+        ("0.2", "0", "estimate", 0, "met on these rows, not certain"),
+        ("0.15", "30", "estimate", 0, "met"),
+        ("0.115", "30", "interval", 0, "not met on these rows, not certain"),
+    ],
+)
+def test_which_fact_decides(three_groups, run, limit, least, decide, code, status):
+    found, out, err = run(
+        "audit", three_groups, *COLUMNS, "--max-gap", f"fnr={limit}", "--min-group-rows", least,
+        "--decide", decide,
+    )  # fmt: skip
+    assert found == code
+    assert f"is {status}." in " ".join(err.split())
+    assert "sex=other" in out  # reported all the same
+
+
 def test_scores_that_are_no_probabilities(scored, run, tmp_path):
     frame = pd.read_parquet(scored)
     p = frame["score"]

@@ -97,6 +97,9 @@ def test_what_was_found_is_said_first(markdown):
     assert "fewer than 30 rows" in head
 
 
+LIKELY, UNLIKELY = "met on these rows, not certain", "not met on these rows, not certain"
+
+
 @pytest.mark.parametrize(
     ("statuses", "said"),
     [

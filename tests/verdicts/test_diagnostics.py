@@ -32,9 +32,9 @@ def report(rates, n, *constraints, where="held out", **options):
     return build(seen, **options)
 
 
-def told(found):
+def told(found, certainty=False):
     with warnings.catch_warnings(record=True, action="always") as caught:
-        warn_if_not_met(found)
+        warn_if_not_met(found, certainty)
     return [(w.category, str(w.message)) for w in caught]
 
 
@@ -56,7 +56,9 @@ def test_a_constraint_that_is_not_met_is_named_with_its_figures():
 def test_one_that_cannot_be_told_is_a_matter_of_rows():
     ((category, message),) = told(report([0.3, 0.4], 50))
     assert category is SmallCellWarning
-    assert message.startswith("too few rows to tell, held out: false negative rate alike by g")
+    assert message.startswith(
+        "not met on these rows, not certain, held out: false negative rate alike by g"
+    )
     assert "gap 0.1000 [0.0000, " in message
 
 
@@ -66,15 +68,16 @@ def test_what_is_met_is_not_spoken_of():
 
 
 def test_with_a_confidence_an_upper_bound_has_to_be_met():
-    assert told(report([0.3, 0.31], 40_000, confidence=0.95)) == []
-    ((category, _),) = told(report([0.3, 0.31], 5_000, confidence=0.95))
+    assert told(report([0.3, 0.31], 40_000, confidence=0.95), certainty=True) == []
+    ((category, message),) = told(report([0.3, 0.31], 5_000, confidence=0.95), certainty=True)
     assert category is SmallCellWarning
+    assert message.startswith("met on these rows, not certain, held out")
 
 
 def test_several_constraints_share_a_warning_of_a_kind():
     found = report([0.3, 0.34], 300, FNR, bound("fnr", 0.1), bound("fnr", 0.5), bound("fnr", 0.2))
     assert [v.status for v in found.verdicts] == [
-        "too few rows to tell", "not met", "met", "not met",
+        "not met on these rows, not certain", "not met", "met", "not met",
     ]  # fmt: skip
     (not_met, message), (too_few, other) = told(found)
     assert (not_met, too_few) == (NotMetWarning, SmallCellWarning)

@@ -104,7 +104,13 @@ class Game:
         self.map = MomentMap(layout.cells, terms, task.n_quantities)
         self.measured_map = MomentMap(layout.measured, layout.measured_terms, task.n_quantities)
         self.passes = task.on(layout, self.map.needs)
-        self.margins = Margins(task, self.map.per_row, layout.measured_terms, confidence)
+        self.margins = Margins(
+            task,
+            self.map.per_row,
+            layout.measured_terms,
+            confidence,
+            layout.holdout.kind == "cross",
+        )
         self.moment_slices = slices([t.counted.size for t in terms])
         self.dual_slices = slices([len(t.inequalities) for t in terms])
         self.inequalities = distinct([name for t in terms for name in t.inequalities])

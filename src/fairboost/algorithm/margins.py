@@ -31,6 +31,10 @@ chosen on the same rows, and looks a little better on them than on others."""
 WOBBLE = 0.004
 """What to stay inside by at least, as moments move a little from one round to the next."""
 
+ANOTHER_MODEL = 1.3
+"""Errors out of fold, in standard errors of sampling, where a confidence is asked for: the model
+kept is none of those measured (``benchmarks/verdicts.md``)."""
+
 
 @dataclass(frozen=True)
 class Derivative:
@@ -64,6 +68,8 @@ class Margins:
         The constraints, bound to the rows on which moments are measured.
     confidence : float, optional
         That the user asked for.
+    out_of_fold : bool
+        Whether moments are those of models that each leave out a fold.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class Margins:
         per_row: FloatArray,
         terms: Sequence[Term],
         confidence: float | None,
+        out_of_fold: bool = False,
     ) -> None:
         self.task, self.per_row, self.terms = task, per_row, terms
         self.rows = np.concatenate([t.rows.ravel() for t in terms] or [np.empty(0)])
@@ -84,6 +91,7 @@ class Margins:
         self.z = np.full(sum(counts), CAUTION)
         if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in counts], counts)
+            self.z *= ANOTHER_MODEL if out_of_fold else 1.0
         # Others may have another derivative at other moments.
         self.linear = all(isinstance(t.constraint, TwoSided | Bound) for t in terms)
         self.half_way = self._derive(np.full(len(self.rows), 0.5))

@@ -20,6 +20,9 @@ from fairboost._typing import FloatArray
 from fairboost.data.holdout import Holdout
 from fairboost.fairness.binding import Term, slices
 
+NEARBY = 4
+"""Rounds before and after an iterate in which it is seen how far moments move."""
+
 
 @dataclass(frozen=True)
 class Round:
@@ -116,6 +119,14 @@ class Record:
         """The exact moments of f_iterate, one flat array per term."""
         found = self.iterates[iterate].moments
         return tuple(found[part] for part in slices([t.counted.size for t in self.terms]))
+
+    def wobble_at(self, iterate: int) -> tuple[FloatArray, ...]:
+        """Mean square of what moments move by in one of the rounds around f_iterate, by term."""
+        first = min(max(iterate - NEARBY, 1), len(self.iterates) - 1)  # f_0 is no model
+        near = np.array([r.moments for r in self.iterates[first : iterate + NEARBY + 1]])
+        moved = np.square(np.diff(near, axis=0))
+        mean = moved.mean(axis=0) if len(moved) else np.zeros(near.shape[1])
+        return tuple(mean[part] for part in slices([t.counted.size for t in self.terms]))
 
     def to_frame(self) -> pd.DataFrame:
         """A table of the rounds played, with a column ``round`` that counts from 1."""

@@ -116,6 +116,29 @@ def _point(make: Callable[[float], OperatingPoint], text: str) -> OperatingPoint
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def add_min_group_rows(parser: argparse._ActionsContainer) -> None:
+    """Add ``--min-group-rows``: when a group is reported, and not judged."""
+    parser.add_argument(
+        "--min-group-rows",
+        type=int,
+        default=0,
+        metavar="N",
+        help="groups of which fewer rows count are shown, and not compared with others "
+        "(default: 0, all are)",
+    )
+
+
+def add_decide_option(parser: argparse._ActionsContainer) -> None:
+    """Add ``--decide``: which of the two facts of a verdict sets the exit code."""
+    parser.add_argument(
+        "--decide",
+        choices=("interval", "estimate"),
+        default="interval",
+        help="end with exit code 3 where a limit is surely broken, its whole interval beyond it "
+        "(interval, the default), or where the figure is beyond it, by chance or not (estimate)",
+    )
+
+
 def add_label_options(parser: argparse.ArgumentParser, label: str, positive: str) -> Any:
     """Options on the label, described by these words; returns the group, for other columns."""
     group = parser.add_argument_group("columns")
@@ -183,6 +206,7 @@ def _add_fairness_options(group: Any) -> None:
         "--confidence",
         "be sure of it to this degree, such as 0.9 (default: the figure itself counts)",
     )
+    add_min_group_rows(group)
 
 
 def _add_row_options(group: Any) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairboost._text import interval
 from fairboost.cli import arguments
 from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
@@ -26,7 +28,8 @@ EXAMPLE = """\
 A table of error rates by sex, each with its interval; how far apart they are; the four-fifths
 rule; and how well scores are calibrated. Name several sensitive columns to see them crossed as
 well; groups too small to judge by are marked. In a pipeline, `--max-gap fnr=0.05` ends with exit
-code 3 if false negative rates are surely further apart than that.
+code 3 if false negative rates are surely further apart than that, and with `--decide estimate` if
+they are on these rows.
 """
 
 LIMITED = ("fpr", "fnr", "ppr", "precision")
@@ -53,14 +56,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="groups with fewer counting rows are marked as small (default: 30)",
     )
+    arguments.add_min_group_rows(judged)
     judged.add_argument(
         "--max-gap",
         **arguments.REPEATABLE,
         type=_limit,
         metavar="RATE=GAP",
-        help="end with exit code 3 if a gap between groups is surely larger, such as fnr=0.05; "
-        f"rates: {', '.join(LIMITED)}; repeatable",
+        help="end with exit code 3 if a gap between groups is larger, such as fnr=0.05 (see "
+        f"--decide); rates: {', '.join(LIMITED)}; repeatable",
     )
+    arguments.add_decide_option(judged)
     arguments.add_reading_options(parser)
     arguments.add_folder_options(parser, help="write a report there (default: only a table)")
 
@@ -97,6 +102,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         threshold=options.point,
         confidence=options.level,
         min_rows=options.min_rows,
+        min_group_rows=options.min_group_rows,
         favourable=options.favourable,
     )
     file = arguments.table_of(options, options.data)
@@ -108,7 +114,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     console.result(audit_text(evidence))
     files = fill_folder(options, lambda folder: write_report(evidence, folder))
     console.written(options.out, files)
-    over = _too_large(console, evidence, dict(options.max_gap))
+    verdicts = _judge(console, evidence, dict(options.max_gap))
+    by_figure = options.decide == "estimate"
+    over = [v.gap for v in verdicts if (v.beyond if by_figure else v.status == "not met")]
     console.finish(
         rows=found.rows,
         threshold=found.audit.threshold,
@@ -116,6 +124,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         gaps=evidence.gaps,
         calibration=evidence.calibration,
         performance=evidence.performance,
+        verdicts=[{**vars(v.gap), "limit": v.limit, "status": v.status} for v in verdicts],
         over=over,
         warnings=evidence.warnings,
         limits=evidence.limits,
@@ -124,18 +133,42 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return NOT_MET if over else DONE
 
 
-def _too_large(console: Console, evidence: Evidence, limits: dict[str, float]) -> list[Gap]:
-    """Gaps by one column that are surely larger than allowed, each with a remark."""
-    limits["pnr"] = limits.get("ppr", 1.0)  # the gap is the same
+@dataclass(frozen=True)
+class GapVerdict:
+    """Whether a gap is within what ``--max-gap`` allows."""
+
+    gap: Gap
+    limit: float
+    status: str
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the gap on these rows is larger, for certain or not."""
+        return self.status.startswith("not met")
+
+
+def _judge(console: Console, evidence: Evidence, limits: dict[str, float]) -> list[GapVerdict]:
+    """Hold gaps by one column to their limits; a remark on each."""
+    from fairboost.verdicts.verdict import status_of
+
+    if "ppr" in limits:
+        limits["pnr"] = limits["ppr"]  # the gap is the same
     single = {column.name for column in evidence.data.sensitive}
-    over = [
-        g
-        for g in evidence.gaps
-        if g.rate in limits and (g.gap_low or 0.0) > limits[g.rate] and g.attribute in single
-    ]
-    for g in over:
+    found = []
+    for g in evidence.gaps:
+        if g.rate not in limits or g.attribute not in single:
+            continue
+        if g.gap is None or g.gap_low is None or g.gap_high is None:
+            console.remark(
+                f"The {g.rate} gap by {g.attribute} cannot be judged: fewer than two groups have "
+                "rows that count."
+            )
+            continue
+        limit = limits[g.rate]
+        status = status_of(g.gap, g.gap_low, g.gap_high, limit)
+        found.append(GapVerdict(g, limit, status))
         console.remark(
-            f"The {g.rate} gap by {g.attribute} is {g.gap:.3f}, surely more than the "
-            f"{limits[g.rate]:g} of --max-gap."
+            f"The {g.rate} gap by {g.attribute} is {interval(g.gap, g.gap_low, g.gap_high)}: "
+            f"--max-gap {g.rate}={limit:g} is {status}."
         )
-    return over
+    return found

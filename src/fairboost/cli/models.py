@@ -69,6 +69,7 @@ def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         "constraint": asked[0] if len(asked) == 1 else asked,
         "operating_point": options.point,
         "holdout": "auto" if options.holdout_share is None else options.holdout_share,
+        "min_group_rows": options.min_group_rows,
         "random_state": options.seed,
         "verbose": int(not console.quiet),
     }

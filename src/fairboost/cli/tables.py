@@ -53,13 +53,14 @@ def _show_rows(console: Console, evidence: Evidence) -> None:
 def summary(evidence: Evidence) -> dict[str, Any]:
     """The figures that a program asks for first.
 
-    ``met`` is True if every constraint is met on the test rows, False if one is not, and None if
-    the rows are too few to tell.
+    ``met`` is True if every constraint is met on the test rows for certain, False if one is
+    certainly not, and None if these rows leave a doubt; ``within`` says whether every figure is
+    within its limit, certain or not.
     """
     states = {f.status for f in _judged(evidence)}
-    met = None if "too few rows to tell" in states else True
     return {
-        "met": False if "not met" in states else met,
+        "met": False if "not met" in states else None if states - {"met"} else True,
+        "within": not any(state.startswith("not met") for state in states),
         "verdicts": evidence.verdicts,
         "performance": evidence.performance,
         "gaps": [g for g in evidence.gaps if g.model == "chosen"],

@@ -36,6 +36,7 @@ from fairboost.engines.registry import load_engine
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
 from fairboost.fairness.all_reduce import AllReduce
+from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks.layout import RowLayout, bind_all, lay_out
@@ -321,7 +322,10 @@ def _sort(
     request: ClusterRequest,
 ) -> tuple[RowLayout, list[Any]]:
     """Have every partition sorted into cells and split into rows to train on, and held out."""
-    terms, asked = bind_all(constraints, merged.cells), request.options
+    asked = request.options
+    cells = leave_out_small(merged.cells, constraints, asked.min_group_rows)
+    merged = replace(merged, cells=cells)
+    terms = bind_all(constraints, merged.cells)
     counted = what_counts(asked.operating_point, terms, merged.cells)
     shares = None
     if asked.holdout is not None and counted.labels:

@@ -9,7 +9,7 @@ constraints.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -91,6 +91,8 @@ class Cells:
         Their weight; equal to ``counts`` without sample weights.
     squares : (n_cells,) float64
         The sum of their squared weights, for sampling errors.
+    left_out : dict of tuple of str to frozenset
+        Per set of columns, the groups that are not compared with others.
     """
 
     codes: IntArray
@@ -100,6 +102,7 @@ class Cells:
     counts: FloatArray
     weights: FloatArray
     squares: FloatArray
+    left_out: dict[tuple[str, ...], frozenset[tuple[object, ...]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -151,7 +154,7 @@ class Cells:
         """Cross some sensitive columns.
 
         A crossing keeps only combinations that occur. Rows with any of the columns missing belong
-        to no group.
+        to no group, and neither do those of groups left out.
         """
         columns = tuple(columns)
         check_columns(columns, list(self.groups))
@@ -160,13 +163,15 @@ class Cells:
         by_cell = np.stack([self.groups[c] for c in columns], axis=1)
         known = (by_cell >= 0).all(axis=1)
         combinations, inverse = np.unique(by_cell[known], axis=0, return_inverse=True)
-        of_cell = np.full(len(self), -1, np.int32)
-        of_cell[known] = inverse.reshape(-1)
-        names = tuple(
+        names = [
             tuple(self.values[c][code] for c, code in zip(columns, row, strict=True))
             for row in combinations
-        )
-        return Groups(columns, names, of_cell)
+        ]
+        absent = self.left_out.get(columns, frozenset())
+        kept = np.array([name not in absent for name in names], bool)
+        of_cell = np.full(len(self), -1, np.int32)
+        of_cell[known] = np.where(kept, np.cumsum(kept) - 1, -1)[inverse.reshape(-1)]
+        return Groups(columns, tuple(n for n in names if n not in absent), of_cell)
 
 
 def check_columns(columns: Sequence[str], known: Sequence[str]) -> None:

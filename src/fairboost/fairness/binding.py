@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.cells import Cells, Groups
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.constraints import Constraint, columns_of
+from fairboost.fairness.constraints import Bound, Constraint, columns_of
 from fairboost.fairness.moments import GroupMoments, Moment
 from fairboost.fairness.rates import as_moment, counted_cells
 
@@ -96,6 +96,11 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     by = columns_of(constraint)
     groups = cells.groups_by(by)
     moments = tuple(as_moment(m) for m in constraint.moments)
+    if by and len(groups) < 2 and cells.left_out.get(by):
+        raise ConstraintError(
+            f"fewer than two groups of the sensitive column {', '.join(by)!r} have as many rows "
+            "that count as min_group_rows asks for; lower min_group_rows, or merge groups"
+        )
     if by and len(groups) < 2:
         raise ConstraintError(
             f"the sensitive column {', '.join(by)!r} has one group only "
@@ -107,6 +112,70 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     squares = np.stack([_sum_counted(r, cells, groups, cells.squares) for r in moments])
     names = _inequality_names(constraint, groups, counted)
     return Term(constraint, moments, groups, counted, counted**2 / squares, names)
+
+
+def leave_out_small(cells: Cells, constraints: Sequence[Constraint], least: int) -> Cells:
+    """Take groups out of comparisons if too few of their rows count towards some rate.
+
+    Parameters
+    ----------
+    cells : Cells
+        The rows.
+    constraints : sequence of Constraint
+        The constraints whose groups are compared.
+    least : int
+        Rows that must count.
+    """
+    left_out: dict[tuple[str, ...], frozenset[tuple[object, ...]]] = {}
+    for c in constraints:
+        by = columns_of(c)
+        groups = cells.groups_by(by)
+        rows = np.min(
+            [_sum_counted(as_moment(m), cells, groups, cells.counts) for m in c.moments], axis=0
+        )
+        small = {groups.names[g] for g in np.flatnonzero(rows < least)}
+        if isinstance(c, Bound):  # compares nothing
+            if by and c.group in small:
+                g = groups.names.index(c.group)
+                raise ConstraintError(
+                    f"a bound is asked for on {groups.label(g)!r}, of which {rows[g]:.0f} rows "
+                    f"count, fewer than min_group_rows={least}; drop the bound, or lower "
+                    "min_group_rows"
+                )
+        elif by and small:
+            left_out[by] = left_out.get(by, frozenset()) | small
+    return replace(cells, left_out=left_out)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A rate of a group that is reported, and not compared with others."""
+
+    moment: Moment
+    columns: tuple[str, ...]
+    group: str
+    value: float
+    rows: float
+
+
+def rates_left_out(
+    constraints: Sequence[Constraint], cells: Cells, positive: FloatArray
+) -> tuple[LeftOut, ...]:
+    """Rates of the groups that were left out, from the weight of positive decisions by cell."""
+    out = []
+    events = np.stack([positive, cells.weights - positive])
+    pairs = dict.fromkeys((columns_of(c), as_moment(m)) for c in constraints for m in c.moments)
+    for by, moment in pairs:
+        absent = cells.left_out.get(by, frozenset())
+        groups = replace(cells, left_out={}).groups_by(by)
+        which, of = counted_cells(moment, cells.labels, groups.of_cell)
+        for g in (g for g, name in enumerate(groups.names) if name in absent):
+            at = which[of == g]
+            counted, square = cells.weights[at].sum(), cells.squares[at].sum()
+            rows = counted**2 / square if square > 0 else 0.0
+            value = events[moment.quantity, at].sum() / counted if counted > 0 else np.nan
+            out.append(LeftOut(moment, by, groups.label(g), float(value), float(rows)))
+    return tuple(out)
 
 
 def _sum_counted(moment: Moment, cells: Cells, groups: Groups, per_cell: FloatArray) -> FloatArray:

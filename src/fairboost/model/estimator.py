@@ -40,6 +40,7 @@ from fairboost.data.validation import (
 from fairboost.engines.port import Engine, is_on_disk
 from fairboost.engines.registry import default_estimator, engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
+from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import (
     ConstraintLike,
     ConstraintName,
@@ -127,6 +128,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The model to keep: that of lowest held-out loss among the rounds within tolerance (of least
         violation, if there is none), that of the last round, the mean over all rounds, or the
         paper's randomized classifier, which scores each row by a round drawn for it.
+    min_group_rows : int, default=0
+        Groups of which fewer rows count towards a constrained rate are reported, and neither held
+        equal to others nor judged. All are by default: a tiny group does not hide what larger ones
+        show, but with one no verdict of *met* is certain.
     random_state : int, RandomState or None, default=None
         Seeds the draw of rows to hold out (the same one every time if None), the draws of
         ``iterate="randomized"``, and the engine if its own ``random_state`` is None.
@@ -214,6 +219,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         proxy: ProxyName | Literal["auto"] | Proxy = "auto",
         memberships: MembershipsName = "auto",
         iterate: IterateName = "best",
+        min_group_rows: int = 0,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         pos_label: object = None,
@@ -229,6 +235,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.proxy = proxy
         self.memberships = memberships
         self.iterate = iterate
+        self.min_group_rows = min_group_rows
         self.random_state = random_state
         self.verbose = verbose
         self.pos_label = pos_label
@@ -356,7 +363,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 fitted._measure_again(session.game, request)
         self.__dict__ = fitted.__dict__
         if self.fairness_report_ is not None and self._measured is not None:
-            diagnostics.warn_if_not_met(self.fairness_report_)
+            diagnostics.warn_if_not_met(self.fairness_report_, self.confidence is not None)
             diagnostics.warn_if_beside_the_point(self._measured.realised)
         return self
 
@@ -661,6 +668,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 positive = self._margins(X) >= 0
             decided = cells.weight_of(positive, data.sample_weight)
         told["note"] = cells.rows_without_group()
+        cells = leave_out_small(cells, constraints, self.min_group_rows)
         test = fairness_report.measure(constraints, cells, decided, **told)
         return self._build_report(*filter(None, [self._measured, test]))
 

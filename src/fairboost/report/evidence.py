@@ -30,6 +30,9 @@ from typing import Literal, TypeAlias
 from fairboost._files import write_text
 from fairboost.report import codec
 
+FourFifths: TypeAlias = Literal[
+    "passes", "passes on these rows, not certain", "fails on these rows, not certain", "fails"
+]
 Figure: TypeAlias = float | None
 """None where a figure cannot be had."""
 
@@ -216,7 +219,8 @@ class Finding:
     ----------
     where : str
         The rows: "held out" (or "training"), "test".
-    constraint, measure, value, low, high, limit, status, smallest_group, smallest_rows
+    constraint, measure, value, low, high, limit, status, smallest_group, smallest_rows, \
+rows_needed
         As in the verdict.
     """
 
@@ -230,6 +234,7 @@ class Finding:
     status: str
     smallest_group: str
     smallest_rows: int
+    rows_needed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -283,7 +288,8 @@ class Gap:
         Largest minus smallest rate, smallest over largest, with intervals.
     lowest_group, highest_group : str
         The groups of the smallest and the largest rate.
-    four_fifths : {"passes", "fails", "too few rows to tell"} or None
+    four_fifths : {"passes", "passes on these rows, not certain", \
+"fails on these rows, not certain", "fails"} or None
         The four-fifths rule, for the rate of favourable decisions.
     """
 
@@ -299,7 +305,7 @@ class Gap:
     ratio_high: Figure
     lowest_group: str
     highest_group: str
-    four_fifths: Literal["passes", "fails", "too few rows to tell"] | None = None
+    four_fifths: FourFifths | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from fairboost.report.evidence import Evidence, Finding, GroupRate
 from fairboost.report.lines import CHOSEN, PLAIN
 from fairboost.report.plainly import first_paragraph
 from fairboost.report.shading import MEANING, Distances
+from fairboost.verdicts.verdict import certainty_takes
 
 MOST_NAMED = 30
 """Small groups that are listed by name; all are flagged in tables."""
@@ -46,7 +47,7 @@ def summary(e: Evidence) -> Iterable[Block]:
         yield Text("No constraint was asked for: this is an audit of decisions as they are.")
         yield Bullets(
             [
-                f"{g.attribute}: the four-fifths rule {_judged(g.four_fifths)}; smallest over "
+                f"{g.attribute}: the four-fifths rule {g.four_fifths}; smallest over "
                 f"largest {words.rate_title(g.rate)} "
                 f"{words.interval(g.ratio, g.ratio_low, g.ratio_high)}"
                 for g in e.gaps
@@ -74,18 +75,16 @@ def _headline(shown: Sequence[Finding]) -> Text:
     where = words.where_title(shown[0].where)
     counts = Counter(f.status for f in shown)
     tone: Tone = "good" if set(counts) == {"met"} else "bad" if "not met" in counts else "unsure"
+    needed = certainty_takes(shown)
     order = list(words.VERDICTS)
     by_rank = sorted(counts, key=lambda s: order.index(s) if s in order else len(order))
     if len(shown) == 1:
         (said,) = (words.on_rows(status, where) for status in by_rank)
         start = "The constraint is" if by_rank[0] in order else "The constraint:"
-        return Text(f"{start} {said}{'' if where in said else f' on the {where}'}.", tone)
+        on = "" if where in said else f" on the {where}"
+        return Text(f"{start} {said}{on}{needed}.", tone)
     listed = "; ".join(f"{counts[status]} {words.on_rows(status, where)}" for status in by_rank)
-    return Text(f"{len(shown)} constraints, judged on the {where}: {listed}.", tone)
-
-
-def _judged(status: str, verb: str = "") -> str:
-    return "cannot be judged" if status == "too few rows to tell" else f"{verb}{status}"
+    return Text(f"{len(shown)} constraints, judged on the {where}: {listed}{needed}.", tone)
 
 
 def verdicts(e: Evidence) -> Iterable[Block]:
@@ -204,7 +203,7 @@ def gaps(e: Evidence) -> Iterable[Block]:
         yield Text(
             f"The four-fifths rule looks at the {words.rate_title(ruled[0].rate)}, the share of "
             "favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
-            "Where the interval of the ratio holds 0.8, the rows are too few to tell."
+            "It is not certain where the interval of the ratio holds 0.8."
         )
     distances = Distances(e)
     rows = (

@@ -9,8 +9,17 @@ import numpy as np
 import pandas as pd
 
 from fairboost.metrics.score_bins import ScoreBins
-from fairboost.report.evidence import Calibration, Figure, Gap, GroupRate, Roc, ScoreCounts
+from fairboost.report.evidence import (
+    Calibration,
+    Figure,
+    FourFifths,
+    Gap,
+    GroupRate,
+    Roc,
+    ScoreCounts,
+)
 from fairboost.verdicts.diagnostics import decides_little
+from fairboost.verdicts.verdict import Status, status_of
 
 CHOSEN, PLAIN = "chosen", "plain"
 """Names of the models that are compared."""
@@ -81,9 +90,15 @@ def gap_lines(
     )
 
 
-def four_fifths(
-    ratio: float, low: float, high: float
-) -> Literal["passes", "fails", "too few rows to tell"] | None:
+RULED: dict[Status, FourFifths] = {
+    "met": "passes",
+    "met on these rows, not certain": "passes on these rows, not certain",
+    "not met on these rows, not certain": "fails on these rows, not certain",
+    "not met": "fails",
+}
+
+
+def four_fifths(ratio: float, low: float, high: float) -> FourFifths | None:
     """Whether the least share of favourable decisions is four fifths of the largest.
 
     Parameters
@@ -93,14 +108,14 @@ def four_fifths(
 
     Examples
     --------
-    >>> four_fifths(0.9, 0.85, 0.95), four_fifths(0.9, 0.7, 1.0), four_fifths(0.5, 0.4, 0.6)
-    ('passes', 'too few rows to tell', 'fails')
+    >>> four_fifths(0.9, 0.85, 0.95), four_fifths(0.5, 0.4, 0.6)
+    ('passes', 'fails')
+    >>> four_fifths(0.9, 0.7, 1.0)
+    'passes on these rows, not certain'
     """
     if np.isnan(ratio):
         return None
-    if low < FOUR_FIFTHS <= high:
-        return "too few rows to tell"
-    return "passes" if ratio >= FOUR_FIFTHS else "fails"
+    return RULED[status_of(-ratio, -high, -low, -FOUR_FIFTHS)]
 
 
 def caution(rates: Sequence[GroupRate], *, placed: bool) -> str:

@@ -21,7 +21,8 @@ STATUS: dict[str, Tone] = {
     **VERDICTS,
     "passes": "good",
     "fails": "bad",
-    "too few rows to tell": "unsure",
+    "passes on these rows, not certain": "unsure",
+    "fails on these rows, not certain": "unsure",
 }
 """The same, and what is said of rules."""
 

@@ -206,6 +206,7 @@ def tradeoff_curve(
     holdout: float | Literal["auto", "cross"] | None = "auto",
     holdout_set: tuple[Any, ...] | None = None,
     operating_point: float | OperatingPoint = 0.5,
+    min_group_rows: int = 0,
     random_state: int | None = None,
     verbose: int = 0,
     pos_label: object = None,
@@ -228,7 +229,7 @@ def tradeoff_curve(
         As in :class:`FairGBMClassifier`, but that ``"auto"`` never cross-fits, which multiplies
         the cost by six: it is a share of 20%, or the ``holdout_set`` alone. None measures on the
         training rows, which trees fit.
-    operating_point, random_state, pos_label
+    operating_point, min_group_rows, random_state, pos_label
         As in :class:`FairGBMClassifier`.
     verbose : int, default=0
         1 shows a progress bar.
@@ -269,6 +270,7 @@ def tradeoff_curve(
         constraint=constraint,
         holdout=SHARE if holdout == "auto" and holdout_set is None else holdout,
         operating_point=operating_point,
+        min_group_rows=min_group_rows,
         random_state=random_state,
         pos_label=pos_label,
     )

@@ -52,6 +52,8 @@ class AuditRequest:
         Nominal coverage of intervals.
     min_rows : int
         Rows that must count for a group not to be flagged as small.
+    min_group_rows : int
+        Rows that must count for a group to be compared with others.
     favourable : {"positive", "negative"}
         The decision that people hope for, whose rate is shown.
     """
@@ -64,6 +66,7 @@ class AuditRequest:
     threshold: float | OperatingPoint = 0.5
     confidence: float = 0.95
     min_rows: int = 30
+    min_group_rows: int = 0
     favourable: Literal["positive", "negative"] = "positive"
 
     def __post_init__(self) -> None:
@@ -165,6 +168,7 @@ def audit_file(
             counted.cells, counted.sums, threshold=counted.threshold, chosen=chosen,
             by=[those[0] if len(those) == 1 else those for those in shown],
             rates=request.rates, confidence=request.confidence, min_rows=request.min_rows,
+            min_group_rows=request.min_group_rows,
         )  # fmt: skip
     uncrossed = tuple(
         f"{' x '.join(those)} ({n:,} cells)" for those, n in sizes.items() if those not in shown

@@ -40,8 +40,14 @@ class TrainingOptions:
     multiplier_learning_rate: float | Literal["auto"]
     proxy: str | Proxy
     memberships: MembershipsName
+    min_group_rows: int = 0
 
     def __post_init__(self) -> None:
+        if not is_number(self.min_group_rows) or self.min_group_rows < 0:
+            raise InvalidInputError(
+                f"min_group_rows must be a number of rows, 0 or more, found "
+                f"{self.min_group_rows!r}; 0 compares every group"
+            )
         c = self.confidence
         if c is not None and (not is_number(c) or not 0 < c < 1):
             raise InvalidInputError(

@@ -11,6 +11,7 @@ from fairboost._typing import BoolArray, FloatArray, Matrix
 from fairboost.algorithm.game import Game
 from fairboost.algorithm.record import Record
 from fairboost.engines.port import TrainedModel
+from fairboost.fairness.binding import rates_left_out
 from fairboost.fairness.realised_rate import realise
 from fairboost.training.iterates import best_iterate, measure
 from fairboost.verdicts import diagnostics, fairness_report
@@ -73,6 +74,10 @@ class Training:
             record.terms,
             record.holdout.kind,
             record.summary.realised(found.cut, found.placed),
+            record.wobble_at(iterate) if record.holdout.kind == "cross" else (),
+            rates_left_out(
+                [t.constraint for t in record.terms], record.summary.measured, found.sums[0]
+            ),
         )
 
     def threshold(self, iterate: int) -> float:

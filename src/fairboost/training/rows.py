@@ -15,7 +15,7 @@ from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.holdout import Holdout
 from fairboost.data.validation import CheckedRows
 from fairboost.engines.group_model import CodedRows
-from fairboost.fairness.binding import Term
+from fairboost.fairness.binding import Term, leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.realised_rate import check_against, check_resolution
@@ -47,6 +47,7 @@ def lay_out_rows(
     columns = [c for c in request.data.columns if c.name in used]
     if request.held_out is None:
         cells = build_cells(request.data.labels, columns, weight)
+        cells = leave_out_small(cells, constraints, request.options.min_group_rows)
         terms = bind_all(constraints, cells)
         chosen = _hold_out(request, cells, terms, spare)
     else:
@@ -158,7 +159,9 @@ def _hold_out_set(
         ],
         weight,
     )
-    ours = cells.among(slice(None, n), weight)
+    least = request.options.min_group_rows
+    ours = leave_out_small(cells.among(slice(None, n), weight), constraints, least)
+    cells = replace(cells, left_out=ours.left_out)
     terms = bind_all(constraints, ours)
     given = Holdout(
         "set",

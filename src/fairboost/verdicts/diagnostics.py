@@ -96,9 +96,19 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
         )
 
 
-def warn_if_not_met(report: FairnessReport) -> None:
-    """Say which constraints are not met, and which cannot be judged."""
-    categories = {"not met": NotMetWarning, "too few rows to tell": SmallCellWarning}
+def warn_if_not_met(report: FairnessReport, certainty: bool = False) -> None:
+    """Say which constraints are not met, and which are not for certain.
+
+    Parameters
+    ----------
+    report : FairnessReport
+        What was found.
+    certainty : bool
+        Whether it was asked for, so that one has to hear of what is met by chance, too.
+    """
+    categories = {"not met": NotMetWarning, "not met on these rows, not certain": SmallCellWarning}
+    if certainty:
+        categories["met on these rows, not certain"] = SmallCellWarning
     for status, category in categories.items():
         found = [v for v in report.verdicts if v.status == status]
         if found:

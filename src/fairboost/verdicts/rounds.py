@@ -16,6 +16,7 @@ from fairboost._typing import ArrayLike, Matrix
 from fairboost.data.cells import build_cells
 from fairboost.data.validation import check_fit_data
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import columns_of
 from fairboost.verdicts import fairness_report
 
@@ -59,6 +60,7 @@ def violations_by_round(
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in data.columns if c.name in used]
     cells = build_cells(data.labels, columns, data.sample_weight)
+    cells = leave_out_small(cells, constraints, model.min_group_rows)
     trace = model.trace_.set_index("round")
     base = model._model.n_base
     last = min(model._model.n_rounds - base, len(trace) - 1)

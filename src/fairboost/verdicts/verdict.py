@@ -1,24 +1,25 @@
 """Whether a constraint is met: the figure held to a limit, its interval, and what to say of it.
 
-A gap is judged as in :mod:`fairboost.metrics.intervals`, by the range of the errors e_g of the
-groups, here drawn from their sampling law (R_g the rate, n_g the rows)::
+Two facts make a verdict (:func:`status_of`): whether the figure is within its limit, and whether
+its whole interval lies on the same side, so that new people will hardly say otherwise. Only *met*
+and *not met* are certain. Each end of the interval holds by itself at the level asked for: an
+upper end is asked whether a limit is kept, a lower one whether it is broken, and never both.
+
+The interval of a gap follows from the errors e_g of the rates R_g of groups, as in
+:mod:`fairboost.metrics.intervals`, drawn from their sampling law (n_g the rows that count)::
 
     e_g ~ Binomial(n_g, p_g) / n_g - p_g      p_g = (n_g R_g + 2) / (n_g + 4)
 
 The two events in four rows are about what Wilson's interval adds; with half an event in one row, a
 group of 5 rows beside one of 500 was covered in 86% of samples instead of 95%.
-
-A verdict is "met" if the figure is within the limit, "not met" if even the low end of its interval
-is beyond it, and "too few rows to tell" between the two. If the user asked for a confidence, "met"
-takes an upper bound within the limit. As in training every inequality R_g - R <= tolerance / 2 and
-R - R_g <= tolerance / 2 has a margin of z standard errors, z by Bonferroni; the largest R_g - R
-plus the largest R - R_g, with their margins, bound the gap.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import ndtri
@@ -29,16 +30,45 @@ from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.two_sided import TwoSided, two_sided
-from fairboost.metrics.intervals import gap_interval, wilson
+from fairboost.metrics.intervals import gap_at_most, gap_interval, rows_needed, wilson
 
 Measure: TypeAlias = Literal["gap", "rate", "violation"]
-Status: TypeAlias = Literal["met", "not met", "too few rows to tell"]
+Status: TypeAlias = Literal[
+    "met", "met on these rows, not certain", "not met on these rows, not certain", "not met"
+]
 
 DRAWS = 2_000
 """Draws of the errors of groups."""
 
 ROUNDING = 1e-9
 """A gap of 0.3 - 0.29 is within a tolerance of 0.01, though not in floating point."""
+
+
+def status_of(value: float, low: float, high: float, limit: float) -> Status:
+    """The verdict on a figure that may be at most ``limit``: the one definition.
+
+    Parameters
+    ----------
+    value, low, high : float
+        The figure and its interval.
+    limit : float
+        What it may be at most.
+
+    Examples
+    --------
+    >>> for high in (0.04, 0.06):
+    ...     print(status_of(0.02, 0.0, high, limit=0.05))
+    met
+    met on these rows, not certain
+    >>> for low in (0.04, 0.06):
+    ...     print(status_of(0.08, low, 0.1, limit=0.05))
+    not met on these rows, not certain
+    not met
+    """
+    limit += ROUNDING
+    if value <= limit:
+        return "met" if high <= limit else "met on these rows, not certain"
+    return "not met" if low > limit else "not met on these rows, not certain"
 
 
 @dataclass(frozen=True)
@@ -53,13 +83,17 @@ class Verdict:
         What is held to the limit: the largest difference between groups, a bounded rate, or the
         largest violation of a constraint of the user's own.
     value, low, high : float
-        The figure and its interval.
+        The figure, and what it is at least and at most.
     limit : float
         What it may be at most.
-    status : {"met", "not met", "too few rows to tell"}
+    status : {"met", "met on these rows, not certain", "not met on these rows, not certain", \
+"not met"}
         The verdict.
     smallest_group, smallest_rows : str, int
         The group with the fewest rows that count, and their number (Kish's, with weights).
+    rows_needed : int or None
+        About how many rows would have to count in each group for certainty; None where the
+        verdict is certain, and where no number would do.
     """
 
     constraint: str
@@ -71,31 +105,107 @@ class Verdict:
     status: Status
     smallest_group: str
     smallest_rows: int
+    rows_needed: int | None = None
 
     def __str__(self) -> str:
         return f"{self.measure} {interval(self.value, self.low, self.high, 4)}"
 
+    @property
+    def within(self) -> bool:
+        """Whether the figure is within the limit on these rows."""
+        return self.status in ("met", "met on these rows, not certain")
+
+    @property
+    def certain(self) -> bool:
+        """Whether its interval leaves no doubt of that."""
+        return self.status in ("met", "not met")
+
+
+class CountedVerdict(Protocol):
+    """What was found of a constraint, here or in a file."""
+
+    @property
+    def status(self) -> str:
+        """The verdict."""
+
+    @property
+    def rows_needed(self) -> int | None:
+        """Rows that would have to count in each group for certainty."""
+
+
+def count(verdicts: Iterable[CountedVerdict]) -> str:
+    """How many are met, the certain and the uncertain apart, and what certainty would take.
+
+    Examples
+    --------
+    >>> count([])
+    'none'
+    """
+    found = list(verdicts)
+    if not found:
+        return "none"
+    many = Counter(v.status for v in found)
+    parts = [f"{many['met']} of {len(found)} met"]
+    parts += [f"{many[s]} {s}" for s in get_args(Status)[1:] if many[s]]
+    return f"{'; '.join(parts)}{certainty_takes(found)}"
+
+
+def certainty_takes(verdicts: Iterable[CountedVerdict]) -> str:
+    """How many rows certainty would take, in brackets; empty where more would not help."""
+    needed = [v.rows_needed for v in verdicts if v.rows_needed is not None]
+    if not needed:
+        return ""
+    return f" (certainty takes about {max(needed):,} rows that count in each group)"
+
 
 def judge(
-    term: Term, rates: GroupMoments, confidence: float | None, level: float
+    term: Term, rates: GroupMoments, level: float, rows: FloatArray | None = None
 ) -> tuple[Verdict, str]:
-    """The verdict on a constraint, and what to say about it."""
-    text, measure, limit, rows = _asked(term)
-    value, low, high = _figure(term, rates, limit, confidence, level)
-    status: Status = "too few rows to tell"
-    if (value if confidence is None else high) <= limit + ROUNDING:
-        status = "met"
-    elif low > limit + ROUNDING:
-        status = "not met"
-    g = int(rows.argmin())
+    """The verdict on a constraint, and what to say about it.
+
+    Parameters
+    ----------
+    term : Term
+        The constraint, bound to the rows.
+    rates : GroupMoments
+        What was measured on them.
+    level : float
+        How sure each end of the interval is to be.
+    rows : (n_moments, n_groups) float64, optional
+        Rows that would tell as much as was measured; those that count if left out.
+    """
+    tell = term.rows if rows is None else rows
+    text, measure, limit, counted = _asked(term)
+    value, low, high = _figure(term, rates, tell, level)
     ends = (low, high) if measure == "violation" else (max(low, 0.0), min(high, 1.0))
-    smallest = term.groups.label(g), round(rows[g])
-    verdict = Verdict(text, measure, value, *ends, limit, status, *smallest)
-    if status == "too few rows to tell":
-        even = replace(term, rows=np.full_like(term.rows, rows[g]))
-        _, low, high = _figure(even, rates, limit, confidence, level)
-        return verdict, _too_few(verdict, low, high, confidence)
-    return verdict, _met_or_not(verdict, term, rates)
+    status = status_of(value, *ends, limit)
+    g = int(counted.argmin())
+    smallest = term.groups.label(g), round(counted[g])
+    needed = None
+    if status not in ("met", "not met"):
+        # What is measured less well than its rows would tell takes more of them.
+        spare = float((term.rows / tell).max())
+        needed = _rows_needed(measure, limit, rates, counted, level, spare)
+        if needed is not None and needed <= smallest[1]:
+            needed = None
+    verdict = Verdict(text, measure, value, *ends, limit, status, *smallest, needed)
+    return verdict, _say(verdict, term, rates)
+
+
+def judge_gap(rates: FloatArray, rows: FloatArray, level: float) -> tuple[float, float, float]:
+    """A gap between groups, what it is at least and what it is at most.
+
+    Parameters
+    ----------
+    rates, rows : (n_groups,) float64
+        The rates of groups, and the rows that count.
+    level : float
+        How sure each end is to be.
+    """
+    value = float(np.ptp(rates))
+    errors = _drawn_errors(rates, rows)
+    low, _ = gap_interval(rates, errors, level)
+    return value, min(low, value), max(gap_at_most(rates, errors, level), value)
 
 
 def _asked(term: Term) -> tuple[str, Measure, float, FloatArray]:
@@ -113,41 +223,37 @@ def _asked(term: Term) -> tuple[str, Measure, float, FloatArray]:
 
 
 def _figure(
-    term: Term, rates: GroupMoments, limit: float, confidence: float | None, level: float
+    term: Term, rates: GroupMoments, rows: FloatArray, level: float
 ) -> tuple[float, float, float]:
     """What is held to the limit, and the ends of its interval, perhaps beyond [0, 1]."""
     c = two_sided(term.constraint)
     if isinstance(c, TwoSided):
-        value = float(np.ptp(rates.values))
-        reach = gap_interval(0.0, _drawn_errors(rates.values[0], term.rows[0]), level)[1]
-        low, high = value - reach, value + reach
-    elif isinstance(c, Bound):
+        return judge_gap(rates.values[0], rows[0], level)
+    if isinstance(c, Bound):
         g = rates.groups.index(c.group)
-        value, n = float(rates.values[0, g]), term.rows[0, g]
-        low, high = map(float, wilson(value * n, n, level))
+        value, n = float(rates.values[0, g]), rows[0, g]
+        low, high = map(float, wilson(value * n, n, max(2 * level - 1, 1e-9)))
     else:
-        v, margins = _margins(c, term, rates, (1 - level) / 2)
+        v, margins = _margins(c, rows, rates, 1 - level)
         value, low, high = (float(x.max()) for x in (v, v - margins, v + margins))
-    if confidence is not None:
-        upper = np.add(*_margins(c, term, rates, 1 - confidence))
-        sides = np.split(upper, 2) if isinstance(c, TwoSided) else [upper]
-        high = limit + sum(float(side.max()) for side in sides)
     return value, min(low, value), max(high, value)
 
 
 def _drawn_errors(r: FloatArray, n: FloatArray) -> FloatArray:
     """Errors of the rates of groups in samples like the one seen."""
     order = np.lexsort((r, n))  # so that draws do not depend on how groups are ordered
+    back = np.argsort(order)
     r, n = r[order], n[order]
-    p, whole = (n * r + 2) / (n + 4), np.rint(n).astype(np.int64)
+    p, whole = (n * r + 2) / (n + 4), np.maximum(np.rint(n), 1).astype(np.int64)
     rng = np.random.default_rng(0)
     # Group by group: NumPy sets up its draws anew whenever the parameters change.
     drawn = np.stack([rng.binomial(*group, DRAWS) for group in zip(whole, p, strict=True)], axis=1)
-    return (drawn / whole - p) * np.sqrt(whole / n)
+    errors: FloatArray = ((drawn / whole - p) * np.sqrt(whole / n))[:, back]
+    return errors
 
 
 def _margins(
-    constraint: Constraint, term: Term, rates: GroupMoments, tail: float
+    constraint: Constraint, rows: FloatArray, rates: GroupMoments, tail: float
 ) -> tuple[FloatArray, FloatArray]:
     """Violations, and by how much all may be larger but for a probability of ``tail``.
 
@@ -157,49 +263,53 @@ def _margins(
     violations = np.asarray(constraint.violations(rates), np.float64)
     units = np.eye(len(violations))
     slopes = np.stack([constraint.pullback(rates, unit).ravel() for unit in units])
-    least = 0.5 / (term.rows + 1.0)  # as in training, a rate of 0 has an error too
+    least = 0.5 / (rows + 1.0)  # as in training, a rate of 0 has an error too
     p = np.clip(rates.values, least, 1.0 - least)
-    errors = np.sqrt(slopes**2 @ (p * (1.0 - p) / term.rows).ravel())
+    errors = np.sqrt(slopes**2 @ (p * (1.0 - p) / rows).ravel())
     return violations, max(-float(ndtri(tail / len(units))), 0.0) * errors
 
 
-def _met_or_not(v: Verdict, term: Term, rates: GroupMoments) -> str:
+def _rows_needed(
+    measure: Measure,
+    limit: float,
+    rates: GroupMoments,
+    counted: FloatArray,
+    level: float,
+    spare: float,
+) -> int | None:
+    """Rows in each group that tell a gap as large as the limit from none, to two digits."""
+    if limit <= 0 or measure == "violation":  # whose scale is its own
+        return None
+    if measure == "gap":
+        rate = float(np.average(rates.values[0], weights=counted))
+        needed = rows_needed(rate, limit, level)
+    else:  # of one group, whose error is that of half a difference
+        rate = float(rates.values[0, int(counted.argmin())])
+        needed = rows_needed(rate, limit, level) / 2
+    return int(float(f"{max(spare * needed, 1):.1e}"))
+
+
+def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
+    """What a verdict comes to, and what to do; nothing where all is well."""
     if v.status == "met":
-        text = f"met on these rows; on new people the {v.measure} may be up to {v.high:.4f}."
-        return f"{v.constraint}: {text}" if v.high > v.limit + ROUNDING else ""
-    text = f"{v.constraint}: not met, by {v.value - v.limit:.4f}."
-    if v.measure == "gap":
-        (r,), (n,) = rates.values, term.rows
-        ends = (
-            f"{term.groups.label(g)} ({r[g]:.3f} on {n[g]:,.0f} rows)"
-            for g in (int(r.argmax()), int(r.argmin()))
-        )
-        text += f" Farthest apart: {' and '.join(ends)}."
-    return text
-
-
-def _too_few(v: Verdict, low: float, high: float, confidence: float | None) -> str:
-    """Name the smallest group, its rows, and about how many it takes.
-
-    The interval is that with as few rows in every group; it shrinks with their root. To tell, it
-    should reach no further than the limit, so that the standard error is about half of it. To be
-    sure, it should fit between figure and limit, with the figure brought down to half the limit.
-    """
-    reach = v.value - low if confidence is None else high - v.value
-    aim, room = f"tell a {v.measure} of {v.limit:g}", v.limit
-    if confidence is not None:
-        aim, room = f"be {100 * confidence:g}% sure", max(v.limit - v.value, v.limit / 2)
-    if v.measure == "violation":  # has no scale but its own
-        aim, room = f"tell a violation of {v.value:.4f} from none", abs(v.value)
-    text = f"{v.constraint}: {v.smallest_rows:,} rows of {v.smallest_group} count"
-    if room <= 0:
+        return ""
+    if v.certain:
+        text = f"{v.constraint}: not met, by {v.value - v.limit:.4f}."
+        if v.measure == "gap":
+            (r,), (n,) = rates.values, term.rows
+            ends = (
+                f"{term.groups.label(g)} ({r[g]:.3f} on {n[g]:,.0f} rows)"
+                for g in (int(r.argmax()), int(r.argmin()))
+            )
+            text += f" Farthest apart: {' and '.join(ends)}."
+        return text
+    may = f"up to {v.high:.4f}" if v.within else f"as small as {v.low:.4f}"
+    text = f"{v.constraint}: {v.status}; among new people the {v.measure} may be {may}."
+    text += f" {v.smallest_rows:,} rows of {v.smallest_group} count"
+    if v.measure != "violation" and v.limit <= 0:
         return f"{text}, but no number of rows can show a {v.measure} of 0; allow more than 0."
-    needed = v.smallest_rows * (reach / room) ** 2
-    if needed > v.smallest_rows:
+    if v.rows_needed is not None:
         each, merge = (" in each group", ", or merge groups") if v.measure == "gap" else ("", "")
-        return f"{text}; about {float(f'{needed:.1e}'):,.0f}{each} are needed to {aim}{merge}."
-    target = v.limit if confidence is None else v.limit - reach
-    return (
-        f"{text}, and the {v.measure} of {v.value:.4f} is too close to the limit to {aim}; "
-        f"{target:.4f} would do: train more rounds."
-    )
+        aim = f"tell a {v.measure} of {v.limit:g}"
+        return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
+    return f"{text}, and {v.value:.4f} is too close to the limit of {v.limit:g} for them to tell."
