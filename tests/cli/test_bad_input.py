@@ -59,15 +59,24 @@ def fails(run):
         (("--option", "num_leaves=1"), "lightgbm refuses: Check failed: (num_leaves) > (1)"),
         (("--threshold", "2"), "--threshold must lie between 0 and 1"),
         (("--test", "nowhere.csv"), "there is no file 'nowhere.csv'"),
+        (("--option", "n_estimators=0"), "lightgbm refuses: Number of boosting rounds must be"),
+        (("--option", "num_threads=x"), "lightgbm refuses: invalid literal"),
+        (("--option", "class_weight=x"), "lightgbm refuses: The 'class_weight' parameter"),
+        (("--test-share", "0.0001"), "0 of the rows are test rows"),
         (("--encoding", "klingon"), "unknown encoding 'klingon'"),
+        (("--encoding", "rot13"), "unknown encoding 'rot13'"),
+        (("--encoding", "undefined"), "unknown encoding 'undefined'"),
+        (("--delimiter", "é"), "a delimiter is one character"),
         (("--delimiter", "|"), "has no column 'approved'"),
     ],
 )
 def test_train(fails, data, tmp_path, words, message):
+    """No message of Python or of an engine as it is."""
     out = tmp_path / "m"
     asked = [w for k, w in enumerate(ASKED) if not _replaced(k, words)]
     err = fails("train", data, *asked, *QUICK, *words, "--out", out)
     assert message in err
+    assert "unexpected" not in err
     assert not out.exists()
     assert list(tmp_path.iterdir()) == []
 

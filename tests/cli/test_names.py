@@ -1,11 +1,14 @@
 """Names and values of the data that mean something to a terminal, a plot or a spreadsheet."""
 
+import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from tests.loan_files import QUICK, loans
@@ -83,3 +86,65 @@ def test_a_name_cannot_pass_for_a_line_of_ours(tmp_path, run):
     assert code == 0
     assert "sex=x\\n3,000 rows; all is well." in out
     assert not any(line.startswith("3,000 rows") for line in out.splitlines())
+
+
+def test_spreadsheets_compute_nothing_of_scores(model, tmp_path, run):
+    """In CSV; parquet has values as they are, and so has every number."""
+    new = loans(60, seed=3)
+    texts = ["=cmd|' /C calc'!A0", "@x", "+1+2", "-cmd", "'=1", "-5", "fine"]
+    new["id"] = [texts[k % len(texts)] for k in range(60)]
+    new = new.rename(columns={"id": "=id"}).assign(change=-1.5)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    for name in ("scores.csv", "scores.tsv", "scores.parquet"):
+        words = ("--keep", "=id", "--keep", "change", "--out", tmp_path / name, "--quiet")
+        assert run("predict", model, tmp_path / "new.csv", *words)[0] == 0
+    with (tmp_path / "scores.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header[:2] == ["'=id", "change"]
+    shown = [row[0] for row in rows[:7]]
+    assert shown == ["'" + t if t not in ("-5", "fine") else t for t in texts]
+    assert rows[0][1] == "-1.5"
+    assert (tmp_path / "scores.tsv").read_text().startswith('"\'=id"\t"change"')
+    kept = pd.read_parquet(tmp_path / "scores.parquet")
+    assert kept["=id"].tolist()[:7] == texts
+
+
+@pytest.mark.parametrize("link", ["same", "symbolic", "hard"])
+def test_what_a_command_reads_is_never_replaced(model, tmp_path, run, link):
+    """Not even with --force, nor by another name of the file."""
+    data = tmp_path / "new.csv"
+    loans(60, seed=3).to_csv(data, index=False)
+    before = data.read_bytes()
+    out = data if link == "same" else tmp_path / "out.csv"
+    if link == "symbolic":
+        out.symlink_to(data)
+    if link == "hard":
+        out.hardlink_to(data)
+    code, _, err = run("predict", model, data, "--out", out, "--force")
+    assert code == 1
+    assert "which the command reads" in err
+    assert data.read_bytes() == before
+
+
+def test_nor_are_a_model_evidence_or_the_folder_of_the_data(model, tmp_path, run):
+    own = tmp_path / "table.csv"  # fairboost writes files of that name, so --force would do
+    loans(60, seed=3).assign(score=0.4).to_csv(own, index=False)
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    before = {p: p.read_bytes() for p in [*folder.iterdir(), own]}
+    asked = ("--label", "approved", "--sensitive", "sex", "--out", tmp_path, "--force")
+    link = tmp_path.parent / f"{tmp_path.name}.csv"
+    link.symlink_to(own)
+    shown = [
+        run("predict", folder, own, "--out", folder / "model.json", "--force"),
+        run("report", folder, "--out", folder / "evidence.json", "--force"),
+        run("report", folder / "evidence.json", "--out", folder / "evidence.json", "--force"),
+        run("train", own, *asked), run("train", link, *asked), run("compare", own, *asked),
+        run("audit", own, *asked, "--score", "score"),
+        run("train", model.parent / "nothing.csv", "--test", own, *asked),
+    ]  # fmt: skip
+    for code, _, err in shown:
+        assert code == 1
+        assert "which the command reads" in err
+    assert {p: p.read_bytes() for p in before} == before
+    assert run("report", folder, "--out", "/dev/null", "--force")[2].endswith("name a file\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ from fairboost.cli.wording import in_commands
 from fairboost.fairness.binding import REMEDIES
 from fairboost.verdicts import fairness_report
 from fairboost.verdicts.diagnostics import decides_little
+from tests.loan_files import loans
 
 PYTHON = re.compile(
     r"print\(|\bfairness_report|[a-z]_\b|\b\w+='|\b\w+=\w+\(|\((?!--option )n_estimators|"
@@ -29,6 +31,9 @@ ADVICE = [
     decides_little(0.5, 0.5, 100, 300),
     "not met, held out: gap 0.1. print(model.fairness_report_) says more",
     "too few rows to tell, held out: at_fpr(0.001) was placed on 50 rows",
+    "it is other than asked. fairboost.metrics.threshold_at places it anew on recent rows",
+    "y of holdout_set has the label 3, expected those of training",
+    "sample_weight must not be negative, found -1",
 ]
 
 
@@ -42,6 +47,19 @@ def test_advice_of_the_library(text):
 def test_what_is_not_python_stays_as_it_is():
     text = "false negative rate alike by sex, tolerance 0.02: not met, by 0.0312."
     assert in_commands(text) == text
+    columns = "the columns 'holdout_set' and 'sample_weight' are missing"
+    assert in_commands(columns) == columns
+
+
+def test_what_a_note_advises_can_be_done(tmp_path, run):
+    """Rates can be read on all rows."""
+    loans(600, seed=0).to_csv(tmp_path / "few.csv", index=False)
+    words = ("--label", "approved", "--sensitive", "sex", "--jobs", "1", "--json", "--quiet")
+    more = ("--option", "n_estimators=3", "--no-trade-off", "--holdout-share", "cross")
+    code, _, err = run("train", tmp_path / "few.csv", *words, *more, "--out", tmp_path / "m")
+    assert code in (0, 3), err
+    method = json.loads((tmp_path / "m" / "evidence.json").read_text())["evidence"]["model"]
+    assert method["method"]["holdout"] == "cross"
 
 
 def test_notes_of_a_training_that_fails_its_constraint(tmp_path, run):

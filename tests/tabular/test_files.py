@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import io
 import sys
 
 import numpy as np
@@ -215,3 +216,44 @@ def test_without_pyarrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'pip install "fairboost\[data\]"'):
         importlib.import_module("fairboost.tabular.files")
+
+
+def test_more_columns_than_a_table_has(tmp_path):
+    """Told from the names alone: to set up readers of a million columns takes minutes."""
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(f"c{k}" for k in range(200_000)) + "\n")
+    with pytest.raises(InvalidInputError, match=r"has 200,000 columns, expected at most 100,000"):
+        TableFile(path).column_names()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{long}\n", 'a,b\n1,"{long}\n2,3\n', "a,b\n1,2\n{long},3\n"],
+    ids=["header", "quote", "row"],
+)
+def test_rows_longer_than_a_block(tmp_path, text, monkeypatch):
+    """As from a quote that is not closed; told without reading the file to its end in pieces."""
+    monkeypatch.setattr(files, "CSV_BLOCK", 2**16)
+    path = tmp_path / "long.csv"
+    path.write_text(text.format(long="a" * 2**20))
+    with pytest.raises(InvalidInputError, match="has a row of more than 8 MB"):
+        TableFile(path).read()
+
+
+@pytest.mark.parametrize(
+    "text", ['\ufeff"a, b","c""d"\r\n1,2\r\n', '\n\n"a, b","c""d"\n1,2\n', '"a, b","c""d"\r1,2\r']
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_names_are_those_that_arrow_reads(tmp_path, text, encoding):
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode(encoding))
+    file = TableFile(path, ReadOptions(encoding))
+    assert file.column_names() == file.read().column_names == ["a, b", 'c"d']
+
+
+def test_lines_of_a_stream_are_joined_once():
+    pieces = [b"ab", b"c\n", b"", b"d", b"e\n\nf"]
+    stream = type("Stream", (), {"read": lambda self, size: pieces.pop(0) if pieces else b""})()
+    assert list(files._lines_of(stream)) == [b"abc"]  # an empty piece is the end
+    whole = io.BytesIO(b"ab\n\ncd\n" * 3)
+    assert list(files._lines_of(whole, size=4)) == [b"ab", b"", b"cd"] * 3

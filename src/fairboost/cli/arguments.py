@@ -220,13 +220,36 @@ def _add_row_options(group: Any) -> None:
         metavar="FILE",
         help="rows to read rates on in training (default: a part of those to train on)",
     )
-    _add_share(
-        group,
+    group.add_argument(
         "--holdout-share",
-        "share of the rows to train on, to read rates on; beside --holdout rates are read on "
-        "both (default: chosen by their number, none beside --holdout)",
+        type=_holdout_share,
+        metavar="SHARE",
+        help="share of the rows to train on, to read rates on; beside --holdout rates are read on "
+        "both; or 'cross', which reads rates on all of them and trains as many models as there "
+        "are folds (default: chosen by their number, none beside --holdout)",
     )
-    group.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
+    add_seed(group, "of all that is drawn (default: 0)")
+
+
+def add_seed(group: Any, words: str) -> None:
+    """The option ``--seed``, described by these words."""
+    group.add_argument("--seed", type=_seed, default=0, help=words)
+
+
+def _seed(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**32:
+        raise argparse.ArgumentTypeError(
+            f"--seed must be a whole number from 0 to {2**32 - 1}, found {text!r}"
+        )
+    return value
+
+
+def _holdout_share(text: str) -> float | str:
+    return text if text == "cross" else _share("--holdout-share", None, text)
 
 
 def _add_share(group: Any, flag: str, words: str, default: float | None = None) -> None:

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from fairboost.report import write_report
     from fairboost.tabular.audit import AuditRequest, audit_file
 
-    check_folder(options.out, force=options.force)
+    check_folder(options.out, force=options.force, inputs=[options.data])
     request = AuditRequest(
         label=options.label,
         score=options.score,

@@ -42,12 +42,13 @@ def run(options: argparse.Namespace, console: Console) -> None:
     from fairboost.cli.tables import compare_models, show_alternatives
     from fairboost.report import write_report
 
-    check_folder(options.out, force=options.force)
+    read = (options.data, options.test, options.holdout)
+    check_folder(options.out, force=options.force, inputs=read)
     model = models.build_model(options, console)
     rows = read_training_rows(options, console)
     console.remark("Training the engine alone, the model, and the curve.")
     plain = models.fit_plain(options, rows)
-    model = models.fit(model, rows, console)
+    model = models.fit(options, model, rows, console)
     evidence = gather_evidence(
         options,
         model,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fairboost.cli.arguments import add_seed
 from fairboost.cli.console import Console
 
 USAGE = "[options]"
@@ -23,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=int, default=100_000, help="applications to generate (default: 100000)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the generator (default: 0)")
+    add_seed(parser, "seed of the generator (default: 0)")
     parser.add_argument(
         "--out", type=Path, default=Path("demo"), help="folder to write to (default: demo)"
     )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import re
 from collections.abc import Iterator
 from importlib import import_module
+from traceback import walk_tb
 from typing import Any
 
 from fairboost.cli.console import Console
 from fairboost.cli.rows import TrainingRows
 from fairboost.engines.registry import load_engine
-from fairboost.exceptions import InvalidInputError
+from fairboost.exceptions import FairboostError, InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
@@ -75,15 +77,17 @@ def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     }
 
 
-def fit(model: FairGBMClassifier, rows: TrainingRows, console: Console) -> FairGBMClassifier:
+def fit(
+    options: argparse.Namespace, model: FairGBMClassifier, rows: TrainingRows, console: Console
+) -> FairGBMClassifier:
     """Train it; what the library warns of is said once."""
-    with console.collecting_warnings(), _refusals():
+    with console.collecting_warnings(), refusals(options):
         return model.fit(rows.train.X, rows.train.y, **rows.fit_options())
 
 
 def fit_plain(options: argparse.Namespace, rows: TrainingRows) -> Any:
     """The engine alone, trained: what the rates are without the constraint."""
-    with _refusals():
+    with refusals(options):
         train = rows.train
         return build_engine(options).fit(train.X, train.y, sample_weight=train.weight)
 
@@ -92,7 +96,7 @@ def trace_tradeoff(
     options: argparse.Namespace, rows: TrainingRows, console: Console, models: int
 ) -> TradeoffCurve:
     """Models from no constraint to zero tolerance."""
-    with console.collecting_warnings(), _refusals():
+    with console.collecting_warnings(), refusals(options):
         return tradeoff_curve(
             build_engine(options),
             rows.train.X,
@@ -104,16 +108,22 @@ def trace_tradeoff(
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """Say what an engine refuses as we say what we refuse."""
+def refusals(options: argparse.Namespace) -> Iterator[None]:
+    """Say what an engine refuses, or fails over, as we say what we refuse."""
     try:
         yield
+    except FairboostError:
+        raise
     except Exception as error:
-        engine = type(error).__module__.partition(".")[0]
-        if engine not in ENGINES:
+        frames = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+        passed = {name.partition(".")[0] for name in (*frames, type(error).__module__)}
+        doubtful = options.option and isinstance(error, TypeError | ValueError)
+        if options.engine not in passed and not doubtful:
             raise
-        said = " ".join(str(error).split())
-        raise InvalidInputError(f"{engine} refuses: {said}; look at --option") from error
+        said = " ".join(str(error).split()).partition(" Stack trace:")[0]
+        said = re.sub(r"( at )?/\S+(, line |:)\d+( \.|:)?", "", said).rstrip(" .;")
+        message = f"{options.engine} refuses: {said}; look at --option"
+        raise InvalidInputError(message) from error
 
 
 def _known_options(name: str, engine: Any) -> set[str]:

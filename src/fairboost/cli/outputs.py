@@ -13,7 +13,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,11 +33,28 @@ def need_plots() -> None:
         raise InvalidInputError('a report needs matplotlib: pip install "fairboost[plots]"')
 
 
-def check_folder(path: Path | None, *, force: bool) -> None:
-    """Raise if a folder with a report cannot be written: to be called before long work."""
+def check_folder(path: Path | None, *, force: bool, inputs: Iterable[Path | None] = ()) -> None:
+    """Raise if a folder with a report cannot be written: to be called before long work.
+
+    Parameters
+    ----------
+    path : Path or None
+        The folder; None if none is asked for.
+    force : bool
+        Whether it may be replaced.
+    inputs : iterable of Path or None
+        What the command reads: it must not be replaced.
+    """
     if path is None:
         return
     need_plots()
+    folder = path.resolve()
+    for file in filter(None, inputs):
+        if folder in (*file.absolute().parents, *file.resolve().parents):
+            raise InvalidInputError(
+                f"--out {str(path)!r} is the folder of {str(file)!r}, which the command reads and "
+                "--force would take away; name another"
+            )
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"--out {str(path)!r} is a file; name a folder")
     if path.is_dir() and (held := sorted(p.name for p in path.iterdir())):
@@ -54,10 +71,27 @@ def check_folder(path: Path | None, *, force: bool) -> None:
     _check_writable(next(parent for parent in path.absolute().parents if parent.exists()))
 
 
-def check_file(path: Path, *, force: bool) -> None:
-    """Raise if a file cannot be written: to be called before long work."""
+def check_file(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
+    """Raise if a file cannot be written: to be called before long work.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    force : bool
+        Whether it may be replaced.
+    inputs : iterable of Path
+        What the command reads: it must not be replaced, nor by another of its names.
+    """
     if path.is_dir():
         raise InvalidInputError(f"--out {str(path)!r} is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise InvalidInputError(f"--out {str(path)!r} is a device; name a file")
+    for file in inputs:
+        if path.exists() and file.exists() and path.samefile(file):
+            raise InvalidInputError(
+                f"--out {str(path)!r} is {str(file)!r}, which the command reads; name another file"
+            )
     if path.exists() and not force:
         raise InvalidInputError(
             f"the file {str(path)!r} exists; name another with --out, or pass --force to replace "

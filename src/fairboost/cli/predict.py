@@ -53,7 +53,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
     from fairboost.tabular.files import format_of, table_writer
 
     kept = list(dict.fromkeys(options.keep))
-    check_file(options.out, force=options.force)
+    model_files = [options.model / name for name in ("model.json", "schema.json")]
+    check_file(options.out, force=options.force, inputs=[options.data, *model_files])
     form = format_of(options.out)
     if clash := [name for name in kept if name in (SCORE, DECISION)]:
         raise InvalidInputError(

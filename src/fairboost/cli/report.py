@@ -38,8 +38,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
     from fairboost.cli.outputs import check_file, need_plots, new_file
     from fairboost.report import Evidence, to_html, to_markdown
 
-    check_file(options.out, force=options.force)
     path = options.folder / "evidence.json" if options.folder.is_dir() else options.folder
+    check_file(options.out, force=options.force, inputs=[path])
     if not path.is_file():
         raise ModelFileError(
             f"there is no {str(path)!r}; name a folder that fairboost train, audit or compare "

@@ -122,8 +122,8 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
         for label, name in enumerate(schema.classes):
             if not (rows[role].y == label).any():
                 raise InvalidInputError(
-                    f"none of the {len(rows[role]):,} {role} rows has the label {name!r}; pass "
-                    "more rows"
+                    f"{len(rows[role]):,} of the rows are {role} rows, and none of these has the "
+                    f"label {name!r}; pass more rows, or another --test-share"
                 )
     roles_of = {"training": "training" if "test" in files else "training and test"}
     return TrainingRows(

@@ -54,14 +54,15 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from fairboost.cli.rows import read_training_rows
     from fairboost.cli.tables import show_verdicts, summary
 
-    check_folder(options.out, force=options.force)
+    read = (options.data, options.test, options.holdout)
+    check_folder(options.out, force=options.force, inputs=read)
     model = models.build_model(options, console)
     rows = read_training_rows(options, console)
     console.remark(
         f"{len(rows.train):,} rows to train on, {len(rows.test):,} to test on, "
         f"{len(rows.schema.columns)} features."
     )
-    model = models.fit(model, rows, console)
+    model = models.fit(options, model, rows, console)
     wanted = len(rows.train) <= SMALL if options.trade_off is None else options.trade_off
     evidence = gather_evidence(
         options,

@@ -15,15 +15,15 @@ SAID: tuple[tuple[str, str], ...] = (
     (r"\(n_estimators\)", "(--option n_estimators=N)"),
     (r"\b(?:operating_point=)?at_(fpr|tpr)\((\S+?)\)", r"--at-\1 \2"),
     (r"\b(?:operating_point=)?at_positive_rate\((\S+?)\)", r"--at-positive-rate \1"),
-    (
-        r"holdout='cross' reads the rates on all rows",
-        "without --holdout-share the rates of few rows are read on all of them",
-    ),
+    (r"holdout='cross'", "--holdout-share cross"),
     (r"holdout='auto' reads them on rows held out", "--holdout-share reads them on rows held out"),
-    (r"use holdout='cross'", "leave --holdout-share out"),
-    (r"\bholdout_set\b", "--holdout file"),
+    (r"(?:\b[Xy] of )?(?<!['\w])holdout_set(?!['\w])", "--holdout file"),
     (r"\bmin_group_rows=", "--min-group-rows "),
     (r"\bpos_label=", "--positive "),
+    (r"(?<!['\w])sample_weight(?= (must|is)\b)", "--weight"),
+    (r"(?<!['\w])sensitive_features(?!['\w])", "--sensitive"),
+    (r"fairboost\.metrics\.threshold_at places it anew on", "train again on"),
+    (r"use iterate='last', or boosting_type='gbdt'", "leave --option boosting_type=dart out"),
 )
 """What the library says, as a pattern, and what to say instead."""
 

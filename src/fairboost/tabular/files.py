@@ -15,13 +15,18 @@ import codecs
 import contextlib
 import difflib
 import hashlib
+import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from csv import Error as CsvError
+from csv import reader as read_csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from fairboost.exceptions import InvalidInputError
@@ -39,8 +44,19 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 BATCH_ROWS = 2**18
 """Rows of a batch: 20 columns of 8 bytes are 40 MB."""
 CSV_BLOCK = 8 * 2**20
+TOO_LONG = (
+    f"has a row of more than {CSV_BLOCK // 2**20} MB, as a quote that is not closed makes; mend "
+    "that row, or write the table as parquet"
+)
+MOST_COLUMNS = 100_000
+"""More are no table that a model is trained on: as a rule the delimiter is another."""
+LONG_NAME = 60
+"""Letters of a name that a message shows."""
 DELIMITERS = (",", ";", "\t", "|")
 """Tried in this order where the user names none."""
+FORMULA = r"^'*[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
+SIGNED_NUMBER = r"(?i)^[+-]+$|^[+-]([0-9., ]+(e[+-]?[0-9]+)?%?|inf|nan|infinity)$"
+"""What a spreadsheet computes, and what of it is only a number."""
 ARROW_MAGIC = b"ARROW1"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks."""
@@ -168,7 +184,13 @@ class TableFile:
             else:
                 with self._arrow_reader() as reader:
                     names = reader.schema.names
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if len(names) > MOST_COLUMNS:
+            raise InvalidInputError(
+                f"{str(self.path)!r} has {len(names):,} columns, expected at most "
+                f"{MOST_COLUMNS:,}; name another --delimiter, or write the columns that you need "
+                "to a file of their own"
+            )
+        if twice := sorted(name for name, times in Counter(names).items() if times > 1):
             raise InvalidInputError(
                 f"{str(self.path)!r} has several columns named {twice[0]!r}; rename them"
             )
@@ -177,8 +199,9 @@ class TableFile:
     def require(self, columns: Sequence[str], what: str) -> None:
         """Raise if a column is not in the file."""
         names = self.column_names()
+        known = set(names)
         for column in columns:
-            if column not in names:
+            if column not in known:
                 raise InvalidInputError(
                     f"{str(self.path)!r} has no column {column!r} ({what}); it has "
                     f"{_listed(names)}"
@@ -278,16 +301,25 @@ class TableFile:
     # -------------------------------------------------------------------
 
     def _csv_header(self) -> list[str]:
+        """Names in the first row that is not empty; Arrow would take long for many columns."""
+        encoding, delimiter = self._known_encoding(), self._delimiter()
         with self._stream() as (stream, _):
-            start = stream.read(CSV_BLOCK // 8)
+            start = stream.read(CSV_BLOCK)
         if not start.strip():
             raise InvalidInputError(f"the file {str(self.path)!r} is empty; write it again")
-        if self.options.encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+        if encoding == "utf-8":
             wrong = _not_in_utf8(start.split(b"\n", 1)[:1])
             if wrong is not None:
                 raise InvalidInputError(f"{str(self.path)!r} {wrong}")
-        with self._stream() as (stream, _):
-            return list(csv.open_csv(stream, *self._csv_options()).schema.names)
+        text = start.decode(encoding, errors="replace").removeprefix("\ufeff")
+        lines = io.StringIO(text, newline="")
+        try:
+            names = next((row for row in read_csv(lines, delimiter=delimiter) if row), [])
+        except CsvError:  # a field of that length
+            names = []
+        if not names or (len(start) == CSV_BLOCK and lines.tell() == len(text)):
+            raise InvalidInputError(f"{str(self.path)!r} {TOO_LONG}")
+        return names
 
     def _csv_options(self, **columns: Any) -> tuple[Any, Any, Any]:
         convert = csv.ConvertOptions(strings_can_be_null=True, **columns)
@@ -300,8 +332,9 @@ class TableFile:
 
     def _known_encoding(self) -> str:
         try:
+            "a".encode(self.options.encoding)  # some are no encodings of text
             return codecs.lookup(self.options.encoding).name
-        except LookupError:
+        except (LookupError, ValueError):
             raise InvalidInputError(
                 f"unknown encoding {self.options.encoding!r}; expected one such as utf-8, "
                 "latin-1, cp1252 or utf-16"
@@ -311,7 +344,7 @@ class TableFile:
         given = self.options.delimiter
         if given is not None:
             given = {"tab": "\t", "\\t": "\t"}.get(given, given)
-            if len(given) != 1:
+            if len(given) != 1 or not given.isascii() or given in '"\r\n':
                 raise InvalidInputError(
                     f"a delimiter is one character, found {given!r}; write , ; | or tab"
                 )
@@ -357,7 +390,7 @@ def _batches_of(reader: Any) -> Iterator[Any]:
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(names[:most])
+    shown = ", ".join(n if len(n) <= LONG_NAME else f"{n[:LONG_NAME]}..." for n in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
@@ -395,7 +428,43 @@ def table_writer(path: Path, form: TableFormat, schema: Any) -> Iterator[Any]:
             return
         delimiter = "\t" if form.suffix == ".tsv" else ","
         options = csv.WriteOptions(delimiter=delimiter, quoting_style="needed")
-        yield stack.enter_context(csv.CSVWriter(sink, schema, write_options=options))
+        names = [guard_formulas(pa.array([name]))[0].as_py() for name in schema.names]
+        renamed = pa.schema([f.with_name(n) for f, n in zip(schema, names, strict=True)])
+        writer = stack.enter_context(csv.CSVWriter(sink, renamed, write_options=options))
+        yield _CsvWriter(writer, renamed)
+
+
+@dataclass(frozen=True)
+class _CsvWriter:
+    """Writes batches in which no text is a formula."""
+
+    writer: Any
+    schema: pa.Schema
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        columns = [
+            guard_formulas(c)
+            if pa.types.is_string(c.type) or pa.types.is_large_string(c.type)
+            else c
+            for c in batch.columns
+        ]
+        self.writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+
+
+def guard_formulas(column: Any) -> Any:
+    """Text with an apostrophe before what a spreadsheet would compute; numbers stay.
+
+    An apostrophe before such text gets another, so that taking one away undoes it.
+
+    Examples
+    --------
+    >>> guard_formulas(pa.array(["=1+1", "-5", "-cmd", "'=1", "F"])).to_pylist()
+    ["'=1+1", '-5', "'-cmd", "''=1", 'F']
+    """
+    formula = pc.and_not(
+        pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, SIGNED_NUMBER)
+    )
+    return pc.if_else(formula, pc.utf8_replace_slice(column, 0, 0, "'"), column)
 
 
 # What is wrong with a CSV file, in words that name the line: Arrow says that a text is not UTF-8,
@@ -412,12 +481,16 @@ def _lines_of(stream: Any, size: int = 2**20) -> Iterator[bytes]:
     >>> list(_lines_of(io.BytesIO(b"a,b|1,2|3".replace(b"|", b"\n")), size=2))
     [b'a,b', b'1,2', b'3']
     """
-    rest = b""
+    rest: list[bytes] = []  # pieces of a line, joined once: a line may be long
     while piece := stream.read(size):
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
-    if rest:
-        yield rest
+        first, *others = piece.split(b"\n")
+        rest.append(first)
+        if others:
+            yield b"".join(rest)
+            yield from others[:-1]
+            rest = [others[-1]]
+    if any(rest):
+        yield b"".join(rest)
 
 
 def _not_in_utf8(lines: Iterable[bytes]) -> str | None:
@@ -450,4 +523,6 @@ def _explain(message: str, lines: Iterable[bytes]) -> str:
             f"has a row of {found} fields where the header has {expected}: {text.strip()[:40]!r}; "
             "mend that row, or name another --delimiter"
         )
+    if "straddl" in message:  # an object straddles two blocks
+        return TOO_LONG
     return _not_in_utf8(lines) or f"cannot be read as CSV: {message}"

@@ -297,6 +297,7 @@ def infer_schema(
     dropped = dict.fromkeys(roles.dropped, "dropped on request")
     remarks: list[str] = []
     features: list[FeatureColumn] = []
+    taken: set[str] = set()
     for name in table.column_names:
         if name in special or name in dropped:
             continue
@@ -307,7 +308,8 @@ def infer_schema(
             continue
         if judged.remark:
             remarks.append(f"column {name!r} {judged.remark}")
-        feature = _engine_name(name, {c.feature for c in features})
+        feature = _engine_name(name, taken)
+        taken.add(feature)
         features.append(FeatureColumn(name, feature, judged.kind, judged.categories))
     if not features:
         raise InvalidInputError(
