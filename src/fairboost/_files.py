@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,14 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     if not target.parent.is_dir():
         raise ModelFileError(f"cannot write {target}: the folder {target.parent} does not exist")
+    remove_stale(target)
     # Keep the suffix: some writers choose the file format by it.
     handle, name = tempfile.mkstemp(
-        dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix
+        dir=target.parent, prefix=partial_prefix(target), suffix=target.suffix
     )
-    os.close(handle)
     temporary = Path(name)
     try:
+        lock(handle)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
@@ -39,6 +42,39 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(handle)
+
+
+def partial_prefix(target: Path) -> str:
+    """How the names begin under which a file or folder is written until it is complete."""
+    return f".{target.name}.partial-"
+
+
+def lock(handle: int) -> bool:
+    """Lock an open file or folder until it is closed, or the process ends in whatever way.
+
+    False if another holds it, or where the system has no such locks.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def remove_stale(target: Path) -> None:
+    """Remove what runs that were killed have left behind; what is being written is locked."""
+    for left in target.parent.glob(f"{glob.escape(partial_prefix(target))}*"):
+        with suppress(OSError):  # gone by now, or of another user
+            handle = os.open(left, os.O_RDONLY)
+            try:
+                if lock(handle):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+            finally:
+                os.close(handle)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -65,6 +65,87 @@ def test_ctrl_c_before_anything_is_loaded(tmp_path):
     assert (process.returncode, out, err) == (130, b"", b"fairboost: interrupted\n")
 
 
+CAUGHT = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(5)
+except BaseException as error:
+    raise ImportError("multiarray failed to import") from error
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize("module", ["pyarrow", "lightgbm"])
+def test_a_signal_that_what_is_imported_takes_for_a_fault(data, tmp_path, module, name, code):
+    """Some packages catch whatever comes while they are imported, and raise something else."""
+    (tmp_path / f"{module}.py").write_text(CAUGHT.format(name=name))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    words = (*ASKED, *QUICK, "--out", tmp_path / "m")
+    process = start("train", data, *words, env={**os.environ, "PYTHONPATH": path})
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, b"")
+    assert err.strip() in (b"", b"fairboost: interrupted")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_the_process_ends(name):
+    code = (
+        "import atexit, os, signal, sys\n"
+        "from fairboost.cli import main\n"
+        f"atexit.register(lambda: os.kill(os.getpid(), signal.{name}))\n"
+        "sys.argv = ['fairboost', '--version']\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"fairboost ")
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_in_a_function_that_c_has_called(name):
+    """ctypes drops what is raised there, and shows it; the signal is raised again after it."""
+    code = (
+        "import ctypes, os, signal, time\n"
+        "from fairboost.cli import signals\n"
+        f"called = ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.{name}))\n"
+        "signals.raise_them()\n"
+        "try:\n    called()\n    time.sleep(30)\n"
+        "except (KeyboardInterrupt, SystemExit): print(signals.came())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert int(done.stdout) == 128 + getattr(signal, name)
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    """As nohup and shells ask for."""
+    code = (
+        "import os, signal\n"
+        "from fairboost.cli import signals\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "signals.end_at_once()\nsignals.raise_them()\n"
+        "os.kill(os.getpid(), signal.SIGINT)\nprint('on')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, b"on", b"")
+
+
+def test_what_a_killed_run_left_is_taken_away_by_the_next(tmp_path):
+    target = tmp_path / "m"
+    stale = tmp_path / ".m.partial-abc"
+    stale.mkdir()
+    (stale / "model.json").write_text("half")
+    with outputs.new_folder(target, force=False) as folder:
+        (folder / "report.md").write_text("1")
+        with outputs.new_folder(tmp_path / "m", force=False) as other:  # at the same time
+            (other / "report.md").write_text("2")
+            assert folder.exists()
+    assert (target / "report.md").read_text() == "1"
+    assert held(tmp_path) == ["m"]
+
+
 @pytest.mark.parametrize("words", [["--help"], ["audit", "s.csv", "--label", "y", "--score", "p",
                                                   "--sensitive", "s", "--quiet"]])  # fmt: skip
 def test_what_needs_no_engine_does_not_wait_for_one(words, tmp_path):
@@ -203,6 +284,7 @@ def test_what_was_there_comes_back_if_the_new_cannot_take_its_place(tmp_path, mo
             raise OSError("no")
         return rename(self, to)
 
+    monkeypatch.setattr(outputs, "_exchange", lambda *_: False)  # as on other systems
     monkeypatch.setattr(outputs.Path, "rename", fails_once)
     with pytest.raises(OSError, match="no"), outputs.new_folder(target, force=True) as folder:
         (folder / "report.md").write_text("new")

@@ -31,11 +31,11 @@ SECONDS = 30
 MEMORY = 1_500_000_000
 """Bytes that a worker may take beyond what the engines' libraries take."""
 
-FINE = ("refused", "same scores")
-"""What may come of a file that was damaged, or changed with its checksum made good again."""
+FINE = ("refused", "same scores", "another model")
+"""What may come of a file."""
 DAMAGED, RESEALED, ALL_RESEALED = SEALS = ("damaged", "resealed", "all resealed")
 """Whether the seals were left as they were, or the one on the file was made good again, or the one
-on the booster as well. Who does the last has made another model, and nothing can tell that it is
+on what decides as well. Who does the last has made another model, and nothing can tell that it is
 not the one that was saved; but it must not end the process, nor go on for ever."""
 
 
@@ -148,6 +148,8 @@ def work(folder: Path, seed: int, start: int, stop: int) -> None:
         file, model = folder / f"tried-{start}.json", _model(folder, seed, k)
         file.write_bytes(mutant(model.read_bytes(), seed, k))
         what, detail = outcome(file, model.with_suffix(".pickle"))
+        if what == "other scores" and _seal(seed, k) == ALL_RESEALED:
+            what = "another model"
         print(json.dumps([k, _seal(seed, k), what, detail]), file=out, flush=True)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+
+from fairboost.cli import signals
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
-    try:
-        from fairboost.cli.dispatch import run  # takes a while, in which Ctrl-C may be pressed
-    except KeyboardInterrupt:
-        from fairboost.cli.exits import INTERRUPTED
+    """Run a command; returns the exit code. Without arguments the process is the command's own."""
+    if arguments is not None:
+        from fairboost.cli.dispatch import run
 
-        print("fairboost: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    return run(arguments)
+        return run(arguments)
+    signals.end_at_once()
+    from fairboost.cli.dispatch import run  # takes a while
+
+    try:
+        return run()
+    finally:
+        signals.pass_over()

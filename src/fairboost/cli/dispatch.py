@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import argparse
 import io
-import signal
 import sys
 import textwrap
-import threading
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from fairboost import __version__
 from fairboost._text import printable
-from fairboost.cli import audit, compare, completion, demo, predict, report, study, train
+from fairboost.cli import (
+    audit,
+    compare,
+    completion,
+    demo,
+    predict,
+    report,
+    signals,
+    study,
+    train,
+)
 from fairboost.cli.arguments import add_output_options
 from fairboost.cli.console import WIDTH, Console
-from fairboost.cli.exits import DONE, EXIT_CODES, TERMINATED, run_guarded
+from fairboost.cli.exits import DONE, EXIT_CODES, run_guarded
 
 
 class Command(Protocol):
@@ -72,9 +80,6 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    if arguments is None and threading.current_thread() is threading.main_thread():
-        # As Ctrl-C, so that what is being written is taken away again.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     parser = build_parser()
     options = parser.parse_args(arguments)
     options.root = parser  # completion describes all of it
@@ -83,6 +88,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
 
     def work() -> int:
+        if arguments is None:
+            signals.raise_them()
         with console.collecting_warnings():
             return options.command.run(options, console) or DONE
 

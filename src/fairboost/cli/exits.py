@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from fairboost._text import printable
+from fairboost.cli import signals
 from fairboost.cli.wording import in_commands
 from fairboost.exceptions import FairboostError
 
@@ -45,11 +46,16 @@ def run_guarded(work: Callable[[], int], *, debug: bool) -> int:
         Whether to show where it went wrong.
     """
     try:
-        code = work()
-        sys.stdout.flush()
-        return code
+        try:
+            code = work()
+            sys.stdout.flush()
+            return code
+        except Exception as error:
+            if signals.came() is None:
+                raise
+            raise KeyboardInterrupt from error  # which something took for a fault of its own
     except KeyboardInterrupt:
-        return _end("interrupted", INTERRUPTED, debug)
+        return _end("interrupted", signals.came() or INTERRUPTED, debug)
     except BrokenPipeError:  # the reader of our output has gone, as head does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import os
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from fairboost._files import open_to_all, whole_file
+from fairboost._files import lock, open_to_all, partial_prefix, remove_stale, whole_file
 from fairboost.exceptions import InvalidInputError
 
 OUR_FILES = {
@@ -111,8 +112,11 @@ def new_folder(path: Path, *, force: bool) -> Iterator[Path]:
     target = path.absolute()
     missing = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.partial-"))
+    remove_stale(target)
+    partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=partial_prefix(target)))
+    handle = os.open(partial, os.O_RDONLY)
     try:
+        lock(handle)
         yield partial
         open_to_all(partial, 0o777)
         _swap(partial, target)
@@ -122,6 +126,8 @@ def new_folder(path: Path, *, force: bool) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 parent.rmdir()
         raise
+    finally:
+        os.close(handle)
 
 
 def fill_folder(options: argparse.Namespace, write: Callable[[Path], object]) -> list[str]:
@@ -146,6 +152,9 @@ def _swap(partial: Path, target: Path) -> None:
     if not target.exists():
         partial.rename(target)
         return
+    if _exchange(partial, target):
+        shutil.rmtree(partial, ignore_errors=True)
+        return
     old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old-"))
     target.rename(old / target.name)
     try:
@@ -155,6 +164,15 @@ def _swap(partial: Path, target: Path) -> None:
         old.rmdir()
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step, where the system can: a kill finds either in its place."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of Linux
+    return rename is not None and not rename(
+        here, os.fsencode(one), here, os.fsencode(other), exchange
+    )
 
 
 def _check_writable(folder: Path) -> None:

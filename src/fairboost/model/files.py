@@ -141,7 +141,7 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     moving = isinstance(point, OperatingPoint)
     if threshold is None:  # a file of version 1, whose operating points are probabilities
         threshold = math.log(point / (1 - point))
-    if not moving and not math.isclose(expit(threshold), point, abs_tol=1e-9):
+    if not moving and not math.isclose(expit(threshold), point, abs_tol=1e-6):
         raise ModelFileError(f"its operating point is {point!r}, its threshold {threshold!r}")
     if not 0 <= model.n_base <= model.n_rounds or not math.isfinite(model.intercept):
         raise ModelFileError("it starts from trees or from a score that it does not have")
