@@ -85,11 +85,7 @@ def _kill(
         return "left behind", f"{hidden}: {err[-500:]}"
     what = _look(out, old, replaced)
     if what in FINE and hidden:
-        subprocess.run(
-            [*map(str, [*COMMAND, "report", _evidence(old), "--out", out])],
-            check=False,
-            capture_output=True,
-        ) if old.is_file() else _next_run(out)
+        _next_run(out, old.is_dir())
         hidden = [path.name for path in place.iterdir() if path != out]
         if hidden:
             return "not cleaned up", str(hidden)
