@@ -62,7 +62,7 @@ PACKAGES = {
     "pyarrow": ["tabular", "datasets", "cli"],
     "narwhals": ["data"],
     "joblib": ["kernel", "engines"],
-    "ctypes": ["kernel", "engines"],
+    "ctypes": ["kernel", "engines", "cli"],
 }
 
 

@@ -39,7 +39,10 @@ def run(n: int, seed: int) -> list[tuple[str, str, str]]:
         took = {}
         for words, out in ((train, model), (report, folder / "report.html")):
             start = time.perf_counter()
-            subprocess.run([*COMMAND, *words, "--out", out], check=False, capture_output=True)
+            done = subprocess.run(
+                [*COMMAND, *words, "--out", out], capture_output=True, check=False
+            )
+            assert out.exists(), done.stderr
             took[str(words[0])] = time.perf_counter() - start
         found = []
         for k in range(n):
