@@ -286,7 +286,6 @@ def tradeoff_curve(
 class _Curve:
     """The base training, and stages on top of it."""
 
-    @heeding_signals()
     def __init__(self, prototype: FairGBMClassifier, request: FitRequest) -> None:
         self.prototype, self.request = prototype, request
         engine, options = request.engine, request.options
@@ -300,15 +299,17 @@ class _Curve:
                 "a trade-off curve varies the tolerance of parities, but the constraint has none; "
                 "use a named constraint or parity(...)"
             )
-        self.rows = lay_out_rows(request, self.constraints(0.0), spare=False)
+        with heeding_signals():
+            self.rows = lay_out_rows(request, self.constraints(0.0), spare=False)
         session = Session(options.game(self.rows, request.loss_terms, Rest()))
         diagnostics.warn_of_small_cells(self.rows.terms, self.rows.cells)
         trees: list[int] = []
-        self.base, self.lockstep = engine.train(
-            request.engine_data(self.rows.holdout),
-            problem_of(session, trees.append),
-            request.loss_terms.intercept,
-        )
+        with heeding_signals():
+            self.base, self.lockstep = engine.train(
+                request.engine_data(self.rows.holdout),
+                problem_of(session, trees.append),
+                request.loss_terms.intercept,
+            )
         session.close()
         self.base_training = Training(self.base, session.record(), trees)
         self.multipliers = session.state.dual.multipliers

@@ -21,15 +21,18 @@ from fairboost.training.rows import lay_out_rows
 from fairboost.verdicts import diagnostics
 
 
-@heeding_signals()
 def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
-    rows = lay_out_rows(request, request.options.constraints(request.columns))
+    with heeding_signals():  # not as a decorator: warnings count the frames up to the user's
+        rows = lay_out_rows(request, request.options.constraints(request.columns))
     session = Session(request.options.game(rows, request.loss_terms))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []
     try:
-        with tqdm(total=request.engine.n_rounds, disable=not progress, unit="round") as bar:
+        with (
+            heeding_signals(),
+            tqdm(total=request.engine.n_rounds, disable=not progress, unit="round") as bar,
+        ):
 
             def after_round(n_trees: int) -> None:
                 trees.append(n_trees)
