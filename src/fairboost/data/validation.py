@@ -19,6 +19,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
+from fairboost.data.features import check_readable
 from fairboost.data.labels import positive_last
 from fairboost.exceptions import InvalidInputError
 
@@ -86,6 +87,7 @@ def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> Check
     if y is None:
         raise InvalidInputError("holdout_set has no labels; pass (X, y, sensitive_features)")
     check_two_dimensional(held_X)
+    check_readable(held_X, "X of holdout_set")
     n = _num_samples(held_X)
     _check_same_features(X, held_X)
     labels = encode_known(y, classes, "y of holdout_set")
@@ -202,12 +204,34 @@ def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
         )
     if column.dtype == object and pd.isna(column).any():
         raise InvalidInputError("y contains missing labels; drop the rows whose label is unknown")
-    if len(column):
-        check_classification_targets(column)
-    classes = np.unique(column)
+    classes = _sorted_labels(column)
     if len(classes) == 2:  # as it should be; finding positions takes a sort otherwise
         return classes, (column == classes[1]).astype(np.int8)
     return np.unique(column, return_inverse=True)
+
+
+def _sorted_labels(column: np.ndarray) -> np.ndarray:
+    """The labels that occur, in rising order; refuses what has none, or are no labels."""
+    if not len(column):
+        return np.unique(column)
+    if isinstance(column[0], bytes):
+        raise InvalidInputError(
+            f"y holds bytes, such as {python_value(column[0])!r}, expected text or numbers; "
+            "decode them, for example with np.char.decode(y)"
+        )
+    try:
+        check_classification_targets(column)
+        return np.unique(column)
+    except TypeError as error:
+        kinds = sorted({type(python_value(value)).__name__ for value in column[:10_000]})
+        raise InvalidInputError(
+            f"y holds labels of several types, {', '.join(kinds)}, which have no order ({error}); "
+            "write all of them as text or as numbers"
+        ) from error
+    except ValueError as error:
+        raise InvalidInputError(
+            f"y must hold two labels, text or whole numbers. {error}"
+        ) from error
 
 
 def check_two_classes(classes: np.ndarray) -> None:

@@ -27,6 +27,7 @@ from fairboost.cluster.training import (
     train_on_dask,
 )
 from fairboost.data.cells import build_cells
+from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
     DEFAULT_COLUMN,
@@ -393,6 +394,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fit_options: dict[str, Any],
     ) -> FitRequest:
         """Check everything; what is wrong raises here."""
+        check_readable(X)
+        for eval_X, *_ in _pairs(fit_options.get("eval_set")):
+            check_readable(eval_X, "X of eval_set")
         validate_data(self, _columns_of(X), skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight, pos_label=self.pos_label)
         classes, given = data.classes, y
@@ -600,6 +604,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _scores(self, X: Matrix) -> FloatArray:
         check_is_fitted(self, "_model")
         check_two_dimensional(X)
+        check_readable(X)
         validate_data(self, _columns_of(X), skip_check_array=True, reset=False)
         if self._draw_seed is not None:
             return _numbers(randomized_scores(self._model, X, self._draw_seed))
@@ -751,11 +756,15 @@ def _numbers(scores: FloatArray) -> FloatArray:
     return scores
 
 
+def _pairs(eval_set: Any) -> Sequence[Any]:
+    """Evaluation sets as a sequence: none, one given by itself, or several."""
+    return [eval_set] if isinstance(eval_set, tuple) else eval_set or []
+
+
 def _with_numbers(
     fit_options: dict[str, Any], X: Matrix, y: ArrayLike, data: CheckedRows
 ) -> dict[str, Any]:
     """Options of ``fit`` with the labels of evaluation sets as 0 and 1."""
-    sets = fit_options.get("eval_set") or []
     encoded = [
         (
             eval_X,
@@ -763,7 +772,7 @@ def _with_numbers(
             if eval_X is X and eval_y is y
             else encode_known(eval_y, data.classes, "y of eval_set"),
         )
-        for eval_X, eval_y in ([sets] if isinstance(sets, tuple) else sets)
+        for eval_X, eval_y in _pairs(fit_options.get("eval_set"))
     ]
     return {**fit_options, "eval_set": encoded} if encoded else fit_options
 

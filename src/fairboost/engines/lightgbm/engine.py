@@ -23,12 +23,14 @@ from weakref import WeakKeyDictionary
 import joblib
 import lightgbm
 import numpy as np
+import pandas as pd
 from lightgbm import LGBMClassifier
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._numbers import probabilities
 from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
+from fairboost.data.features import categories_of
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.data import Prepared, conclude, prepare
@@ -41,6 +43,16 @@ from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.soundness import check_threads
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
+
+
+def check_categories(X: Matrix) -> None:
+    """Refuse categorical columns of polars or Arrow, over which LightGBM ends the process."""
+    names = [] if isinstance(X, pd.DataFrame) else categories_of(X)
+    if names:
+        raise InvalidInputError(
+            f"LightGBM reads categories from pandas alone, found column {names[0]!r} in "
+            f"{type(X).__module__.partition('.')[0]}; pass X.to_pandas(), or use XGBClassifier"
+        )
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,7 @@ class LightGBMModel:
 
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
+        check_categories(X)
         fitted = self.estimator if rounds in (None, self.n_rounds) else self._of_this_thread()
         return np.asarray(fitted.predict(X, raw_score=True, num_iteration=rounds))
 
@@ -174,6 +187,7 @@ class LightGBMEngine:
                 f"LightGBM trains on features in memory, found {type(X).__name__}; use "
                 "FairGBMClassifier(XGBClassifier(...)), or load the table"
             )
+        check_categories(X)
 
     def train(
         self, data: EngineData, problem: Problem, intercept: float

@@ -23,6 +23,7 @@ from scipy.sparse import issparse
 from xgboost import XGBClassifier
 
 from fairboost._typing import BoolArray, Float32Array, IntArray, Matrix
+from fairboost.data.features import as_one_set_of_categories
 from fairboost.data.validation import by_row, encode_known, take_rows
 from fairboost.engines.port import EngineData, is_on_disk
 from fairboost.engines.tables import PartedTable, as_table, feature_names
@@ -71,6 +72,13 @@ def _plain_words() -> Iterator[None]:
             "XGBoost cannot read this table (it does not take dictionary columns of Arrow, for "
             "one); convert X to pandas or polars, with columns of a categorical dtype"
         ) from error
+    except xgboost.core.XGBoostError as error:
+        if "not in the training set" not in str(error):
+            raise
+        raise InvalidInputError(
+            "a categorical column of holdout_set or eval_set has a category that does not occur "
+            "in X; give both the same categorical dtype, or merge rare categories"
+        ) from error
 
 
 @_plain_words()
@@ -105,7 +113,8 @@ def build(
     if data.trained is None:
         make.reference = rows = make.matrix(X, labels, weight, start)
     else:
-        X, trained, others = by_row(X), _positions(data.trained), _positions(~data.trained)
+        X = by_row(as_one_set_of_categories(X))
+        trained, others = _positions(data.trained), _positions(~data.trained)
         make.reference = rows = make.matrix(X, labels, weight, start, trained)
         held_out.append(make.held_out(X, labels, start, others))
     if data.held_out is not None:

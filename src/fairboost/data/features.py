@@ -1,0 +1,110 @@
+"""Features that engines can read: numbers, yes and no, and categories.
+
+Columns of any other kind are refused by name, before an engine sees them: some engines end the
+process over them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_complex_dtype, is_numeric_dtype
+
+from fairboost._typing import Matrix
+from fairboost.exceptions import InvalidInputError
+
+READABLE = (
+    nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64,
+    nw.Float32, nw.Float64, nw.Boolean,
+)  # fmt: skip
+"""Columns of polars and Arrow that are numbers to every engine."""
+
+
+def check_readable(X: Matrix, what: str = "X") -> None:
+    """Refuse columns that no engine reads, and names that several columns have.
+
+    Examples
+    --------
+    >>> check_readable(pd.DataFrame({"age": [20], "city": ["Porto"]}))
+    Traceback (most recent call last):
+    fairboost.exceptions.InvalidInputError: column 'city' of X is str, ...
+    """
+    names = Counter(map(str, getattr(X, "column_names", getattr(X, "columns", ()))))
+    if names and names.most_common(1)[0][1] > 1:
+        twice = [name for name, count in names.items() if count > 1]
+        raise InvalidInputError(
+            f"{what} has several columns named {twice[0]!r}; rename them, or drop all but one"
+        )
+    unread = [(name, kind) for name, kind, category in _not_numbers(X) if not category]
+    if unread:
+        name, kind = unread[0]
+        others = f" (and {len(unread) - 1} other columns likewise)" if len(unread) > 1 else ""
+        raise InvalidInputError(
+            f"column {name!r} of {what} is {kind}, expected numbers, booleans or categories"
+            f"{others}; drop it, turn it into numbers, or, if it has few distinct values, into a "
+            "categorical column of pandas, astype('category')"
+        )
+
+
+def categories_of(X: Matrix) -> list[str]:
+    """Names of the categorical columns."""
+    return [name for name, _, category in _not_numbers(X) if category]
+
+
+def _not_numbers(X: Matrix) -> list[tuple[str, str, bool]]:
+    """Columns that are not plain numbers: name, type in words, whether it is categorical."""
+    if isinstance(X, pd.DataFrame):
+        plain = {
+            dtype
+            for dtype in set(X.dtypes)
+            if is_numeric_dtype(dtype) and not is_complex_dtype(dtype)
+        }
+        return [
+            (str(name), str(dtype), isinstance(dtype, pd.CategoricalDtype))
+            for name, dtype in X.dtypes.items()
+            if dtype not in plain
+        ]
+    table = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(table, nw.DataFrame):
+        return [
+            (name, str(dtype), dtype in (nw.Categorical, nw.Enum))
+            for name, dtype in table.schema.items()
+            if dtype not in READABLE
+        ]
+    return _not_numbers_of_array(X)
+
+
+def _not_numbers_of_array(X: Any) -> list[tuple[str, str, bool]]:
+    dtype = getattr(X, "dtype", None)
+    kind = getattr(dtype, "kind", "f")
+    if kind in "USVc":
+        why = " (Complex data not supported)" * (kind == "c")
+        return [("0", f"of type {dtype}{why}", False)]
+    if kind != "O" or not isinstance(X, np.ndarray):
+        return []
+    try:
+        X.astype(np.float64)
+    except ValueError:
+        for k, column in enumerate(X.T):
+            try:
+                column.astype(np.float64)
+            except ValueError as error:
+                return [(str(k), f"not of numbers ({error})", False)]
+    return []
+
+
+def as_one_set_of_categories(X: Matrix) -> Matrix:
+    """A table of which every part has the categories of the whole: as pandas if it has any.
+
+    polars and Arrow keep with a part only the categories that occur in it.
+    """
+    table = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(X, pd.DataFrame) or not isinstance(table, nw.DataFrame) or not categories_of(X):
+        return X
+    gaps = [n for n, t in table.schema.items() if t == nw.Boolean and table[n].null_count()]
+    # pandas has no booleans with gaps but objects.
+    return table.with_columns(nw.col(*gaps).cast(nw.Float32) if gaps else []).to_pandas()
