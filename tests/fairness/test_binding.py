@@ -97,3 +97,9 @@ def test_moments_and_their_pullback_are_one_linear_map(monkeypatch, full):
 def test_names_that_repeat_are_numbered():
     assert distinct(["a", "b", "a", "a"]) == ("a", "b", "a #2", "a #3")
     assert slices([2, 0, 3]) == [slice(0, 2), slice(2, 2), slice(2, 5)]
+
+
+def test_the_remedies_for_a_group_of_few_rows_are_named():
+    message = "min_group_rows does so with small groups, and a missing value in sensitive_features"
+    with pytest.raises(ConstraintError, match=message):
+        bind(parity("fpr", 0.0, by="g"), cells_without(0, 2))

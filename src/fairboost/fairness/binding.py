@@ -192,8 +192,9 @@ def _check_every_group_counts(
             rows, remedy = REMEDIES[which]
             raise ConstraintError(
                 f"group {groups.label(g)!r} has no {rows}{label}, so its {rate.title} is "
-                f"undefined; {remedy}merge the group with another, or drop the constraint on "
-                f"{rate.name}"
+                f"undefined; {remedy}merge the group with another, or take it out of the "
+                "comparison: min_group_rows does so with small groups, and a missing value in "
+                "sensitive_features with single rows"
             )
 
 
