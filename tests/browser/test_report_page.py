@@ -285,11 +285,16 @@ def test_every_verdict_is_seen(opened, wide_page, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read(opened, scheme):
+@pytest.mark.parametrize("which", ["page", "wide_page"])
+def test_text_can_be_read(opened, request, which, scheme):
     prefer(opened, scheme)
+    opened.get(request.getfixturevalue(which))
     ground = opened.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
     assert opened.execute_script(CONTRAST) == []
+    if which == "wide_page":
+        shades = [opened.find_elements(By.CLASS_NAME, f"shade-{k}") for k in range(1, 5)]
+        assert all(shades)  # and so all of them can be read on
     prefer(opened, "light")
 
 
