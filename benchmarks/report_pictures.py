@@ -49,7 +49,7 @@ def main() -> None:
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         page = write_report(evidence, folder)[0]
-        save(photograph(page, "#in-short", 700), "report.png")
+        save(photograph(page, "#in-short", 525), "report.png")
         save(photograph(page, "#alternatives-considered", 1220), "report_slider.png")
     by_age = {"sensitive_features": new.sensitive, "by": "age_band"}
     scored = (model, new.X, new.y)

@@ -107,6 +107,28 @@ def test_which_fact_decides(three_groups, run, limit, least, decide, code, statu
     assert "sex=other" in out  # reported all the same
 
 
+def test_the_report_of_an_audit_is_about_the_limits_asked_for(scored, tmp_path, run):
+    out = tmp_path / "audit"
+    frame, unfair = pd.read_parquet(scored), tmp_path / "unfair.parquet"
+    halved = frame["score"] * np.where(frame["sex"] == "female", 0.5, 1.0)
+    frame.assign(score=halved).to_parquet(unfair)
+    run("audit", unfair, *WORDS, "--max-gap", "fnr=0.01", "--max-gap", "ppr=0.9", "--out", out)
+    evidence = Evidence.load(out / "evidence.json")
+    assert {(f.measure, f.limit, f.status) for f in evidence.verdicts} >= {("gap", 0.9, "met")}
+    text = (out / "report.md").read_text()
+    assert "constraints, judged on the test rows: " in text
+    assert "| ● 0." in text  # far beyond the limit of 0.01
+    assert "the four-fifths rule" in text.split("## What was asked")[0]
+
+
+def test_an_audit_of_decisions_that_say_nothing(scored, tmp_path, run):
+    _, _, err = run("audit", scored, *WORDS, "--threshold", "0.999999", "--out", tmp_path / "a")
+    assert "Note: The model decides next to nothing" in err
+    assert "--at-positive-rate" in err
+    short = (tmp_path / "a" / "report.md").read_text().split("## In short")[1].strip()
+    assert short.startswith("**✗ The model decides next to nothing")
+
+
 def test_scores_that_are_no_probabilities(scored, run, tmp_path):
     frame = pd.read_parquet(scored)
     p = frame["score"]

@@ -101,7 +101,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         weight=options.weight,
         threshold=options.point,
         confidence=options.level,
-        min_rows=options.min_rows,
+        min_rows=max(options.min_rows, options.min_group_rows),
         min_group_rows=options.min_group_rows,
         favourable=options.favourable,
     )
@@ -109,8 +109,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     with console.collecting_warnings(), console.reading(file, "reading") as advance:
         found = audit_file(file, request, advance)
     title = options.title or f"Audit of {file.path.name}"
-    evidence = audit_evidence(found, file, title=title)
-    console.notes(evidence.warnings)
+    evidence = audit_evidence(found, file, title=title, limits=dict(options.max_gap))
+    console.notes(filter(None, (evidence.caution, *evidence.warnings)))
     console.result(audit_text(evidence))
     files = fill_folder(options, lambda folder: write_report(evidence, folder))
     console.written(options.out, files)

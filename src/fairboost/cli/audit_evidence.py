@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,23 @@ from fairboost.cli.wording import evidence_in_commands
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.intervals import wilson
 from fairboost.report import DataFile, lines
-from fairboost.report.evidence import Asked, Data, Evidence, Performance, Roc, SensitiveColumnUse
+from fairboost.report.evidence import (
+    Asked,
+    Data,
+    Evidence,
+    Finding,
+    Gap,
+    GroupRate,
+    Limit,
+    Performance,
+    Roc,
+    SensitiveColumnUse,
+)
 from fairboost.report.limits import with_limits
-from fairboost.report.words import explain_decisions
+from fairboost.report.words import explain_decisions, rate_title
 from fairboost.tabular.audit import FileAudit
 from fairboost.tabular.files import TableFile
+from fairboost.verdicts.verdict import status_of
 
 NOT_PROBABILITIES = (
     "scores are not between 0 and 1, so they are no probabilities: curves, distributions and "
@@ -22,7 +35,9 @@ NOT_PROBABILITIES = (
 )
 
 
-def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence:
+def audit_evidence(
+    found: FileAudit, file: TableFile, *, title: str, limits: Mapping[str, float]
+) -> Evidence:
     """Put an audit in order.
 
     Parameters
@@ -33,6 +48,8 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
         Where the rows came from.
     title : str
         Of the report.
+    limits : mapping of str to float
+        The largest gap allowed, by rate; of positive decisions, it is that of negative ones, too.
     """
     request, counted, audit = found.request, found.counted, found.audit
     level, favourable = request.confidence, request.favourable
@@ -41,13 +58,23 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
         bins = [counted.by_group(())] + [counted.by_group((c,)) for c in request.sensitive]
     rates = lines.rate_lines(audit.rates, request.sensitive)
     exact = {(r.attribute, r.group, r.rate): r.value for r in rates}
+    gaps = lines.gap_lines(audit.gaps, lines.CHOSEN, favourable)
+    allowed = {"pnr": limits.get("ppr"), **limits}
+    asked = [
+        Limit(g.attribute, g.rate, most)
+        for g in gaps
+        if g.attribute in request.sensitive and (most := allowed.get(g.rate)) is not None
+    ]
     where = explain_decisions(request.threshold, audit.threshold, "score", "on these rows ")
     evidence = Evidence(
         title=title,
-        asked=Asked(level=level, operating_point=where, favourable=favourable),
+        asked=Asked(
+            level=level, operating_point=where, favourable=favourable, limits=tuple(asked)
+        ),
         data=_data(found, file),
         rates=rates,
-        gaps=lines.gap_lines(audit.gaps, lines.CHOSEN, favourable),
+        verdicts=tuple(_judge(asked, gaps, rates)),
+        gaps=gaps,
         performance=_performance(found, {} if not bins else bins[0].auc()),
         min_rows=request.min_rows,
         roc=tuple(_at_decisions(r, exact) for r in lines.roc_lines(bins, audit.threshold)),
@@ -57,6 +84,33 @@ def audit_evidence(found: FileAudit, file: TableFile, *, title: str) -> Evidence
         caution=lines.caution(rates, placed=isinstance(request.threshold, OperatingPoint)),
     )
     return evidence_in_commands(with_limits(evidence, uncrossed=found.uncrossed))
+
+
+def _judge(
+    limits: Sequence[Limit], gaps: Sequence[Gap], rates: Sequence[GroupRate]
+) -> Iterator[Finding]:
+    """Hold gaps to what they may be at most."""
+    by_place = {(g.attribute, g.rate): g for g in gaps}
+    for limit in limits:
+        place = (limit.attribute, limit.rate)
+        g = by_place[place]
+        if g.gap is None or g.gap_low is None or g.gap_high is None:
+            continue
+        counted = [r for r in rates if (r.attribute, r.rate) == place]
+        smallest = min(counted, key=lambda r: r.rows)
+        yield Finding(
+            where="test",
+            constraint=f"{rate_title(limit.rate)} alike by {limit.attribute}, tolerance "
+            f"{limit.at_most:g}",
+            measure="gap",
+            value=g.gap,
+            low=g.gap_low,
+            high=g.gap_high,
+            limit=limit.at_most,
+            status=status_of(g.gap, g.gap_low, g.gap_high, limit.at_most),
+            smallest_group=f"{limit.attribute}={smallest.group}",
+            smallest_rows=round(smallest.rows),
+        )
 
 
 def _data(found: FileAudit, file: TableFile) -> Data:

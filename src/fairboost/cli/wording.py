@@ -19,6 +19,7 @@ SAID: tuple[tuple[str, str], ...] = (
     (r"holdout='auto' reads them on rows held out", "--holdout-share reads them on rows held out"),
     (r"(?:\b[Xy] of )?(?<!['\w])holdout_set(?!['\w])", "--holdout file"),
     (r"\bmin_group_rows=", "--min-group-rows "),
+    (r"\bmin_group_rows\b", "--min-group-rows"),
     (r"\bpos_label=", "--positive "),
     (r"(?<!['\w])sample_weight(?= (must|is)\b)", "--weight"),
     (r"(?<!['\w])sensitive_features(?!['\w])", "--sensitive"),

@@ -45,13 +45,13 @@ def summary(e: Evidence) -> Iterable[Block]:
         )
     elif e.gaps:
         yield Text("No constraint was asked for: this is an audit of decisions as they are.")
+    ruled = [g for g in e.gaps if g.four_fifths and g.model == CHOSEN]
+    if ruled and not e.asked.constraints:
         yield Bullets(
             [
-                f"{g.attribute}: the four-fifths rule {g.four_fifths}; smallest over "
-                f"largest {words.rate_title(g.rate)} "
-                f"{words.interval(g.ratio, g.ratio_low, g.ratio_high)}"
-                for g in e.gaps
-                if g.four_fifths and g.model == CHOSEN
+                f"{g.attribute}: the four-fifths rule {g.four_fifths}; smallest over largest "
+                f"{words.rate_title(g.rate)} {words.interval(g.ratio, g.ratio_low, g.ratio_high)}"
+                for g in ruled
             ]
         )
     for p in e.performance:

@@ -89,6 +89,7 @@ def gather(
     ('false negative rate alike by sex, tolerance 0.05',)
     """
     about = with_fields(about or evidence.About(), described, "gather")
+    about = replace(about, min_rows=max(about.min_rows, model.min_group_rows))
     plain = curve.models[0] if plain is None and curve is not None else plain
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -159,6 +160,7 @@ def _compare_groups(
             by=[*rows.names, *rows.crossings()[0]],
             sample_weight=rows.weight,
             min_rows=about.min_rows,
+            min_group_rows=model.min_group_rows,
         )
         rates += lines.rate_lines(found.rates, rows.names, name)
         gaps += lines.gap_lines(found.gaps, name, about.favourable)

@@ -50,18 +50,19 @@ def _asked(e: Evidence) -> Iterable[Block]:
     a = e.asked
     if a.constraints:
         yield Bullets(a.constraints)
-        if a.confidence is None:
-            yield Text(
-                f"“Met” and “not met” are certain: the whole {100 * a.level:g}% interval lies on "
-                "that side of the limit. “Not certain” means that the figure found is on that "
-                "side, but the interval reaches across the limit, so that it may be otherwise "
-                "among other people."
-            )
-        else:
-            yield Text(
-                f"A confidence of {100 * a.confidence:g}% was asked for: “met” means that an "
-                "upper bound on the figure at this confidence is within the limit."
-            )
+    if e.verdicts:
+        level = f"{100 * a.level:g}%"
+        # Verdicts on constraints have one-sided ends, audits have intervals of metrics.
+        ends = (
+            f"interval, each end of which is at {level}," if a.constraints else f"{level} interval"
+        )
+        asked = f"A confidence of {100 * (a.confidence or 0):g}% was asked for. "
+        yield Text(
+            f"{'' if a.confidence is None else asked}“Met” and “not met” are certain: the whole "
+            f"{ends} lies on that side of the limit. “Not certain” means that the figure found is "
+            "on that side, but the interval reaches across the limit, so that it may be otherwise "
+            "among other people."
+        )
     yield _facts(
         ("Decisions", a.operating_point),
         ("Favourable decision", f"the {a.favourable} one"),
