@@ -4,6 +4,7 @@ import gzip
 import importlib
 import io
 import sys
+import tracemalloc
 
 import numpy as np
 import polars as pl
@@ -64,6 +65,33 @@ def test_an_arrow_stream_is_read_like_a_file(tmp_path, table):
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     assert TableFile(path).read().to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("kind", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_packed_arrow_of_several_batches(tmp_path, table, kind):
+    path = tmp_path / "t.arrow.zst"
+    with pa.CompressedOutputStream(str(path), "zstd") as sink, kind(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    assert TableFile(path).read().equals(table)
+    found = TableFile(path).batches(dict.fromkeys(table.column_names))
+    assert pa.Table.from_batches(list(found)).equals(table)
+
+
+@pytest.mark.parametrize("start", [b"", b"ARROW1\0\0"])
+def test_what_unpacks_to_much_is_not_unpacked(tmp_path, start):
+    """A file of some kB that would be 200 MB."""
+    path = tmp_path / "t.arrow.zst"
+    with pa.CompressedOutputStream(str(path), "zstd") as sink:
+        sink.write(start)
+        for _ in range(200):
+            sink.write(bytes(1_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInputError, match="cannot be read as arrow"):
+            TableFile(path).read()
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_arrow_files_of_polars(tmp_path):

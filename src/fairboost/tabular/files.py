@@ -58,6 +58,8 @@ FORMULA = r"^'*[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
 SIGNED_NUMBER = r"(?i)^[+-]+$|^[+-]([0-9., ]+(e[+-]?[0-9]+)?%?|inf|nan|infinity)$"
 """What a spreadsheet computes, and what of it is only a number."""
 ARROW_MAGIC = b"ARROW1"
+ARROW_START = 8
+"""Bytes of it with its padding."""
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks."""
 
@@ -289,13 +291,16 @@ class TableFile:
 
     @contextlib.contextmanager
     def _arrow_reader(self) -> Iterator[Any]:
-        """A reader of an IPC file, or of a stream; what is packed is unpacked into memory."""
+        """A reader of an IPC file, or of a stream."""
         with self._stream() as (stream, _):
-            source = stream if self.format.packing is None else pa.BufferReader(stream.read())
-            start = source.read(len(ARROW_MAGIC))
-            source.seek(0)
-            opened = pa.ipc.open_file if start == ARROW_MAGIC else pa.ipc.open_stream
-            yield opened(source)
+            is_file = stream.read(len(ARROW_MAGIC)) == ARROW_MAGIC
+        with self._stream() as (stream, _):
+            if is_file and self.format.packing is None:
+                yield pa.ipc.open_file(stream)
+                return
+            if is_file:  # what follows its mark is a stream too, and is not unpacked as a whole
+                stream.read(ARROW_START)
+            yield pa.ipc.open_stream(stream)
 
     # CSV
     # -------------------------------------------------------------------
