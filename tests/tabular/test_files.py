@@ -217,7 +217,9 @@ def test_missing_files_columns_and_folders(tmp_path):
         TableFile(tmp_path / "loan.csv")
     with pytest.raises(InvalidInputError, match="is a folder; name a file"):
         TableFile(tmp_path)
-    with pytest.raises(InvalidInputError, match=r"has no column 'c' \(the label\); it has a, b"):
+    with pytest.raises(
+        InvalidInputError, match=r"has no column 'c' \(the label\); it has 'a', 'b'"
+    ):
         TableFile(tmp_path / "loans.csv").require(["c"], "the label")
     with pytest.raises(InvalidInputError, match="has no column 'c'"):
         list(TableFile(tmp_path / "loans.csv").batches({"c": None}))

@@ -395,7 +395,8 @@ def _batches_of(reader: Any) -> Iterator[Any]:
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(n if len(n) <= LONG_NAME else f"{n[:LONG_NAME]}..." for n in names[:most])
+    cut = (n if len(n) <= LONG_NAME else f"{n[:LONG_NAME]}..." for n in names[:most])
+    shown = ", ".join(map(repr, cut))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 

@@ -397,6 +397,6 @@ def _positive(values: list[str], label: str, asked: str | None) -> str:
 
 def _engine_name(name: str, taken: set[str]) -> str:
     """A name that engines take: some characters mean something to them."""
-    plain = re.sub(r'[\[\]{}":,<>\s]', "_", name) or "_"
+    plain = re.sub(r'[\[\]{}":,<>\s\x00-\x1f]', "_", name) or "_"
     candidates = chain([plain], (f"{plain}_{k}" for k in count(2)))
     return next(c for c in candidates if c not in taken)
