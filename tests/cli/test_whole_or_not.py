@@ -1,6 +1,7 @@
 """Folders and files are written whole or not at all, and never over what is there."""
 
 import contextlib
+import json
 import os
 import resource
 import shutil
@@ -11,6 +12,7 @@ import time
 
 import pytest
 
+from fairboost._files import checksum
 from fairboost.cli import main, outputs
 from fairboost.exceptions import InvalidInputError
 from tests.loan_files import ASKED, QUICK, loans
@@ -312,3 +314,23 @@ def test_nothing_is_trained_before_the_folder_is_looked_at(tmp_path, data, monke
     monkeypatch.setattr("fairboost.cli.models.fit", trained)
     (tmp_path / "x").write_text("x")
     assert main(["train", str(data), *ASKED, *QUICK, "--out", str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize("with_seal_of_another", [False, True])
+def test_a_schema_that_was_edited_does_not_turn_decisions_round(
+    data, model, tmp_path, run, with_seal_of_another
+):
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    file = folder / "schema.json"
+    content = json.loads(file.read_text())
+    content["classes"].reverse()
+    if with_seal_of_another:  # a sound schema, of a model for the other label
+        content["model_sha256"] = "0" * 64
+        head = ("format", "format_version", "sha256")
+        content["sha256"] = checksum({k: v for k, v in content.items() if k not in head})
+    file.write_text(json.dumps(content))
+    code, out, err = run("predict", folder, data, "--out", tmp_path / "scores.csv")
+    assert (code, out) == (1, "")
+    assert ("belongs to another model" if with_seal_of_another else "its checksum") in err
+    assert held(tmp_path) == ["model"]
