@@ -187,6 +187,23 @@ def test_what_was_asked_and_of_which_data(evidence, model):
     assert evidence.model.fairboost_version == fairboost.__version__
 
 
+def test_groups_that_are_not_judged_are_not_compared(engine, loans, new):
+    fair = FairGBMClassifier(
+        engine, constraint="demographic_parity", tolerance=0.05, holdout=0.3, min_group_rows=200
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fair.fit(loans.X, loans.y, sensitive_features=loans.sensitive["age_band"])
+    found = gather(fair, new.X, new.y, sensitive_features=new.sensitive["age_band"])
+    mine = [r for r in found.rates if (r.where, r.rate) == ("test", "ppr") and r.attribute]
+    small = {r.group for r in mine if r.rows < 200}
+    assert small == {"18-24"}
+    assert {r.group for r in mine if r.small} == small
+    (one,) = (g for g in found.gaps if g.rate == "ppr")
+    assert small.isdisjoint({one.lowest_group, one.highest_group})
+    assert "18-24" not in to_markdown(found).split("## In short")[1].split("\n\n")[1]
+
+
 def test_what_was_asked_in_figures(evidence, engine, loans, new):
     assert evidence.asked.limits == (Limit("sex", "fnr", 0.05), Limit("age_band", "fnr", 0.05))
     several = [
