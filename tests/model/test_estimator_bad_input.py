@@ -84,8 +84,10 @@ def test_other_parameters(refuses, params, match):
     refuses(InvalidInputError, match, params=params)
 
 
-def test_random_state_is_checked_before_training(refuses):
-    refuses(ValueError, "cannot be used to seed", params={"random_state": "seed"})
+@pytest.mark.parametrize("seed", ["seed", -1, 2**32])
+def test_random_state_is_checked_before_training(refuses, seed):
+    match = rf"random_state must be a whole number from 0 .* found {seed!r}"
+    refuses(InvalidInputError, match, params={"random_state": seed})
 
 
 # Groups

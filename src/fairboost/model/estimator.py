@@ -379,7 +379,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Check what can be checked without looking at the rows."""
         check_for_dask(self.estimator, X, self.iterate, asked)
         validate_data(self, header(X), skip_check_array=True, reset=True)
-        check_random_state(self.random_state)
+        self._stream()
         seed, own = (0, None) if self.random_state is None else (self._draw(), self._draw())
         rows = X, y, sensitive_features, sample_weight
         return ClusterRequest(self._options(), self.estimator, *rows, seed, own, self.pos_label)
@@ -412,7 +412,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"iterate={self.iterate!r} cannot be had on top of a frozen model, whose trees "
                 "stay as they are; use iterate='best' or 'last'"
             )
-        check_random_state(self.random_state)  # raises here rather than after training
+        self._stream()  # raises here rather than after training
         options = self._options()
         unseen = self.iterate in ("average", "randomized") or engine.rescales_trees
         if unseen and holdout_set is None:
@@ -461,8 +461,19 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _options(self) -> TrainingOptions:
         return TrainingOptions(**{f.name: getattr(self, f.name) for f in fields(TrainingOptions)})
 
+    def _stream(self) -> np.random.RandomState:
+        """What draws come from."""
+        try:
+            found: np.random.RandomState = check_random_state(self.random_state)
+        except ValueError as error:
+            raise InvalidInputError(
+                "random_state must be a whole number from 0 to 2**32 - 1, a RandomState of NumPy "
+                f"or None, found {self.random_state!r}"
+            ) from error
+        return found
+
     def _draw(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(self._stream().randint(2**31 - 1))
 
     def _set_labels(self, classes: np.ndarray) -> None:
         """Set the attributes about labels, given the negative and the positive one."""

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from fairboost import FairGBMClassifier, load
 from fairboost.engines.lightgbm.soundness import split_points
 from fairboost.exceptions import ModelFileError
 from tests.kinds import KINDS
@@ -54,6 +55,16 @@ def test_what_lightgbm_writes_is_sound(text, toy):
     for options in ({"linear_tree": True}, {"min_split_gain": 1e9}, LIGHTGBM.dart):
         engine = LIGHTGBM.make(**options).fit(toy.X, toy.y)
         split_points(engine.booster_.model_to_string(), 4)
+
+
+def test_a_split_of_missing_values_from_all_others_is_sound(toy, tmp_path):
+    X = np.where(toy.y == 1, np.nan, toy.X[:, 2])[:, np.newaxis]
+    engine = LIGHTGBM.make(n_estimators=2, num_leaves=2)
+    assert "threshold=inf" in engine.fit(X, toy.y).booster_.model_to_string()
+    model = FairGBMClassifier(engine, constraint=None).fit(X, toy.y)
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.parametrize(

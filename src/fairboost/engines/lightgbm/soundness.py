@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ INFORMATION = {
 LINEAR = ("leaf_features", "leaf_coeff")
 CATEGORICAL, MISSING_TYPES = 1, 12  # bits of decision_type; the missing types are 0, 4 and 8
 LARGEST = 2**31 - 1
+
+MOST = sys.float_info.max
 
 _INTEGER = re.compile(r"-?\d{1,10}", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(\d{1,400}(\.\d{0,400})?(e[-+]?\d{1,3})?|inf|nan)", re.ASCII)
@@ -101,7 +104,8 @@ def _tree(text: str, number: int, n_features: int) -> list[tuple[int, float]]:
         integers(named[name], n_inner, name, *limits[name]) for name in INNER_INTEGERS
     )
     check_shape(_children(left, n_leaves), _children(right, n_leaves))
-    threshold = _reals(fields, "threshold", n_inner)
+    # Where a tree parts missing values from all others, its threshold is infinite.
+    threshold = np.clip(_reals(fields, "threshold", n_inner, math.inf), -MOST, MOST)
     for name in LEAF_REALS:
         if name == "leaf_value" or name in fields:
             _reals(fields, name, n_leaves)
@@ -169,8 +173,8 @@ def _fields(lines: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _reals(fields: dict[str, str], name: str, size: int) -> FloatArray:
-    return reals(list(map(float, _split(fields, name, _NUMBER))), size, name, sys.float_info.max)
+def _reals(fields: dict[str, str], name: str, size: int, most: float = MOST) -> FloatArray:
+    return reals(list(map(float, _split(fields, name, _NUMBER))), size, name, most)
 
 
 def _split(fields: dict[str, str], name: str, form: re.Pattern[str]) -> list[Any]:
