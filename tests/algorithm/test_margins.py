@@ -357,3 +357,19 @@ def test_the_spy_is_told_what_control_would_be(data):
     lagrangian.play(f)
     expected = Control().step(start(6), told, units).multipliers
     np.testing.assert_array_equal(lagrangian.state.dual.multipliers, expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_a_parity_of_many_groups_is_not_written_out(data, weighted, monkeypatch):
+    """The same numbers without the derivative of every violation by every rate."""
+    y, column, f, weight = data
+    constraints = [
+        two_sided(parity("fnr", 0.05, by="g")),
+        AtMostThreeTenths(),
+        two_sided(parity("ppr", 0.1, by="g")),
+    ]
+    weight = weight if weighted else None
+    written = look(y, column, f, constraints, weight)
+    monkeypatch.setattr("fairboost.algorithm.margins.MOST_ENTRIES", 0)
+    for found, expected in zip(look(y, column, f, constraints, weight), written, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -49,3 +49,21 @@ def test_everyone_includes_rows_of_missing_group(cells):
 def test_a_column_that_is_not_there(cells):
     with pytest.raises(ConstraintError, match=r"names the column 'age'.*\('sex', 'race'\)"):
         cells.groups_by(["age"])
+
+
+def test_many_cells_are_not_counted_one_by_one(monkeypatch):
+    """The same cells, whether or not there is a count for those that have no rows."""
+    rng = np.random.default_rng(0)
+    columns = [
+        SensitiveColumn(name, rng.integers(-1, 30, 200).astype(np.int32), tuple(range(30)))
+        for name in "ab"
+    ]
+    labels = rng.integers(0, 2, 200).astype(np.int32)
+    counted = build_cells(labels, columns)
+    monkeypatch.setattr("fairboost.data.cells.MANY_CELLS", 0)
+    found = build_cells(labels, columns)
+    np.testing.assert_array_equal(found.codes, counted.codes)
+    np.testing.assert_array_equal(found.labels, counted.labels)
+    for name in "ab":
+        np.testing.assert_array_equal(found.groups[name], counted.groups[name])
+    np.testing.assert_array_equal(found.counts, counted.counts)

@@ -464,3 +464,10 @@ def test_the_figure_by_hand():
     assert figure == pytest.approx(0.8 - 0.4)
     weighted = memberships._discrimination(likely, labels, groups, np.array([3.0, 1, 1, 1, 1]))
     assert weighted == pytest.approx(0.85 - 0.4)
+
+
+def test_memberships_of_very_many_groups_are_not_learned(monkeypatch):
+    monkeypatch.setattr(memberships, "recoverability", lambda *args, **options: 0.0)
+    rows = SimpleNamespace(labels=np.zeros(50_000), n_codes=1_000)
+    assert memberships.worth_learning(rows)
+    assert not memberships.worth_learning(SimpleNamespace(labels=rows.labels, n_codes=1_001))

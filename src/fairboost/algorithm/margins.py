@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from fairboost._typing import FloatArray
-from fairboost.fairness.binding import Term
+from fairboost.fairness.binding import Term, slices
 from fairboost.fairness.constraints import Bound
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.tasks.base import LearningTask
@@ -36,23 +36,92 @@ ANOTHER_MODEL = 1.3
 kept is none of those measured (``benchmarks/verdicts.md``)."""
 
 
+MOST_ENTRIES = 2_000_000
+"""Entries of J to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
+
+
+class Written:
+    """A derivative J that is written out, and what follows from it.
+
+    Parameters
+    ----------
+    J : (n_inequalities, n_moments) float64
+        Of violations by moments.
+    per_row : (n_moments,) float64
+        What a coefficient of 1 on each moment weighs on one of its rows.
+    """
+
+    def __init__(self, J: FloatArray, per_row: FloatArray) -> None:
+        size = np.abs(J)
+        self.row_units = 1.0 / (size * per_row).max(axis=1, initial=0.0, where=size > 0)
+        self.squared, self.shares = J**2, size / size.sum(axis=1, keepdims=True)
+
+    def squares(self, values: FloatArray) -> FloatArray:
+        """``J**2`` times some values of moments."""
+        out: FloatArray = self.squared @ values
+        return out
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Means of some values of moments, weighted by ``|J|``."""
+        out: FloatArray = self.shares @ values
+        return out
+
+
+class OfParity:
+    """The same for a two-sided parity of many groups, whose J is ``1 - pi`` and both its signs.
+
+    Parameters
+    ----------
+    pi : (n_groups,) float64
+        Shares of the groups.
+    per_row : (n_groups,) float64
+        As in :class:`Written`.
+    """
+
+    def __init__(self, pi: FloatArray, per_row: FloatArray) -> None:
+        self.pi = pi
+        others = np.full(len(pi), (pi * per_row).max())
+        first = int((pi * per_row).argmax())
+        others[first] = np.delete(pi * per_row, first).max()
+        self.row_units = 1.0 / np.tile(np.maximum((1 - pi) * per_row, others), 2)
+
+    def squares(self, values: FloatArray) -> FloatArray:
+        """As in :class:`Written`."""
+        return np.tile((self.pi**2) @ values + (1 - 2 * self.pi) * values, 2)
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """As in :class:`Written`."""
+        total = self.pi @ values + (1 - 2 * self.pi) * values
+        return np.tile(total / (2 * (1 - self.pi)), 2)
+
+
 @dataclass(frozen=True)
 class Derivative:
     """The derivative of all violations by all moments, and what follows from it.
 
     Parameters
     ----------
-    squares : (n_inequalities, n_moments) float64
-        Its squares.
-    shares : (n_inequalities, n_moments) float64
-        Its sizes, as shares of their sum.
+    blocks : tuple of Written or OfParity
+        Its parts, each with inequalities and moments of its own.
+    moments : tuple of slice
+        The moments of each part.
     row_units : (n_inequalities,) float64
         One over the most that a multiplier of 1 weighs on a row.
     """
 
-    squares: FloatArray
-    shares: FloatArray
+    blocks: tuple[Written | OfParity, ...]
+    moments: tuple[slice, ...]
     row_units: FloatArray
+
+    def squares(self, values: FloatArray) -> FloatArray:
+        """Squares of the derivative, times some values of moments."""
+        parts = zip(self.blocks, self.moments, strict=True)
+        return np.concatenate([block.squares(values[part]) for block, part in parts])
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Means of some values of moments, weighted by the size of the derivative."""
+        parts = zip(self.blocks, self.moments, strict=True)
+        return np.concatenate([block.means(values[part]) for block, part in parts])
 
 
 class Margins:
@@ -113,7 +182,7 @@ class Margins:
             Of the violations.
         """
         variances = self.task.variances(moments, squares, self.rows)
-        out: FloatArray = np.sqrt(at.squares @ (variances / self.rows))
+        out: FloatArray = np.sqrt(at.squares(variances / self.rows))
         return np.maximum(out, np.finfo(float).tiny)
 
     def margin(self, errors: FloatArray) -> FloatArray:
@@ -123,20 +192,36 @@ class Margins:
 
     def units(self, moments: FloatArray, squares: FloatArray | None, at: Derivative) -> FloatArray:
         """Unit of each multiplier: weight on rows per violation; arguments as in ``errors``."""
-        size = at.shares @ self.task.deviations(moments, squares)
+        size = at.means(self.task.deviations(moments, squares))
         out: FloatArray = at.row_units / np.maximum(size, self.task.least_deviation)
         return out
 
     def _derive(self, moments: FloatArray) -> Derivative:
+        if len(self.z) * len(self.rows) > MOST_ENTRIES:
+            parts = slices([t.counted.size for t in self.terms])
+            blocks = tuple(
+                self._block(t, moments[part], self.per_row[part])
+                for t, part in zip(self.terms, parts, strict=True)
+            )
+            units = np.concatenate([block.row_units for block in blocks])
+            return Derivative(blocks, tuple(parts), units)
         J = np.zeros((len(self.z), len(self.rows)))
         row = column = 0
         for t in self.terms:
-            block = t.jacobian(moments[column : column + t.counted.size])
-            size = np.abs(block)
-            # At parity the derivative of a constraint on distances is 0: any direction will do.
-            block[size.max(axis=1) < 1e-6] = 1.0
+            block = _written_out(t, moments[column : column + t.counted.size])
             J[row : row + block.shape[0], column : column + block.shape[1]] = block
             row, column = row + block.shape[0], column + block.shape[1]
-        size = np.abs(J)
-        row_units = 1.0 / (size * self.per_row).max(axis=1, initial=0.0, where=size > 0)
-        return Derivative(J**2, size / size.sum(axis=1, keepdims=True), row_units)
+        whole = Written(J, self.per_row)
+        return Derivative((whole,), (slice(None),), whole.row_units)
+
+    def _block(self, t: Term, moments: FloatArray, per_row: FloatArray) -> Written | OfParity:
+        if isinstance(t.constraint, TwoSided):
+            return OfParity(t.counted[0] / t.counted.sum(), per_row)
+        return Written(_written_out(t, moments), per_row)
+
+
+def _written_out(term: Term, moments: FloatArray) -> FloatArray:
+    J = term.jacobian(moments)
+    # At parity the derivative of a constraint on distances is 0: any direction will do.
+    J[np.abs(J).max(axis=1) < 1e-6] = 1.0
+    return J

@@ -67,6 +67,9 @@ class Groups:
         return ", ".join(f"{column}={value}" for column, value in pairs) or "everyone"
 
 
+MANY_CELLS = 1_000_000
+"""Cells that there may be a count for, whether they have rows or not."""
+
 EVERYONE: tuple[str, ...] = ()
 """The columns to cross to get one group that holds all rows, those of unknown group included."""
 
@@ -211,9 +214,13 @@ def build_cells(
     for column in columns:  # splits every cell; only those that have rows are kept
         width = len(column.values) + 1  # code -1, a missing group, becomes 0
         joint = codes.astype(np.int64) * width + (column.codes + 1)
-        occupied = np.bincount(joint, minlength=len(keys) * width) > 0
-        codes = (np.cumsum(occupied, dtype=np.int32) - 1)[joint]
-        present = np.flatnonzero(occupied)
+        if len(keys) * width > MANY_CELLS and len(keys) * width > len(joint):  # most are empty
+            present, inverse = np.unique(joint, return_inverse=True)
+            codes = inverse.astype(np.int32)
+        else:
+            occupied = np.bincount(joint, minlength=len(keys) * width) > 0
+            codes = (np.cumsum(occupied, dtype=np.int32) - 1)[joint]
+            present = np.flatnonzero(occupied)
         keys = np.column_stack([keys[present // width], (present % width - 1).astype(np.int32)])
     codes = codes.astype(np.min_scalar_type(len(keys) - 1))  # a byte, as a rule; read every round
     groups = {c.name: keys[:, 1 + k] for k, c in enumerate(columns)}

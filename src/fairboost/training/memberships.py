@@ -33,6 +33,10 @@ out so many rows: ACSIncome without its column of sexes (613k rows) was none the
 groups. Below, too little is learned: COMPAS without its column (4k rows) was the better for them.
 """
 
+MOST_PROBABILITIES = 50_000_000
+"""Rows times groups that ``"auto"`` learns memberships for: 200 MB. So many groups are of few rows
+each, of which little can be learned."""
+
 RECOVERED = 0.95
 """From here on features give the group away: a column that is the group comes out above .98, one
 that tells it at an AUC of .99 at .85."""
@@ -45,6 +49,8 @@ JUDGED_ROWS = 10  # below, a group does not decide whether groups are recovered
 def worth_learning(rows: CodedRows, seed: int = 0) -> bool:
     """Whether learned memberships promise more than observed groups."""
     n = len(rows.labels)
+    if n * rows.n_codes > MOST_PROBABILITIES:
+        return False
     return FEW_ROWS <= n < MANY_ROWS and recoverability(rows, seed=seed) < RECOVERED
 
 
