@@ -1,7 +1,8 @@
 """How far a verdict can be trusted: many fits on a known law, each judged again on new rows.
 
 Equal opportunity (false negative rates alike within .05) between two groups, 20 trees. Every fit
-draws its own rows. Its fairness report is compared with what the model does to 200,000 new ones.
+draws its own rows. Its fairness report is compared with what the model does to new ones: 200,000
+for models of 100,000 rows, half and a quarter as many for smaller ones, whose own rows tell less.
 
     python -m benchmarks.verdicts collect FILE --fits 1000 --processes 2
     python -m benchmarks.verdicts table FILE...              # writes verdicts.md
@@ -28,8 +29,8 @@ from tqdm import tqdm
 from fairboost import FairGBMClassifier
 from fairboost.exceptions import FairnessWarning
 
-TOLERANCE, TREES, NEW = 0.05, 20, 200_000
-SIZES = (4_000, 20_000, 100_000)
+TOLERANCE, TREES = 0.05, 20
+NEW = {4_000: 50_000, 20_000: 100_000, 100_000: 200_000}
 GROUPS = ("man", "woman")
 KINDS = ("share", "cross", "set")
 CONFIDENCES = (None, 0.95)
@@ -54,8 +55,8 @@ def draw(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @cache
-def new_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return draw(NEW, 10**9)
+def new_rows(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return draw(NEW[rows], 10**9)
 
 
 def one_fit(case: tuple[bool, int, str, float | None, int]) -> dict[str, object]:
@@ -78,8 +79,8 @@ def one_fit(case: tuple[bool, int, str, float | None, int]) -> dict[str, object]
         model.fit(X[:, features], y, sensitive_features={"sex": s}, **held)
     seconds = time.process_time() - started
     report = model.fairness_report_
-    lines = report.rates.set_index("group")[[report.where, "rows"]]
-    X_new, y_new, s_new = new_rows()
+    lines = report.rates.set_index("group")[[report.where, "low", "high", "rows"]]
+    X_new, y_new, s_new = new_rows(rows)
     refused = model.predict(X_new[:, features]) == 0
     verdict = report.verdicts[0]
     true = {g: float(refused[(y_new == 1) & (s_new == g)].mean()) for g in GROUPS}
@@ -96,7 +97,7 @@ def collect(path: Path, fits: int, processes: int, first: int) -> None:
     """Make the fits that are missing, a few of every line at a time."""
     path.touch()
     done = {case_of(json.loads(line)) for line in path.read_text().splitlines()}
-    lines = [*itertools.product((True, False), SIZES, KINDS, CONFIDENCES)]
+    lines = [*itertools.product((True, False), NEW, KINDS, CONFIDENCES)]
     cases = [(*line, seed) for seed in range(first, first + fits) for line in lines]
     cases = [case for case in cases if case not in done]
     with ProcessPoolExecutor(processes) as pool, path.open("a") as file:
