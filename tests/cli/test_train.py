@@ -77,6 +77,14 @@ def test_the_same_command_gives_the_same_model_and_json_for_machines(data, model
     assert {v["where"] for v in found["verdicts"]} == {"held out", "test"}
 
 
+def test_a_model_that_decides_nothing_is_told_of(data, tmp_path, run):
+    words = [word for word in (*ASKED, *QUICK) if word != "--quiet"]
+    point = ("--no-trade-off", "--threshold", "0.9999")
+    _, _, err = run("train", data, *words, *point, "--out", tmp_path / "m")
+    assert "The model decides next to nothing" in " ".join(err.split())
+    assert "The model decides next to nothing" in (tmp_path / "m" / "card.md").read_text()
+
+
 def test_what_train_says(table, tmp_path, run):
     """Results on standard output, remarks on standard error, nothing twice."""
     frame = table.copy()

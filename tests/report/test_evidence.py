@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairboost.exceptions import EvidenceError
-from fairboost.report import Evidence
+from fairboost.report import Evidence, to_markdown
 from fairboost.report.evidence import Asked, Data, Performance
 from tests.evidence import make_evidence
 
@@ -37,6 +37,13 @@ def test_optional_parts_may_be_absent():
     content = document["evidence"]
     document["evidence"] = {k: content[k] for k in ("title", "asked", "data")}
     assert Evidence.from_json(json.dumps(document)) == least
+
+
+def test_verdicts_of_earlier_versions_are_read_and_drawn(evidence):
+    older = evidence.to_json().replace('"fails"', '"too few rows to tell"')
+    older = older.replace('"met on these rows, not certain"', '"too few rows to tell"')
+    text = to_markdown(Evidence.from_json(older))
+    assert "1 met; 1 too few rows to tell" in text
 
 
 def test_same_evidence_same_text(evidence):

@@ -88,7 +88,7 @@ def show_verdicts(console: Console, evidence: Evidence) -> None:
     console.result(text_table(["group", "rate", "found", "rows"], rates))
     measures = [[p.model, p.measure, figure(p.value, p.low, p.high)] for p in evidence.performance]
     console.result("\n" + text_table(["model", "measure", "found"], measures))
-    console.notes(evidence.warnings)
+    console.notes(filter(None, (evidence.caution, *evidence.warnings)))
 
 
 def _judged(evidence: Evidence) -> list[Finding]:

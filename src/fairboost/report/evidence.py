@@ -31,7 +31,11 @@ from fairboost._files import write_text
 from fairboost.report import codec
 
 FourFifths: TypeAlias = Literal[
-    "passes", "passes on these rows, not certain", "fails on these rows, not certain", "fails"
+    "passes",
+    "passes on these rows, not certain",
+    "fails on these rows, not certain",
+    "fails",
+    "too few rows to tell",  # in files of earlier versions
 ]
 Figure: TypeAlias = float | None
 """None where a figure cannot be had."""
