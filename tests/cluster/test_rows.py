@@ -150,3 +150,11 @@ def test_tables_in_parts_are_one(kind):
     for rows in ([], [1], [0, 5], [2, 3, 8, 9, 19], range(20)):
         rows = np.array(rows, np.intp)
         np.testing.assert_array_equal(plain(parts.iloc[rows]), whole[rows])
+
+
+def test_the_positive_label_may_be_the_smaller_one():
+    parts = [read(f).summary for f in cut(table(200), [70, 120])]
+    usual, other = merge(parts, COLUMNS), merge(parts, COLUMNS, pos_label="no")
+    assert (usual.classes.tolist(), other.classes.tolist()) == (["no", "yes"], ["yes", "no"])
+    rows = [np.bincount(m.cells.labels, m.cells.counts) for m in (usual, other)]
+    np.testing.assert_array_equal(rows[0], rows[1][::-1])

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
 
@@ -483,3 +484,22 @@ class TestViolationsByRound:
         )
         with pytest.raises(InvalidInputError, match="keeps no model of single rounds"):
             violations_by_round(fair, loans.X, loans.y, sensitive_features=loans.sensitive["sex"])
+
+
+def test_the_positive_label_is_that_of_the_model_and_of_the_plain_one(engine, loans, new):
+    """Whatever labels are called: the same figures."""
+    found = []
+    groups, sex = (rows.sensitive["sex"].to_numpy() for rows in (loans, new))
+    for words, label in (((0, 1), None), (("turned down", "granted"), "granted")):
+        y, truth = (np.asarray(words)[np.asarray(rows.y)] for rows in (loans, new))
+        model = FairGBMClassifier(
+            engine, constraint="equal_opportunity", tolerance=0.5, holdout=0.3, pos_label=label
+        ).fit(loans.X, y, sensitive_features=groups)
+        plain = clone(engine).fit(loans.X, y)
+        found.append(gather(model, new.X, truth, sensitive_features=sex, plain=plain))
+    numbers, named = found
+    assert named.data.positive == "granted"
+    assert {p.model for p in named.performance} == {"chosen", "plain", "difference"}
+    for p, q in zip(named.performance, numbers.performance, strict=True):
+        assert (p.model, p.measure) == (q.model, q.measure)
+        assert p.value == pytest.approx(q.value, abs=0.01)  # a plain engine's trees may tie

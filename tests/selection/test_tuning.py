@@ -15,7 +15,12 @@ from xgboost import XGBClassifier
 
 from fairboost import FairGBMClassifier, Tuned, at_fpr, parity, tune
 from fairboost.datasets import make_loans
-from fairboost.exceptions import ConstraintError, InvalidInputError, NotMetWarning
+from fairboost.exceptions import (
+    ConstraintError,
+    FairnessWarning,
+    InvalidInputError,
+    NotMetWarning,
+)
 from fairboost.metrics import gap
 from fairboost.selection.tuning import _default_space, _table
 
@@ -310,3 +315,19 @@ def test_progress_is_shown(loans, capsys):
         warnings.simplefilter("error")
         search(loans, n_trials=1, models=2, verbose=1)
     assert "1/1" in capsys.readouterr().err
+
+
+def test_the_positive_label_is_named_once(loans):
+    words = np.where(loans.y == 1, "approved", "denied")
+    rows = {"sensitive_features": loans.sensitive["sex"].to_numpy(), "space": {"num_leaves": [4]}}
+    asked = {"constraint": "equal_opportunity", "tolerance": 0.9, "n_trials": 1, "models": 2}
+    sets = [(loans.X, y, rows["sensitive_features"]) for y in (words, loans.y)]
+    found, numbers = (
+        tune(engine(), *s[:2], validation_set=s, pos_label=label, **rows, **asked)
+        for s, label in zip(sets, ("approved", None), strict=True)
+    )
+    assert found.model.pos_label_ == "approved"
+    assert found.table["gap"].tolist() == numbers.table["gap"].tolist()
+    with pytest.warns(FairnessWarning, match="'denied' is taken for the positive label") as caught:
+        tune(engine(), loans.X, words, **rows, **asked)
+    assert len(caught) == 1

@@ -96,7 +96,8 @@ def gather(
         rows = TestSet.read(model, X, y, sensitive_features, sample_weight)
         predictions = {CHOSEN: _predict(model, rows)}
         if plain is not None and plain is not model:
-            predictions[PLAIN] = _predict(plain, rows, model.operating_point)
+            told = model.operating_point, model.pos_label_
+            predictions[PLAIN] = _predict(plain, rows, *told)
         rates, gaps = _compare_groups(model, rows, predictions, about)
         judged = _judge(model, rows, predictions[CHOSEN].positive)
         bins = _bins(predictions[CHOSEN].proba, rows, model.threshold_)
@@ -131,11 +132,15 @@ def gather(
 # -----------------------------------------------------------------------
 
 
-def _predict(model: Any, rows: TestSet, point: float | OperatingPoint = 0.5) -> ModelOutput:
-    """Probabilities and decisions; of another engine at the operating point of ours."""
+def _predict(
+    model: Any, rows: TestSet, point: float | OperatingPoint = 0.5, positive: object = None
+) -> ModelOutput:
+    """Probabilities and decisions; of another engine at our operating point and positive label."""
     if isinstance(model, FairGBMClassifier):  # rows are scored once for both
         return ModelOutput(*model._decide(model._scores(rows.X)))
-    proba = np.asarray(model.predict_proba(rows.X), np.float64)[:, 1]
+    known = list(getattr(model, "classes_", ()))
+    column = known.index(positive) if positive in known else 1  # else its labels are 0 and 1
+    proba = np.asarray(model.predict_proba(rows.X), np.float64)[:, column]
     if isinstance(point, OperatingPoint):
         point = threshold_at(rows.labels, proba, point, sample_weight=rows.weight)
     return ModelOutput(proba, proba >= point)
