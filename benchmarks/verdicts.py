@@ -39,28 +39,37 @@ KINDS = ("share", "cross", "set")
 CONFIDENCES = (None, 0.95)
 HEAD = """# How far a verdict can be trusted
 
-Made by `python -m benchmarks.verdicts`. Equal opportunity between two groups, tolerance .05, 20 trees. Held out are a fifth of the
-rows (`share`), as many further rows (`set`), or five folds (`cross`); `aware` models see the group. What is true is what a
-model does to new rows.
+Made by `python -m benchmarks.verdicts`. Equal opportunity between two groups, tolerance .05, 20
+trees. Held out are a fifth of the rows (`share`), as many further rows (`set`), or five folds
+(`cross`); `aware` models see the group. What is true is what a model does to new rows.
 
-- **Intervals hold.** Those of single rates hold in 91% to 96% of fits (78% to 91% where folds were used, before the model's own
-  luck was allowed for), the low end of a gap in 95% or more and the high end in 91% to 98%, where 95% is meant. The high end is worst
-  where rows choose the iterate among many that are beyond the limit, and judge it as well (blind, a share of 100,000 rows).
-- ***Met on these rows, not certain* is no more than it says.** Of the models within the limit on the rows held out, 39% are
-  beyond it in truth where no confidence is asked for: training stops at the limit, and chance decides on which side.
-- ***Met* is rarely wrong.** Of 3,200 such verdicts 3.0% were; in no line with a hundred of them more than 4.5%. Where hardly any
-  model is inside, the few that are called met are lucky ones more often (blind, 20 trees: 14 of 43). A verdict is about the rows
-  seen, and does not know how rare its like is.
-- **Held-out rows find certainty where training was asked to leave room for it.** With `confidence=0.95`, of the aware models well inside
-  (by two standard errors) 69% to 95% are called met. Without it, and for blind models of 20 trees, whose multipliers have not settled,
+- **Intervals hold.** Those of single rates hold in 91% to 96% of fits (78% to 91% where folds
+  were used, before the model's own luck was allowed for), the low end of a gap in 95% or more
+  and the high end in 91% to 98%, where 95% is meant. The high end is worst where rows choose the
+  iterate among many that are beyond the limit, and judge it as well (blind, a share of 100,000
+  rows).
+- ***Met on these rows, not certain* is no more than it says.** Of the models within the limit on
+  the rows held out, 39% are beyond it in truth where no confidence is asked for: training stops
+  at the limit, and chance decides on which side.
+- ***Met* is rarely wrong.** Of 3,200 such verdicts 3.0% were; in no line with a hundred of them
+  more than 4.5%. Where hardly any model is inside, the few that are called met are lucky ones
+  more often (blind, 20 trees: 14 of 43). A verdict is about the rows seen, and does not know how
+  rare its like is.
+- **Held-out rows find certainty where training was asked to leave room for it.** With
+  `confidence=0.95`, of the aware models well inside (by two standard errors) 69% to 95% are
+  called met. Without it, and for blind models of 20 trees, whose multipliers have not settled,
   the gap ends at the limit on the very rows that are to judge, and hardly any is.
-- **Rows that judge and do not steer** (last three columns: as many further rows, drawn from the truth) call 84% of the models well inside
-  met, asked for a confidence or not, and are wrong in 1% to 3% of such verdicts. That is what test rows are for: `report_on` and
-  `fairboost train` judge by them. To set rows aside for it in every fit would cost those who have test rows already.
+- **Rows that judge and do not steer** (last three columns: as many further rows, drawn from the
+  truth) call 84% of the models well inside met, asked for a confidence or not, and are wrong in
+  1% to 3% of such verdicts. That is what test rows are for: `report_on` and `fairboost train`
+  judge by them. To set rows aside for it in every fit would cost those who have test rows
+  already.
 
-`true gap`: mean; `error`: standard error of the gap as reported; `rates`, `low end`, `high end`: how often they hold; `within`: the figure is
-within the limit, and how many of these are beyond it in truth; `met`, `not met`: certain verdicts, and how many are wrong; `well inside`:
-fits whose true gap is two standard errors inside the limit, and how many of these are called met; then the same by other rows.
+`true gap`: mean; `error`: standard error of the gap as reported; `rates`, `low end`, `high end`:
+how often they hold; `within`: the figure is within the limit, and how many of these are beyond
+it in truth; `met`, `not met`: certain verdicts, and how many are wrong; `well inside`: fits
+whose true gap is two standard errors inside the limit, and how many of these are called met;
+then the same by other rows.
 """
 
 
@@ -143,7 +152,7 @@ def line_of(found: list[dict[str, Any]]) -> dict[str, object]:
     """What the fits of a line come to."""
     rates = np.array([[f["found"][g][:3] for g in GROUPS] for f in found])
     true = np.array([[f["true"][g] for g in GROUPS] for f in found])
-    value, low, high = np.array([f["gap"] for f in found]).T
+    _, low, high = np.array([f["gap"] for f in found]).T
     gap = np.abs(true[:, 1] - true[:, 0])
     status = np.array([f["status"] for f in found])
     met, likely = status == "met", np.isin(status, ["met", "met on these rows, not certain"])
