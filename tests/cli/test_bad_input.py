@@ -291,3 +291,20 @@ def test_json_is_json_when_figures_are_undefined(run, scored, tmp_path):
     assert code == 0
     found = {(r["group"], r["rate"]): r["value"] for r in json.loads(out)["rates"]}
     assert found["female", "fnr"] is None
+
+
+@pytest.mark.parametrize("role", ["approved", "sex"])
+@pytest.mark.parametrize("value", [[1], {"a": 1}], ids=["list", "record"])
+def test_labels_and_groups_that_are_no_text(fails, scored, tmp_path, role, value):
+    frame = pd.read_parquet(scored)
+    frame[role] = [value] * len(frame)
+    frame.to_parquet(tmp_path / "nested.parquet")
+    for words in ((*AUDIT, "--positive", "yes"), None):
+        command = (
+            ("audit", tmp_path / "nested.parquet", *words)
+            if words
+            else ("train", tmp_path / "nested.parquet", *ASKED, *QUICK, "--out", tmp_path / "m")
+        )
+        err = fails(*command)
+        assert f"the column {role!r} must hold text or numbers" in err
+        assert "unexpected" not in err

@@ -287,3 +287,23 @@ def test_lines_of_a_stream_are_joined_once():
     assert list(files._lines_of(stream)) == [b"abc"]  # an empty piece is the end
     whole = io.BytesIO(b"ab\n\ncd\n" * 3)
     assert list(files._lines_of(whole, size=4)) == [b"ab", b"", b"cd"] * 3
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+def test_text_that_is_not_utf8_in_a_file_that_says_it_is(tmp_path, name):
+    """Arrow does not look; what it makes of such bytes later is anything but a message."""
+    where, letters = np.array([0, 2, 4], np.int32), b"\xff\xfeok"
+    text = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(where), pa.py_buffer(letters)]
+    )
+    file = TableFile(write(tmp_path / name, pa.table({"a": text})))
+    for read in (file.read, lambda: list(file.batches({"a": pa.string()}))):
+        with pytest.raises(InvalidInputError, match=r"cannot be read as .*UTF8"):
+            read()
+
+
+def test_types_that_arrow_does_not_compute_with(tmp_path):
+    ends = pa.RunEndEncodedArray.from_arrays(pa.array([1, 3]), pa.array(["a", "b"]))
+    half = pa.array(np.array([0.5, 1, 2], np.float16))
+    file = TableFile(write(tmp_path / "t.arrow", pa.table({"a": ends, "b": half})))
+    assert file.read().to_pydict() == {"a": ["a", "b", "b"], "b": [0.5, 1.0, 2.0]}

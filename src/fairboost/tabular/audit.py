@@ -196,9 +196,10 @@ class _Coder:
     known: dict[str, int] = field(default_factory=dict)
 
     def codes(self, column: Any) -> IntArray:
-        if not pa.types.is_dictionary(column.type):
-            column = pc.dictionary_encode(column)
-        values = as_text(column.dictionary).to_pylist()
+        with converting(f"the column {self.name!r} must hold text or numbers", "; name another"):
+            if not pa.types.is_dictionary(column.type):
+                column = pc.dictionary_encode(column)
+            values = as_text(column.dictionary).to_pylist()
         lookup = np.full(len(values) + 1, -1, np.int32)  # the last is that of a missing index
         filled = pc.fill_null(column.indices, len(values))
         indices: IntArray = filled.to_numpy(zero_copy_only=False)

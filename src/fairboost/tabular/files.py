@@ -227,10 +227,10 @@ class TableFile:
                     if pa.types.is_binary(field.type):  # what Arrow makes of text not in UTF-8
                         raise pa.ArrowInvalid(f"column {field.name!r} is not text")
             elif self.format.name == "parquet":
-                table = parquet.read_table(self.path)
+                table = _usual(parquet.read_table(self.path))
             else:
                 with self._arrow_reader() as reader:
-                    table = reader.read_all()
+                    table = _usual(reader.read_all())
         if not table.num_rows:
             raise InvalidInputError(
                 f"{str(self.path)!r} has {len(names)} columns but no rows; write it again"
@@ -267,18 +267,20 @@ class TableFile:
                     yield batch
         elif self.format.name == "parquet":
             # Text that is going to be encoded is often stored that way already.
-            coded = [n for n, t in types.items() if t is not None and pa.types.is_dictionary(t)]
+            fields = parquet.read_schema(self.path)
+            texts = [n for n, t in types.items() if t is not None and pa.types.is_dictionary(t)]
+            coded = [n for n in texts if not pa.types.is_nested(fields.field(n).type)]
             with parquet.ParquetFile(self.path, read_dictionary=coded, pre_buffer=False) as file:
                 rows, total = 0, max(file.metadata.num_rows, 1)
                 for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                     rows += batch.num_rows
                     self.bytes_read = self.size * rows // total
-                    yield batch.select(columns)
+                    yield _usual(batch.select(columns))
         else:
             with self._arrow_reader() as reader:
                 for batch in _batches_of(reader):
                     for start in range(0, batch.num_rows, BATCH_ROWS):
-                        yield batch.select(columns).slice(start, BATCH_ROWS)
+                        yield _usual(batch.select(columns).slice(start, BATCH_ROWS))
                     self.bytes_read = min(self.bytes_read + batch.nbytes, self.size)
 
     @contextlib.contextmanager
@@ -385,6 +387,21 @@ class TableFile:
                 return _explain(message, _lines_of(stream))
         except (OSError, ValueError):  # not even unpacked
             return f"cannot be unpacked: {message}; it was cut short or is something else"
+
+
+def _usual(table: Any) -> Any:
+    """A table or batch in types that Arrow computes with; raises where text is not UTF-8."""
+    columns = []
+    for column in table.columns:
+        kind = column.type
+        if pa.types.is_run_end_encoded(kind):
+            column = pc.run_end_decode(column)
+        elif pa.types.is_float16(kind):
+            column = pc.cast(column, pa.float32())
+        elif "string" in str(kind):  # also as values of a dictionary
+            column.validate(full=True)
+        columns.append(column)
+    return type(table).from_arrays(columns, names=table.schema.names)
 
 
 def _batches_of(reader: Any) -> Iterator[Any]:

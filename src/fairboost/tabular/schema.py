@@ -185,7 +185,7 @@ class TableSchema:
 
     def labels(self, table: Any, where: str) -> tuple[IntArray, BoolArray]:
         """Labels as 0 and 1, and which rows have one; ``where`` names the file for messages."""
-        text = columns.as_text(table.column(self.label))
+        text = _text_of(table, self.label)
         codes = columns.places(text, self.classes)
         known = text.is_valid().to_numpy(zero_copy_only=False).astype(bool)
         unknown = known & (codes < 0)
@@ -201,8 +201,9 @@ class TableSchema:
         """Sensitive columns as text; None where missing."""
         found = {}
         for name in self.sensitive:
+            text = _text_of(table, name)
             _check_groups(name, table.column(name))
-            found[name] = columns.as_text(table.column(name)).to_numpy(zero_copy_only=False)
+            found[name] = text.to_numpy(zero_copy_only=False)
         return pd.DataFrame(found, dtype=object)
 
     def weights(self, table: Any) -> FloatArray | None:
@@ -316,7 +317,7 @@ def infer_schema(
             "no column is left to train on; found only the label, the sensitive columns and what "
             f"was left out ({', '.join(dropped) or 'nothing'}); add features"
         )
-    labels = pc.unique(columns.as_text(table.column(roles.label))).drop_null().to_pylist()
+    labels = pc.unique(_text_of(table, roles.label)).drop_null().to_pylist()
     schema = TableSchema(
         label=roles.label,
         classes=classes_of(labels, roles.label, roles.positive),
@@ -328,6 +329,12 @@ def infer_schema(
         missing=missing,
     )
     return schema, remarks
+
+
+def _text_of(table: Any, name: str) -> Any:
+    """A column of labels or groups, as text."""
+    with columns.converting(f"the column {name!r} must hold text or numbers", "; name another"):
+        return columns.as_text(table.column(name))
 
 
 def _check_groups(name: str, column: Any) -> None:
