@@ -101,6 +101,21 @@ def test_dart_equals_a_custom_objective_by_hand(engine, toy, options):
     assert np.abs(expected - stock_scores(engine(**options), toy.X, toy.y)).max() > 1e-3
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"colsample_bytree": 0.5}, {"subsample": 0.6, "subsample_freq": 1}, {"drop_seed": 7},
+     {"uniform_drop": True}, {"xgboost_dart_mode": True}, {"extra_trees": True}],
+    ids=str,
+)  # fmt: skip
+def test_dart_is_stock_where_no_tree_carries_the_average(engine, toy, options):
+    """The same trees are dropped, bit by bit."""
+    dart = {"boosting_type": "dart", "drop_rate": 0.4, "boost_from_average": False, **options}
+    for seed in range(4):
+        made = engine(n_estimators=12, random_state=seed, **dart)
+        expected = stock_scores(made, toy.X, toy.y)
+        np.testing.assert_array_equal(plain(made, toy.X, toy.y).decision_function(toy.X), expected)
+
+
 def test_dart_drops_what_the_seed_says(engine, toy):
     """LightGBM leaves open whether it draws before the first tree."""
     dart = {"boosting_type": "dart", "drop_rate": 0.5, "n_estimators": 15}

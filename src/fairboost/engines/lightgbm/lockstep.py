@@ -14,6 +14,7 @@ before and after it. That is all that is needed, and all of it is public:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -165,11 +166,19 @@ def _settle(booster: lightgbm.Booster, dart: bool) -> None:
 
     When a booster of DART is asked for scores, a flag in it tells whether trees have been dropped
     for this round. LightGBM does not set it before the first round, so that now and then one draw
-    more was made; it is set here, by asking, and the stream of draws is started anew.
+    more was made; it is set here, by asking, and the stream of draws is started anew. With its own
+    objective LightGBM draws before the first tree as well, for nothing: the stream starts one
+    draw later. To set parameters draws columns again, unless their seed is another.
     """
     if dart:
         booster.eval_train(_handing_over(lambda *_: None))
-        booster.reset_parameter({"objective": "none"})
+        names = "drop_seed", "feature_fraction_seed"
+        text = booster.model_to_string()
+        drops, columns = (int(re.findall(rf"\[{name}: (-?\d+)]", text)[-1]) for name in names)
+        after_one = (214013 * drops + 2531011) % 2**32  # LightGBM's generator
+        drops = after_one - 2**32 if after_one >= 2**31 else after_one
+        booster.reset_parameter({"drop_seed": drops, "feature_fraction_seed": columns ^ 1})
+        booster.reset_parameter({"feature_fraction_seed": columns})
     done = "_Booster__set_objective_to_none"
     if hasattr(booster, done):  # a version without it has no such step, or another
         setattr(booster, done, True)
