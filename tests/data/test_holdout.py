@@ -130,6 +130,21 @@ def test_the_draw_knows_nothing_of_the_order_of_rows(how):
     assert np.abs(early - late).max() < 60  # six deviations of a fair draw, at most
 
 
+@pytest.mark.parametrize("how", [0.2, "cross"])
+@pytest.mark.parametrize("labels", [(0, 1), (1,)])
+def test_names_of_groups_do_not_decide_who_is_held_out(how, labels):
+    """Groups are numbered by their names; another name is another number."""
+    codes, y = rng(1).integers(0, 3, 3_000), rng(2).integers(0, 2, 3_000).astype(np.int8)
+    found = []
+    for names in ("abc", "cab", "bca", "acb"):
+        order = np.argsort(list(names))
+        renamed = np.argsort(order)[codes].astype(np.int32)
+        cells = build_cells(y, [SensitiveColumn("g", renamed, tuple(sorted(names)))])
+        found.append(choose(how, cells, 0.0, None, rng(0), labels).folds)
+    for folds in found[1:]:
+        np.testing.assert_array_equal(folds, found[0])
+
+
 def test_weights_of_the_rows_held_out():
     cells = cells_of([40, 60, 30, 80])
     weight = rng().gamma(2.0, size=210).astype(np.float32)

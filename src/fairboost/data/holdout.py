@@ -159,7 +159,7 @@ def choose(
         why = f"cross-fitting in {FOLDS} folds"
         if holdout == "auto":
             why += f", as only {_rows_for(SHARE, smallest)} with a share of {SHARE:.0%}"
-        order = _shuffled_by_cell(cells.codes, rng)
+        order, _ = _shuffled_by_cell(cells.codes, len(cells), rng)
         folds = np.empty(n, np.int8)
         folds[order] = np.arange(n) % FOLDS  # the rows of every cell are dealt out evenly
         return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
@@ -215,14 +215,14 @@ class Shares:
         # starts half a step in, so that one of m rows is taken as soon as m * share is at least
         # one half.
         n_cells = len(self.spared)
-        order = _shuffled_by_cell(codes, rng)
-        counts = np.bincount(codes, minlength=n_cells)
-        first = np.zeros(n_cells, np.int64) if before is None else before
+        order, by_cell = _shuffled_by_cell(codes, n_cells, rng)
+        counts, spared = np.bincount(codes, minlength=n_cells)[by_cell], self.spared[by_cell]
+        first = np.zeros(n_cells, np.int64) if before is None else before[by_cell]
         rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts - first, counts)
         shares = np.full(len(order), self.share)
         if self.others != self.share:  # one row after the other, whatever their cells
-            which = np.repeat(self.spared, counts)
-            rank[which] = first[self.spared].sum() + np.arange(which.sum())
+            which = np.repeat(spared, counts)
+            rank[which] = first[spared].sum() + np.arange(which.sum())
             shares[which] = self.others
         taken = np.floor((rank + 1) * shares + 0.5) > np.floor(rank * shares + 0.5)
         held = np.zeros(len(order), bool)
@@ -307,9 +307,21 @@ def check_holdout(holdout: Any) -> None:
         )
 
 
-def _shuffled_by_cell(codes: IntArray, rng: np.random.Generator) -> IntArray:
+def _shuffled_by_cell(
+    codes: IntArray, n_cells: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Rows in random order, cell by cell, and the cells in that order.
+
+    Cells come in the order in which the draw meets them: their numbers follow from the names of
+    groups, which must not decide who is held out.
+    """
     shuffled = rng.permutation(len(codes))
-    return shuffled[np.argsort(codes[shuffled], kind="stable")]
+    met = np.full(n_cells, len(codes))
+    met[codes[shuffled[::-1]]] = np.arange(len(codes))[::-1]  # the first of a cell is set last
+    by_cell = np.argsort(met, kind="stable")
+    place = np.empty(n_cells, np.min_scalar_type(max(n_cells - 1, 1)))
+    place[by_cell] = np.arange(n_cells)
+    return shuffled[np.argsort(place[codes[shuffled]], kind="stable")], by_cell
 
 
 def align_groups(
