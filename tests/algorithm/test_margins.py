@@ -359,6 +359,7 @@ def test_the_spy_is_told_what_control_would_be(data):
     np.testing.assert_array_equal(lagrangian.state.dual.multipliers, expected)
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 def test_a_parity_of_many_groups_is_not_written_out(data, weighted, monkeypatch):
     """The same numbers without the derivative of every violation by every rate."""
@@ -373,3 +374,30 @@ def test_a_parity_of_many_groups_is_not_written_out(data, weighted, monkeypatch)
     monkeypatch.setattr("fairboost.algorithm.margins.MOST_ENTRIES", 0)
     for found, expected in zip(look(y, column, f, constraints, weight), written, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+=======
+# Bounds, which an untrained model breaks
+
+
+def test_a_bounded_rate_above_one_half_has_the_unit_of_one_half(data):
+    """No one is decided positively yet: the rate of 1 says nothing of how hard it is to move."""
+    y, column, _, _ = data
+
+    def unit(constraint, n_negative):
+        f = np.where(np.cumsum(y == 1) <= n_negative, -1.0, 1.0)
+        return look(y, column, f, [constraint])[2][0]
+
+    half = (y == 1).sum() // 2
+    for limit in (0.3, 0.5):
+        assert unit(bound("fnr", limit), N) == unit(bound("fnr", limit), half)
+    assert unit(bound("fnr", 0.9), N) == pytest.approx(unit(bound("fnr", 0.3), half) / 0.6)
+    below = unit(bound("fnr", 0.3), half // 5)
+    assert below == pytest.approx(unit(bound("fnr", 0.3), half) / 0.6, rel=1e-3)
+
+
+def test_the_unit_of_a_bound_grows_with_its_multiplier_up_to_a_limit():
+    margins, _ = positives([50, 50], [two_sided(parity("fnr", 0.0, by="g")), bound("fnr", 0.3)])
+    units = np.full(5, 0.1)
+    for integral, expected in ((0.0, 0.1), (0.04, 0.1), (0.5, 1.0), (100.0, 2.5)):
+        grown = margins.grown(units, np.full(5, integral))
+        assert grown.tolist() == pytest.approx([0.1] * 4 + [expected])
+>>>>>>> b211e89 (A bound is met as cheaply as it can be)

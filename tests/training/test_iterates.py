@@ -185,3 +185,12 @@ def test_no_round_is_both_fairer_and_of_lower_loss(n_rounds, n_inequalities, see
     beyond = np.sqrt((np.maximum(violations / errors - UNTOLD, 0) ** 2).sum(axis=1))
     assert beyond[chosen] == beyond.min()
     assert not ((losses < losses[chosen]) & (beyond <= beyond[chosen])).any()
+
+
+def test_what_counts_as_nothing_can_differ_by_inequality():
+    """A bound has rounds on either side of its limit, and one of those within is kept."""
+    losses, small = np.array([0.42, 0.41]), 0.99 * UNTOLD * 0.01
+    violations, errors = np.array([[-0.1, -0.1], [-0.1, small]]), np.full((2, 2), 0.01)
+    assert best_iterate(losses, violations, errors, 0.69) == 1
+    assert best_iterate(losses, violations, errors, 0.69, untold=np.array([UNTOLD, 0.0])) == 0
+    assert best_iterate(losses, violations, errors, 0.69, untold=np.array([0.0, UNTOLD])) == 1

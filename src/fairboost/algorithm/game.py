@@ -158,6 +158,7 @@ class Game:
         aimed = found.violations
         if smooth is None:  # the convex form
             smooth, aimed, units = found.moments, found.aimed, units * self.task.stiffness(cut)
+            units = self.margins.grown(units, state.dual.integral)
         dual = self.player.step(state.dual, aimed, units)  # line 9
         return Turn(slopes, State(dual, self._pullbacks(smooth, dual), cut), found)
 

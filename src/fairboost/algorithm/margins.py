@@ -8,6 +8,13 @@ Both follow from the derivative J of each violation by each moment:
 * a violation measured on few rows is off by ``sqrt(sum J^2 variance / rows)``, as groups are drawn
   independently. Training aims inside the limit by a part of that, or, where the user asks for a
   confidence, by so much that the violation holds on all people at that confidence.
+
+Bounds are broken before there is a model: where no one is decided positively, every false negative
+rate is 1. Two things keep a multiplier from answering to that for good. A rate above one half that
+is to come down has the unit of one half, not the many times larger one of a rate that hardly
+moves. And a multiplier that has grown large moves in proportion to itself, down as well as up, so
+that it takes as many rounds to let go of a bound as to get hold of it. Groups of an untrained
+model have equal rates, so parities need neither.
 """
 
 from __future__ import annotations
@@ -35,6 +42,10 @@ ANOTHER_MODEL = 1.3
 """Errors out of fold, in standard errors of sampling, where a confidence is asked for: the model
 kept is none of those measured (``benchmarks/verdicts.md``)."""
 
+OF_ITSELF, FASTEST = 2.0, 25.0
+"""The unit of a bound is its multiplier times the first, if that is more than the unit is, and at
+most its unit times the second: a bound that cannot be met must not send a multiplier to
+infinity."""
 
 MOST_ENTRIES = 2_000_000
 """Entries of J to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
@@ -157,6 +168,10 @@ class Margins:
         # Half a point is much to a bound of one percent.
         bounds = [float(getattr(t.constraint, "at_most", np.inf)) for t in terms]
         self.wobble = np.repeat([min(WOBBLE, b / 4) for b in bounds], counts)
+        limits = [t.constraint.at_most if isinstance(t.constraint, Bound) else None for t in terms]
+        self.of_itself = np.repeat([0.0 if b is None else OF_ITSELF for b in limits], counts)
+        highest = [np.inf if b is None else max(b, 0.5) for b in limits]
+        self.highest = np.repeat(highest, [t.counted.size for t in terms])
         self.z = np.full(sum(counts), CAUTION)
         if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in counts], counts)
@@ -192,9 +207,15 @@ class Margins:
 
     def units(self, moments: FloatArray, squares: FloatArray | None, at: Derivative) -> FloatArray:
         """Unit of each multiplier: weight on rows per violation; arguments as in ``errors``."""
+        if squares is None:  # shares of rows
+            moments = np.minimum(moments, self.highest)
         size = at.means(self.task.deviations(moments, squares))
         out: FloatArray = at.row_units / np.maximum(size, self.task.least_deviation)
         return out
+
+    def grown(self, units: FloatArray, integral: FloatArray) -> FloatArray:
+        """The units of multipliers that have come to ``integral``."""
+        return np.clip(self.of_itself * integral, units, FASTEST * units)
 
     def _derive(self, moments: FloatArray) -> Derivative:
         if len(self.z) * len(self.rows) > MOST_ENTRIES:

@@ -59,6 +59,7 @@ def best_iterate(
     errors: FloatArray,
     untrained_loss: float,
     usable: BoolArray | None = None,
+    untold: FloatArray | float = UNTOLD,
 ) -> int:
     """Position of the iterate to keep.
 
@@ -72,6 +73,8 @@ def best_iterate(
         Loss of a model that gives everyone the same probability.
     usable : (n_iterates,) bool, optional
         Which to choose from; all, if it is none of them.
+    untold : float or (n_inequalities,) float64
+        Violations up to this share of their standard error count as none.
 
     Examples
     --------
@@ -88,7 +91,7 @@ def best_iterate(
     if usable is not None and (trained & usable).any():
         trained &= usable
     # Violations count by their standard errors: a small group's rate swings more.
-    broken = np.maximum(violations / errors - UNTOLD, 0.0)
+    broken = np.maximum(violations / errors - untold, 0.0)
     total = np.sqrt((broken**2).sum(axis=1))
     least = total[trained].min(initial=np.inf)
     candidates = trained & (total <= least)
