@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import numbers
+import pickle
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -314,3 +319,30 @@ def test_with_the_rows_needed_the_interval_of_such_a_gap_begins_at_none(rate, ga
     errors = NORMAL[:, :2] * np.sqrt(rate * (1 - rate) / n)
     low, _ = gap_interval(np.array([rate - gap / 2, rate + gap / 2]), errors, 0.95)
     assert low == pytest.approx(0, abs=0.05 * gap)
+
+
+# An estimate is a number
+
+
+def test_an_estimate_is_a_number():
+    found, other = Estimate(0.25, 0.2, 0.3, 0.95), Estimate(0.5, np.nan, np.nan, confidence=0.9)
+    assert float(found) == found == 0.25 and found < other <= 0.5
+    assert (1 - found, found * 2, -found, abs(found)) == (0.75, 0.5, -0.25, 0.25)
+    assert np.mean([found, other]) == 0.375 and sorted([other, found])[0] is found
+    assert isinstance(found, numbers.Real)
+    assert f"{found:.2f} {found}" == "0.25 0.250 [0.200, 0.300]"
+
+
+def test_estimates_are_equal_with_their_intervals_alone():
+    assert Estimate(0.25, 0.2, 0.3, 0.95) == Estimate(0.25, 0.2, 0.3, 0.95)
+    assert Estimate(0.25, 0.2, 0.3, 0.95) != Estimate(0.25, 0.1, 0.3, 0.95)
+    assert {0.25: "here"}[Estimate(0.25, 0.2, 0.3, 0.95)] == "here"
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))]
+)
+def test_an_estimate_can_be_copied_whole(again):
+    found = Estimate(0.25, 0.2, high=0.3, confidence=0.95)
+    assert again(found) == found and type(again(found)) is Estimate
+    assert asdict(found) == {"value": 0.25, "low": 0.2, "high": 0.3, "confidence": 0.95}

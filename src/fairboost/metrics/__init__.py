@@ -2,18 +2,22 @@
 
 from fairboost.metrics.group_metrics import Audit, audit, audit_sums, gap, group_rates, ratio
 from fairboost.metrics.intervals import Estimate
+from fairboost.metrics.scorers import FairnessScorer, gap_scorer, ratio_scorer
 from fairboost.metrics.thresholds import ChosenThreshold, fpr_at_tpr, threshold_at, tpr_at_fpr
 
 __all__ = [
     "Audit",
     "ChosenThreshold",
     "Estimate",
+    "FairnessScorer",
     "audit",
     "audit_sums",
     "fpr_at_tpr",
     "gap",
+    "gap_scorer",
     "group_rates",
     "ratio",
+    "ratio_scorer",
     "threshold_at",
     "tpr_at_fpr",
 ]

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy import special
@@ -288,8 +289,8 @@ def ratio_interval(
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A figure and its interval.
+class Estimate(float):
+    """A figure and its interval; a number, so that it can be compared, averaged and scored by.
 
     Parameters
     ----------
@@ -302,14 +303,29 @@ class Estimate:
 
     Examples
     --------
-    >>> print(Estimate(0.25, 0.2, 0.3, confidence=0.95))
+    >>> found = Estimate(0.25, 0.2, 0.3, confidence=0.95)
+    >>> print(found)
     0.250 [0.200, 0.300]
+    >>> float(found), found < 0.3, 1 - found
+    (0.25, True, 0.75)
     """
 
     value: float
     low: float
     high: float
     confidence: float
+
+    def __new__(cls, value: float, *interval: float, **named: float) -> Self:
+        """Make the number; the rest is the data class's own."""
+        return super().__new__(cls, value)
+
+    def __getnewargs__(self) -> tuple[float, ...]:  # type: ignore[override]
+        return self.value, self.low, self.high, self.confidence
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = float.__hash__  # as equal to the number, it has the number's hash
 
     def __str__(self) -> str:
         if np.isnan(self.value):
