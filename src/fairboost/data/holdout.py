@@ -21,7 +21,6 @@ large and a fit is cheap.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -30,6 +29,7 @@ import numpy as np
 
 from fairboost._numbers import is_number
 from fairboost._typing import BoolArray, Float32Array, IntArray
+from fairboost._warnings import warn
 from fairboost.data.cells import Cells, SensitiveColumn, Weights
 from fairboost.data.validation import DEFAULT_COLUMN
 from fairboost.exceptions import FairnessWarning, InvalidInputError
@@ -354,11 +354,10 @@ def align_groups(
         position = {value: k for k, value in enumerate(known.values)}
         unseen = [value for value in new.values if value not in position]
         if unseen:
-            warnings.warn(
+            warn(
                 f"holdout_set has groups of {known.name!r} that training never saw: "
                 f"{', '.join(map(repr, unseen))}; their rows count in no group's rate",
                 FairnessWarning,
-                stacklevel=4,
             )
         recode = np.array([*(position.get(v, -1) for v in new.values), -1], np.int32)
         aligned.append(replace(known, codes=recode[new.codes]))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
+from fairboost._warnings import warn
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 
 POSITIVES = ("1", "true", "yes", "y", "t", "positive", "1.0")
@@ -50,9 +49,8 @@ def positive_last(classes: np.ndarray, pos_label: object) -> np.ndarray:
 def warn_if_guessed(positive: object, other: object) -> None:
     """Warn of a positive label that is one only because its name sorts last."""
     if isinstance(positive, str) and not says_yes(positive, other):
-        warnings.warn(
+        warn(
             f"{positive!r} is taken for the positive label because it sorts after {other!r}; if "
             f"that is right write pos_label={positive!r}, otherwise pos_label={other!r}",
             FairnessWarning,
-            stacklevel=6,
         )
