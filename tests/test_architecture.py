@@ -40,8 +40,8 @@ ROOMS = {
     "datasets": [],
     "tabular": ["data", "fairness", "metrics"],
     "study": [
-        "fairness", "metrics", "engines", "training", "model", "plots", "search", "selection",
-        "datasets",
+        "fairness", "metrics", "verdicts", "engines", "training", "model", "plots", "search",
+        "selection", "datasets",
     ],
     "cli": [
         "fairness", "metrics", "verdicts", "engines", "model", "plots", "selection", "report",

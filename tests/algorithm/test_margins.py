@@ -359,7 +359,6 @@ def test_the_spy_is_told_what_control_would_be(data):
     np.testing.assert_array_equal(lagrangian.state.dual.multipliers, expected)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 def test_a_parity_of_many_groups_is_not_written_out(data, weighted, monkeypatch):
     """The same numbers without the derivative of every violation by every rate."""
@@ -374,7 +373,8 @@ def test_a_parity_of_many_groups_is_not_written_out(data, weighted, monkeypatch)
     monkeypatch.setattr("fairboost.algorithm.margins.MOST_ENTRIES", 0)
     for found, expected in zip(look(y, column, f, constraints, weight), written, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-=======
+
+
 # Bounds, which an untrained model breaks
 
 
@@ -400,4 +400,3 @@ def test_the_unit_of_a_bound_grows_with_its_multiplier_up_to_a_limit():
     for integral, expected in ((0.0, 0.1), (0.04, 0.1), (0.5, 1.0), (100.0, 2.5)):
         grown = margins.grown(units, np.full(5, integral))
         assert grown.tolist() == pytest.approx([0.1] * 4 + [expected])
->>>>>>> b211e89 (A bound is met as cheaply as it can be)

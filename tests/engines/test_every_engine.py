@@ -165,6 +165,7 @@ def test_without_a_constraint_there_is_nothing_to_stand_in_for(
 # Decisions
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.filterwarnings("ignore:the engine's steps are too large")
 @pytest.mark.parametrize("iterate", ["best", "average"])
 @pytest.mark.parametrize("rate", [0.3, 3.0, 30.0])
@@ -254,6 +255,7 @@ def test_categories_and_missing_values_of_the_rows_held_out(kind, toy, other, ho
     np.testing.assert_array_equal(best.scores(change(moved)), best.scores(change(frame)))
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_rows_held_out_do_not_teach_the_trees(kind, toy, other):
     model = fit(kind.make(), toy, other, "share", tolerance=IDLE)
     at = folds_of(toy, 0.3) == 1
@@ -271,6 +273,7 @@ def test_rows_held_out_do_not_teach_the_trees(kind, toy, other):
     assert (model.trace_["held-out loss"] != again.trace_["held-out loss"]).any()
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_a_set_given_does_not_teach_the_trees(kind, toy, other):
     held = {"holdout_set": (other.X, 1 - other.y, other.group)}
     model = fit(kind.make(), toy, other, "training rows", tolerance=IDLE, fit=held)
@@ -340,6 +343,7 @@ def test_dart(kind, toy, other, how):
         fit(kind.make(**kind.dart), toy, other, how, iterate="best")
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_trees_that_cannot_be_grown(kind, toy, other):
     model = fit(kind.make(**kind.no_split), toy, other, "share")
     assert len(np.unique(model.decision_function(other.X))) == 1
@@ -539,6 +543,7 @@ def test_a_stage_is_the_base_and_then_more_trees(kind, base, toy, other, how, tm
     )
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_a_base_within_tolerance_is_kept_as_it_is(kind, base, toy, other):
     held = {"holdout_set": (other.X, 1 - other.y, other.group)}  # on which more trees do harm
     model = fit(FrozenEstimator(base), toy, other, fit=held, tolerance=0.9, iterate="best")
@@ -766,6 +771,7 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(kind, toy, other, iterate
     np.testing.assert_array_equal(model.predict_proba(other.frame), proba)
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_grid_search(kind, toy):
     grid = {"estimator__learning_rate": [0.01, 0.3], "tolerance": [0.01, 0.5]}
     model = FairGBMClassifier(kind.make(), constraint="demographic_parity", memberships="observed")

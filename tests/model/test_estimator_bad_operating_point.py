@@ -166,6 +166,7 @@ def test_a_model_of_all_rows_has_none_to_place_a_threshold_on(refuses, iterate):
     )
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("iterate", ["average", "randomized"])
 def test_so_a_share_is_held_out_even_of_few_rows(engine, toy, iterate):
     model = FairGBMClassifier(engine(), operating_point=at_fpr(0.1), iterate=iterate)

@@ -388,7 +388,7 @@ def test_a_constraint_that_is_not_met_is_a_warning_with_the_figures(many):
 
 def test_each_kind_of_verdict_is_warned_of_by_itself(engine, toy):
     """Together with the groups of few rows, before training."""
-    half = np.where(np.arange(len(toy)) < 40, "few", "many")
+    half = np.where(np.arange(len(toy)) < 20, "few", "many")
     constraint = [parity("fnr", 0.0, by="half"), bound("ppr", 0.01), bound("pnr", 0.99)]
     with pytest.warns() as caught:
         model = fair(engine(), constraint=constraint, holdout=0.5).fit(

@@ -48,6 +48,7 @@ def _checks():
             yield pytest.param(estimator, check, marks=marks, id=f"{label}-{name}")
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")
 @pytest.mark.filterwarnings("ignore:Converting data to scipy sparse matrix")  # LightGBM's, to COO
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))

@@ -61,6 +61,7 @@ def assert_same_probabilities(model, booster, X):
     np.testing.assert_allclose(model.estimator_.predict_proba(X)[:, 1], expected, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("options", ENGINES.values(), ids=ENGINES)
 def test_same_probabilities_with_missing_values_and_categories(fair, toy, tmp_path, options):
     model = fair(toy.frame, **options)

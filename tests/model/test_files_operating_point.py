@@ -128,6 +128,7 @@ def as_version_1(path):
     path.write_text(json.dumps(document))
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("probability", [0.5, 0.1, 0.3, 0.71, 0.999, np.float64(0.4)])
 def test_a_file_of_version_1(fair, other, path, probability):
     model = fair(probability)
@@ -182,6 +183,7 @@ def test_an_exported_model_carries_the_threshold(fair, other, tmp_path, point, o
     np.testing.assert_array_equal(decided, model.predict(other.X))
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("probability", [0.5, np.float64(0.3), 0.123456789012345])
 def test_a_probability_is_written_as_it_is(fair, tmp_path, probability):
     path = tmp_path / "model.txt"

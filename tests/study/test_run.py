@@ -19,6 +19,7 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.search.claims import counted
 from fairboost.search.trials import quiet
 from fairboost.study import read_study, run_study
+from fairboost.study.results import Results
 from fairboost.study.runner import plan_study
 
 PAUSING = """\
@@ -240,7 +241,32 @@ def test_leads_are_differences(full):
         difference = selected[(*key, line["algorithm"])] - selected[(*key, line["peer"])]
         assert line["lead"] == pytest.approx(difference)
         expected = "ahead" if line["low"] > 0 else "behind" if line["high"] < 0 else "even"
-        assert line["verdict"] == expected
+        assert line["verdict"] == expected or (
+            (expected, line["verdict"]) == ("ahead", "decides nothing")
+        )
+
+
+@pytest.mark.parametrize(
+    ("tpr", "fpr", "expected"),
+    [(0.9, 0.1, "ahead"), (1.0, 1.0, "decides nothing"), (0.5, 0.5, "decides nothing")],
+)
+def test_no_method_is_ahead_with_models_that_decide_nothing(full, tpr, fpr, expected):
+    """All positive: the true positive rate and fairness could not be better."""
+    _, _, run = full
+    ours, points = run.points["algorithm"] == "fairboost", run.points.copy()
+    best = {f"{rows}_{what}": 1.0 for rows in ("validation", "test")
+            for what in ("performance", "fairness")}  # fmt: skip
+    rates = {"test_tpr": tpr, "test_fpr": fpr, "test_rows": 4_000, "test_positives": 1_000}
+    for column, value in {**best, **rates}.items():
+        points.loc[ours, column] = value
+    plan = plan_study(read_study(full[0]), None)
+    results = Results(points, plan.config, {s.method.name: s.method for s in plan.searches})
+    leads = results.leads("aware")
+    mine = leads[leads["algorithm"] == results.title("fairboost")]
+    assert set(mine["verdict"]) == {expected}
+    reach = results.reach("aware")
+    reach = reach[reach["algorithm"] == results.title("fairboost")]
+    assert (reach[expected] == "0.00-1.00").all()
 
 
 def test_reach_over_all_peers_is_the_least_favourable(full):

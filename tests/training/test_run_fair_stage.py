@@ -96,6 +96,7 @@ BASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("options", BASES.values(), ids=BASES)
 def test_the_result_is_the_base_and_then_more_trees(engine, toy, other, tmp_path, options):
     base = engine(**options).fit(toy.X, toy.y)

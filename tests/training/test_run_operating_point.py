@@ -385,6 +385,7 @@ def tied():
 TARGETS = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.98]
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("iterate", ["last", "average"])
 @pytest.mark.parametrize("make", [at_fpr, at_tpr, at_positive_rate])
 @pytest.mark.parametrize("holdout", [None, 0.5, "set"])
@@ -473,6 +474,7 @@ def test_dart(engine, toy, other, how):
     assert_kept(point, model.predict(X) == 1, y)
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("how", ON_ROWS)
 def test_early_stopping(engine, toy, other, how):
     stop = {
@@ -488,6 +490,7 @@ def test_early_stopping(engine, toy, other, how):
     assert_kept(point, model.predict(X) == 1, y)
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("how", ON_ROWS)
 def test_trees_that_cannot_be_grown(engine, toy, other, how):
     """All rows tie: nobody is within the budget, and everyone is within a floor."""
@@ -586,6 +589,7 @@ def test_a_stage_on_a_frozen_model(engine, toy, make_toy):
         assert first[f"rate: ppr[sensitive_feature={g}]"] == pytest.approx(expected)
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_a_frozen_model_within_tolerance_gets_a_threshold_only(engine, toy, other):
     base, point = engine().fit(toy.X, toy.y), at_tpr(0.8)
     model = FairGBMClassifier(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
 
-from fairboost import FairGBMClassifier
+from fairboost import FairGBMClassifier, at_positive_rate
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness.binding import bind
@@ -14,6 +14,7 @@ from fairboost.fairness.constraints import bound, parity
 from fairboost.verdicts.diagnostics import (
     SMALL_CELL,
     decides_little,
+    judge_decisions,
     warn_if_not_met,
     warn_of_small_cells,
 )
@@ -159,7 +160,8 @@ def test_fit_says_nothing_when_all_is_well():
 
 def test_fit_names_small_groups_with_their_rows():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 2)), np.arange(400) % 2
+    y = np.arange(400) % 2
+    X = rng.normal(size=(400, 2)) + y[:, np.newaxis]
     g = np.where(np.arange(400) < 40, "few", "many")
     pattern = r"sensitive_feature=few \(20 rows for fnr\)"
     with pytest.warns(SmallCellWarning, match=pattern) as caught:
@@ -203,3 +205,43 @@ def test_where_rows_are_few_only_constant_decisions_are_told():
     assert decides_little(0.5, 0.4, SMALL_CELL - 1, 300) == ""
     assert decides_little(1.0, 1.0, 5, 5) != ""
     assert decides_little(float("nan"), 0.1, 0, 300) == ""
+
+
+def test_fit_says_that_a_model_decides_nothing():
+    """The rate is bounded so low that no one is decided positively; women and men are equal."""
+    X, y, g = people()
+    y = (y & (np.arange(len(y)) % 4 == 0)).astype(int)  # rare: nobody is more likely than not
+    with pytest.warns(FairnessWarning, match="decides next to nothing: .* operating_point") as got:
+        model = fair(20, tolerance=0.3).fit(X, y, sensitive_features=g)
+    assert [w.filename for w in got] == [__file__]
+    assert model.predict(X).mean() < 0.01
+    assert model.fairness_report_.met
+    assert "decides next to nothing" in str(model.fairness_report_)
+    report = model.report_on(X, y, sensitive_features=g)
+    assert str(report).count("decides next to nothing") == 1
+
+
+@pytest.mark.parametrize("iterate", ["last", "average", "randomized"])
+def test_of_whatever_iterate_is_kept(iterate):
+    X, y, g = people()
+    y = (y & (np.arange(len(y)) % 4 == 0)).astype(int)
+    with pytest.warns(FairnessWarning, match="The model decides n"):
+        fair(20, tolerance=0.3, iterate=iterate).fit(X, y, sensitive_features=g)
+
+
+def test_a_budget_that_was_asked_for_is_no_reason_to_warn():
+    X, y, g = people(20_000)
+    with warnings.catch_warnings(action="error"):
+        model = fair(60, tolerance=0.3, operating_point=at_positive_rate(0.02))
+        model.fit(X, y, sensitive_features=g)
+    assert model._measured.realised.value < 0.025  # of the rows that the threshold was placed on
+
+
+def test_labels_that_were_spared_count_as_many_as_there_are():
+    """Of rows held out of which half of the positive ones were spared, factors make up for it."""
+    cells = build_cells(np.repeat([0, 1], [900, 100]).astype(np.int32), [])
+    decided = np.array([0.0, 5.0])
+    assert "but 10% of the labels" in judge_decisions(cells, 0 * decided, placed=False)
+    spared = judge_decisions(cells, 0 * decided, placed=False, label_factors=(1.0, 9.0))
+    assert "but 50% of the labels" in spared
+    assert judge_decisions(cells, decided, placed=False) == ""

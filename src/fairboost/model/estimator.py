@@ -366,6 +366,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.fairness_report_ is not None and self._measured is not None:
             diagnostics.warn_if_not_met(self.fairness_report_, self.confidence is not None)
             diagnostics.warn_if_beside_the_point(self._measured.realised)
+            diagnostics.warn_if_deciding_little(self._measured)
         return self
 
     def _cluster_request(

@@ -28,7 +28,9 @@ EXPLAINED = {
     "draws. *weighted* is alpha x performance + (1 - alpha) x fairness on test rows, with the "
     "interval that holds 95% of draws.",
     "leads": "Difference of the weighted test metric, ours less the peer's, in draws of the same "
-    "trials. Ahead or behind: 95% of draws are on one side. *test error*: what the test rows, "
+    "trials. Ahead or behind: 95% of draws are on one side. *decides nothing*: we would be ahead, "
+    "but with models that decide about (nearly) everyone alike, or no better than without the "
+    "features. *test error*: what the test rows, "
     "being a sample, add to that; the standard error of two samples, so less for two models that "
     "decide most people alike.",
     "reach": "The same over all alpha; against all who need no group and draw no lots, the least "

@@ -14,11 +14,13 @@ import pandas as pd
 
 from fairboost._typing import FloatArray
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.search import protocol
 from fairboost.search.protocol import Pool, Summary
 from fairboost.study.config import StudyConfig
 from fairboost.study.measures import gap_error, ratio_error
 from fairboost.study.task import Method
+from fairboost.verdicts.diagnostics import decides_little
 
 ALPHAS = np.linspace(0.0, 1.0, 101)
 OURS = ("fairboost", "fair_stage")
@@ -27,7 +29,9 @@ RANDOMIZED = ("EG", "paper, randomized")
 
 SEES_GROUP, DRAWS = " †", " ‡"
 UNMARKED = "every peer without a mark"
-WORDS = ("ahead", "even", "behind")
+WORDS = ("ahead", "decides nothing", "even", "behind")
+IDLE = 0.025
+"""Share of draws in which the model kept may decide nothing and the method still be ahead."""
 
 PUBLISHED = {"FairGBM": "paper", "LightGBM": "plain", "GS": "GS", "RS": "RS", "EG": "EG"}
 """Algorithms by their names in published tables."""
@@ -128,6 +132,22 @@ class Results:
             test.append(protocol.of_chosen(pool.test, kept))
         return np.concatenate(validation), np.concatenate(test)
 
+    def _idle(self, features: str, algorithm: str, alpha: float, trials: int | None) -> float:
+        """Share of replicates whose model decides next to nothing on the test rows."""
+        found = []
+        models, pools = self._models(features, algorithm), self.pools(features, algorithm)
+        for seed, (part, pool) in enumerate(zip(models, pools, strict=True)):
+            kept = protocol.select(pool, self._draws(pool, seed)[:, :trials], alpha)
+            decides = {k: self._decides_little(part.iloc[k]) for k in np.unique(kept[kept >= 0])}
+            found += [decides.get(k, False) for k in kept]
+        return float(np.mean(found))
+
+    def _decides_little(self, model: pd.Series) -> bool:
+        positives = model["test_positives"]
+        rates = model["test_tpr"], model["test_fpr"], positives, model["test_rows"] - positives
+        placed = isinstance(self.config.metrics.threshold, OperatingPoint)
+        return bool(decides_little(*rates, placed=placed))
+
     def _draws(self, pool: Pool, seed: int) -> protocol.Indices:
         size = pool.size(self.settings.models)
         return protocol.draw_trials(pool.n_trials, size, self.settings.replicates, seed)
@@ -186,11 +206,14 @@ class Results:
 
     @as_table
     def reach(self, features: str) -> Iterator[Line]:
-        """For every peer, and for all that are not marked, where we are ahead, even or behind."""
+        """For every peer, and for all that are not marked, where we are ahead, even or behind.
+
+        Or ahead with models that decide nothing, which is no lead.
+        """
         found: dict[str, dict[str, list[str]]] = {}
         for ours, peer in self._pairs(features):
-            leads = [self._lead(features, ours, peer, alpha) for alpha in ALPHAS]
-            found.setdefault(self.title(ours), {})[self.title(peer)] = [_verdict(x) for x in leads]
+            words = [self._lead_line(features, ours, peer, alpha)["verdict"] for alpha in ALPHAS]
+            found.setdefault(self.title(ours), {})[self.title(peer)] = words
         for ours, verdicts in found.items():
             unmarked = [v for p, v in verdicts.items() if not p.endswith((SEES_GROUP, DRAWS))]
             if unmarked:  # the least favourable
@@ -211,9 +234,12 @@ class Results:
         self, features: str, ours: str, peer: str, alpha: float, trials: int | None = None
     ) -> Line:
         lead = self._lead(features, ours, peer, alpha, trials)
+        verdict = "ahead" if lead.low > 0 else "behind" if lead.high < 0 else "even"
+        if verdict == "ahead" and self._idle(features, ours, alpha, trials) > IDLE:
+            verdict = "decides nothing"  # rates are equal where everyone is decided alike
         return {
             "algorithm": self.title(ours), "peer": self.title(peer), "alpha": alpha,
-            "lead": lead.mean, "low": lead.low, "high": lead.high, "verdict": _verdict(lead),
+            "lead": lead.mean, "low": lead.low, "high": lead.high, "verdict": verdict,
         }  # fmt: skip
 
     def _lead(
@@ -355,12 +381,6 @@ class Results:
 
 def _quotient(part: float, whole: float) -> float:
     return float(part / whole) if whole else float("nan")
-
-
-def _verdict(lead: Summary) -> str:
-    if lead.low > 0:
-        return "ahead"
-    return "behind" if lead.high < 0 else "even"
 
 
 def _spans(alphas: FloatArray, holds: Sequence[bool]) -> str:

@@ -12,8 +12,9 @@ from fairboost.algorithm.game import Game
 from fairboost.algorithm.record import Record
 from fairboost.engines.port import TrainedModel
 from fairboost.fairness.binding import rates_left_out
+from fairboost.fairness.constraints import Bound
 from fairboost.fairness.realised_rate import realise
-from fairboost.training.iterates import best_iterate, measure
+from fairboost.training.iterates import UNTOLD, best_iterate, measure
 from fairboost.verdicts import diagnostics, fairness_report
 from fairboost.verdicts.fairness_report import MeasuredRates
 
@@ -53,7 +54,10 @@ class Training:
         if by is not losses:
             diagnostics.warn_of_overshooting(float(losses.min()), untrained)
         at = by, violations[found], record.column("errors")[found], of_untrained
-        return first + best_iterate(*at, self._hits_target()[found])
+        # A bound is met as cheaply as it can be, so that rounds lie close to it on either side.
+        strict = [isinstance(t.constraint, Bound) for t in record.terms for _ in t.inequalities]
+        untold = np.where(strict, 0.0, UNTOLD)
+        return first + best_iterate(*at, self._hits_target()[found], untold)
 
     def _hits_target(self) -> BoolArray:
         """Which iterates decide where they were asked to, ties allowing.
@@ -67,16 +71,21 @@ class Training:
     def measured(self, iterate: int) -> MeasuredRates:
         """The rates of f_iterate on the rows held out."""
         record, found = self.record, self.record.iterates[iterate]
+        summary = record.summary
         return MeasuredRates(
             "held out" if record.held_out else "training",
             record.holdout.why,
             record.moments_of(iterate),
             record.terms,
             record.holdout.kind,
-            record.summary.realised(found.cut, found.placed),
+            summary.realised(found.cut, found.placed),
             record.wobble_at(iterate) if record.holdout.kind == "cross" else (),
-            rates_left_out(
-                [t.constraint for t in record.terms], record.summary.measured, found.sums[0]
+            rates_left_out([t.constraint for t in record.terms], summary.measured, found.sums[0]),
+            diagnostics.judge_decisions(
+                summary.measured,
+                found.sums[0],
+                placed=summary.point is not None,
+                label_factors=summary.label_factors,
             ),
         )
 

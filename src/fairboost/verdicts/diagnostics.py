@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairboost._typing import FloatArray
+from fairboost._warnings import warn
 from fairboost.data.cells import Cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness.binding import Term
 from fairboost.fairness.rates import counted_cells
 from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.metrics.intervals import wilson
-from fairboost.verdicts.fairness_report import FairnessReport
+
+if TYPE_CHECKING:
+    from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
 
 FEW = 10
 """Rows beyond a threshold; if it was placed by fewer, a warning says so."""
@@ -24,9 +28,18 @@ SMALL_CELL = 30
 NEARLY_NONE = 0.05
 """Decisions are nearly constant if the rarer one is rarer than the rarer label by this factor."""
 
+ALIKE = 0.1
+"""Rates of the two labels that differ by more are not alike, however few the rows are."""
+
 
 def decides_little(
-    tpr: float, fpr: float, positives: float, negatives: float, *, placed: bool = False
+    tpr: float,
+    fpr: float,
+    positives: float,
+    negatives: float,
+    *,
+    share: float | None = None,
+    placed: bool = False,
 ) -> str:
     """What is wrong with decisions that say next to nothing about anyone, and the remedy.
 
@@ -38,6 +51,8 @@ def decides_little(
         True and false positive rate of everyone.
     positives, negatives : float
         Rows of either label that the rates are of (Kish's number, with weights).
+    share : float, optional
+        Share of the positive label, if it is not that of these rows.
     placed : bool, default=False
         Whether the threshold follows from an operating point such as a budget: that positive
         decisions are few is then what was asked for.
@@ -56,7 +71,7 @@ def decides_little(
     """
     if not (positives and negatives):
         return ""
-    share = positives / (positives + negatives)
+    share = positives / (positives + negatives) if share is None else share
     decided = share * tpr + (1.0 - share) * fpr
     point = f"operating_point=at_positive_rate({share:.2g})"
     if not placed and min(decided, 1.0 - decided) < NEARLY_NONE * min(share, 1.0 - share):
@@ -67,7 +82,8 @@ def decides_little(
         )
     # Newcombe's interval of a difference: each rate as far off as its own interval allows.
     least, most = wilson(tpr * positives, positives)[0], wilson(fpr * negatives, negatives)[1]
-    if min(positives, negatives) < SMALL_CELL or tpr - fpr > np.hypot(tpr - least, most - fpr):
+    alike = tpr - fpr <= min(float(np.hypot(tpr - least, most - fpr)), ALIKE)
+    if min(positives, negatives) < SMALL_CELL or not alike:
         return ""
     return (
         "The model decides no better than one that ignores the features: it decides positively "
@@ -75,6 +91,45 @@ def decides_little(
         "others. Equal rates of groups are then worth nothing; choose another operating point, "
         f"such as {point}, allow a larger tolerance, or add features."
     )
+
+
+def judge_decisions(
+    cells: Cells,
+    positive: FloatArray,
+    *,
+    placed: bool,
+    label_factors: tuple[float, float] = (1.0, 1.0),
+) -> str:
+    """:func:`decides_little` of decisions about some rows.
+
+    Parameters
+    ----------
+    cells : Cells
+        The rows.
+    positive : (n_cells,) float64
+        Weight of those that were decided positively.
+    placed : bool
+        As there.
+    label_factors : (float, float)
+        What makes up for the labels that the rows have too few of.
+    """
+    total, decided, squares = (
+        np.bincount(cells.labels, by_cell, 2)
+        for by_cell in (cells.weights, positive, cells.squares)
+    )
+    if not total.all():
+        return ""
+    fpr, tpr = np.clip(decided / total, 0.0, 1.0)  # sums of weights round
+    negatives, positives = total**2 / squares
+    share = total * label_factors / (total @ label_factors)
+    return decides_little(tpr, fpr, positives, negatives, share=float(share[1]), placed=placed)
+
+
+def warn_if_deciding_little(measured: MeasuredRates) -> None:
+    """Say that fair rates are those of decisions that say nothing."""
+    beside = measured.realised is not None and not measured.realised.hits  # told already
+    if measured.decides_little and not beside:
+        warn(measured.decides_little, FairnessWarning)
 
 
 def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
@@ -87,12 +142,11 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
             for g in np.flatnonzero(rows < SMALL_CELL).tolist():
                 small.append(f"{t.groups.label(g)} ({int(rows[g])} rows for {rate.name})")
     if small:
-        warnings.warn(
+        warn(
             f"fewer than {SMALL_CELL} rows count towards a constrained rate of: "
             f"{'; '.join(dict.fromkeys(small))}. Their rates are mostly noise; merge small groups "
             "or expect the constraint not to hold on new data",
             SmallCellWarning,
-            stacklevel=4,
         )
 
 
@@ -113,10 +167,9 @@ def warn_if_not_met(report: FairnessReport, certainty: bool = False) -> None:
         found = [v for v in report.verdicts if v.status == status]
         if found:
             listed = "; ".join(f"{v.constraint}: {v}" for v in found)
-            warnings.warn(
+            warn(
                 f"{status}, {report.where}: {listed}. print(model.fairness_report_) says more",
                 category,
-                stacklevel=3,
             )
 
 
@@ -126,20 +179,18 @@ def warn_if_beside_the_point(realised: RealisedRate | None) -> None:
         return
     point, title = realised.point, realised.point.rate.title
     if not realised.hits:
-        warnings.warn(
+        warn(
             f"not met, held out: {point}: the {title} of everyone is {realised.value:.4f}. Rows "
             "of equal score are decided alike, and too many have the same; train more trees, or "
             "decide at another point",
             NotMetWarning,
-            stacklevel=3,
         )
     elif realised.rows < FEW * point.rows_needed():
-        warnings.warn(
+        warn(
             f"too few rows to tell, held out: {point} was placed on {realised.rows:,.0f} "
             f"{point.who_counts}, some {realised.rows / point.rows_needed():.0f} of them beyond "
             "the threshold; on new people the rate may well be another by a third or more",
             SmallCellWarning,
-            stacklevel=3,
         )
 
 
@@ -153,11 +204,10 @@ def warn_of_overshooting(lowest_loss: float, untrained_loss: float) -> None:
     untrained_loss : float
         That of a model that gives everyone the same probability.
     """
-    warnings.warn(
+    warn(
         f"the engine's steps are too large: the lowest loss of all rounds is {lowest_loss:.4g}, "
         f"above the {untrained_loss:.4g} of giving everyone the same probability. Decisions tell "
         "people apart, and the round to keep was chosen by them, but probabilities are worth "
         "nothing; lower the learning rate, or let leaves have more rows",
         FairnessWarning,
-        stacklevel=5,
     )

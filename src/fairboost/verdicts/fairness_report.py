@@ -39,6 +39,7 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
 from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.metrics.intervals import check_confidence, wilson
+from fairboost.verdicts.diagnostics import judge_decisions
 from fairboost.verdicts.verdict import Status, Verdict, count, judge, status_of
 
 KEYS = ("rate", "by", "group")
@@ -88,6 +89,8 @@ class MeasuredRates:
         one array per term; empty otherwise.
     left_out : tuple of LeftOut
         Rates of groups with too few rows to be judged.
+    decides_little : str
+        What is wrong with decisions that say next to nothing about anyone, if these are such.
     """
 
     where: str
@@ -98,6 +101,7 @@ class MeasuredRates:
     realised: RealisedRate | None = None
     wobble: tuple[FloatArray, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    decides_little: str = ""
 
     def telling_rows(self) -> Iterator[FloatArray]:
         """Rows that would tell as much about each rate as was measured, term by term.
@@ -157,7 +161,8 @@ def measure(
         realised = realise(point, threshold, cells, positive)
     values = tuple(rates[part] for part in parts)
     left_out = rates_left_out(constraints, cells, positive)
-    return MeasuredRates(where, note, values, terms, kind, realised, left_out=left_out)
+    little = judge_decisions(cells, positive, placed=point is not None)
+    return MeasuredRates(where, note, values, terms, kind, realised, (), left_out, little)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +309,8 @@ def build(
     measured = [held_out] if test is None else [held_out, test]
     judged = [list(_judge(m, level)) for m in measured]
     verdicts, tested = (tuple(verdict for verdict, _ in found) for found in [*judged, []][:2])
-    advice = [line for _, line in judged[0]]
+    advice = [measured[-1].decides_little]  # of the test rows, if there are any
+    advice += [line for _, line in judged[0]]
     advice += [
         f"{t.constraint}: {t.status} on the test rows; {ON_TEST}"
         for t, v in zip(tested, verdicts, strict=False)

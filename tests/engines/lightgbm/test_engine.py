@@ -162,6 +162,7 @@ def test_the_trace_has_a_row_per_round_and_multipliers_move(engine, toy):
     assert trace["rate: ppr[sensitive_feature=a]"].nunique() > 1
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_rounds_without_a_split_add_no_trees(engine, toy):
     model = constrained(engine(min_split_gain=1e9, n_estimators=4), toy)
     assert len(model.trace_) == 4

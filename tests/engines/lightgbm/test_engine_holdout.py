@@ -241,6 +241,7 @@ def test_rows_held_out_do_not_teach_the_trees(engine, toy, options):
     assert np.abs(expected - on_all).max() > 0.01  # which is not nothing
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_a_set_given_does_not_teach_the_trees(engine, toy, other):
     model = fair(engine(), tolerance=IDLE).fit(
         toy.X, toy.y, sensitive_features=toy.group,
@@ -395,6 +396,7 @@ def test_the_users_sets_are_all_that_is_reported(engine, toy, other, how):
     assert recorded["new"]["binary_logloss"][-1] == pytest.approx(loss, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("by_option", [False, True], ids=["callback", "option"])
 @pytest.mark.parametrize("how", ["cross", "set"])
 def test_early_stopping_is_by_the_users_set_alone(engine, toy, other, how, by_option):
@@ -447,6 +449,7 @@ def test_the_best_iterate_is_a_prefix_of_the_last(engine, toy, other, how):
     )
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("rounds_without", [None, "early", "late"])
 def test_a_callback_that_ends_training(engine, toy, other, rounds_without):
     """There is no look at the last round then, and the best of the others is kept."""
