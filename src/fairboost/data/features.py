@@ -12,7 +12,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_complex_dtype, is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
 from fairboost._typing import Matrix
 from fairboost.exceptions import InvalidInputError
@@ -33,6 +33,8 @@ def check_readable(X: Matrix, what: str = "X") -> None:
     Traceback (most recent call last):
     fairboost.exceptions.InvalidInputError: column 'city' of X is str, ...
     """
+    if hasattr(X, "collect") and not hasattr(X, "shape"):
+        raise InvalidInputError(f"{what} is a {type(X).__name__}, not read yet; pass X.collect()")
     names = Counter(map(str, getattr(X, "column_names", getattr(X, "columns", ()))))
     if names and names.most_common(1)[0][1] > 1:
         twice = [name for name, count in names.items() if count > 1]
@@ -50,6 +52,16 @@ def check_readable(X: Matrix, what: str = "X") -> None:
         )
 
 
+def check_names(X: Matrix, forbidden: str, engine: str) -> None:
+    """Refuse names of columns with characters that an engine does not take."""
+    for name in map(str, getattr(X, "column_names", getattr(X, "columns", ()))):
+        if found := set(name) & set(forbidden):
+            raise InvalidInputError(
+                f"column {name!r} of X has {min(found)!r} in its name, and {engine} takes none of "
+                f"the characters {' '.join(forbidden)} there; rename it"
+            )
+
+
 def categories_of(X: Matrix) -> list[str]:
     """Names of the categorical columns."""
     return [name for name, _, category in _not_numbers(X) if category]
@@ -61,7 +73,7 @@ def _not_numbers(X: Matrix) -> list[tuple[str, str, bool]]:
         plain = {
             dtype
             for dtype in set(X.dtypes)
-            if is_numeric_dtype(dtype) and not is_complex_dtype(dtype)
+            if (is_numeric_dtype(dtype) and not is_complex_dtype(dtype)) or is_bool_dtype(dtype)
         }
         return [
             (str(name), str(dtype), isinstance(dtype, pd.CategoricalDtype))

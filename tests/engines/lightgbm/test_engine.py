@@ -5,7 +5,9 @@ from __future__ import annotations
 import lightgbm
 import numpy as np
 import pandas as pd
+import polars
 import pytest
+import scipy.sparse as sp
 from lightgbm import LGBMClassifier
 from scipy.special import expit, logit
 from sklearn.frozen import FrozenEstimator
@@ -216,6 +218,46 @@ def test_constant_features(engine, toy, capfd):
         InvalidInputError, match=r"min_child_samples \(20\) leaves no split in 30 rows"
     ):
         plain(engine(), toy.X[:30], toy.y[:30])
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda f: f.astype("float64[pyarrow]"), r"column 'a' of X as double\[pyarrow\]"),
+        (lambda f: f.rename(columns={"a": "income: monthly"}), r"'income: monthly' .* has ':'"),
+        (lambda f: sp.csr_matrix(f.to_numpy().astype(np.int64)), r"found int64; pass X.astype"),
+        (lambda f: polars.from_pandas(f).lazy(), r"X is a LazyFrame, not read yet"),
+    ],
+)
+def test_tables_that_lightgbm_does_not_read(engine, toy, change, match):
+    X = change(pd.DataFrame(toy.X, columns=list("abcd")))
+    with pytest.raises(InvalidInputError, match=match):
+        plain(engine(), X, toy.y)
+
+
+def test_categories_have_no_direction(engine, toy):
+    """LightGBM ends the process over it."""
+    directions = engine(monotone_constraints=[0, 1, 0, 0])
+    with pytest.raises(EngineOptionError, match="a direction of feature 1, whose values are cat"):
+        plain(directions, toy.frame, toy.y)
+    with pytest.raises(EngineOptionError, match="a direction of feature 1"):
+        plain(directions, np.abs(np.round(toy.X)), toy.y, categorical_feature=[1])
+    plain(directions, toy.X, toy.y)
+    with pytest.raises(EngineOptionError, match="pass it to fit instead"):
+        plain(engine(categorical_feature="0"), toy.X, toy.y)
+
+
+def test_linear_trees_and_sets_that_are_sparse_by_columns(engine, toy):
+    """LightGBM ends the process over a validation set of that form."""
+
+    def fitted(form):
+        X, other = form(toy.X), form(toy.X[:300])
+        model = FairGBMClassifier(engine(linear_tree=True), constraint="demographic_parity")
+        held = other, toy.y[:300], toy.group[:300]
+        model.fit(X, toy.y, sensitive_features=toy.group, holdout_set=held, eval_set=[held[:2]])
+        return model.predict_proba(X)
+
+    np.testing.assert_allclose(fitted(sp.csc_matrix), fitted(np.asarray), rtol=0, atol=1e-9)
 
 
 def test_other_errors_of_lightgbm_pass_through(engine, toy):

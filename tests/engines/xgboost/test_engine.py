@@ -309,6 +309,17 @@ def test_arguments_of_fit(toy, monkeypatch, fit, match):
         fair(engine(), toy, fit={"eval_set": [(toy.X, toy.y)], **fit})
 
 
+def test_values_and_names_that_xgboost_does_not_read(toy):
+    X = np.where(toy.X > 2.5, np.inf, toy.X)
+    with pytest.raises(InvalidInputError, match="X has infinity, or a value beyond single prec"):
+        FairGBMClassifier(engine(), constraint=None).fit(X, toy.y)
+    named = pd.DataFrame(toy.X, columns=["a", "b", "<5", "d"])
+    with pytest.raises(InvalidInputError, match="column '<5' of X has '<' in its name"):
+        FairGBMClassifier(engine(), constraint=None).fit(named, toy.y)
+    flags = pd.DataFrame({"a": toy.X[:, 0], "b": pd.array(toy.X[:, 1] > 0, "bool[pyarrow]")})
+    FairGBMClassifier(engine(), constraint=None).fit(flags, toy.y)
+
+
 def test_other_estimators_of_xgboost(toy):
     with pytest.raises(EngineOptionError, match="XGBRFClassifier does not boost"):
         fair(xgboost.XGBRFClassifier(), toy)
@@ -500,5 +511,5 @@ def test_what_is_not_plain_numbers_is_left_to_xgboost(monkeypatch, toy, other):
         fair(engine(), toy, holdout=0.3)
     infinite = np.array(other.X)
     infinite[5, 2] = np.inf
-    with pytest.raises(xgboost.core.XGBoostError, match="inf"):
+    with pytest.raises(InvalidInputError, match="X has infinity"):
         fair(engine(), toy, fit={"holdout_set": (infinite, other.y, other.group)})

@@ -25,12 +25,14 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._numbers import probabilities
 from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
-from fairboost.data.features import categories_of
+from fairboost.data.features import categories_of, check_names
+from fairboost.data.validation import by_row
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.data import Prepared, conclude, prepare
@@ -45,14 +47,29 @@ from fairboost.engines.tables import as_table, feature_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
 
-def check_categories(X: Matrix) -> None:
-    """Refuse categorical columns of polars or Arrow, over which LightGBM ends the process."""
+def check_table(X: Matrix) -> None:
+    """Refuse kinds of numbers that LightGBM does not read.
+
+    Over categorical columns of polars or Arrow it ends the process.
+    """
+    if issparse(X) and X.dtype not in (np.float32, np.float64):
+        raise InvalidInputError(
+            f"LightGBM reads sparse tables of float32 or float64, found {X.dtype}; pass "
+            "X.astype('float64')"
+        )
     names = [] if isinstance(X, pd.DataFrame) else categories_of(X)
     if names:
         raise InvalidInputError(
             f"LightGBM reads categories from pandas alone, found column {names[0]!r} in "
             f"{type(X).__module__.partition('.')[0]}; pass X.to_pandas(), or use XGBClassifier"
         )
+    for name, dtype in X.dtypes.items() if isinstance(X, pd.DataFrame) else ():
+        plain = issubclass(dtype.type, np.integer | np.floating | np.bool_)
+        if not plain and not isinstance(dtype, pd.CategoricalDtype):
+            raise InvalidInputError(
+                f"LightGBM does not read column {str(name)!r} of X as {dtype}; pass numbers of "
+                "NumPy, such as X.astype('float64')"
+            )
 
 
 @dataclass(frozen=True)
@@ -86,7 +103,7 @@ class LightGBMModel:
 
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
-        check_categories(X)
+        check_table(X)
         fitted = self.estimator if rounds in (None, self.n_rounds) else self._of_this_thread()
         return np.asarray(fitted.predict(X, raw_score=True, num_iteration=rounds))
 
@@ -187,7 +204,10 @@ class LightGBMEngine:
                 f"LightGBM trains on features in memory, found {type(X).__name__}; use "
                 "FairGBMClassifier(XGBClassifier(...)), or load the table"
             )
-        check_categories(X)
+        check_names(X, '",:[]{}', "LightGBM")
+        check_table(X)
+        categorical = fit_options.get("categorical_feature", "auto")
+        options.check_monotone(self.estimator.get_params(), X, categorical)
 
     def train(
         self, data: EngineData, problem: Problem, intercept: float
@@ -195,7 +215,9 @@ class LightGBMEngine:
         """Boost to a stock model; the binned data is there for further stages."""
         fit_options = dict(data.fit_options)
         eval_set = fit_options.pop("eval_set", None)
+        # Over a linear tree and a set that is sparse by columns LightGBM ends the process.
         eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
+        eval_set = eval_set and [(X if X is data.X else by_row(X), *rest) for X, *rest in eval_set]
         eval_names = fit_options.pop("eval_names", None)
         callbacks = fit_options.pop("callbacks", None) or []
         builtin, functions = options.read_metrics(
@@ -263,8 +285,9 @@ class LightGBMEngine:
         held_out = []
         if data.held_out is not None:
             X, labels = data.held_out
+            check_table(X)
             given = prepared.rows.create_valid(
-                as_table(X),
+                as_table(by_row(X)),
                 label=labels,  # which metrics of the user may want
                 init_score=self._start(X, intercept),
                 params=prepared.params,

@@ -14,6 +14,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 from sklearn.utils import compute_class_weight
 
@@ -45,6 +46,13 @@ ALIASES = Aliases({
     "learning_rate": ("learning_rate", "shrinkage_rate", "eta"),
     "early_stopping_round": (
         "early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change",
+    ),
+    "monotone_constraints": (
+        "monotone_constraints", "mc", "monotone_constraint", "monotonic_cst",
+    ),
+    "categorical_feature": (
+        "categorical_feature", "cat_feature", "categorical_column", "cat_column",
+        "categorical_features",
     ),
 })  # fmt: skip
 option, without = ALIASES.value, ALIASES.without
@@ -86,6 +94,11 @@ def check_options(params: dict[str, Any]) -> None:
                 f"objective that fairboost brings; leave {alias} out"
             )
     check_allowed(partial(option, params), ALLOWED, float)
+    if (categorical := option(params, "categorical_feature")) is not None:
+        raise EngineOptionError(
+            f"the estimator sets categorical_feature={categorical!r}; pass it to fit instead, "
+            "fit(..., categorical_feature=[...])"
+        )
     if _boosting(params) in ("rf", "random_forest"):
         raise EngineOptionError(
             "the estimator sets boosting_type='rf', which does not boost: LightGBM takes no "
@@ -97,6 +110,33 @@ def check_options(params: dict[str, Any]) -> None:
             "the estimator sets both is_unbalance and scale_pos_weight, which LightGBM does not "
             "allow; keep one of them"
         )
+
+
+def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
+    """Refuse a direction for a feature of categories, over which LightGBM ends the process.
+
+    Parameters
+    ----------
+    params : dict
+        ``get_params()`` of the user's ``LGBMClassifier``.
+    X : table
+        The features.
+    categorical : "auto" or sequence of str or int
+        The argument ``categorical_feature`` of ``fit``.
+    """
+    names = list(getattr(X, "columns", ()))
+    if isinstance(categorical, str):  # "auto": those of pandas that have no order
+        dtypes = enumerate(X.dtypes) if isinstance(X, pd.DataFrame) else ()
+        categorical = [
+            k for k, d in dtypes if isinstance(d, pd.CategoricalDtype) and not d.ordered
+        ]
+    of_categories = {names.index(c) if c in names else c for c in categorical}
+    for k, direction in enumerate(_as_list(option(params, "monotone_constraints"))):
+        if k in of_categories and float(direction) != 0:
+            raise EngineOptionError(
+                f"monotone_constraints asks for a direction of feature {k}, whose values are "
+                "categories without an order; set it to 0 there"
+            )
 
 
 def is_dart(params: dict[str, Any]) -> bool:

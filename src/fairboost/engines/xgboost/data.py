@@ -73,6 +73,11 @@ def _plain_words() -> Iterator[None]:
             "one); convert X to pandas or polars, with columns of a categorical dtype"
         ) from error
     except xgboost.core.XGBoostError as error:
+        if "contains `inf`" in str(error):
+            raise InvalidInputError(
+                "X has infinity, or a value beyond single precision, which XGBoost does not read; "
+                "clip such values, or make them missing (NaN)"
+            ) from error
         if "not in the training set" not in str(error):
             raise
         raise InvalidInputError(

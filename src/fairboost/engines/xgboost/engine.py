@@ -26,7 +26,7 @@ from xgboost import XGBClassifier
 
 from fairboost._numbers import probabilities
 from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
-from fairboost.data.features import categories_of
+from fairboost.data.features import categories_of, check_names
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
@@ -171,6 +171,7 @@ class XGBoostEngine:
                 f"tree_method={self.estimator.tree_method!r} needs the features in memory, found "
                 f"{type(X).__name__}; leave tree_method out, or load the table"
             )
+        check_names(X, "[]<", "XGBoost")
         if not self.estimator.enable_categorical and (names := categories_of(X)):
             raise InvalidInputError(
                 f"column {names[0]!r} of X is categorical, which XGBoost takes if it is told so: "
