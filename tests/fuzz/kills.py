@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.loan_files import ASKED, QUICK, loans
@@ -28,8 +29,8 @@ def campaign(n: int, seed: int) -> dict[str, int]:
     return dict(sorted(Counter(f"{name}: {what}" for name, what, _ in run(n, seed)).items()))
 
 
-def run(n: int, seed: int) -> list[tuple[str, str, str]]:
-    """Kill ``n`` commands; returns command and signal, outcome and detail of each."""
+def run(n: int, seed: int) -> Iterator[tuple[str, str, str]]:
+    """Kill ``n`` commands; gives command and signal, outcome and detail of each."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data, model = folder / "loans.csv", folder / "model"
@@ -44,7 +45,6 @@ def run(n: int, seed: int) -> list[tuple[str, str, str]]:
             )
             assert out.exists(), done.stderr
             took[str(words[0])] = time.perf_counter() - start
-        found = []
         for k in range(n):
             draw = random.Random(f"{seed} {k}")
             words, old = draw.choice(((train, model), (report, folder / "report.html")))
@@ -55,9 +55,8 @@ def run(n: int, seed: int) -> list[tuple[str, str, str]]:
             what, detail = _kill(
                 words, place, old, replaced, number, draw.uniform(0, 1.05 * took[str(words[0])])
             )
-            found.append((f"{words[0]} {number.name}", what, detail))
+            yield f"{words[0]} {number.name}", what, detail
             shutil.rmtree(place)
-        return found
 
 
 def _kill(
