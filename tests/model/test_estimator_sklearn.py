@@ -156,6 +156,7 @@ def test_paper_is_algorithm_1_whatever_the_defaults(engine, toy):
         "proxy": "cross_entropy",
         "memberships": "observed",
         "iterate": "randomized",
+        "min_group_rows": 0,
         "random_state": None,
         "verbose": 0,
         "pos_label": None,
