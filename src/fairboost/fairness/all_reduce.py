@@ -130,8 +130,10 @@ def out_of_doubt(
     0.35
     >>> out_of_doubt(ONE_MACHINE, OperatingPoint("fpr", 0.5), 30.0, np.array([1.0, 29.0, 31.0]))
     31.000000031
+    >>> out_of_doubt(ONE_MACHINE, OperatingPoint("ppr", 0.5), -93.0, np.array([-182.0, -4.0]))
+    -42.0
     >>> out_of_doubt(ONE_MACHINE, OperatingPoint("tpr", 0.5), 30.0, np.array([1.0, 29.0, 31.0]))
-    15.0
+    7.5
     """
 
     def least(values: FloatArray) -> float:
@@ -149,9 +151,11 @@ def out_of_doubt(
             return beyond(below, 1)
         if below == -math.inf:
             return beyond(above, -1)
-        low, high = doubtful(threshold := half_way(below, above))
-        if below < low and high < above:
-            return threshold
+        # Half way may be where all probabilities are one; what scores have in between is not.
+        for ends in ((max(below, -80.0), min(above, 14.0)), (below, above)):
+            low, high = doubtful(threshold := half_way(*ends))
+            if ends[0] < ends[1] and below < low and high < above:
+                return threshold
         if point.at_least:  # those in doubt are decided positively as well
             above = min(below, least(scores[scores >= low]))
             below = most(scores[scores < above])

@@ -243,6 +243,9 @@ def test_categories_have_no_direction(engine, toy):
     with pytest.raises(EngineOptionError, match="a direction of feature 1"):
         plain(directions, np.abs(np.round(toy.X)), toy.y, categorical_feature=[1])
     plain(directions, toy.X, toy.y)
+    advanced = engine(monotone_constraints_method="advanced")
+    with pytest.raises(EngineOptionError, match="'advanced', but no direction"):
+        plain(advanced, toy.frame, toy.y)
     with pytest.raises(EngineOptionError, match="pass it to fit instead"):
         plain(engine(categorical_feature="0"), toy.X, toy.y)
 

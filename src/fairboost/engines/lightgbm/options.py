@@ -50,6 +50,9 @@ ALIASES = Aliases({
     "monotone_constraints": (
         "monotone_constraints", "mc", "monotone_constraint", "monotonic_cst",
     ),
+    "monotone_constraints_method": (
+        "monotone_constraints_method", "monotone_constraining_method", "mc_method",
+    ),
     "categorical_feature": (
         "categorical_feature", "cat_feature", "categorical_column", "cat_column",
         "categorical_features",
@@ -113,7 +116,7 @@ def check_options(params: dict[str, Any]) -> None:
 
 
 def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
-    """Refuse a direction for a feature of categories, over which LightGBM ends the process.
+    """Refuse what LightGBM ends the process over: directions of features of categories.
 
     Parameters
     ----------
@@ -131,8 +134,15 @@ def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
             k for k, d in dtypes if isinstance(d, pd.CategoricalDtype) and not d.ordered
         ]
     of_categories = {names.index(c) if c in names else c for c in categorical}
-    for k, direction in enumerate(_as_list(option(params, "monotone_constraints"))):
-        if k in of_categories and float(direction) != 0:
+    directions = list(map(float, _as_list(option(params, "monotone_constraints"))))
+    advanced = option(params, "monotone_constraints_method") == "advanced"
+    if advanced and of_categories and not any(directions):
+        raise EngineOptionError(
+            "the estimator sets monotone_constraints_method='advanced', but no direction, which "
+            "LightGBM does not survive where features have categories; leave it out"
+        )
+    for k, direction in enumerate(directions):
+        if k in of_categories and direction != 0:
             raise EngineOptionError(
                 f"monotone_constraints asks for a direction of feature {k}, whose values are "
                 "categories without an order; set it to 0 there"

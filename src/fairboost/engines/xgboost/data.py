@@ -86,6 +86,14 @@ def _plain_words() -> Iterator[None]:
         ) from error
 
 
+def _check_named(X: Matrix, known: Matrix, what: str) -> None:
+    """Refuse a table without names beside one that has some: XGBoost would, while it trains."""
+    if feature_names(known) is not None and feature_names(X) is None:
+        raise InvalidInputError(
+            f"X of {what} has no names of features, but X has; pass them in the same form"
+        )
+
+
 @_plain_words()
 def build(
     estimator: XGBClassifier,
@@ -124,6 +132,7 @@ def build(
         held_out.append(make.held_out(X, labels, start, others))
     if data.held_out is not None:
         outside, outside_labels = data.held_out
+        _check_named(outside, data.X, "holdout_set")
         held_out.append(make.held_out(outside, outside_labels, make.start(outside)))
     evals = []
     sets = data.fit_options.get("eval_set") or []
@@ -134,6 +143,7 @@ def build(
         matrix = rows
         # As in stock XGBoost, metrics on a set do not know weights that were not given for it.
         same = eval_X is data.X and eval_y is data.y and weight is None and eval_weight is None
+        _check_named(eval_X, data.X, "eval_set")
         if not same:
             known = encode_known(eval_y, np.asarray(classes), "y of eval_set")
             matrix = make.matrix(eval_X, known, eval_weight, make.start(eval_X))
@@ -172,6 +182,7 @@ class MatrixMaker:
         parts = X.batches() if is_on_disk(X) else [as_table(X)]
         return np.concatenate([self.base.predict(part, output_margin=True) for part in parts])
 
+    @_plain_words()
     def matrix(
         self,
         X: Matrix,
