@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test quick sanitize browser check format bench clean help
+.PHONY: demo test quick sanitize fuzz browser check format bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -36,6 +36,13 @@ sanitize: $(VENV)/stamp-dev  ## the compiled part with address and undefined-beh
 	LD_PRELOAD="$$asan $$(gcc -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  FAIRBOOST_LIBRARY="$$made/libloops.so" \
 	  $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider tests/kernel
+
+N       ?= 200
+SEED    ?= 0
+WORKERS ?= 2
+
+fuzz: $(VENV)/stamp-dev  ## N random fits and as much of the rest; writes benchmarks/robustness.md
+	$(BIN)/python -m tests.fuzz all --n $(N) --seed $(SEED) --workers $(WORKERS)
 
 # Where it cannot be had, those tests are skipped and say so.
 browser:  ## Chromium for the tests of the report, and shells for completion (root on Debian)

@@ -1,0 +1,55 @@
+"""A few random fits; ``make fuzz N=...`` runs many."""
+
+import json
+
+import numpy as np
+
+from fairboost import FairGBMClassifier
+from tests.fuzz import fits, table, workers
+from tests.fuzz.cases import draw
+from tests.fuzz.inputs import Rows
+from tests.fuzz.rates import rate_of
+
+SEED = 17
+
+
+def test_random_fits():
+    counts = fits.campaign(40, SEED, workers=2)
+    assert not counts["failures"]
+    assert counts["outcomes"]["fitted"] >= 15
+    assert counts["rates recomputed"] >= 50
+
+
+def test_the_same_numbers_draw_the_same_case():
+    assert draw(3, 5) == draw(3, 5) != draw(3, 6)
+    json.dumps([draw(3, k) for k in range(50)])  # plain values
+
+
+def test_rates_by_their_definition():
+    label = np.array([0, 0, 1, 1, 1])
+    rows = Rows(None, None, None, None, label, [], np.array([1.0, 3, 1, 1, 2]))
+    positive = np.array([True, False, True, False, False])
+    everyone = np.ones(5, bool)
+    found = {r: rate_of(r, rows, positive, everyone) for r in ("fpr", "fnr", "tpr", "ppr")}
+    assert found == {"fpr": 1 / 4, "fnr": 3 / 4, "tpr": 1 / 4, "ppr": 2 / 8}
+
+
+def test_what_does_not_hold_is_found(monkeypatch):
+    """A model that says the other label."""
+    case = {"n": 200, "holdout_set": {"share": 1.0, "weights": False}}
+    assert fits.run_case(case)["checked"]["rates"]
+    told = FairGBMClassifier.predict
+    monkeypatch.setattr(FairGBMClassifier, "predict", lambda self, X: 1 - told(self, X))
+    found = {failure["invariant"] for failure in fits.run_case(case)["failures"]}
+    assert found == {"decisions", "rates", "exported"}
+
+
+def test_a_process_that_ends_is_written_down(tmp_path):
+    found = workers.run("tests.fuzz.ending", 0, range(3), 2)
+    assert [r["outcome"] for r in found] == ["fitted", "ended the process", "fitted"]
+    counts = workers.summary("fits", 0, found, fits.INVARIANTS)
+    assert counts["failed"]["process"] == 1
+    assert "SIGABRT" in counts["failures"][0]["message"]
+    path = tmp_path / "robustness.md"
+    table.write(path, [counts, {**counts, "seed": 2}])
+    assert "6 cases (seeds 0, 2)" in path.read_text()
