@@ -36,6 +36,7 @@ def test_xgboost_trains_on_categories_that_only_held_out_rows_have(toy, form):
     np.testing.assert_array_equal(fitted.predict_proba(X), same.predict_proba(pandas))
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 def test_lightgbm_refuses_categories_that_it_would_end_the_process_over(toy):
     X = pl.DataFrame({"word": pl.Series(words(toy), dtype=pl.Categorical)})
     for table in (X, X.to_arrow()):

@@ -350,6 +350,7 @@ READ_BY_XGBOOST = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.parametrize("form", READ_BY_XGBOOST)
 def test_memberships_are_learned_by_xgboost_itself(monkeypatch, toy, form):
     """Other engines do not read all tables that XGBoost reads, and may end the process."""
