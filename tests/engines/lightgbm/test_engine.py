@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -248,6 +250,19 @@ def test_categories_have_no_direction(engine, toy):
         plain(advanced, toy.frame, toy.y)
     with pytest.raises(EngineOptionError, match="pass it to fit instead"):
         plain(engine(categorical_feature="0"), toy.X, toy.y)
+
+
+def test_a_split_is_not_forced_on_a_feature_of_one_value(engine, toy, tmp_path):
+    """LightGBM ends the process over it."""
+    forced, X = tmp_path / "splits.json", np.array(toy.X)
+    forced.write_text(json.dumps({"feature": 0, "threshold": 0.0}))
+    X[:, 2] = 1.0
+    options = engine(forcedsplits_filename=str(forced))
+    plain(options, X, toy.y)
+    inner = {"feature": 2, "threshold": 0.0}
+    forced.write_text(json.dumps({"feature": 0, "threshold": 0.0, "left": inner}))
+    with pytest.raises(EngineOptionError, match="forces a split on feature 2"):
+        plain(options, X, toy.y)
 
 
 def test_linear_trees_and_sets_that_are_sparse_by_columns(engine, toy):

@@ -277,6 +277,12 @@ class LightGBMEngine:
                 f"({self.estimator.min_child_samples}) leaves no split in {rows.num_data()} rows; "
                 "lower min_child_samples or add features"
             )
+        for j in options.forced_features(self.estimator.get_params()):
+            if j < rows.num_feature() and rows.feature_num_bin(j) <= 1:
+                raise EngineOptionError(
+                    f"forcedsplits_filename forces a split on feature {j}, which has no two "
+                    "values to part, and LightGBM does not survive it; leave the split out"
+                )
 
     def _hold_out(
         self, prepared: Prepared, data: EngineData, intercept: float

@@ -7,10 +7,12 @@ objective would have read. What can be given the same meaning is given it (:func
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,10 @@ ALIASES = Aliases({
     ),
     "monotone_constraints_method": (
         "monotone_constraints_method", "monotone_constraining_method", "mc_method",
+    ),
+    "forcedsplits_filename": (
+        "forcedsplits_filename", "fs", "forced_splits_filename", "forced_splits_file",
+        "forced_splits",
     ),
     "categorical_feature": (
         "categorical_feature", "cat_feature", "categorical_column", "cat_column",
@@ -149,6 +155,18 @@ def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
             )
 
 
+def forced_features(params: dict[str, Any]) -> list[int]:
+    """Features of the splits that a file of the user's forces on every tree."""
+    path, found = option(params, "forcedsplits_filename"), []
+    nodes = [json.loads(Path(path).read_text(encoding="utf-8"))] if path else []
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict) and "feature" in node:
+            found.append(int(node["feature"]))
+            nodes += [node.get("left"), node.get("right")]
+    return found
+
+
 def is_dart(params: dict[str, Any]) -> bool:
     """Tell whether trees are rescaled after they are grown."""
     return _boosting(params) == "dart"
@@ -244,7 +262,8 @@ def _metric_name(metric: Any) -> Any:
 
 
 def _logloss(scores: FloatArray, rows: Any) -> tuple[str, float, bool]:
-    loss = np.logaddexp(0.0, np.where(rows.get_label() > 0, -scores, scores))
+    with np.errstate(invalid="ignore"):  # a training that diverges is stopped, and says so
+        loss = np.logaddexp(0.0, np.where(rows.get_label() > 0, -scores, scores))
     return "binary_logloss", float(np.average(loss, weights=rows.get_weight())), False
 
 
