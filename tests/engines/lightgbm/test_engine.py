@@ -245,6 +245,8 @@ def test_categories_have_no_direction(engine, toy):
     with pytest.raises(EngineOptionError, match="a direction of feature 1"):
         plain(directions, np.abs(np.round(toy.X)), toy.y, categorical_feature=[1])
     plain(directions, toy.X, toy.y)
+    with pytest.raises(EngineOptionError, match="has 1 directions, expected one for each of"):
+        plain(engine(monotone_constraints=[1]), toy.frame, toy.y)
     advanced = engine(monotone_constraints_method="advanced")
     with pytest.raises(EngineOptionError, match="'advanced', but no direction"):
         plain(advanced, toy.frame, toy.y)

@@ -147,6 +147,12 @@ def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
             "the estimator sets monotone_constraints_method='advanced', but no direction, which "
             "LightGBM does not survive where features have categories; leave it out"
         )
+    width = int(np.shape(X)[1])
+    if of_categories and directions and len(directions) != width:
+        raise EngineOptionError(
+            f"monotone_constraints has {len(directions)} directions, expected one for each of the "
+            f"{width} features"
+        )
     for k, direction in enumerate(directions):
         if k in of_categories and direction != 0:
             raise EngineOptionError(

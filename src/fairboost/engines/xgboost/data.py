@@ -84,6 +84,10 @@ def _plain_words() -> Iterator[None]:
             "a categorical column of holdout_set or eval_set has a category that does not occur "
             "in X; give both the same categorical dtype, or merge rare categories"
         ) from error
+    except ValueError as error:
+        if "DataFrame.dtypes" not in str(error):
+            raise
+        raise InvalidInputError(f"XGBoost cannot read a table: {error}") from error
 
 
 def _check_named(X: Matrix, known: Matrix, what: str) -> None:
