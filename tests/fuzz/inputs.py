@@ -384,7 +384,7 @@ def _labels_in(case: dict[str, Any], label: np.ndarray) -> Any:
     if inside == "polars" and kind != "mixed":
         import polars
 
-        return polars.Series("y", plain)
+        return polars.Series("y", array if kind == "dates" else plain)
     if inside == "polars category" and kind in ("str", "approved", "object", "unicode"):
         import polars
 

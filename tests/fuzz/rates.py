@@ -171,10 +171,10 @@ def check_point(fitted: Any) -> bool | None:
     # Scores that differ by rounding are decided alike.
     if rate == "tpr":  # one score less would be too few
         above = p[who & decided]
-        fewer = rate_of(rate, rows, p > above.min() + 1e-6, everyone)
+        fewer = rate_of(rate, rows, p > above.min() + 1e-5, everyone)
         expect(fewer < target + 1e-6, f"{point} reaches {reached}, but {fewer} would do")
     elif (who & ~decided).any():
-        more = rate_of(rate, rows, p >= p[who & ~decided].max() - 1e-6, everyone)
+        more = rate_of(rate, rows, p >= p[who & ~decided].max() - 1e-5, everyone)
         expect(more > target - 1e-6, f"{point} reaches {reached}, but {more} may be had")
     return None
 
