@@ -11,6 +11,7 @@ import pytest
 from lightgbm import LGBMClassifier
 
 from fairboost import FairGBMClassifier
+from fairboost.engines.lightgbm.options import OWN_METRICS
 from fairboost.exceptions import EngineOptionError
 
 # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
@@ -74,6 +75,15 @@ def test_early_stopping_equals_stocks(engine, toy, split, metric, weighted):
     np.testing.assert_allclose(
         model.decision_function(toy.X), stock.predict(toy.X, raw_score=True), rtol=0, atol=1e-10
     )
+
+
+def test_the_loss_of_a_certain_mistake_is_that_of_lightgbm():
+    """Which has a largest value; scores of hundreds went beyond it, and stopped other rounds."""
+    label, scores = np.array([0.0, 1.0, 1.0]), np.array([300.0, -300.0, 2.0])
+    rows = lightgbm.Dataset(np.zeros((3, 1)), label, init_score=scores).construct()
+    stock = lightgbm.Booster({"objective": "binary", "verbose": -1}, rows).eval_train()
+    name, ours, _ = OWN_METRICS["binary_logloss"](scores, rows)
+    assert (name, ours) == ("binary_logloss", pytest.approx(stock[0][2]))
 
 
 @pytest.mark.parametrize("option", ["early_stopping_round", "n_iter_no_change"])

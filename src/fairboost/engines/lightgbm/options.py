@@ -270,6 +270,7 @@ def _metric_name(metric: Any) -> Any:
 def _logloss(scores: FloatArray, rows: Any) -> tuple[str, float, bool]:
     with np.errstate(invalid="ignore"):  # a training that diverges is stopped, and says so
         loss = np.logaddexp(0.0, np.where(rows.get_label() > 0, -scores, scores))
+    loss = np.minimum(loss, -math.log(1e-15))  # as LightGBM's own, by which training may stop
     return "binary_logloss", float(np.average(loss, weights=rows.get_weight())), False
 
 
