@@ -7,9 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairboost import at_fpr
+from fairboost import at_fpr, parity
+from fairboost.data.cells import build_cells
+from fairboost.data.validation import read_sensitive_features
 from fairboost.metrics import audit
 from fairboost.report import Evidence
+from fairboost.verdicts.fairness_report import build, measure
 from tests.loan_files import ASKED, QUICK
 
 WORDS = ("--label", "approved", "--score", "score", "--sensitive", "sex")
@@ -84,7 +87,7 @@ def test_a_tiny_group_does_not_hide_a_certain_violation(three_groups, run):
     code, out, _ = run("audit", three_groups, *COLUMNS, "--max-gap", "fnr=0.05", "--json")
     (verdict,) = json.loads(out)["verdicts"]
     assert (code, verdict["status"]) == (3, "not met")
-    assert verdict["gap_low"] > 0.09
+    assert verdict["low"] > 0.09
 
 
 @pytest.mark.parametrize(
@@ -127,6 +130,54 @@ def test_an_audit_of_decisions_that_say_nothing(scored, tmp_path, run):
     assert "--at-positive-rate" in err
     short = (tmp_path / "a" / "report.md").read_text().split("## In short")[1].strip()
     assert short.startswith("**✗ The model decides next to nothing")
+
+
+def test_the_stricter_of_two_limits_counts(three_groups, run):
+    limits = "--max-gap", "fnr=0.05", "--max-gap", "fnr=0.9"
+    code, out, _ = run("audit", three_groups, *COLUMNS, *limits, "--json")
+    assert (code, [v["limit"] for v in json.loads(out)["verdicts"]]) == (3, [0.05])
+
+
+def test_a_limit_that_nothing_can_be_held_to_is_refused(three_groups, run, tmp_path):
+    code, _, err = run(
+        "audit", three_groups, *COLUMNS, "--max-gap", "fnr=0.05", "--min-group-rows", "5000",
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 1
+    assert "0 of its groups have as many rows" in " ".join(err.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_groups_that_are_not_compared_are_named(three_groups, run, tmp_path):
+    out = tmp_path / "out"
+    code, _, err = run(
+        "audit", three_groups, *COLUMNS, "--max-gap", "fnr=0.5", "--min-group-rows", "30",
+        "--out", out,
+    )  # fmt: skip
+    assert code == 0
+    page = (out / "report.md").read_text()
+    for said in (" ".join(err.split()), " ".join(page.split())):
+        assert "not compared, since fewer rows count than --min-group-rows asks for" in said
+    assert "sex=other: 12 rows" not in page
+    assert "took no part in training" not in page  # nobody knows
+
+
+def test_the_verdict_is_that_of_the_library(three_groups, run):
+    found = json.loads(run("audit", three_groups, *COLUMNS, "--max-gap", "fnr=0.05", "--json")[1])[
+        "verdicts"
+    ][0]
+    table = pd.read_csv(three_groups)
+    y = table["label"].to_numpy()
+    term = parity("fnr", 0.05, by="sex")
+    columns = read_sensitive_features(table[["sex"]], len(table))
+    cells = build_cells(y, columns)
+    measured = measure(
+        [term], cells, cells.weight_of((table["score"] >= 0.5).to_numpy()), where=""
+    )
+    (verdict,) = build(measured).verdicts
+    assert found["status"] == verdict.status
+    ends = (verdict.value, verdict.low, verdict.high)
+    assert (found["value"], found["low"], found["high"]) == pytest.approx(ends, abs=0.02)
 
 
 def test_scores_that_are_no_probabilities(scored, run, tmp_path):

@@ -77,7 +77,7 @@ def test_someone_elses_constraint_is_placed_too():
 
 
 def test_a_bound_on_a_group_finds_the_only_column():
-    (found,) = resolve(bound("fpr", 0.1, group="F"), 0.0, ["sex"])
+    (found,) = resolve(bound("fpr", 0.1, group="F"), None, ["sex"])
     assert found.by == ("sex",)
 
 
@@ -191,3 +191,9 @@ def test_a_tolerance_is_for_the_constraints_without_one_of_their_own(
 def test_a_tolerance_that_no_constraint_would_use_is_refused():
     with pytest.raises(ConstraintError, match=r"tolerance=0\.1 contradicts parity\(\.\.\., 0\.05"):
         resolve(parity("fnr", 0.05), 0.1, ["sex"])
+
+
+def test_a_tolerance_beside_bounds_alone_is_refused():
+    with pytest.raises(ConstraintError, match=r"tolerance=0.1 is for constraints that compare"):
+        resolve([bound("fnr", 0.3)], 0.1, ["sex"])
+    assert len(resolve([bound("fnr", 0.3), parity("fpr")], 0.1, ["sex"])) == 2

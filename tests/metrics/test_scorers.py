@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairboost import FairGBMClassifier
 from fairboost.datasets import make_loans
-from fairboost.exceptions import InvalidInputError
+from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.metrics import gap, gap_scorer, ratio, ratio_scorer
 
 FOLDS = KFold(2, shuffle=True, random_state=0)
@@ -118,3 +118,9 @@ def test_scorers_can_be_cloned_and_pickled(loans):
     scorer = gap_scorer("fnr", by="sex")
     assert pickle.loads(pickle.dumps(scorer)) == scorer
     assert clone(scorer, safe=False) == scorer
+
+
+@pytest.mark.parametrize("make", [gap_scorer, ratio_scorer])
+def test_a_rate_that_there_is_not_is_refused_at_once(make):
+    with pytest.raises(ConstraintError, match="frn"):
+        make("frn")

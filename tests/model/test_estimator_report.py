@@ -451,5 +451,5 @@ def test_a_group_of_one_row_is_left_out_if_so_asked(engine, toy, kind):
 
 
 def test_what_min_group_rows_may_be(engine, toy):
-    with pytest.raises(InvalidInputError, match="min_group_rows must be a number of rows"):
+    with pytest.raises(InvalidInputError, match="min_group_rows must be a whole number of rows"):
         fair(engine(), min_group_rows=-1).fit(toy.X, toy.y, sensitive_features=toy.group)

@@ -375,7 +375,7 @@ def test_test_rows_stand_beside():
     assert np.isnan(table.loc["g=c", "test"])
     assert [v.status for v in report.verdicts + report.test_verdicts] == ["met", "not met"]
     assert report.met  # on the rows held out
-    assert any("not met on the test rows" in line for line in report.advice)
+    assert any("not met, on the test rows" in line for line in report.advice)
     assert re.search(r"g=c .* 5,000 .* -  +-$", str(report), re.MULTILINE)
     again = build(there, there)
     assert "believe" not in " ".join(again.advice)  # the verdict says so already
@@ -499,7 +499,7 @@ def test_the_first_line_speaks_of_the_test_rows_too():
     report = build(held_out, test)
     first = str(report).splitlines()[0]
     assert "0 of 1 met; 1 not met on the test rows. On the rows held out: 1 of 1 met." in first
-    assert any("not met on the test rows; believe them" in line for line in report.advice)
+    assert any("not met, on the test rows; believe them" in line for line in report.advice)
     assert "test rows" not in str(build(held_out)).splitlines()[0]
 
 
@@ -509,7 +509,7 @@ def test_the_first_line_counts_the_certain_and_the_uncertain_apart():
         "Fairness constraints: 1 of 3 met; 1 met on these rows, not certain; 1 not met (certainty "
     )
     needed = found.verdicts[0].rows_needed
-    assert f"takes about {needed:,} rows that" in " ".join(str(found).split())
+    assert f"takes at least some {needed:,} rows that" in " ".join(str(found).split())
 
 
 def test_a_verdict_of_an_earlier_version_is_read_as_it_would_be_today(report):
@@ -563,3 +563,9 @@ def test_two_groups_have_to_be_left():
     cells, accepted = people([100, 12], [10, 9])
     with pytest.raises(ConstraintError, match=r"lower min_group_rows, or merge groups"):
         measure([FNR], leave_out_small(cells, [FNR], 30), accepted, where="test")
+
+
+def test_few_rows_without_an_event_are_too_few():
+    found = verdict([0.0, 0.0], [23, 40], parity("fnr", 0.05, by="g"))
+    assert (found.status, found.value) == (LIKELY, 0)
+    assert found.rows_needed > 50

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairboost._text import interval
 from fairboost.cli import arguments
 from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
@@ -109,14 +107,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
     with console.collecting_warnings(), console.reading(file, "reading") as advance:
         found = audit_file(file, request, advance)
     title = options.title or f"Audit of {file.path.name}"
-    evidence = audit_evidence(found, file, title=title, limits=dict(options.max_gap))
+    evidence = audit_evidence(found, file, title=title, limits=_strictest(options.max_gap))
     console.notes(filter(None, (evidence.caution, *evidence.warnings)))
     console.result(audit_text(evidence))
     files = fill_folder(options, lambda folder: write_report(evidence, folder))
     console.written(options.out, files)
-    verdicts = _judge(console, evidence, dict(options.max_gap))
-    by_figure = options.decide == "estimate"
-    over = [v.gap for v in verdicts if (v.beyond if by_figure else v.status == "not met")]
+    over = _beyond(console, evidence, by_figure=options.decide == "estimate")
     console.finish(
         rows=found.rows,
         threshold=found.audit.threshold,
@@ -124,7 +120,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         gaps=evidence.gaps,
         calibration=evidence.calibration,
         performance=evidence.performance,
-        verdicts=[{**vars(v.gap), "limit": v.limit, "status": v.status} for v in verdicts],
+        verdicts=evidence.verdicts,
         over=over,
         warnings=evidence.warnings,
         limits=evidence.limits,
@@ -133,42 +129,24 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return NOT_MET if over else DONE
 
 
-@dataclass(frozen=True)
-class GapVerdict:
-    """Whether a gap is within what ``--max-gap`` allows."""
+def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Gap]:
+    """The gaps beyond their limits, surely or on these rows; a remark on each limit."""
+    from fairboost.cli.tables import figure
 
-    gap: Gap
-    limit: float
-    status: str
-
-    @property
-    def beyond(self) -> bool:
-        """Whether the gap on these rows is larger, for certain or not."""
-        return self.status.startswith("not met")
-
-
-def _judge(console: Console, evidence: Evidence, limits: dict[str, float]) -> list[GapVerdict]:
-    """Hold gaps by one column to their limits; a remark on each."""
-    from fairboost.verdicts.verdict import status_of
-
-    if "ppr" in limits:
-        limits["pnr"] = limits["ppr"]  # the gap is the same
-    single = {column.name for column in evidence.data.sensitive}
-    found = []
-    for g in evidence.gaps:
-        if g.rate not in limits or g.attribute not in single:
-            continue
-        if g.gap is None or g.gap_low is None or g.gap_high is None:
-            console.remark(
-                f"The {g.rate} gap by {g.attribute} cannot be judged: fewer than two groups have "
-                "rows that count."
-            )
-            continue
-        limit = limits[g.rate]
-        status = status_of(g.gap, g.gap_low, g.gap_high, limit)
-        found.append(GapVerdict(g, limit, status))
+    gaps = {(g.attribute, g.rate): g for g in evidence.gaps}
+    over = []
+    for limit, found in zip(evidence.asked.limits, evidence.verdicts, strict=True):
+        g = gaps[limit.attribute, limit.rate]
         console.remark(
-            f"The {g.rate} gap by {g.attribute} is {interval(g.gap, g.gap_low, g.gap_high)}: "
-            f"--max-gap {g.rate}={limit:g} is {status}."
+            f"The {g.rate} gap by {g.attribute} is "
+            f"{figure(found.value, found.low, found.high)}: --max-gap {g.rate}={limit.at_most:g} "
+            f"is {found.status}."
         )
-    return found
+        if found.status.startswith("not met") if by_figure else found.status == "not met":
+            over.append(g)
+    return over
+
+
+def _strictest(limits: list[tuple[str, float]]) -> dict[str, float]:
+    """What each rate's gap may be, where one was named more than once the least of it."""
+    return {rate: min(gap for name, gap in limits if name == rate) for rate, _ in limits}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairboost.cli.wording import evidence_in_commands
+from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.intervals import wilson
 from fairboost.report import DataFile, lines
@@ -58,7 +59,7 @@ def audit_evidence(
         bins = [counted.by_group(())] + [counted.by_group((c,)) for c in request.sensitive]
     rates = lines.rate_lines(audit.rates, request.sensitive)
     exact = {(r.attribute, r.group, r.rate): r.value for r in rates}
-    gaps = lines.gap_lines(audit.gaps, lines.CHOSEN, favourable)
+    gaps = lines.gap_lines(audit.gaps.assign(gap_at_most=audit.at_most), lines.CHOSEN, favourable)
     allowed = {"pnr": limits.get("ppr"), **limits}
     asked = [
         Limit(g.attribute, g.rate, most)
@@ -73,7 +74,7 @@ def audit_evidence(
         ),
         data=_data(found, file),
         rates=rates,
-        verdicts=tuple(_judge(asked, gaps, rates)),
+        verdicts=tuple(_judge(asked, gaps, rates, request.min_group_rows)),
         gaps=gaps,
         performance=_performance(found, {} if not bins else bins[0].auc()),
         min_rows=request.min_rows,
@@ -87,17 +88,21 @@ def audit_evidence(
 
 
 def _judge(
-    limits: Sequence[Limit], gaps: Sequence[Gap], rates: Sequence[GroupRate]
+    limits: Sequence[Limit], gaps: Sequence[Gap], rates: Sequence[GroupRate], least: int
 ) -> Iterator[Finding]:
     """Hold gaps to what they may be at most."""
     by_place = {(g.attribute, g.rate): g for g in gaps}
     for limit in limits:
         place = (limit.attribute, limit.rate)
         g = by_place[place]
-        if g.gap is None or g.gap_low is None or g.gap_high is None:
-            continue
-        counted = [r for r in rates if (r.attribute, r.rate) == place]
-        smallest = min(counted, key=lambda r: r.rows)
+        compared = [r for r in rates if (r.attribute, r.rate) == place and r.rows >= max(least, 1)]
+        if g.gap is None or g.gap_low is None or g.gap_at_most is None:
+            raise InvalidInputError(
+                f"--max-gap {limit.rate}={limit.at_most:g} cannot be judged by {limit.attribute}: "
+                f"{len(compared)} of its groups have as many rows that count as are asked for, "
+                "and it takes two; lower --min-group-rows, or leave the limit out"
+            )
+        smallest = min(compared, key=lambda r: r.rows)
         yield Finding(
             where="test",
             constraint=f"{rate_title(limit.rate)} alike by {limit.attribute}, tolerance "
@@ -105,9 +110,9 @@ def _judge(
             measure="gap",
             value=g.gap,
             low=g.gap_low,
-            high=g.gap_high,
+            high=g.gap_at_most,
             limit=limit.at_most,
-            status=status_of(g.gap, g.gap_low, g.gap_high, limit.at_most),
+            status=status_of(g.gap, g.gap_low, g.gap_at_most, limit.at_most),
             smallest_group=f"{limit.attribute}={smallest.group}",
             smallest_rows=round(smallest.rows),
         )
@@ -169,6 +174,14 @@ def _warnings(found: FileAudit) -> tuple[str, ...]:
                 f"{name!r} is missing in {missing:,} rows; these count among everyone, and in no "
                 "group"
             )
+    table = found.audit.rates
+    few = table[(table["attribute"] != "") & (table["rows"] < found.request.min_group_rows)]
+    if len(few):
+        named = dict.fromkeys(f"{a}={g}" for a, g in few[["attribute", "group"]].to_numpy())
+        said.append(
+            f"not compared, since fewer rows count than --min-group-rows asks for: "
+            f"{', '.join(named)}"
+        )
     if not found.counted.are_probabilities:
         said.append(NOT_PROBABILITIES)
     return tuple(said)

@@ -284,6 +284,12 @@ def shared_tolerance(constraint: ConstraintLike, tolerance: float | None) -> flo
         return TOLERANCE
     shared = check_tolerance(tolerance)
     own = own_tolerances(constraint)
+    listed = _listed(constraint)
+    if listed and all(isinstance(c, Bound) for c in listed) and shared != TOLERANCE:
+        raise ConstraintError(
+            f"tolerance={shared:g} is for constraints that compare groups, and a bound has its "
+            "limit in itself, bound(rate, at_most); leave tolerance out"
+        )
     if own and not takes_tolerance(constraint) and set(own) != {shared}:
         raise ConstraintError(
             f"tolerance={shared:g} contradicts parity(..., {own[0]:g}), which has a tolerance of "

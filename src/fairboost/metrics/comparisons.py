@@ -36,6 +36,7 @@ be constrained as rates are, and is not among :data:`fairboost.fairness.rates.RA
 
 GAP_COLUMNS = ["attribute", "rate", "gap", "gap_low", "gap_high"]
 GAP_COLUMNS += ["ratio", "ratio_low", "ratio_high", "lowest_group", "highest_group"]
+GAP_COLUMNS += ["gap_at_most"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,12 @@ class Comparison:
         extremes = ["", ""]
         if not np.isnan(gap):
             extremes = [self.names[find(value)] for find in (np.nanargmin, np.nanargmax)]
-        return [self.attribute, rate.name, gap, *gap_ends, ratio, *ratio_ends, *extremes]
+        known = ~np.isnan(value) & ~np.isnan(errors).any(axis=0)
+        at_most = gap_ends[1]
+        if len(errors) and known.sum() == (~np.isnan(value)).sum() >= 2:
+            at_most = min(intervals.gap_at_most(value[known], errors[:, known], confidence), 1.0)
+        figures = [gap, *gap_ends, ratio, *ratio_ends]
+        return [self.attribute, rate.name, *figures, *extremes, max(at_most, gap)]
 
     def _group_sums(self, rate: Rate, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Events and weight that counts, (b, n_groups), for b sets of (2, n_cells) weights."""

@@ -64,6 +64,9 @@ class Audit:
         ``"fpr"``, ``"tpr"``, ``"ppr"`` and ``"precision"`` of everyone, whatever ``rates`` has.
     chosen : ChosenThreshold, optional
         How the threshold was chosen; None if it was given.
+    at_most : tuple of float
+        What the gap of each line does not exceed at that confidence, where nothing is asked about
+        its low end: what a limit is held to.
     pos_label : optional
         The positive label; None if it is not known.
 
@@ -83,6 +86,7 @@ class Audit:
     chosen: ChosenThreshold | None = None
     pos_label: object = None
     min_group_rows: int = 0
+    at_most: tuple[float, ...] = ()
 
     def to_markdown(self) -> str:
         """Give the audit as Markdown tables, aligned so that they read well as plain text too."""
@@ -237,7 +241,9 @@ def gap(
     0.500 [0.432, 0.568]
     """
     compared = _compare(y_true, y_pred, pos_label, sensitive_features, sample_weight, by)
-    table = gap_table(_only(compared), [_as_rate(rate)], confidence, n_bootstrap, random_state)
+    table = gap_table(
+        _only(compared), [as_rate_or_precision(rate)], confidence, n_bootstrap, random_state
+    )
     return _estimate(table.to_dict("records")[0], "gap", confidence)
 
 
@@ -272,7 +278,9 @@ def ratio(
     0.500 [0.436, 0.577]
     """
     compared = _compare(y_true, y_pred, pos_label, sensitive_features, sample_weight, by)
-    table = gap_table(_only(compared), [_as_rate(rate)], confidence, n_bootstrap, random_state)
+    table = gap_table(
+        _only(compared), [as_rate_or_precision(rate)], confidence, n_bootstrap, random_state
+    )
     return _estimate(table.to_dict("records")[0], "ratio", confidence)
 
 
@@ -423,7 +431,8 @@ def audit_sums(
     lines = rate_table(compared[:1], whole, confidence, "wilson").to_dict("records")
     everyone = {line["rate"]: _estimate(line, "value", confidence) for line in lines}
     shown = threshold, confidence, min_rows, everyone, chosen
-    return Audit(table, gaps, *shown, min_group_rows=min_group_rows)
+    at_most = tuple(gaps.pop("gap_at_most").tolist())
+    return Audit(table, gaps, *shown, min_group_rows=min_group_rows, at_most=at_most)
 
 
 def _compare(
@@ -458,11 +467,11 @@ def _as_rates(rates: RateNames) -> list[Rate]:
     names = [rates] if isinstance(rates, str | Rate) else rates
     if not names:
         raise InvalidInputError(f"rates is empty; name one or more of {', '.join(RATES)}")
-    found = dict.fromkeys(map(_as_rate, names))
+    found = dict.fromkeys(map(as_rate_or_precision, names))
     return sorted(found, key=lambda rate: rate == PRECISION)
 
 
-def _as_rate(rate: str | Rate) -> Rate:
+def as_rate_or_precision(rate: str | Rate) -> Rate:
     """As :func:`fairboost.fairness.rates.as_rate`, and precision."""
     name = rate.lower() if isinstance(rate, str) else None
     return PRECISION if name == PRECISION.name else as_rate(rate)

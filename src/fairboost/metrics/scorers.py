@@ -22,7 +22,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from fairboost._typing import ArrayLike, Classifier, Matrix
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import Rate
-from fairboost.metrics.group_metrics import gap, ratio
+from fairboost.metrics.group_metrics import as_rate_or_precision, gap, ratio
 from fairboost.metrics.intervals import Estimate
 
 ROUTED = ("sensitive_features", "sample_weight")
@@ -48,6 +48,9 @@ class FairnessScorer:
     by: str | tuple[str, ...] | None
     columns: str | tuple[str, ...] | None
     pos_label: object
+
+    def __post_init__(self) -> None:
+        as_rate_or_precision(self.rate)  # raises here what a grid search would only warn of
 
     def __call__(
         self,

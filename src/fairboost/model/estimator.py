@@ -685,7 +685,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 positive = self._margins(X) >= 0
             decided = cells.weight_of(positive, data.sample_weight)
         told["note"] = cells.rows_without_group()
-        cells = leave_out_small(cells, constraints, self.min_group_rows)
+        left = leave_out_small(cells, constraints, self.min_group_rows)
+        compared = [len(left.groups_by(by)) for c in constraints if (by := columns_of(c))]
+        # Of few rows no two groups may be left: then all are judged, as well as rows allow.
+        cells = left if min(compared, default=2) >= 2 else cells
         test = fairness_report.measure(constraints, cells, decided, **told)
         return self._build_report(*filter(None, [self._measured, test]))
 

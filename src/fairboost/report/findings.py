@@ -104,7 +104,7 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     )
     header = ("constraint", "measured on", "found", "limit", "verdict", "smallest group")
     yield TableBlock.of("Every constraint, on every set of rows", header, rows)
-    if any(f.where == "test" for f in e.verdicts):
+    if e.model is not None and any(f.where == "test" for f in e.verdicts):
         yield Text("The test rows took no part in training: they are the ones to go by.")
 
 

@@ -43,9 +43,10 @@ class TrainingOptions:
     min_group_rows: int = 0
 
     def __post_init__(self) -> None:
-        if not is_number(self.min_group_rows) or self.min_group_rows < 0:
+        least = self.min_group_rows
+        if not is_number(least) or least < 0 or least != int(least):
             raise InvalidInputError(
-                f"min_group_rows must be a number of rows, 0 or more, found "
+                f"min_group_rows must be a whole number of rows, 0 or more, found "
                 f"{self.min_group_rows!r}; 0 compares every group"
             )
         c = self.confidence

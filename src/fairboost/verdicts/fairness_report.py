@@ -312,7 +312,7 @@ def build(
     advice = [measured[-1].decides_little]  # of the test rows, if there are any
     advice += [line for _, line in judged[0]]
     advice += [
-        f"{t.constraint}: {t.status} on the test rows; {ON_TEST}"
+        f"{t.constraint}: {t.status.replace(' on these rows', '')}, on the test rows; {ON_TEST}"
         for t, v in zip(tested, verdicts, strict=False)
         if t.status not in ("met", v.status)
     ]

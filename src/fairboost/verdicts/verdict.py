@@ -92,8 +92,9 @@ class Verdict:
     smallest_group, smallest_rows : str, int
         The group with the fewest rows that count, and their number (Kish's, with weights).
     rows_needed : int or None
-        About how many rows would have to count in each group for certainty; None where the
-        verdict is certain, and where no number would do.
+        About how many rows would have to count in each group to tell a gap as large as the limit
+        from none, the least that certainty takes; None where the verdict is certain, and where so
+        many count already.
     """
 
     constraint: str
@@ -155,7 +156,7 @@ def certainty_takes(verdicts: Iterable[CountedVerdict]) -> str:
     needed = [v.rows_needed for v in verdicts if v.rows_needed is not None]
     if not needed:
         return ""
-    return f" (certainty takes about {max(needed):,} rows that count in each group)"
+    return f" (certainty takes at least some {max(needed):,} rows that count in each group)"
 
 
 def judge(
@@ -281,11 +282,13 @@ def _rows_needed(
     if limit <= 0 or measure == "violation":  # whose scale is its own
         return None
     if measure == "gap":
-        rate = float(np.average(rates.values[0], weights=counted))
-        needed = rows_needed(rate, limit, level)
-    else:  # of one group, whose error is that of half a difference
-        rate = float(rates.values[0, int(counted.argmin())])
-        needed = rows_needed(rate, limit, level) / 2
+        events, rows = float(rates.values[0] @ counted), float(counted.sum())
+        pairs = 1.0
+    else:  # of one group, whose variance is that of half a difference
+        g = int(counted.argmin())
+        events, rows, pairs = float(rates.values[0, g] * counted[g]), float(counted[g]), 0.5
+    # Two events in four rows more, as above: where none was seen there may be some all the same.
+    needed = pairs * rows_needed((events + 2) / (rows + 4), limit, level)
     return int(float(f"{max(spare * needed, 1):.1e}"))
 
 
@@ -309,7 +312,8 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     if v.measure != "violation" and v.limit <= 0:
         return f"{text}, but no number of rows can show a {v.measure} of 0; allow more than 0."
     if v.rows_needed is not None:
-        each, merge = (" in each group", ", or merge groups") if v.measure == "gap" else ("", "")
-        aim = f"tell a {v.measure} of {v.limit:g}"
+        each = " in each group" if v.measure == "gap" else ""
+        merge = ", or merge groups" if v.measure == "gap" and len(term.groups) > 2 else ""
+        aim = f"tell a {v.measure} of {v.limit:g} from none"
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
     return f"{text}, and {v.value:.4f} is too close to the limit of {v.limit:g} for them to tell."

@@ -244,7 +244,7 @@ class LightGBMEngine:
         def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
             return lockstep.gradients(scores)  # a closure: LightGBM copies objects
 
-        booster = lightgbm.train(
+        booster = _train(
             {**prepared.params, "objective": gradients},
             prepared.rows,
             valid_sets=prepared.valid_sets or None,
@@ -277,7 +277,14 @@ class LightGBMEngine:
                 f"({self.estimator.min_child_samples}) leaves no split in {rows.num_data()} rows; "
                 "lower min_child_samples or add features"
             )
-        for j in options.forced_features(self.estimator.get_params()):
+        forced = options.forced_features(self.estimator.get_params())
+        if forced and options.draws_rows(self.estimator.get_params()):
+            raise EngineOptionError(
+                "forcedsplits_filename beside a draw of rows (subsample, bagging or GOSS) forces "
+                "splits of nodes that have no rows, and LightGBM does not survive it; leave one "
+                "of the two out"
+            )
+        for j in forced:
             if j < rows.num_feature() and rows.feature_num_bin(j) <= 1:
                 raise EngineOptionError(
                     f"forcedsplits_filename forces a split on feature {j}, which has no two "
@@ -404,6 +411,20 @@ def _fitted(estimator: LGBMClassifier, state: LGBMClassifier, text: str) -> LGBM
     fitted._Booster = lightgbm.Booster(model_str=text)
     fitted._objective = "binary"  # no longer a custom one: predict_proba applies the link
     return fitted
+
+
+def _train(params: dict[str, Any], rows: lightgbm.Dataset, **rest: Any) -> lightgbm.Booster:
+    """As ``lightgbm.train``; what it says of itself where leaves get no rows is put in words."""
+    try:
+        return lightgbm.train(params, rows, **rest)
+    except lightgbm.basic.LightGBMError as error:
+        if "best_split_info" not in str(error):
+            raise
+        raise EngineOptionError(
+            "LightGBM has split off a leaf without rows: it counts them by their Hessians, and "
+            "min_child_samples and min_child_weight let leaves be (nearly) empty; raise "
+            "min_child_samples to 5 or more, or min_child_weight above 0"
+        ) from error
 
 
 def _nothing(y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -32,6 +32,9 @@ ALIASES = Aliases({
     "num_threads": ("num_threads", "n_jobs"),
     "boosting": ("boosting", "boost", "boosting_type"),
     "metric": ("metric", "metrics", "metric_types"),
+    "bagging_fraction": ("bagging_fraction", "sub_row", "subsample", "bagging"),
+    "bagging_freq": ("bagging_freq", "subsample_freq"),
+    "data_sample_strategy": ("data_sample_strategy",),
     "is_unbalance": ("is_unbalance", "unbalance", "unbalanced_sets"),
     "pos_bagging_fraction": (
         "pos_bagging_fraction", "pos_sub_row", "pos_subsample", "pos_bagging",
@@ -171,6 +174,14 @@ def forced_features(params: dict[str, Any]) -> list[int]:
             found.append(int(node["feature"]))
             nodes += [node.get("left"), node.get("right")]
     return found
+
+
+def draws_rows(params: dict[str, Any]) -> bool:
+    """Tell whether trees are grown on some of the rows each."""
+    share = float(option(params, "bagging_fraction", 1.0))
+    every = int(option(params, "bagging_freq", 0))
+    goss = str(option(params, "data_sample_strategy", "")).lower() == "goss"
+    return goss or (share < 1.0 and every > 0)
 
 
 def is_dart(params: dict[str, Any]) -> bool:

@@ -34,7 +34,7 @@ def first_rounds(text: str, rounds: int) -> str:
     document = json.loads(text)
     model, weights = _trees(document)
     n_trees = model["iteration_indptr"][rounds]
-    for of_trees in (model["trees"], model["tree_info"], weights):
+    for of_trees in (model["trees"], model["tree_info"], weights, model.get("weight_drop", [])):
         del of_trees[n_trees:]
     del model["iteration_indptr"][rounds + 1 :]
     stopped_at = int(document["learner"]["attributes"].get("best_iteration", -1))
@@ -57,7 +57,10 @@ def append_rounds(text: str, further: str) -> str:
     n_trees = len(model["trees"])
     for k, tree in enumerate(added["trees"]):
         tree["id"] = n_trees + k
-    weights += added_weights or [1.0] * len(added["trees"])
+    further_weights = added_weights or [1.0] * len(added["trees"])
+    weights += further_weights
+    if model.get("weight_drop"):  # XGBoost 3.4 has the factors of DART there as well
+        model["weight_drop"] += further_weights
     model["trees"] += added["trees"]
     model["tree_info"] += added["tree_info"]
     model["iteration_indptr"] += [n_trees + end for end in added["iteration_indptr"][1:]]
