@@ -267,6 +267,28 @@ def test_a_split_is_not_forced_on_a_feature_of_one_value(engine, toy, tmp_path):
         plain(options, X, toy.y)
 
 
+@pytest.mark.parametrize(
+    "draw", [{"subsample": 0.5, "subsample_freq": 1}, {"data_sample_strategy": "goss"}]
+)
+def test_splits_are_not_forced_beside_a_draw_of_rows(engine, toy, tmp_path, draw):
+    """LightGBM may end the process over it."""
+    forced = tmp_path / "splits.json"
+    forced.write_text(json.dumps({"feature": 0, "threshold": 0.0}))
+    with pytest.raises(EngineOptionError, match="beside a draw of rows"):
+        plain(engine(forcedsplits_filename=str(forced), **draw), toy.X, toy.y)
+    alone = engine(forcedsplits_filename=str(forced), subsample=0.5)  # drawn in no round
+    plain(alone, toy.X, toy.y)
+
+
+def test_what_lightgbm_says_of_empty_leaves_is_put_in_words(monkeypatch, engine, toy):
+    def fails(*_, **__):
+        raise lightgbm.basic.LightGBMError("Check failed: (best_split_info.left_count) > (0)")
+
+    monkeypatch.setattr(lightgbm, "train", fails)
+    with pytest.raises(EngineOptionError, match="raise min_child_samples to 5 or more"):
+        plain(engine(), toy.X, toy.y)
+
+
 def test_linear_trees_and_sets_that_are_sparse_by_columns(engine, toy):
     """LightGBM ends the process over a validation set of that form."""
 
