@@ -211,7 +211,8 @@ def make_model(inputs: Inputs, folder: Path) -> Any:
     made = {"constraint": make_constraint(inputs), **fair}
     if case["paper"]:
         takes = inspect.signature(FairGBMClassifier.paper).parameters
-        return FairGBMClassifier.paper(estimator, **{k: v for k, v in made.items() if k in takes})
+        paper = FairGBMClassifier.paper(estimator, **{k: v for k, v in made.items() if k in takes})
+        return paper.set_params(pos_label=made.get("pos_label"))
     return FairGBMClassifier(estimator, **made)
 
 

@@ -99,6 +99,14 @@ def test_small_groups_are_not_spoken_of():
     assert "1.3 times as often for Female as for Male" in told
 
 
+def test_a_small_group_that_the_gap_is_to_is_named():
+    few = replace(rate("Other", 0.75, small=True), rows=4)
+    widest = replace(gap(0.51), highest_group="Other")
+    assert first_paragraph(evidence([*FNR, few], [widest])).endswith(
+        " (31% against 24%). The largest gap is to Other: 75% of the 4 rows that count there."
+    )
+
+
 def test_a_bound_is_told_beside_what_was_asked():
     limits = (Limit("sex", "fnr", 0.3, "Female"), Limit("", "fpr", 0.1, "everyone"))
     rates = [*FNR, rate("everyone", 0.08, "fpr", attribute="")]

@@ -44,7 +44,7 @@ def _on_limits(e: Evidence) -> Iterator[str]:
         if limit.group is None:
             pair = _extremes(e, limit.attribute, limit.rate)
             apart = None if pair is None else (pair[0].value or 0.0) - (pair[1].value or 0.0)
-            said = None if pair is None else _compared(e, *pair)
+            said = None if pair is None else _compared(e, *pair) + _farther(e, *pair)
         else:
             apart, said = _bounded(e, limit)
         if said is not None and apart is not None:
@@ -91,6 +91,23 @@ def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     if most >= EQUAL * least and most > least and not _surely_apart(e, high, low):
         chance = ", which may be chance"
     return f"By {high.attribute}: {_event(e.data, high.rate)} {how}{chance}."
+
+
+def _farther(e: Evidence, high: GroupRate, low: GroupRate) -> str:
+    """That the gap is to a group of few rows, if it is: the two that were compared have many."""
+    for g in e.gaps:
+        place = (g.where, g.model, g.attribute, g.rate)
+        if place != ("test", CHOSEN, high.attribute, high.rate):
+            continue
+        few = {g.highest_group, g.lowest_group} - {high.group, low.group}
+        for r in e.rates:
+            if (r.where, r.model, r.attribute, r.rate) == place and r.small and r.group in few:
+                share = words.percents(r.value or 0.0)[0]
+                return (
+                    f" The largest gap is to {_person(r.group)}: {share} of the {r.rows:,.0f} "
+                    "rows that count there."
+                )
+    return ""
 
 
 def _surely_apart(e: Evidence, high: GroupRate, low: GroupRate) -> bool:

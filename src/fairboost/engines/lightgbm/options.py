@@ -143,15 +143,17 @@ def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
             k for k, d in dtypes if isinstance(d, pd.CategoricalDtype) and not d.ordered
         ]
     of_categories = {names.index(c) if c in names else c for c in categorical}
-    directions = list(map(float, _as_list(option(params, "monotone_constraints"))))
+    asked = option(params, "monotone_constraints")
+    directions = list(
+        map(float, asked.tolist() if isinstance(asked, np.ndarray) else _as_list(asked))
+    )
     advanced = option(params, "monotone_constraints_method") == "advanced"
     if advanced and of_categories and not any(directions):
         raise EngineOptionError(
             "the estimator sets monotone_constraints_method='advanced', but no direction, which "
             "LightGBM does not survive where features have categories; leave it out"
         )
-    width = int(np.shape(X)[1])
-    if of_categories and directions and len(directions) != width:
+    if of_categories and directions and len(directions) != (width := int(X.shape[1])):
         raise EngineOptionError(
             f"monotone_constraints has {len(directions)} directions, expected one for each of the "
             f"{width} features"
