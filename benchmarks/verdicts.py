@@ -149,7 +149,7 @@ def case_of(found: dict[str, object]) -> tuple[object, ...]:
 
 
 def line_of(found: list[dict[str, Any]]) -> dict[str, object]:
-    """What the fits of a line come to."""
+    """Sum up the fits of one line."""
     rates = np.array([[f["found"][g][:3] for g in GROUPS] for f in found])
     true = np.array([[f["true"][g] for g in GROUPS] for f in found])
     _, low, high = np.array([f["gap"] for f in found]).T

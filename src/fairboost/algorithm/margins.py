@@ -214,7 +214,7 @@ class Margins:
         return out
 
     def grown(self, units: FloatArray, integral: FloatArray) -> FloatArray:
-        """The units of multipliers that have come to ``integral``."""
+        """Units of the multipliers, given the integrals of their violations."""
         return np.clip(self.of_itself * integral, units, FASTEST * units)
 
     def _derive(self, moments: FloatArray) -> Derivative:

@@ -228,7 +228,7 @@ def _add_row_options(group: Any) -> None:
         "both; or 'cross', which reads rates on all of them and trains as many models as there "
         "are folds (default: chosen by their number, none beside --holdout)",
     )
-    add_seed(group, "of all that is drawn (default: 0)")
+    add_seed(group, "seed of every random draw (default: 0)")
 
 
 def add_seed(group: Any, words: str) -> None:

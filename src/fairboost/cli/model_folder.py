@@ -4,7 +4,7 @@
 
     model.json     the model, for fairboost
     model.txt      the same for LightGBM alone (stock.json for XGBoost)
-    schema.json    what the columns are, so that new tables are read alike; sealed with the model
+    schema.json    columns and categories, so that new tables are read the same way; sealed
     evidence.json  all figures of the report
     report.html    the report; report.md has the same
     card.md        the model card

@@ -1,4 +1,4 @@
-"""From a table to what a model trains on, remembered so that new tables are read alike.
+"""From a table to what a model trains on, remembered so that new tables are read the same way.
 
 :func:`infer_schema` says what each column is; the :class:`TableSchema` is written beside the model
 as ``schema.json``, and turns any later table, or a batch of one, into the same features: the

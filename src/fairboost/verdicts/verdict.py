@@ -93,7 +93,7 @@ class Verdict:
         The group with the fewest rows that count, and their number (Kish's, with weights).
     rows_needed : int or None
         About how many rows would have to count in each group to tell a gap as large as the limit
-        from none, the least that certainty takes; None where the verdict is certain, and where so
+        from 0, the least that certainty takes; None where the verdict is certain, and where so
         many count already.
     """
 
@@ -278,7 +278,7 @@ def _rows_needed(
     level: float,
     spare: float,
 ) -> int | None:
-    """Rows in each group that tell a gap as large as the limit from none, to two digits."""
+    """Rows in each group that distinguish a gap as large as the limit from 0, to two digits."""
     if limit <= 0 or measure == "violation":  # whose scale is its own
         return None
     if measure == "gap":
@@ -314,6 +314,6 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     if v.rows_needed is not None:
         each = " in each group" if v.measure == "gap" else ""
         merge = ", or merge groups" if v.measure == "gap" and len(term.groups) > 2 else ""
-        aim = f"tell a {v.measure} of {v.limit:g} from none"
+        aim = f"tell a {v.measure} of {v.limit:g} from 0"
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
     return f"{text}, and {v.value:.4f} is too close to the limit of {v.limit:g} for them to tell."

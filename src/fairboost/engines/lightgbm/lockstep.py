@@ -164,7 +164,7 @@ def _settle(booster: lightgbm.Booster, dart: bool) -> None:
     it is. To set one is to set up all of them: the columns of the first tree are drawn a second
     time, and trees with ``colsample_bytree`` are not those of the stock engine.
 
-    When a booster of DART is asked for scores, a flag in it tells whether trees have been dropped
+    A flag in a DART booster says, when scores are read, whether trees have been dropped
     for this round. LightGBM does not set it before the first round, so that now and then one draw
     more was made; it is set here, by asking, and the stream of draws is started anew. With its own
     objective LightGBM draws before the first tree as well, for nothing: the stream starts one
