@@ -61,11 +61,13 @@ def test_a_gap_that_is_too_large_is_told_by_the_exit_code(scored, run, limit, ex
     frame = pd.read_parquet(scored)
     unfair = frame.assign(score=frame["score"] * np.where(frame["sex"] == "female", 0.5, 1.0))
     unfair.to_parquet(scored.with_name("unfair.parquet"))
-    code, out, _ = run(
+    code, out, err = run(
         "audit", scored.with_name("unfair.parquet"), *WORDS, "--max-gap", f"fnr={limit}",
         "--max-gap", "ppr=0.95", "--json", "--quiet",
     )  # fmt: skip
     assert code == expected
+    reason = r"Exit code 3: the fnr gap by sex is .*: --max-gap fnr=0 is not met\.\n"
+    assert re.fullmatch(reason if expected else "", err)
     assert [g["rate"] for g in json.loads(out)["over"]] == ["fnr"] * (expected == 3)
 
 
@@ -75,7 +77,7 @@ def three_groups(tmp_path):
     sex = np.repeat(["woman", "man", "other"], [4_000, 4_000, 12])
     refused = np.concatenate([np.arange(4_000) < 1_280, np.arange(4_000) < 800, np.arange(12) < 2])
     table = pd.DataFrame({"sex": sex, "label": "1", "score": np.where(refused, 0.2, 0.8)})
-    table = pd.concat([table, table.assign(label="0")])
+    table = pd.concat([table, table.assign(label="0", score=0.1)])
     table.to_csv(tmp_path / "three.csv", index=False)
     return tmp_path / "three.csv"
 
@@ -130,6 +132,18 @@ def test_an_audit_of_decisions_that_say_nothing(scored, tmp_path, run):
     assert "--at-positive-rate" in err
     short = (tmp_path / "a" / "report.md").read_text().split("## In short")[1].strip()
     assert short.startswith("**✗ The model decides next to nothing")
+
+
+@pytest.mark.parametrize("decide", ["interval", "estimate"])
+def test_a_limit_that_is_met_by_decisions_that_say_nothing_does_not_pass(scored, run, decide):
+    words = ("--threshold", "0.999999", "--max-gap", "fnr=0.1", "--decide", decide, "--quiet")
+    code, out, err = run("audit", scored, *WORDS, *words, "--json")
+    assert (code, [g["rate"] for g in json.loads(out)["over"]]) == (3, ["fnr"])
+    assert re.fullmatch(
+        r"Exit code 3: the fnr gap by sex is 0\.0.*: --max-gap fnr=0\.1 is met on these rows, by "
+        r"decisions that say nothing\.\n",
+        err,
+    )
 
 
 def test_the_stricter_of_two_limits_counts(three_groups, run):

@@ -80,9 +80,19 @@ def test_the_same_command_gives_the_same_model_and_json_for_machines(data, model
 def test_a_model_that_decides_nothing_is_told_of(data, tmp_path, run):
     words = [word for word in (*ASKED, *QUICK) if word != "--quiet"]
     point = ("--no-trade-off", "--threshold", "0.9999")
-    _, _, err = run("train", data, *words, *point, "--out", tmp_path / "m")
+    code, out, err = run("train", data, *words, *point, "--out", tmp_path / "m")
+    assert code == 3
+    assert "met on these rows, by decisions that say nothing" in out
     assert "The model decides next to nothing" in " ".join(err.split())
-    assert "The model decides next to nothing" in (tmp_path / "m" / "card.md").read_text()
+    card = (tmp_path / "m" / "card.md").read_text()
+    assert "The model decides next to nothing" in card
+    assert "| met |" not in card
+    words = (*ASKED, *QUICK, *point, "--json", "--force", "--decide", "estimate")
+    code, out, err = run("train", data, *words, "--out", tmp_path / "m")
+    found = json.loads(out)
+    assert (code, found["met"], found["within"]) == (3, False, True)
+    assert len(err.splitlines()) == 2  # quiet, but for the reason of either constraint
+    assert re.match(r"Exit code 3: false negative rate alike by .* decisions that say", err)
 
 
 def test_what_train_says(table, tmp_path, run):

@@ -265,6 +265,9 @@ def test_decisions_that_say_nothing_are_told_before_the_verdicts(engine, loans, 
     assert found.caution.startswith("The model decides next to nothing")
     first = to_markdown(found).split("## In short")[1].strip()
     assert first.startswith("**✗ The model decides next to nothing")
+    said = "met on the test rows, by decisions that say nothing"
+    assert f"**✗ The constraint is {said}.**" in first
+    assert "✓ met" not in to_markdown(found)
 
 
 def test_rounds_are_thinned_and_training_rows_are_beside_them(evidence, model, loans):

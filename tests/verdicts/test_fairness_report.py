@@ -29,6 +29,7 @@ from tests.problems import MeanGap, rows
 FNR = parity("fnr", 0.02, by="g")
 ENOUGH = [100_000, 100_000]
 LIKELY, UNLIKELY = "met on these rows, not certain", "not met on these rows, not certain"
+EMPTY = "met on these rows, by decisions that say nothing"
 
 
 def bound_to(constraint, n, names="abcdefghijklmnopqrstuvwxyz", weight=None):
@@ -81,6 +82,26 @@ def test_a_gap_by_hand(form, rates, n, status):
     assert found.constraint == "false negative rate alike by g, tolerance 0.02"
     assert (found.smallest_group, found.smallest_rows) == ("g=a", n[0])
     assert build(seen(rates, n, form(FNR))).met == (status == "met")
+
+
+@pytest.mark.parametrize(
+    ("rates", "n", "status"),
+    [
+        ([0.99, 0.99], ENOUGH, EMPTY),
+        ([0.99, 0.99], [100, 100], EMPTY),
+        ([0.9, 0.99], [100, 100], UNLIKELY),
+        ([0.9, 0.99], ENOUGH, "not met"),
+    ],
+)
+def test_no_constraint_is_met_by_decisions_that_say_nothing(rates, n, status):
+    measured = replace(seen(rates, n), decides_little="The model decides next to nothing: so.")
+    report = build(measured)
+    (found,) = report.verdicts
+    assert (found.status, report.met) == (status, False)
+    assert report.within == found.within == (status == EMPTY)
+    assert ("0 of 1 met; 1 " + status) in " ".join(str(report).split())
+    assert (found.rows_needed is None) == (status != UNLIKELY)
+    assert FairnessReport.from_dict(report.to_dict()).verdicts == report.verdicts
 
 
 def test_two_large_groups_have_the_normal_interval():

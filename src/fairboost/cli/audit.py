@@ -130,20 +130,23 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Gap]:
-    """The gaps beyond their limits, surely or on these rows; a remark on each limit."""
-    from fairboost.cli.tables import figure
+    """The gaps that fail their limits; a remark on each limit."""
+    from fairboost.cli.tables import fails, figure
 
     gaps = {(g.attribute, g.rate): g for g in evidence.gaps}
     over = []
     for limit, found in zip(evidence.asked.limits, evidence.verdicts, strict=True):
         g = gaps[limit.attribute, limit.rate]
-        console.remark(
-            f"The {g.rate} gap by {g.attribute} is "
+        said = (
+            f"he {g.rate} gap by {g.attribute} is "
             f"{figure(found.value, found.low, found.high)}: --max-gap {g.rate}={limit.at_most:g} "
             f"is {found.status}."
         )
-        if found.status.startswith("not met") if by_figure else found.status == "not met":
+        if fails(found, by_figure=by_figure):
             over.append(g)
+            console.reason(NOT_MET, f"t{said}")
+        else:
+            console.remark(f"T{said}")
     return over
 
 

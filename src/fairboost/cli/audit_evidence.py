@@ -66,6 +66,8 @@ def audit_evidence(
         for g in gaps
         if g.attribute in request.sensitive and (most := allowed.get(g.rate)) is not None
     ]
+    placed = isinstance(request.threshold, OperatingPoint)
+    caution = lines.caution(rates, placed=placed)
     where = explain_decisions(request.threshold, audit.threshold, "score", "on these rows ")
     evidence = Evidence(
         title=title,
@@ -74,7 +76,7 @@ def audit_evidence(
         ),
         data=_data(found, file),
         rates=rates,
-        verdicts=tuple(_judge(asked, gaps, rates, request.min_group_rows)),
+        verdicts=tuple(_judge(asked, gaps, rates, request.min_group_rows, bool(caution))),
         gaps=gaps,
         performance=_performance(found, {} if not bins else bins[0].auc()),
         min_rows=request.min_rows,
@@ -82,13 +84,17 @@ def audit_evidence(
         scores=lines.score_lines(bins, found.classes),
         calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(found),
-        caution=lines.caution(rates, placed=isinstance(request.threshold, OperatingPoint)),
+        caution=caution,
     )
     return evidence_in_commands(with_limits(evidence, uncrossed=found.uncrossed))
 
 
 def _judge(
-    limits: Sequence[Limit], gaps: Sequence[Gap], rates: Sequence[GroupRate], least: int
+    limits: Sequence[Limit],
+    gaps: Sequence[Gap],
+    rates: Sequence[GroupRate],
+    least: int,
+    says_nothing: bool,
 ) -> Iterator[Finding]:
     """Hold gaps to what they may be at most."""
     by_place = {(g.attribute, g.rate): g for g in gaps}
@@ -112,7 +118,9 @@ def _judge(
             low=g.gap_low,
             high=g.gap_at_most,
             limit=limit.at_most,
-            status=status_of(g.gap, g.gap_low, g.gap_at_most, limit.at_most),
+            status=status_of(
+                g.gap, g.gap_low, g.gap_at_most, limit.at_most, says_nothing=says_nothing
+            ),
             smallest_group=f"{limit.attribute}={smallest.group}",
             smallest_rows=round(smallest.rows),
         )

@@ -41,7 +41,7 @@ class Console:
     as_json : bool
         Whether results are one JSON object.
     quiet : bool
-        Whether progress and remarks are left out.
+        Whether progress and remarks are left out; errors, and what fails, are not.
     """
 
     as_json: bool = False
@@ -73,6 +73,10 @@ class Console:
             text = printable(text)
             fill = textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
             print(fill, file=sys.stderr, flush=True)
+
+    def reason(self, code: int, text: str) -> None:
+        """Say, in one line and even if quiet, why a command that was done ends with a code."""
+        print(f"Exit code {code}: {printable(text)}", file=sys.stderr, flush=True)
 
     def notes(self, texts: Iterable[str]) -> None:
         """Tell what to bear in mind."""

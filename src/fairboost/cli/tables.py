@@ -11,6 +11,8 @@ import pandas as pd
 from fairboost._text import interval, printable, text_table
 from fairboost.cli.console import Console
 from fairboost.report.evidence import Evidence, Figure, Finding, GroupRate, TradeoffPoint
+from fairboost.report.words import on_rows, where_title
+from fairboost.verdicts.verdict import SAYS_NOTHING
 
 MOST_CROSSED = 12
 """Crossed groups to show; a report has them all."""
@@ -54,13 +56,14 @@ def summary(evidence: Evidence) -> dict[str, Any]:
     """The figures that a program asks for first.
 
     ``met`` is True if every constraint is met on the test rows for certain, False if one is
-    certainly not, and None if these rows leave a doubt; ``within`` says whether every figure is
-    within its limit, certain or not.
+    certainly not or only by decisions that say nothing, and None if these rows leave a doubt;
+    ``within`` says whether every figure is within its limit, certain or not.
     """
-    states = {f.status for f in _judged(evidence)}
+    judged = _judged(evidence)
+    certain = all(f.status == "met" for f in judged)
     return {
-        "met": False if "not met" in states else None if states - {"met"} else True,
-        "within": not any(state.startswith("not met") for state in states),
+        "met": False if any(map(fails, judged)) else certain or None,
+        "within": not any(f.status.startswith("not met") for f in judged),
         "verdicts": evidence.verdicts,
         "performance": evidence.performance,
         "gaps": [g for g in evidence.gaps if g.model == "chosen"],
@@ -89,6 +92,31 @@ def show_verdicts(console: Console, evidence: Evidence) -> None:
     measures = [[p.model, p.measure, figure(p.value, p.low, p.high)] for p in evidence.performance]
     console.result("\n" + text_table(["model", "measure", "found"], measures))
     console.notes(filter(None, (evidence.caution, *evidence.warnings)))
+
+
+def fails(found: Finding, *, by_figure: bool = False) -> bool:
+    """Whether a constraint sets the exit code.
+
+    Parameters
+    ----------
+    found : Finding
+        What was found.
+    by_figure : bool, default=False
+        Whether a figure beyond its limit will do, if by chance or not.
+    """
+    if by_figure and found.status.startswith("not met"):
+        return True
+    return found.status in ("not met", SAYS_NOTHING)
+
+
+def failures(evidence: Evidence, *, by_figure: bool) -> list[str]:
+    """What is to be said of the constraints that set the exit code."""
+    return [
+        f"{f.constraint}: the {f.measure} is {figure(f.value, f.low, f.high)}, which is "
+        f"{on_rows(f.status, where_title(f.where))}."
+        for f in _judged(evidence)
+        if fails(f, by_figure=by_figure)
+    ]
 
 
 def _judged(evidence: Evidence) -> list[Finding]:

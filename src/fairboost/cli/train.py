@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from fairboost.cli.model_folder import gather_evidence, write_model
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.rows import read_training_rows
-    from fairboost.cli.tables import show_verdicts, summary
+    from fairboost.cli.tables import failures, show_verdicts, summary
 
     read = (options.data, options.test, options.holdout)
     check_folder(options.out, force=options.force, inputs=read)
@@ -77,7 +77,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     files = fill_folder(options, lambda folder: write_model(folder, model, rows.schema, evidence))
     show_verdicts(console, evidence)
     console.written(options.out, files)
-    found = summary(evidence)
-    console.finish(out=options.out, files=files, **found)
-    broken = not found["within"] if options.decide == "estimate" else found["met"] is False
-    return NOT_MET if broken else DONE
+    console.finish(out=options.out, files=files, **summary(evidence))
+    failed = failures(evidence, by_figure=options.decide == "estimate")
+    for reason in failed:
+        console.reason(NOT_MET, reason)
+    return NOT_MET if failed else DONE

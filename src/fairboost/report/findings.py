@@ -74,7 +74,8 @@ def _headline(shown: Sequence[Finding]) -> Text:
     """How many constraints have which verdict, the certain and the uncertain apart."""
     where = words.where_title(shown[0].where)
     counts = Counter(f.status for f in shown)
-    tone: Tone = "good" if set(counts) == {"met"} else "bad" if "not met" in counts else "unsure"
+    tones: set[Tone] = {words.VERDICTS.get(status, "unsure") for status in counts}
+    tone: Tone = "good" if tones == {"good"} else "bad" if "bad" in tones else "unsure"
     needed = certainty_takes(shown)
     order = list(words.VERDICTS)
     by_rank = sorted(counts, key=lambda s: order.index(s) if s in order else len(order))

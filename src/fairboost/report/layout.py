@@ -61,7 +61,7 @@ def _asked(e: Evidence) -> Iterable[Block]:
             f"{'' if a.confidence is None else asked}“Met” and “not met” are certain: the whole "
             f"{ends} lies on that side of the limit. “Not certain” means that the figure found is "
             "on that side, but the interval reaches across the limit, so that it may be otherwise "
-            "among other people."
+            "among other people. No constraint counts as met by decisions that say nothing."
         )
     yield _facts(
         ("Decisions", a.operating_point),

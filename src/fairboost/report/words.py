@@ -8,9 +8,11 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
 from fairboost.report.blocks import Cell, Tone
 from fairboost.report.evidence import Evidence, Figure, GroupRate, Performance
+from fairboost.verdicts.verdict import SAYS_NOTHING
 
 VERDICTS: dict[str, Tone] = {
     "not met": "bad",
+    SAYS_NOTHING: "bad",
     "not met on these rows, not certain": "unsure",
     "met on these rows, not certain": "unsure",
     "met": "good",

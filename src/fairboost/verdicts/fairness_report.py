@@ -203,7 +203,10 @@ class FairnessReport:
 
     @property
     def met(self) -> bool:
-        """Whether every constraint is met on the rows held out, for certain."""
+        """Whether every constraint is met on the rows held out, for certain.
+
+        Never by decisions that say nothing about anyone.
+        """
         return all(v.status == "met" for v in self.verdicts)
 
     @property
@@ -331,7 +334,7 @@ def build(
 def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str]]:
     """The verdicts on some rows, and what to say about each."""
     for pair, rows in zip(measured.read(), measured.telling_rows(), strict=True):
-        verdict, said = judge(*pair, level, rows)
+        verdict, said = judge(*pair, level, rows, says_nothing=bool(measured.decides_little))
         if measured.kind == "none" and verdict.status == "met":
             # Trees fit the rows they are grown on: no number of these makes it certain.
             verdict, said = replace(verdict, status="met on these rows, not certain"), ""

@@ -2,7 +2,8 @@
 
 Two facts make a verdict (:func:`status_of`): whether the figure is within its limit, and whether
 its whole interval lies on the same side, so that new people will hardly say otherwise. Only *met*
-and *not met* are certain. Each end of the interval holds by itself at the level asked for: an
+and *not met* are certain. A limit that is kept by decisions that say nothing about anyone is never
+*met*: rates are equal where everyone, or no one, is decided positively. Each end of the interval holds by itself at the level asked for: an
 upper end is asked whether a limit is kept, a lower one whether it is broken, and never both.
 
 The interval of a gap follows from the errors e_g of the rates R_g of groups, as in
@@ -34,8 +35,13 @@ from fairboost.metrics.intervals import gap_at_most, gap_interval, rows_needed, 
 
 Measure: TypeAlias = Literal["gap", "rate", "violation"]
 Status: TypeAlias = Literal[
-    "met", "met on these rows, not certain", "not met on these rows, not certain", "not met"
+    "met",
+    "met on these rows, by decisions that say nothing",
+    "met on these rows, not certain",
+    "not met on these rows, not certain",
+    "not met",
 ]
+SAYS_NOTHING: Status = "met on these rows, by decisions that say nothing"
 
 DRAWS = 2_000
 """Draws of the errors of groups."""
@@ -44,7 +50,9 @@ ROUNDING = 1e-9
 """A gap of 0.3 - 0.29 is within a tolerance of 0.01, though not in floating point."""
 
 
-def status_of(value: float, low: float, high: float, limit: float) -> Status:
+def status_of(
+    value: float, low: float, high: float, limit: float, *, says_nothing: bool = False
+) -> Status:
     """The verdict on a figure that may be at most ``limit``: the one definition.
 
     Parameters
@@ -53,6 +61,9 @@ def status_of(value: float, low: float, high: float, limit: float) -> Status:
         The figure and its interval.
     limit : float
         What it may be at most.
+    says_nothing : bool, default=False
+        Whether the decisions say next to nothing about anyone, as told by
+        :func:`fairboost.verdicts.diagnostics.decides_little`.
 
     Examples
     --------
@@ -67,6 +78,8 @@ def status_of(value: float, low: float, high: float, limit: float) -> Status:
     """
     limit += ROUNDING
     if value <= limit:
+        if says_nothing:
+            return SAYS_NOTHING
         return "met" if high <= limit else "met on these rows, not certain"
     return "not met" if low > limit else "not met on these rows, not certain"
 
@@ -86,8 +99,8 @@ class Verdict:
         The figure, and what it is at least and at most.
     limit : float
         What it may be at most.
-    status : {"met", "met on these rows, not certain", "not met on these rows, not certain", \
-"not met"}
+    status : {"met", "met on these rows, by decisions that say nothing", \
+"met on these rows, not certain", "not met on these rows, not certain", "not met"}
         The verdict.
     smallest_group, smallest_rows : str, int
         The group with the fewest rows that count, and their number (Kish's, with weights).
@@ -114,7 +127,7 @@ class Verdict:
     @property
     def within(self) -> bool:
         """Whether the figure is within the limit on these rows."""
-        return self.status in ("met", "met on these rows, not certain")
+        return not self.status.startswith("not met")
 
     @property
     def certain(self) -> bool:
@@ -160,7 +173,12 @@ def certainty_takes(verdicts: Iterable[CountedVerdict]) -> str:
 
 
 def judge(
-    term: Term, rates: GroupMoments, level: float, rows: FloatArray | None = None
+    term: Term,
+    rates: GroupMoments,
+    level: float,
+    rows: FloatArray | None = None,
+    *,
+    says_nothing: bool = False,
 ) -> tuple[Verdict, str]:
     """The verdict on a constraint, and what to say about it.
 
@@ -174,16 +192,18 @@ def judge(
         How sure each end of the interval is to be.
     rows : (n_moments, n_groups) float64, optional
         Rows that would tell as much as was measured; those that count if left out.
+    says_nothing : bool, default=False
+        As in :func:`status_of`.
     """
     tell = term.rows if rows is None else rows
     text, measure, limit, counted = _asked(term)
     value, low, high = _figure(term, rates, tell, level)
     ends = (low, high) if measure == "violation" else (max(low, 0.0), min(high, 1.0))
-    status = status_of(value, *ends, limit)
+    status = status_of(value, *ends, limit, says_nothing=says_nothing)
     g = int(counted.argmin())
     smallest = term.groups.label(g), round(counted[g])
     needed = None
-    if status not in ("met", "not met"):
+    if status not in ("met", SAYS_NOTHING, "not met"):
         # What is measured less well than its rows would tell takes more of them.
         spare = float((term.rows / tell).max())
         needed = _rows_needed(measure, limit, rates, counted, level, spare)
@@ -294,7 +314,7 @@ def _rows_needed(
 
 def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     """What a verdict comes to, and what to do; nothing where all is well."""
-    if v.status == "met":
+    if v.status in ("met", SAYS_NOTHING):  # what is wrong with the latter is told once for all
         return ""
     if v.certain:
         text = f"{v.constraint}: not met, by {v.value - v.limit:.4f}."
