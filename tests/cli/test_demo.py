@@ -9,6 +9,7 @@ import pytest
 import fairboost
 from fairboost.cli import main
 from fairboost.datasets import make_loans
+from tests.cli.test_wording import PYTHON
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,15 @@ def test_demo_as_json_and_without_matplotlib(monkeypatch, tmp_path, capsys):
     found = json.loads(shown.out)
     assert set(found["figures"]) == {"plain LightGBM", "fairboost"}
     assert not (tmp_path / "demo.png").exists()
+
+
+def test_the_demo_speaks_of_commands(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("fairboost.data.holdout.CROSS_BELOW_CELL", 10)  # a share will do
+    assert main(["demo", "--rows", "1000", "--quiet", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert not PYTHON.search(shown), shown
+    assert "--holdout-share cross reads the rates on all rows" in shown
+    assert "The options named are those of `fairboost train`." in shown
 
 
 def test_interrupt(monkeypatch, capsys):

@@ -95,6 +95,18 @@ def test_a_model_that_decides_nothing_is_told_of(data, tmp_path, run):
     assert re.match(r"Exit code 3: false negative rate alike by .* decisions that say", err)
 
 
+def test_groups_that_are_not_judged_are_named_on_the_card(table, tmp_path, run):
+    frame = table.assign(
+        sex=table["sex"].astype("str").where(np.arange(len(table)) % 50 > 0, "other")
+    )
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    words = (*ASKED, *QUICK, "--no-trade-off", "--min-group-rows", "60")
+    code, _, _ = run("train", tmp_path / "d.csv", *words, "--out", tmp_path / "m")
+    assert code == 0
+    card = (tmp_path / "m" / "card.md").read_text().replace("\\", "")
+    assert "since fewer rows count than --min-group-rows asks for: sex=other (" in card
+
+
 def test_what_train_says(table, tmp_path, run):
     """Results on standard output, remarks on standard error, nothing twice."""
     frame = table.copy()

@@ -22,7 +22,7 @@ PYTHON = re.compile(
 """Calls, attributes, and options as Python has them; "sex=f" is a group."""
 
 ADVICE = [
-    fairness_report.NOT_MET,
+    "Where a constraint is not met: train more rounds (n_estimators) or allow a larger bound.",
     fairness_report.TRAINING_ROWS,
     *fairness_report.TOO_FEW.values(),
     REMEDIES["trained"][1],

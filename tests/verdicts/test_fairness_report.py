@@ -455,8 +455,23 @@ def test_not_met_names_the_groups_farthest_apart():
     text = advice([0.30, 0.35, 0.2], [9_000, 9_000, 5_000])
     assert "not met, by 0.1300" in text
     assert "g=b (0.350 on 9,000 rows) and g=c (0.200 on 5,000 rows)" in text
-    assert "train more rounds" in text
-    assert "merge groups" in text
+    assert "train more rounds (n_estimators), allow a larger tolerance or merge groups." in text
+
+
+@pytest.mark.parametrize("paper", [False, True])
+@pytest.mark.parametrize(
+    ("rates", "constraint", "more"),
+    [
+        ([0.30, 0.35], FNR, "a larger tolerance"),
+        ([0.30, 0.35], bound("fnr", 0.2, group={"g": "b"}), "a larger bound"),
+        ([0.30, 0.35, 0.2], bound("fnr", 0.2, group={"g": "b"}), "a larger bound"),
+    ],
+)
+def test_only_what_would_help_this_model_is_advised(rates, constraint, more, paper):
+    text = advice(rates, [9_000] * len(rates), constraint, paper=paper)
+    assert f"train more rounds (n_estimators) or allow {more}." in text
+    assert "merge groups" not in text
+    assert ("multipliers" in text) == paper
 
 
 def test_met_says_how_large_the_gap_may_be_among_new_people():
@@ -519,7 +534,8 @@ def test_the_first_line_speaks_of_the_test_rows_too():
     )
     report = build(held_out, test)
     first = str(report).splitlines()[0]
-    assert "0 of 1 met; 1 not met on the test rows. On the rows held out: 1 of 1 met." in first
+    said = "on the test rows: 0 of 1 met; 1 not met. On the rows held out: 1 of 1 met."
+    assert said in first
     assert any("not met, on the test rows; believe them" in line for line in report.advice)
     assert "test rows" not in str(build(held_out)).splitlines()[0]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from fairboost.cli.arguments import add_seed
 from fairboost.cli.console import Console
+from fairboost.cli.wording import in_commands
 
 USAGE = "[options]"
 SUMMARY = "plain LightGBM against fairboost on generated loan applications"
@@ -43,9 +45,12 @@ def run(options: argparse.Namespace, console: Console) -> None:
     )
     with console.collecting_warnings():
         table, report, files = run_demo(options)
+    report = replace(report, advice=tuple(map(in_commands, report.advice)))
     console.result("\nOn test rows, with 95% intervals (FNR: creditworthy applicants refused):\n")
     console.result(table.to_string())
     console.result(f"\n{report}")
+    if any("--" in line for line in report.advice):
+        console.result("\nThe options named are those of `fairboost train`.")
     if not any(path.suffix == ".png" for path in files):
         console.remark('No picture: matplotlib is missing; pip install "fairboost[plots]".')
     console.result("\nWritten: " + ", ".join(map(str, files)))

@@ -144,6 +144,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         "probabilities; a category is known to it by its place in `schema.json`, from 0 on.",
         "## What it reached",
         *(escape_markdown(said) for said in (evidence.caution, first_paragraph(evidence)) if said),
+        "\n".join(f"- {escape_markdown(w)}" for w in evidence.warnings if w != evidence.caution),
         f"{100 * evidence.asked.level:g}% intervals; `report.html` has everything.",
         _table(["constraint", "rows", "found", "verdict"], verdicts),
         _table(["model", "measure", "on test rows"], measures),
@@ -153,7 +154,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         "## Limits",
         "\n".join(f"- {escape_markdown(line)}" for line in evidence.limits),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _table(titles: list[str], lines: list[list[str]]) -> str:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 SAID: tuple[tuple[str, str], ...] = (
     (r"\.? print\(model\.fairness_report_\) says more", ""),
-    (r" With multipliers='paper',[^.]*\.", ""),  # no command has it
     (r"\(n_estimators\)", "(--option n_estimators=N)"),
     (r"\b(?:operating_point=)?at_(fpr|tpr)\((\S+?)\)", r"--at-\1 \2"),
     (r"\b(?:operating_point=)?at_positive_rate\((\S+?)\)", r"--at-positive-rate \1"),

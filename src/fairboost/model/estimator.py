@@ -524,8 +524,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
         confidence = self._options().asked_confidence
-        positive = str(self.pos_label_)
-        return fairness_report.build(*measured, confidence=confidence, positive=positive)
+        positive, paper = str(self.pos_label_), self.multipliers == "paper"
+        return fairness_report.build(
+            *measured, confidence=confidence, positive=positive, paper=paper
+        )
 
     @property
     def estimator_(self) -> Classifier:

@@ -45,11 +45,9 @@ from fairboost.verdicts.verdict import Status, Verdict, count, judge, status_of
 KEYS = ("rate", "by", "group")
 FIGURES = ("value", "low", "high", "limit")
 
-NOT_MET = (
-    "Where a constraint is not met: train more rounds (n_estimators), allow more (a larger "
-    "tolerance or bound), or merge groups. With multipliers='paper', the default multipliers and "
-    "proxy='sigmoid' reach more."
-)
+ALLOW = {"gap": "a larger tolerance", "rate": "a larger bound", "violation": "more"}
+"""What to allow more of, by measure."""
+OTHER_MULTIPLIERS = "multipliers='two_sided', the default, closes larger gaps than the paper's."
 TOO_FEW = {
     "share": "Where rows are too few: holdout='cross' reads the rates on all rows.",
     "set": "Where rows are too few: pass a larger holdout_set, or hold out a share as well.",
@@ -242,14 +240,13 @@ class FairnessReport:
 
     @property
     def _headline(self) -> str:
-        found = count(self.verdicts)
+        found = f": {count(self.verdicts)}"
         if self.test_verdicts:  # a reader of the first line alone must not be misled
-            found = (
-                f"{count(self.test_verdicts)} on the test rows. On the rows {self.where}: {found}"
-            )
+            tested = count(self.test_verdicts)
+            found = f" on the test rows: {tested}. On the rows {self.where}{found}"
         note = f" {self.note[:1].upper()}{self.note[1:]}." if self.note else ""
         label = f" Positive label: {self.positive}." if self.positive else ""
-        return f"Fairness constraints: {found}.{note} Intervals: {100 * self.level:g}%.{label}"
+        return f"Fairness constraints{found}.{note} Intervals: {100 * self.level:g}%.{label}"
 
     def _tables(self) -> list[pd.DataFrame]:
         """Verdicts and rates, as text."""
@@ -280,6 +277,7 @@ def build(
     confidence: float | None = None,
     level: float = 0.95,
     positive: str = "",
+    paper: bool = False,
 ) -> FairnessReport:
     """Judge the rates measured.
 
@@ -295,6 +293,8 @@ def build(
         Coverage of the intervals of rates, and how sure each end of those of verdicts is.
     positive : str
         The positive label, to be named.
+    paper : bool, default=False
+        Whether the multipliers were the paper's, to which there is an alternative.
 
     Examples
     --------
@@ -319,7 +319,7 @@ def build(
         for t, v in zip(tested, verdicts, strict=False)
         if t.status not in ("met", v.status)
     ]
-    advice += [NOT_MET] * any(not v.within for v in verdicts)
+    advice += _on_not_met(held_out, verdicts, paper)
     advice += [TOO_FEW.get(held_out.kind, "")] * any(v.rows_needed for v in verdicts)
     advice += [_on_groups_left_out(m) for m in measured]
     advice += [TRAINING_ROWS] * (held_out.kind == "none" and bool(verdicts))
@@ -339,6 +339,26 @@ def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str
             # Trees fit the rows they are grown on: no number of these makes it certain.
             verdict, said = replace(verdict, status="met on these rows, not certain"), ""
         yield verdict, said
+
+
+def _on_not_met(
+    measured: MeasuredRates, verdicts: Sequence[Verdict], paper: bool
+) -> Iterator[str]:
+    """What would help the constraints whose figures are beyond their limits."""
+    beyond = [
+        (v.measure, len(term.groups))
+        for v, term in zip(verdicts, measured.terms, strict=True)
+        if not v.within
+    ]
+    if not beyond:
+        return
+    measures = {measure for measure, _ in beyond}
+    allowed = " or ".join(more for measure, more in ALLOW.items() if measure in measures)
+    ways = ["train more rounds (n_estimators)", f"allow {allowed}"]
+    ways += ["merge groups"] * any(measure == "gap" and n > 2 for measure, n in beyond)
+    yield f"Where a constraint is not met: {', '.join(ways[:-1])} or {ways[-1]}."
+    if paper:
+        yield OTHER_MULTIPLIERS
 
 
 def _on_groups_left_out(measured: MeasuredRates) -> str:

@@ -2,9 +2,11 @@
 
 Two facts make a verdict (:func:`status_of`): whether the figure is within its limit, and whether
 its whole interval lies on the same side, so that new people will hardly say otherwise. Only *met*
-and *not met* are certain. A limit that is kept by decisions that say nothing about anyone is never
-*met*: rates are equal where everyone, or no one, is decided positively. Each end of the interval holds by itself at the level asked for: an
+and *not met* are certain. Each end of the interval holds by itself at the level asked for: an
 upper end is asked whether a limit is kept, a lower one whether it is broken, and never both.
+
+Nothing is *met* by decisions that say nothing about anyone: rates are equal where everyone, or no
+one, is decided positively.
 
 The interval of a gap follows from the errors e_g of the rates R_g of groups, as in
 :mod:`fairboost.metrics.intervals`, drawn from their sampling law (n_g the rows that count)::
