@@ -588,6 +588,16 @@ def test_a_small_group_is_reported_and_not_judged():
     assert "Not judged" not in str(judged)
 
 
+def test_a_group_that_only_the_test_rows_have_too_few_of_has_one_line():
+    limits = [parity("fnr", 0.05, by="g")]
+    (held, refused), (new, also) = (people([900, 900, n], [90, 90, n // 2]) for n in (60, 12))
+    held_out = measure(limits, held, refused, where="held out")
+    test = measure(limits, leave_out_small(new, limits, 30), also, where="test")
+    table = build(held_out, test).rates.set_index("group")
+    assert table.index.tolist() == ["g=a", "g=b", "g=c"]
+    assert table.loc["g=c", ["rows", "test rows"]].tolist() == [60, 12]
+
+
 def test_a_bound_on_a_small_group_is_refused():
     cells, accepted = people([100, 12], [10, 9])
     limits = [bound("fnr", 0.3, group={"g": "b"})]

@@ -153,6 +153,7 @@ class LeftOut:
 
     moment: Moment
     columns: tuple[str, ...]
+    name: tuple[object, ...]
     group: str
     value: float
     rows: float
@@ -174,7 +175,8 @@ def rates_left_out(
             counted, square = cells.weights[at].sum(), cells.squares[at].sum()
             rows = counted**2 / square if square > 0 else 0.0
             value = events[moment.quantity, at].sum() / counted if counted > 0 else np.nan
-            out.append(LeftOut(moment, by, groups.label(g), float(value), float(rows)))
+            named = groups.names[g], groups.label(g)
+            out.append(LeftOut(moment, by, *named, float(value), float(rows)))
     return tuple(out)
 
 

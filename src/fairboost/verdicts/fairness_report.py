@@ -417,7 +417,7 @@ def _rate_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame
                 line |= {"rate": rate.name, "by": by, "group": term.groups.label(g)}
                 line |= {name: values[k, g] for name, values in figures.items()}
         for r in m.left_out:
-            line = lines.setdefault((r.moment, r.columns, r.group), {})
+            line = lines.setdefault((r.moment, r.columns, r.name), {})
             line |= {"rate": r.moment.name, "by": ", ".join(r.columns), "group": r.group}
             events = np.nan_to_num(r.value) * r.rows
             low, high = wilson(events, r.rows, level)
