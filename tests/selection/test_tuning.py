@@ -156,6 +156,31 @@ def test_the_report_speaks_of_the_tolerance_asked(tuned, held):
         assert [m.tolerance for m in curve.models[1:]] == curve.table["tolerance"][1:].tolist()
 
 
+def test_the_report_says_on_which_rows_the_model_was_chosen(tuned, held):
+    rows = {"sensitive_features": held.sensitive["sex"]}
+    for model, asked in ((tuned.model, 0.05), (tuned.within(0.07), 0.07), (tuned.best(1), 0.05)):
+        line = line_of(tuned, model)
+        side = "within" if line["gap"] <= asked else "beyond"
+        said = (
+            f"Chosen among 12 models by the validation rows of the search, where its gap is "
+            f"{line['gap']:.4f} [{line['gap low']:.4f}, {line['gap high']:.4f}], {side} the "
+            f"tolerance of {asked:g}. Verdicts are on other rows"
+        )
+        for report in (model.fairness_report_, model.report_on(held.X, held.y, **rows)):
+            assert report.advice[0].startswith(said)
+
+
+def test_it_is_said_that_the_rows_of_the_verdict_disagree_with_those_of_the_choice(tuned):
+    """Chosen as if it had no gap on the validation rows; the rows held out say otherwise."""
+    found = with_figures(tuned, 0.001, gap=tuned.table["gap"].where(tuned.table["model"] > 0, 0.0))
+    with pytest.warns(FairnessWarning, match=r"not met.*, held out: false negative rate"):
+        model = found.model
+    assert not model.fairness_report_.within
+    assert (
+        "within the tolerance of 0.001. Verdicts are on other" in model.fairness_report_.advice[0]
+    )
+
+
 def test_no_model_within_the_tolerance(tuned):
     least = tuned.table["gap"].min()
     strict = Tuned(tuned.table, least / 2, tuned._refit)

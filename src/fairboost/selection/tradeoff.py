@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 ROUNDS, LEAVES, LEARNING_RATE = 12, 8, 0.3
 """A stage of the curve. It starts where its neighbour ended, so that few rounds will do."""
+ON_OTHERS = "model.report_on(...) judges it on rows of its own."
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,11 @@ class TradeoffCurve:
                 f"own: FairGBMClassifier(tolerance={tolerance:g})"
             )
         chosen = best_within(self.table["accuracy"], self.table["gap"], tolerance)
-        return held_to(self.models[chosen], tolerance)
+        how = (
+            f"Chosen among {len(self.models)} models by these same rows, whose figures look a "
+            f"little better for it. {ON_OTHERS}"
+        )
+        return held_to(self.models[chosen], tolerance, how)
 
     def on(
         self,
@@ -166,10 +171,19 @@ def best_within(score: pd.Series, gap: pd.Series, tolerance: float) -> int:
     return int(chosen_within(all_as_one, score.to_numpy(), gap.to_numpy(), tolerance)[0])
 
 
-def held_to(model: FairGBMClassifier, tolerance: float) -> FairGBMClassifier:
+def held_to(model: FairGBMClassifier, tolerance: float, chosen: str) -> FairGBMClassifier:
     """The same model, judged by the tolerance that the user asked for.
 
     That of its own stage is one of a row of them, and the first model has none.
+
+    Parameters
+    ----------
+    model : FairGBMClassifier
+        One of a curve.
+    tolerance : float
+        What was asked for.
+    chosen : str
+        Among which models it was chosen, and by which rows; its report says so.
     """
     if tolerance >= 1:  # any gap is within it: nothing was asked
         return model
@@ -180,7 +194,11 @@ def held_to(model: FairGBMClassifier, tolerance: float) -> FairGBMClassifier:
     terms = (
         replace(t, constraint=_with_tolerance(t.constraint, tolerance)) for t in measured.terms
     )
-    asked._set_measured(replace(measured, terms=tuple(terms)), model._score_threshold)
+    measured = replace(measured, terms=tuple(terms), chosen=chosen)
+    asked._set_measured(measured, model._score_threshold)
+    assert asked.fairness_report_ is not None
+    diagnostics.warn_if_not_met(asked.fairness_report_)
+    diagnostics.warn_if_deciding_little(measured)
     return asked
 
 

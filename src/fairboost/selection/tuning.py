@@ -24,6 +24,7 @@ from sklearn.model_selection import train_test_split
 from tqdm.auto import tqdm
 
 from fairboost._records import with_fields
+from fairboost._text import interval
 from fairboost._typing import ArrayLike, Classifier, Matrix
 from fairboost.data.validation import (
     as_column,
@@ -52,6 +53,7 @@ from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
 from fairboost.search.protocol import non_dominated
 from fairboost.selection.tradeoff import (
+    ON_OTHERS,
     TradeoffCurve,
     best_within,
     fairest_of_best,
@@ -113,7 +115,11 @@ class Tuned:
 
     @property
     def model(self) -> FairGBMClassifier:
-        """The model for the tolerance asked for; the fairest, with a warning, if none meets it."""
+        """The best model whose gap on the validation rows is within the tolerance asked for.
+
+        The fairest, with a warning, if none is. Its report says what the gap is there; verdicts
+        are on the rows held out in training, and a warning says if these disagree.
+        """
         if not (self.table["gap"] <= self.tolerance).any():
             warnings.warn(
                 f"no model of the search has a gap within {self.tolerance:g} on the validation "
@@ -126,7 +132,8 @@ class Tuned:
     def within(self, tolerance: float) -> FairGBMClassifier:
         """The best model whose gap on the validation rows is within a tolerance.
 
-        It is on the front: of models of equal score it is the fairest.
+        It is on the front: of models of equal score it is the fairest. Its report is as that of
+        :attr:`model`.
 
         Parameters
         ----------
@@ -175,7 +182,15 @@ class Tuned:
         trial, model = (int(self.table[name].iloc[at]) for name in ("trial", "model"))
         if trial not in self._curves:
             self._curves[trial] = self._refit(trial)
-        return held_to(self._curves[trial].models[model], tolerance)
+        line = self.table.iloc[at]
+        found = interval(line["gap"], line["gap low"], line["gap high"], 4)
+        side = "within" if line["gap"] <= tolerance else "beyond"
+        how = (
+            f"Chosen among {len(self.table):,} models by the validation rows of the search, where "
+            f"its gap is {found}, {side} the tolerance of {tolerance:g}. Verdicts are on other "
+            f"rows, those held out in training. Both were looked at already; {ON_OTHERS}"
+        )
+        return held_to(self._curves[trial].models[model], tolerance, how)
 
 
 @dataclass(frozen=True)
@@ -272,8 +287,10 @@ def tune(
 
     Notes
     -----
-    The figures are those of the models that looked best on the validation rows, and so a little
-    too good; judge the model that you keep on rows of its own, ``model.report_on(...)``.
+    Models are chosen by their figures on the validation rows, which are a little too good for it.
+    The report of a model, ``fairness_report_``, is on the rows that were held out in its training,
+    and says what it was chosen by. Judge the model that you keep on rows of its own,
+    ``model.report_on(...)``.
 
     Examples
     --------

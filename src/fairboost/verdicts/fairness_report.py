@@ -89,6 +89,8 @@ class MeasuredRates:
         Rates of groups with too few rows to be judged.
     decides_little : str
         What is wrong with decisions that say next to nothing about anyone, if these are such.
+    chosen : str
+        Among which models, and by which rows, this one was chosen, if it was.
     """
 
     where: str
@@ -100,6 +102,7 @@ class MeasuredRates:
     wobble: tuple[FloatArray, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     decides_little: str = ""
+    chosen: str = ""
 
     def telling_rows(self) -> Iterator[FloatArray]:
         """Rows that would tell as much about each rate as was measured, term by term.
@@ -312,7 +315,7 @@ def build(
     measured = [held_out] if test is None else [held_out, test]
     judged = [list(_judge(m, level)) for m in measured]
     verdicts, tested = (tuple(verdict for verdict, _ in found) for found in [*judged, []][:2])
-    advice = [measured[-1].decides_little]  # of the test rows, if there are any
+    advice = [measured[-1].decides_little, held_out.chosen]  # the former of test rows, if any
     advice += [line for _, line in judged[0]]
     advice += [
         f"{t.constraint}: {t.status.replace(' on these rows', '')}, on the test rows; {ON_TEST}"
