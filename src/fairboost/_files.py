@@ -13,19 +13,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fairboost.exceptions import ModelFileError
+from fairboost.exceptions import MissingFileError, NotAFileError
 
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
     """A name to write to, which takes the place of ``path`` when all went well.
 
-    Raises ``ModelFileError`` where there is no such folder. What was there before stays until the
-    new file is complete and on disk.
+    Raises ``MissingFileError`` where there is no such folder, ``NotAFileError`` where a folder has
+    that name. What was there before stays until the new file is complete and on disk.
     """
     target = Path(path)
     if not target.parent.is_dir():
-        raise ModelFileError(f"cannot write {target}: the folder {target.parent} does not exist")
+        raise MissingFileError(
+            f"cannot write {target}: the folder {target.parent} does not exist; make it, or name "
+            "another"
+        )
+    if target.is_dir():
+        raise NotAFileError(f"cannot write {target}: it is a folder; name a file in it")
     remove_stale(target)
     # Keep the suffix: some writers choose the file format by it.
     handle, name = tempfile.mkstemp(

@@ -10,6 +10,8 @@
         ├── ClusterError           a cluster that lost a worker, or has none
         ├── ExportError            a model that has no stock form
         ├── ModelFileError         a file that is not a sound fairboost model
+        │   ├── MissingFileError   there is none, or no such folder; a FileNotFoundError too
+        │   └── NotAFileError      there is a folder in its place; an IsADirectoryError too
         └── EvidenceError          a document that is not sound evidence for a report
     UserWarning
     └── FairnessWarning
@@ -30,7 +32,9 @@ __all__ = [
     "FairboostError",
     "FairnessWarning",
     "InvalidInputError",
+    "MissingFileError",
     "ModelFileError",
+    "NotAFileError",
     "NotMetWarning",
     "SmallCellWarning",
 ]
@@ -62,6 +66,14 @@ class ExportError(FairboostError):
 
 class ModelFileError(FairboostError):
     """A file that is not a sound fairboost model."""
+
+
+class MissingFileError(ModelFileError, FileNotFoundError):
+    """A file that is not there, or a folder to read from or to write to."""
+
+
+class NotAFileError(ModelFileError, IsADirectoryError):
+    """A folder where a file was expected."""
 
 
 class EvidenceError(FairboostError):

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from fairboost.cli import main
+from fairboost.cli.model_folder import load_model
 from tests.loan_files import ASKED, QUICK
 
 AUDIT = ("--label", "approved", "--score", "score", "--sensitive", "sex")
@@ -199,6 +200,9 @@ def test_predict(fails, model, scored, tmp_path):
     err = fails("predict", tmp_path / "no", new, "--out", out)
     assert "there is no folder" in err
     assert "has no model.json" in fails("predict", tmp_path, new, "--out", out)
+    for folder in (tmp_path, tmp_path / "no"):
+        with pytest.raises(FileNotFoundError, match="fairboost train wrote"):
+            load_model(folder)
     pd.read_parquet(new).drop(columns="debt").to_csv(tmp_path / "new.csv", index=False)
     err = fails("predict", model, tmp_path / "new.csv", "--out", out)
     assert "has no column 'debt' (which the model looks at)" in err

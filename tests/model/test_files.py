@@ -15,6 +15,7 @@ from fairboost._files import checksum
 from fairboost.exceptions import ConstraintError, ModelFileError
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.model.files import DECIDING, _decode_parameters, _encode_parameters
+from tests.kinds import KINDS
 
 
 class AtMostThreeTenths:
@@ -376,9 +377,19 @@ def test_a_stock_lightgbm_file(fair, path):
         load(path)
 
 
-def test_no_file(path):
-    with pytest.raises(FileNotFoundError, match=r"model\.json"):
+@pytest.mark.parametrize("kind", [ModelFileError, FileNotFoundError])
+def test_no_file(path, kind):
+    with pytest.raises(kind, match=r"there is no file .*model\.json'; name one that .*save wrote"):
         load(path)
+
+
+@pytest.mark.parametrize("kind", [ModelFileError, IsADirectoryError])
+def test_a_folder(saved, kind):
+    with pytest.raises(kind, match=r"is a folder, expected a file; load .*model\.json'"):
+        load(saved.parent)
+    saved.unlink()
+    with pytest.raises(kind, match=r"is a folder, expected a file that .*save wrote"):
+        load(saved.parent)
 
 
 def resealed(path, change):
@@ -450,6 +461,20 @@ def test_what_is_sealed_again_is_looked_at_all_the_same(saved, change, message):
     resealed(saved, change)
     with pytest.raises(ModelFileError, match=message):
         load(saved)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_that_are_not_those_of_the_booster(toy, path, kind):
+    """Rows with either of them would be refused, by scikit-learn or by the engine."""
+    if kind == "xgboost":
+        pytest.importorskip("xgboost")
+    table = toy.frame.rename(columns={"income": "in come"})
+    FairGBMClassifier(KINDS[kind].make(), constraint=None).fit(table, toy.y).save(path)
+    resealed(path, lambda content: None)
+    assert load(path).feature_names_in_[0] == "in come"
+    resealed(path, lambda c: c["feature_names"].__setitem__(2, "other"))
+    with pytest.raises(ModelFileError, match="names the feature 'other', its booster 'noise'"):
+        load(path)
 
 
 def test_an_older_version_does_not_pass_by_the_self_test(saved):

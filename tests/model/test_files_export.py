@@ -196,10 +196,21 @@ def test_a_failed_write_keeps_the_old_file(fair, toy, tmp_path, monkeypatch, met
     assert path.read_bytes() != before
 
 
+@pytest.mark.parametrize("kind", [ModelFileError, FileNotFoundError])
 @pytest.mark.parametrize("method", ["save", "export"])
-def test_a_folder_that_is_not_there(fair, toy, tmp_path, method):
-    with pytest.raises(ModelFileError, match=r"the folder .*nowhere does not exist"):
+def test_a_folder_that_is_not_there(fair, toy, tmp_path, method, kind):
+    with pytest.raises(kind, match=r"the folder .*nowhere does not exist; make it, or name anot"):
         getattr(fair(toy.X), method)(tmp_path / "nowhere" / "model.txt")
+
+
+@pytest.mark.parametrize("kind", [ModelFileError, IsADirectoryError])
+@pytest.mark.parametrize("method", ["save", "export"])
+def test_a_folder_where_the_file_would_be(fair, toy, tmp_path, method, kind):
+    folder = tmp_path / "model.txt"
+    folder.mkdir()
+    with pytest.raises(kind, match=r"cannot write .*model\.txt: it is a folder; name a file"):
+        getattr(fair(toy.X), method)(folder)
+    assert [*tmp_path.iterdir()] == [folder]
 
 
 @pytest.mark.parametrize("method", ["save", "export"])

@@ -23,7 +23,7 @@ from fairboost._text import escape_markdown, markdown_table, printable
 from fairboost.cli.rows import TrainingRows
 from fairboost.cli.tables import figure
 from fairboost.cli.wording import evidence_in_commands
-from fairboost.exceptions import ModelFileError
+from fairboost.exceptions import MissingFileError
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.files import seal_of
 from fairboost.report import Evidence, gather, write_report
@@ -93,12 +93,12 @@ def write_model(
 def load_model(folder: Path) -> tuple[FairGBMClassifier, TableSchema]:
     """Read the model and its schema."""
     if not folder.is_dir():
-        raise ModelFileError(
+        raise MissingFileError(
             f"there is no folder {str(folder)!r}; name the one that fairboost train wrote"
         )
     for name in ("model.json", "schema.json"):
         if not (folder / name).is_file():
-            raise ModelFileError(
+            raise MissingFileError(
                 f"the folder {str(folder)!r} has no {name}; name one that fairboost train wrote"
             )
     model = fairboost.load(folder / "model.json")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairboost._text import printable
 from fairboost.cli.console import Console
-from fairboost.exceptions import ModelFileError
+from fairboost.exceptions import MissingFileError
 
 USAGE = "FOLDER --out FILE [options]"
 SUMMARY = "draw a report again, under another title or in another format"
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     path = options.folder / "evidence.json" if options.folder.is_dir() else options.folder
     check_file(options.out, force=options.force, inputs=[path])
     if not path.is_file():
-        raise ModelFileError(
+        raise MissingFileError(
             f"there is no {str(path)!r}; name a folder that fairboost train, audit or compare "
             "wrote"
         )

@@ -157,6 +157,10 @@ class TrainedModel(Protocol):
         """The engine's own booster."""
 
     @property
+    def feature_names(self) -> Sequence[str] | None:
+        """What the booster calls the features; None if it was given no names."""
+
+    @property
     def file_endings(self) -> tuple[str, ...]:
         """Endings that a file of the model may have; none for any."""
 

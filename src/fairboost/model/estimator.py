@@ -806,7 +806,8 @@ def load(path: str | Path) -> FairGBMClassifier:
     Parameters
     ----------
     path : str or Path
-        The file. It is checked: a truncated, edited or newer file raises ``ModelFileError``.
+        The file. It is checked: a truncated, edited or newer file raises ``ModelFileError``, and
+        so does a path without a file, as one that is a ``FileNotFoundError`` too.
 
     Returns
     -------

@@ -26,7 +26,7 @@ from fairboost._numbers import plain
 from fairboost._typing import FloatArray
 from fairboost.engines.port import TrainedModel
 from fairboost.engines.registry import load_engine, name_of
-from fairboost.exceptions import ConstraintError, ModelFileError
+from fairboost.exceptions import ConstraintError, MissingFileError, ModelFileError, NotAFileError
 from fairboost.fairness.constraints import Bound, Parity, own_tolerances, parity, takes_tolerance
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
@@ -145,11 +145,9 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ModelFileError(f"its operating point is {point!r}, its threshold {threshold!r}")
     if not 0 <= model.n_base <= model.n_rounds or not math.isfinite(model.intercept):
         raise ModelFileError("it starts from trees or from a score that it does not have")
-    names, report = content["feature_names"], content["fairness_report"]
-    if names is not None:
-        names = np.array(list(map(_text, names)), dtype=object)
-        if len(names) != n_features:
-            raise ModelFileError(f"it has {n_features} features, and names of {len(names)}")
+    names, report = _names(content["feature_names"], model), content["fairness_report"]
+    if names is not None and len(names) != n_features:
+        raise ModelFileError(f"it has {n_features} features, and names of {len(names)}")
     seed = content["draw_seed"]
     multipliers = content["multipliers"]
     trace = pd.DataFrame(content["trace"])
@@ -163,7 +161,7 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         "classes_": classes,
         "pos_label_": classes[positive],
         "n_features_in_": n_features,
-        **({} if names is None else {"feature_names_in_": names}),
+        **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
         "threshold_": probability_of(threshold) if moving else float(point),
         "multipliers_": pd.Series(
             list(multipliers.values()), list(multipliers), name="multiplier", dtype=np.float64
@@ -171,6 +169,17 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         "trace_": trace.astype(dict.fromkeys(floats, np.float64)),
         "best_iteration_": model.n_rounds,
     }
+
+
+def _names(listed: Any, model: TrainedModel) -> list[str] | None:
+    """The names of the features, which are those of the booster if it knows any."""
+    if listed is None:
+        return None
+    names = list(map(_text, listed))
+    for name, known in zip(names, model.feature_names or (), strict=False):
+        if known not in (name, name.replace(" ", "_")):  # LightGBM writes no blanks
+            raise ModelFileError(f"it names the feature {name!r:.80}, its booster {known!r:.80}")
+    return names
 
 
 def _labels(fitted: dict[str, Any]) -> list[Any]:
@@ -210,6 +219,7 @@ def _text(value: Any) -> str:
 
 def _sealed_content(path: str | Path) -> tuple[dict[str, Any], int]:
     """The content of a file whose format, version and checksum are right, and its version."""
+    _check_file(Path(path))
     try:
         sealed = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # of JSON, UTF-8, or a number without end
@@ -235,6 +245,20 @@ def _sealed_content(path: str | Path) -> tuple[dict[str, Any], int]:
             "saving. Restore the file or save the model again"
         )
     return content, written
+
+
+def _check_file(path: Path) -> None:
+    """Say what to name instead of a path that no file has."""
+    if path.is_dir():
+        inside = path / "model.json"  # as the command train writes
+        what = (
+            f"; load {str(inside)!r}" if inside.is_file() else " that FairGBMClassifier.save wrote"
+        )
+        raise NotAFileError(f"{str(path)!r} is a folder, expected a file{what}")
+    if not path.exists():
+        raise MissingFileError(
+            f"there is no file {str(path)!r}; name one that FairGBMClassifier.save wrote"
+        )
 
 
 def seal_of(path: str | Path) -> str:

@@ -2,6 +2,7 @@
 
 import re
 
+import lightgbm
 import numpy as np
 import pytest
 
@@ -104,6 +105,9 @@ def test_a_split_of_missing_values_from_all_others_is_sound(toy, tmp_path):
         (instead(r"\[num_leaves: 7\]", "[num_leaves"), "a line of another form"),
         (instead("feature_names=", "feature_names=\0"), "control characters"),
         (instead(r"pandas_categorical:.*", "pandas_categorical:{}"), "no list of lists"),
+        (instead(r"pandas_categorical:.*", 'pandas_categorical:[["a", "a"]]'), "there twice"),
+        (instead(r"pandas_categorical:.*", "pandas_categorical:[[[1]]]"), "no plain value"),
+        (instead(r"pandas_categorical:.*", "pandas_categorical:[[],[],[],[],[]]"), "more columns"),
     ],
 )
 def test_what_it_would_crash_on(text, change, message):
@@ -116,14 +120,26 @@ def test_what_it_would_crash_on(text, change, message):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("num_features", "-1"), ("num_features", "9"), ("leaf_features", "4"), ("leaf_coeff", "inf")],
-)
+    [("num_features", "-1"), ("num_features", "9"), ("leaf_features", "4"), ("leaf_coeff", "inf"),
+     # LightGBM reads these by a function of C++ that takes no number below the normal ones.
+     ("leaf_coeff", "1e-320"), ("leaf_const", "-1e-310"), ("leaf_const", "1e-400"),
+     ("leaf_const", "0." + 350 * "0" + "1")],
+)  # fmt: skip
 def test_linear_leaves(toy, name, value):
     engine = LIGHTGBM.make(linear_tree=True).fit(toy.X, toy.y)
     text = engine.booster_.model_to_string()
     with pytest.raises(ModelFileError, match=name):
         start = text.index("Tree=1")  # the first one is constant
         split_points(resized(text[:start] + with_value(name, 0, value)(text[start:])), 4)
+
+
+@pytest.mark.parametrize("value", ["0", "-0", "0e-320", "0.0", "3e-308"])
+def test_linear_leaves_may_be_zero_or_tiny(toy, value):
+    text = LIGHTGBM.make(linear_tree=True).fit(toy.X, toy.y).booster_.model_to_string()
+    start = text.index("Tree=1")
+    text = resized(text[:start] + with_value("leaf_const", 0, value)(text[start:]))
+    split_points(text, 4)
+    assert lightgbm.Booster(model_str=text).num_trees() > 1  # and the process goes on
 
 
 def test_the_number_of_features_is_that_of_the_text(text):

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fairboost.exceptions import ModelFileError
@@ -95,6 +96,8 @@ def test_points_are_those_of_the_trees(document, toy):
         (in_booster("gbtree_model_param", "num_trees", value="9" * 5_000), "num_trees is '999"),
         (in_booster("cats", "feature_segments", value=[0, 0, 9, 9, 9]), "feature_segments has"),
         (in_booster("cats", "sorted_idx", value=[0, 1, 2, 3, 99]), "sorted_idx has a value"),
+        (in_booster("cats", "sorted_idx", value=[0, 1, 2, 3, 3]), "not in their order"),
+        (in_booster("cats", "sorted_idx", value=[0, 1, 2, 4, 3]), "not in their order"),
         (in_booster("cats", "enc", value=[{}]), "categories do not fit the features"),
         (in_booster("trees", value=[{}]), "its booster is not sound"),
         (in_model("learner_model_param", "num_feature", value="3000000"), "num_feature is"),
@@ -116,6 +119,28 @@ def test_what_it_would_crash_on(document, change, message):
         return
     with pytest.raises(ModelFileError, match=message):
         split_points(document, 4)
+
+
+@pytest.mark.parametrize(
+    "names", [["b", "a", "c"], ["Z", "ä", "aa"], [3, 1, -2], ["only"]], ids=str
+)
+def test_categories_as_xgboost_writes_them(toy, names):
+    """Of texts and numbers, whatever their order; none may be there twice."""
+    places = np.arange(len(toy.y)) % len(names)
+    column = pd.Categorical.from_codes(places, names)
+    fitted = XGBOOST.make(n_estimators=1).fit(pd.DataFrame({"c": column}), toy.y)
+    document = json.loads(fitted.get_booster().save_raw("json").decode())
+    split_points(document, 1)
+    known = model_of(document)["cats"]["enc"][0]
+    if len(names) == 1:
+        return
+    if "offsets" in known:
+        known["offsets"], known["values"] = [0, 1, 2, 3], [97, 97, 98]
+    else:
+        known["values"] = [1, 1, 2]
+    model_of(document)["cats"]["sorted_idx"] = [0, 1, 2]
+    with pytest.raises(ModelFileError, match="a category is there twice"):
+        split_points(document, 1)
 
 
 def test_a_tree_that_says_another_size(document):

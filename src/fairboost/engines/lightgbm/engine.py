@@ -97,6 +97,11 @@ class LightGBMModel:
         return self.estimator.booster_
 
     @property
+    def feature_names(self) -> list[str] | None:
+        """What the booster calls the features, blanks as underscores; None without names."""
+        return _names(self.estimator)
+
+    @property
     def n_rounds(self) -> int:
         """Number of iterates."""
         return int(self.booster.current_iteration())
@@ -363,11 +368,9 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
     base = frozen.estimator
     check_estimator(base)
     check_frozen(base, bool(getattr(base, "fitted_", False)), classes)
-    found, known = feature_names(X), list(base.feature_name_)
-    unnamed = known == [f"Column_{k}" for k in range(len(known))]
     # LightGBM writes no blanks in names.
-    found = None if found is None or unnamed else [name.replace(" ", "_") for name in found]
-    check_features(X, base.n_features_in_, found, known)
+    found = [name.replace(" ", "_") for name in feature_names(X) or ()]
+    check_features(X, base.n_features_in_, found, _names(base))
     columns = X.select_dtypes("category") if hasattr(X, "select_dtypes") else None
     if columns is not None and (base.booster_.pandas_categorical or []) != [
         list(columns[name].cat.categories) for name in columns
@@ -411,6 +414,12 @@ def _fitted(estimator: LGBMClassifier, state: LGBMClassifier, text: str) -> LGBM
     fitted._Booster = lightgbm.Booster(model_str=text)
     fitted._objective = "binary"  # no longer a custom one: predict_proba applies the link
     return fitted
+
+
+def _names(fitted: LGBMClassifier) -> list[str] | None:
+    """The names of features that LightGBM was given; it has names of its own for those without."""
+    known = list(fitted.feature_name_)
+    return None if known == [f"Column_{k}" for k in range(len(known))] else known
 
 
 def _train(params: dict[str, Any], rows: lightgbm.Dataset, **rest: Any) -> lightgbm.Booster:

@@ -29,7 +29,7 @@ LINEAR = ("leaf_features", "leaf_coeff")
 CATEGORICAL, MISSING_TYPES = 1, 12  # bits of decision_type; the missing types are 0, 4 and 8
 LARGEST = 2**31 - 1
 
-MOST = sys.float_info.max
+MOST, LEAST = sys.float_info.max, sys.float_info.min
 
 _INTEGER = re.compile(r"-?\d{1,10}", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(\d{1,400}(\.\d{0,400})?(e[-+]?\d{1,3})?|inf|nan)", re.ASCII)
@@ -43,7 +43,7 @@ def split_points(text: str, n_features: int) -> dict[int, list[float]]:
     require(text.startswith("tree\n") and text.count("end of trees\n") == 1, "it has no trees")
     head, trees, tail = split_text(text)
     _check_head(head, trees, n_features)
-    _check_tail(tail)
+    _check_tail(tail, n_features)
     found: dict[int, set[float]] = {}
     for k, tree in enumerate(trees):
         for feature, value in _tree(tree, k, n_features):
@@ -68,7 +68,7 @@ def _check_head(head: str, trees: list[str], n_features: int) -> None:
         integers(_split(fields, "monotone_constraints", _INTEGER), n_features, "they", -1, 1)
 
 
-def _check_tail(tail: str) -> None:
+def _check_tail(tail: str, n_features: int) -> None:
     """The options of training, which LightGBM parses, and the categories of columns."""
     _, found, rest = tail.partition("\nparameters:\n")
     options, end, rest = rest.partition("\nend of parameters\n")
@@ -77,10 +77,15 @@ def _check_tail(tail: str) -> None:
     require(all(map(_PARAMETER.fullmatch, lines)), "its parameters have a line of another form")
     _, found, categories = rest.rpartition("\npandas_categorical:")
     listed: Any = json.loads(categories) if found else None
-    require(
-        listed is None or (isinstance(listed, list) and all(isinstance(c, list) for c in listed)),
-        "pandas_categorical is no list of lists",
-    )
+    if listed is None:
+        return
+    lists = isinstance(listed, list) and all(isinstance(values, list) for values in listed)
+    require(lists, "pandas_categorical is no list of lists")
+    require(len(listed) <= n_features, "pandas_categorical has more columns than there are")
+    for values in listed:
+        plain = all(isinstance(value, str | int | float) for value in values)
+        require(plain, "pandas_categorical has a category that is no plain value")
+        require(len(set(values)) == len(values), "a category of pandas_categorical is there twice")
 
 
 def _tree(text: str, number: int, n_features: int) -> list[tuple[int, float]]:
@@ -158,12 +163,23 @@ def _check_linear(fields: dict[str, str], n_leaves: int, n_features: int) -> Non
     is_linear = integer(fields.get("is_linear", "0"), "is_linear", 0, 1)
     if not is_linear:
         return
-    _reals(fields, "leaf_const", n_leaves)
+    _linear_reals(fields, "leaf_const", n_leaves)
     listed = _split(fields, "num_features", _INTEGER)
     total = int(integers(listed, n_leaves, "num_features", 0, n_features).sum())
     used = _split(fields, "leaf_features", _INTEGER)
     integers(used, total, "leaf_features", 0, n_features - 1)
-    _reals(fields, "leaf_coeff", total)
+    _linear_reals(fields, "leaf_coeff", total)
+
+
+def _linear_reals(fields: dict[str, str], name: str, size: int) -> None:
+    """Check numbers that LightGBM reads by ``stod``, which fails below the normal ones.
+
+    It reads trees in several threads, out of which no error comes: the process ends.
+    """
+    _reals(fields, name, size)
+    for text in _split(fields, name, _NUMBER):
+        zero = not re.search("[1-9]", text.partition("e")[0])
+        require(zero or abs(float(text)) > LEAST, f"{name} has {text:.80}, too small a number")
 
 
 def _fields(lines: Sequence[str]) -> dict[str, str]:

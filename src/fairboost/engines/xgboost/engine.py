@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -69,6 +70,11 @@ class XGBoostModel:
     def booster(self) -> xgboost.Booster:
         """The stock booster."""
         return self.estimator.get_booster()
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """What the booster calls the features; None without names."""
+        return self.booster.feature_names
 
     @property
     def n_rounds(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,17 +101,28 @@ def _check_categories(cats: dict[str, Any], n_features: int) -> None:
     whole = segments[0] == 0 and segments[-1] == len(order) and bool((sizes >= 0).all())
     require(whole, "feature_segments do not fit the categories")
     for names, size, end in zip(listed, sizes.tolist(), segments[1:].tolist(), strict=True):
-        integers(order[end - size : end], size, "sorted_idx", 0, max(size - 1, 0))
-        require(isinstance(names, dict), "a category is not sound")
-        values = _get(names, "values", list)
-        if "offsets" in names:  # of texts
-            integers(values, len(values), "values of categories", -128, 255)
-            offsets = _get(names, "offsets", list)
-            places = integers(offsets, size + 1 if size else len(offsets), "offsets", 0, 2**31 - 1)
-            whole = not size or (places[0] == 0 and places[-1] == len(values))
-            require(whole and bool((np.diff(places) >= 0).all()), "offsets do not fit the texts")
-        else:
-            require(len(values) == size, "categories do not fit the features")
+        places = integers(order[end - size : end], size, "sorted_idx", 0, max(size - 1, 0))
+        known = _category_keys(names, size)
+        # XGBoost looks for a category by halves.
+        ordered = [known[place] for place in places.tolist()] == sorted(known)
+        require(ordered, "sorted_idx has categories not in their order")
+        require(len(set(known)) == size, "a category is there twice")
+
+
+def _category_keys(names: Any, size: int) -> list[Any]:
+    """The categories of a feature, as XGBoost compares them: numbers, or bytes with a sign."""
+    values: list[Any] = _get(names, "values", list)
+    if "offsets" not in names:
+        reals(values, size, "values of categories", float(2**64))
+        return values
+    found = integers(values, len(values), "values of categories", -128, 255)
+    offsets = _get(names, "offsets", list)
+    places = integers(offsets, size + 1 if size else len(offsets), "offsets", 0, 2**31 - 1)
+    whole = not size or (places[0] == 0 and places[-1] == len(values))
+    require(whole and bool((np.diff(places) >= 0).all()), "offsets do not fit the texts")
+    signed = found.astype(np.int8).tolist()
+    ends = places.tolist() if size else []
+    return [tuple(signed[start:end]) for start, end in pairwise(ends)]
 
 
 def _tree(tree: dict[str, Any], n_features: int) -> Iterator[tuple[int, float]]:
