@@ -38,18 +38,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FairGBMClassifier": "model.estimator",
-    "SearchOptions": "selection.tuning",
-    "TradeoffCurve": "selection.tradeoff",
-    "Tuned": "selection.tuning",
-    "at_fpr": "fairness.operating_points",
-    "at_positive_rate": "fairness.operating_points",
-    "at_tpr": "fairness.operating_points",
-    "bound": "fairness.constraints",
-    "load": "model.estimator",
-    "parity": "fairness.constraints",
-    "tradeoff_curve": "selection.tradeoff",
-    "tune": "selection.tuning",
+    "fairness.constraints": ("bound", "parity"),
+    "fairness.operating_points": ("at_fpr", "at_positive_rate", "at_tpr"),
+    "model.estimator": ("FairGBMClassifier", "load"),
+    "selection.tradeoff": ("TradeoffCurve", "tradeoff_curve"),
+    "selection.tuning": ("SearchOptions", "Tuned", "tune"),
 }
 _MODULES = ("datasets", "exceptions", "fairness", "metrics", "plots", "report", "study")
 
@@ -58,10 +51,11 @@ def __getattr__(name: str) -> Any:
     """Import a name of the package when it is first used."""
     if name in _MODULES:
         return import_module(f"fairboost.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'fairboost' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"fairboost.{_HOMES[name]}"), name)
-    return value
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"fairboost.{home}"), name)
+            return value
+    raise AttributeError(f"module 'fairboost' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -35,14 +35,11 @@ def check_readable(X: Matrix, what: str = "X") -> None:
     """
     if hasattr(X, "collect") and not hasattr(X, "shape"):
         raise InvalidInputError(f"{what} is a {type(X).__name__}, not read yet; pass X.collect()")
-    names = Counter(map(str, getattr(X, "column_names", getattr(X, "columns", ()))))
-    if names and names.most_common(1)[0][1] > 1:
-        twice = [name for name, count in names.items() if count > 1]
+    if twice := [name for name, count in Counter(column_names(X)).items() if count > 1]:
         raise InvalidInputError(
             f"{what} has several columns named {twice[0]!r}; rename them, or drop all but one"
         )
-    unread = [(name, kind) for name, kind, category in _not_numbers(X) if not category]
-    if unread:
+    if unread := [(name, kind) for name, kind, category in _not_numbers(X) if not category]:
         name, kind = unread[0]
         others = f" (and {len(unread) - 1} other columns likewise)" if len(unread) > 1 else ""
         raise InvalidInputError(
@@ -54,12 +51,17 @@ def check_readable(X: Matrix, what: str = "X") -> None:
 
 def check_names(X: Matrix, forbidden: str, engine: str) -> None:
     """Refuse names of columns with characters that an engine does not take."""
-    for name in map(str, getattr(X, "column_names", getattr(X, "columns", ()))):
+    for name in column_names(X):
         if found := set(name) & set(forbidden):
             raise InvalidInputError(
                 f"column {name!r} of X has {min(found)!r} in its name, and {engine} takes none of "
                 f"the characters {' '.join(forbidden)} there; rename it"
             )
+
+
+def column_names(X: Matrix) -> list[str]:
+    """Names of the columns as text; none where they have none."""
+    return list(map(str, getattr(X, "column_names", getattr(X, "columns", ()))))
 
 
 def categories_of(X: Matrix) -> list[str]:
@@ -98,14 +100,11 @@ def _not_numbers_of_array(X: Any) -> list[tuple[str, str, bool]]:
         return [("0", f"of type {dtype}{why}", False)]
     if kind != "O" or not isinstance(X, np.ndarray):
         return []
-    try:
-        X.astype(np.float64)
-    except ValueError:
-        for k, column in enumerate(X.T):
-            try:
-                column.astype(np.float64)
-            except ValueError as error:
-                return [(str(k), f"not of numbers ({error})", False)]
+    for k, column in enumerate(X.T):
+        try:
+            column.astype(np.float64)
+        except ValueError as error:
+            return [(str(k), f"not of numbers ({error})", False)]
     return []
 
 

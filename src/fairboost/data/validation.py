@@ -19,7 +19,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
-from fairboost.data.features import check_readable
+from fairboost.data.features import check_readable, column_names
 from fairboost.data.labels import positive_last
 from fairboost.exceptions import InvalidInputError
 
@@ -126,10 +126,12 @@ def check_same_rows(**given: object) -> None:
         )
 
 
-def unpack(name: str, given: Any, form: str, *, most: int, remedy: str = "") -> list[Any]:
-    """The items of a tuple from the user, of two or more; None for those left out at the end."""
+def unpack(
+    name: str, given: Any, form: str, *, most: int, least: int = 2, remedy: str = ""
+) -> list[Any]:
+    """The items of a tuple from the user; None for those left out at the end."""
     several = isinstance(given, tuple | list)
-    if not several or not 2 <= len(given) <= most:
+    if not several or not least <= len(given) <= most:
         found = f"{len(given)} items" if several else type(given).__name__
         raise InvalidInputError(f"{name} must be a tuple {form}, found {found}{remedy}")
     return [*given, None, None][:most]
@@ -154,14 +156,12 @@ def _check_same_features(X: Matrix, held_X: Matrix) -> None:
             f"X of holdout_set has {width} features, expected the {expected} of training; pass "
             "the same columns in the same order"
         )
-    names = [getattr(t, "column_names", getattr(t, "columns", None)) for t in (held_X, X)]
-    if any(n is None for n in names):
-        return
-    for name, known in zip(*names, strict=True):
-        if str(name) != str(known):
+    # Where one of them has no names, there is nothing to compare.
+    for name, known in zip(column_names(held_X), column_names(X), strict=False):
+        if name != known:
             raise InvalidInputError(
-                f"X of holdout_set has the feature {str(name)!r} where training has "
-                f"{str(known)!r}; pass the same columns in the same order"
+                f"X of holdout_set has the feature {name!r} where training has {known!r}; pass "
+                "the same columns in the same order"
             )
 
 

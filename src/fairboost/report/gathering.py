@@ -28,7 +28,7 @@ from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.report import evidence, lines
 from fairboost.report.limits import with_limits
-from fairboost.report.lines import CHOSEN, DECISION_RATES, PLAIN, figure, pick, plain_value
+from fairboost.report.lines import CHOSEN, DECISION_RATES, PLAIN, pick, plain_value
 from fairboost.report.rows import TestSet
 from fairboost.report.words import explain_decisions, where_title
 from fairboost.selection.tradeoff import TradeoffCurve
@@ -272,7 +272,7 @@ def _tightness(point: evidence.TradeoffPoint) -> float:
 def _point(
     model: FairGBMClassifier, line: Mapping[Any, Any], rows: TestSet
 ) -> evidence.TradeoffPoint:
-    tolerance = figure(line["tolerance"])
+    tolerance = plain_value(line["tolerance"])
     names = ("accuracy", "accuracy low", "accuracy high", "gap", "gap low", "gap high")
     table = group_rates(
         rows.labels,
@@ -285,7 +285,7 @@ def _point(
     return evidence.TradeoffPoint(
         name="no constraint" if tolerance is None else f"tolerance {tolerance:.3g}",
         tolerance=tolerance,
-        **{name.replace(" ", "_"): figure(line[name]) for name in names},
+        **{name.replace(" ", "_"): plain_value(line[name]) for name in names},
         trees=int(line["trees"]),
         rates=lines.rate_lines(table, rows.names),
     )
@@ -319,7 +319,7 @@ def _by_name(
     table: pd.DataFrame, prefix: str, names: Sequence[str]
 ) -> dict[str, tuple[evidence.Figure, ...]]:
     columns = {name: f"{prefix}{name}" for name in names}
-    return {name: tuple(map(figure, table[c])) for name, c in columns.items() if c in table}
+    return {name: tuple(map(plain_value, table[c])) for name, c in columns.items() if c in table}
 
 
 # What was asked, on which data, by which model
@@ -337,7 +337,7 @@ def _asked(
     return evidence.Asked(
         constraints=tuple(v.constraint for v in verdicts),
         tolerance=gaps.pop() if len(gaps) == 1 else None,
-        confidence=figure(model._options().asked_confidence),
+        confidence=plain_value(model._options().asked_confidence),
         level=level,
         operating_point=explain_decisions(model.operating_point, model.threshold_),
         threshold=float(model.threshold_),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
 
 from fairboost.fairness.rates import RATES
-from fairboost.report.blocks import Block, Bullets, Facts, Picture, Slider, TableBlock, Text
+from fairboost.report.blocks import Block, Facts, Picture, Slider
 from fairboost.report.evidence import Evidence
 
 MEANINGS = {
@@ -37,7 +38,7 @@ def explain(evidence: Evidence, blocks: Iterable[Block]) -> Iterator[Block]:
         The page.
     """
     shown = list(blocks)
-    texts = [text for block in shown for text in _texts(block)]
+    texts = list(_texts(shown))
     texts += [] if evidence.rounds is None else list(evidence.rounds.multipliers)
     texts += ["(n = 1)"] * any(isinstance(b, Picture) and b.name == "rates" for b in shown)
     page = "\n".join(texts)
@@ -50,19 +51,16 @@ def explain(evidence: Evidence, blocks: Iterable[Block]) -> Iterator[Block]:
         yield Facts(tuple(found.items()))
 
 
-def _texts(block: Block) -> Iterator[str]:
-    if isinstance(block, Text):
-        yield block.text
-    elif isinstance(block, Bullets):
-        yield from block.items
-    elif isinstance(block, Facts):
-        for pair in block.items:
-            yield from pair
-    elif isinstance(block, Picture):
-        yield from (block.caption, block.alt)
-    elif isinstance(block, TableBlock):
-        yield from (block.title, *block.header)
-        for row in block.rows:
-            yield from (cell.text for cell in row)
-    elif isinstance(block, Slider):
-        yield from _texts(block.tables[0])
+def _texts(part: object) -> Iterator[str]:
+    """All text that a block shows."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, Picture):
+        yield from (part.caption, part.alt)
+    elif isinstance(part, Slider):
+        yield from _texts(part.tables[0])
+    elif is_dataclass(part):
+        yield from _texts(list(vars(part).values()))
+    elif isinstance(part, tuple | list):
+        for inside in part:
+            yield from _texts(inside)

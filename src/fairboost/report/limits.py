@@ -8,63 +8,38 @@ from dataclasses import replace
 from fairboost.report.evidence import Evidence
 from fairboost.report.lines import PLAIN
 
-SAMPLING = (
-    "Intervals allow for chance alone: how much the figures would differ on other people drawn in "
-    "the same way. They do not allow for a population that changes, or that differs from the one "
-    "that the rows were drawn from."
-)
-LABELS = (
-    "Error rates take the recorded label for the truth. Where labels themselves are biased, such "
-    "as past decisions of people, equal error rates do not make up for it."
-)
-GROUPS = (
-    "Only the groups named here were compared. Fairness between them says nothing about other "
-    "groups, nor about two similar people being treated alike."
-)
-HELD_OUT = (
-    "The rows held out steered training and chose the model, so their figures look a little "
-    "better than new people would. The test rows did not; believe those."
-)
-ON_TRAINING = (
-    "Violations in training were read on the training rows, which trees fit. Only the test rows "
-    "say what new people will see."
-)
-CHOICE = (
-    "If the model was chosen among the alternatives by its figures on the test rows, these "
-    "figures look better than they would on new people."
-)
-SMALL = (
-    "Groups of fewer than {rows} counting rows are flagged: their rates are mostly chance, and "
-    "that no gap was found there does not mean that there is none."
-)
-SEVERAL = (
-    "Many figures are compared at once. Among twenty groups that are alike, one is expected to "
-    "lie outside of a 95% interval."
-)
-MISSING = (
-    "Rows of unknown group count among everyone, and in no group: {columns}. If people without an "
-    "entry are treated differently, this report does not show it."
-)
-UNCROSSED = (
-    "Some sensitive columns were not crossed, as too many cells would come of it: {crossings}. "
-    "Merge groups to see them."
-)
-PLACED = (
-    "The plain engine's threshold was placed on the test rows themselves, which flatters it a "
-    "little at the operating point."
-)
-NO_PLAIN = (
-    "No model without the constraint was given to compare with. What the constraint costs, and "
-    "which other gaps it enlarged, is not known."
-)
-FOUR_FIFTHS = (
-    "The four-fifths rule is a rule of thumb of employment law in the United States. To pass it "
-    "is no proof of fairness, and other law may ask for something else."
-)
-SCORES = (
-    "Under a constraint, scores serve fair decisions at the operating point. Within a group they "
-    "need not be calibrated, and at another threshold rates may differ again."
-)
+SAID = {
+    "sampling": "Intervals allow for chance alone: how much the figures would differ on other "
+    "people drawn in the same way. They do not allow for a population that changes, or that "
+    "differs from the one that the rows were drawn from.",
+    "labels": "Error rates take the recorded label for the truth. Where labels themselves are "
+    "biased, such as past decisions of people, equal error rates do not make up for it.",
+    "groups": "Only the groups named here were compared. Fairness between them says nothing "
+    "about other groups, nor about two similar people being treated alike.",
+    "held out": "The rows held out steered training and chose the model, so their figures look a "
+    "little better than new people would. The test rows did not; believe those.",
+    "training": "Violations in training were read on the training rows, which trees fit. Only "
+    "the test rows say what new people will see.",
+    "choice": "If the model was chosen among the alternatives by its figures on the test rows, "
+    "these figures look better than they would on new people.",
+    "small": "Groups of fewer than {rows} counting rows are flagged: their rates are mostly "
+    "chance, and that no gap was found there does not mean that there is none.",
+    "several": "Many figures are compared at once. Among twenty groups that are alike, one is "
+    "expected to lie outside of a 95% interval.",
+    "missing": "Rows of unknown group count among everyone, and in no group: {columns}. If "
+    "people without an entry are treated differently, this report does not show it.",
+    "uncrossed": "Some sensitive columns were not crossed, as too many cells would come of it: "
+    "{crossings}. Merge groups to see them.",
+    "placed": "The plain engine's threshold was placed on the test rows themselves, which "
+    "flatters it a little at the operating point.",
+    "no plain": "No model without the constraint was given to compare with. What the constraint "
+    "costs, and which other gaps it enlarged, is not known.",
+    "scores": "Under a constraint, scores serve fair decisions at the operating point. Within a "
+    "group they need not be calibrated, and at another threshold rates may differ again.",
+    "four-fifths": "The four-fifths rule is a rule of thumb of employment law in the United "
+    "States. To pass it is no proof of fairness, and other law may ask for something else.",
+}
+"""All that may have to be said, in order; the first three always."""
 
 
 def with_limits(
@@ -84,20 +59,21 @@ def with_limits(
     measured_on = {f.where for f in evidence.verdicts}
     unknown = [f"{c.name} ({c.missing:,} rows)" for c in evidence.data.sensitive if c.missing]
     compared = any(g.model == PLAIN for g in evidence.gaps)
-    said = [
-        SAMPLING,
-        LABELS,
-        GROUPS,
-        HELD_OUT if "held out" in measured_on else "",
-        ON_TRAINING if "training" in measured_on else "",
-        CHOICE if evidence.tradeoff is not None else "",
-        SMALL.format(rows=evidence.min_rows) if any(r.small for r in evidence.rates) else "",
-        SEVERAL if len(evidence.rates) > 20 else "",
-        MISSING.format(columns=", ".join(unknown)) if unknown else "",
-        UNCROSSED.format(crossings="; ".join(uncrossed)) if uncrossed else "",
-        PLACED if placed_on_test else "",
-        NO_PLAIN if evidence.asked.constraints and not compared else "",
-        SCORES if evidence.model is not None and evidence.asked.constraints else "",
-        FOUR_FIFTHS if any(g.four_fifths for g in evidence.gaps) else "",
-    ]
-    return replace(evidence, limits=(*evidence.limits, *filter(None, said)))
+    constrained = bool(evidence.asked.constraints)
+    applies = {
+        "held out": "held out" in measured_on,
+        "training": "training" in measured_on,
+        "choice": evidence.tradeoff is not None,
+        "small": any(r.small for r in evidence.rates),
+        "several": len(evidence.rates) > 20,
+        "missing": bool(unknown),
+        "uncrossed": bool(uncrossed),
+        "placed": placed_on_test,
+        "no plain": constrained and not compared,
+        "scores": constrained and evidence.model is not None,
+        "four-fifths": any(g.four_fifths for g in evidence.gaps),
+    }
+    figures = {"rows": evidence.min_rows, "columns": ", ".join(unknown)}
+    figures["crossings"] = "; ".join(uncrossed)
+    said = (text.format(**figures) for name, text in SAID.items() if applies.get(name, True))
+    return replace(evidence, limits=(*evidence.limits, *said))

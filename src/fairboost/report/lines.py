@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
 
 from fairboost.metrics.score_bins import ScoreBins
-from fairboost.report.evidence import (
-    Calibration,
-    Figure,
-    FourFifths,
-    Gap,
-    GroupRate,
-    Roc,
-    ScoreCounts,
-)
+from fairboost.report.evidence import Calibration, FourFifths, Gap, GroupRate, Roc, ScoreCounts
 from fairboost.verdicts.diagnostics import decides_little
-from fairboost.verdicts.verdict import Status, status_of
+from fairboost.verdicts.verdict import status_of
 
 CHOSEN, PLAIN = "chosen", "plain"
 """Names of the models that are compared."""
@@ -83,20 +75,10 @@ def gap_lines(
             **pick(line, "attribute", "rate", "lowest_group", "highest_group"),
             **pick(line, "gap", "gap_low", "gap_high", *ratios),
             gap_at_most=plain_value(line.get("gap_at_most")),
-            four_fifths=four_fifths(*(line[name] for name in ratios))
-            if line["rate"] == ruled
-            else None,
+            four_fifths=four_fifths(*(line[r] for r in ratios)) if line["rate"] == ruled else None,
         )
         for line in table.to_dict("records")
     )
-
-
-RULED: dict[Status, FourFifths] = {
-    "met": "passes",
-    "met on these rows, not certain": "passes on these rows, not certain",
-    "not met on these rows, not certain": "fails on these rows, not certain",
-    "not met": "fails",
-}
 
 
 def four_fifths(ratio: float, low: float, high: float) -> FourFifths | None:
@@ -116,7 +98,20 @@ def four_fifths(ratio: float, low: float, high: float) -> FourFifths | None:
     """
     if np.isnan(ratio):
         return None
-    return RULED[status_of(-ratio, -high, -low, -FOUR_FIFTHS)]
+    status = status_of(-ratio, -high, -low, -FOUR_FIFTHS)
+    return cast(FourFifths, status.replace("not met", "fails").replace("met", "passes"))
+
+
+def rates_at(rates: Iterable[GroupRate], attribute: str, rate: str) -> list[GroupRate]:
+    """Those of this model on the test rows, by the groups of an attribute."""
+    place = "test", CHOSEN, attribute, rate
+    return [r for r in rates if (r.where, r.model, r.attribute, r.rate) == place]
+
+
+def gap_at(gaps: Iterable[Gap], attribute: str, rate: str, model: str = CHOSEN) -> Gap | None:
+    """That of a model on the test rows, if it was measured."""
+    place = "test", model, attribute, rate
+    return next((g for g in gaps if (g.where, g.model, g.attribute, g.rate) == place), None)
 
 
 def caution(rates: Sequence[GroupRate], *, placed: bool) -> str:
@@ -129,13 +124,10 @@ def caution(rates: Sequence[GroupRate], *, placed: bool) -> str:
     placed : bool
         Whether an operating point was asked for.
     """
-    fnr, fpr = (
-        next((r for r in rates if (r.model, r.attribute, r.rate) == (CHOSEN, "", name)), None)
-        for name in ("fnr", "fpr")
-    )
-    if fnr is None or fpr is None or fnr.value is None or fpr.value is None:
-        return ""
-    return decides_little(1.0 - fnr.value, fpr.value, fnr.rows, fpr.rows, placed=placed)
+    for fnr, fpr in zip(rates_at(rates, "", "fnr"), rates_at(rates, "", "fpr"), strict=False):
+        if fnr.value is not None and fpr.value is not None:
+            return decides_little(1.0 - fnr.value, fpr.value, fnr.rows, fpr.rows, placed=placed)
+    return ""
 
 
 def roc_lines(bins: Iterable[ScoreBins], threshold: float) -> Iterator[Roc]:
@@ -148,9 +140,9 @@ def roc_lines(bins: Iterable[ScoreBins], threshold: float) -> Iterator[Roc]:
                 str(group),
                 fpr=tuple(curve["fpr"].tolist()),
                 tpr=tuple(curve["tpr"].tolist()),
-                at_fpr=figure(points.at[group, "fpr"]),
-                at_tpr=figure(points.at[group, "tpr"]),
-                auc=figure(areas[str(group)]),
+                at_fpr=plain_value(points.at[group, "fpr"]),
+                at_tpr=plain_value(points.at[group, "tpr"]),
+                auc=plain_value(areas[str(group)]),
             )
 
 
@@ -184,11 +176,6 @@ def calibration_lines(bins: Iterable[ScoreBins], level: float = 0.95) -> tuple[C
         for b in bins
         for group, part in b.calibration(confidence=level).groupby("group", sort=False)
     )
-
-
-def figure(value: Any) -> Figure:
-    """A number of Python's own, or None where there is none."""
-    return None if value is None or not np.isfinite(value) else float(value)
 
 
 def pick(line: Mapping[Any, Any], *names: str) -> dict[str, Any]:

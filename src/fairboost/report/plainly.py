@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fairboost.fairness.rates import RATES
 from fairboost.report import words
 from fairboost.report.evidence import Data, Evidence, Gap, GroupRate, Limit
-from fairboost.report.lines import CHOSEN, PLAIN
+from fairboost.report.lines import CHOSEN, PLAIN, gap_at, rates_at
 
 MOST_TOLD = 4
 """Sentences on rates; tables have the rest."""
@@ -65,12 +65,7 @@ def _on_columns(e: Evidence) -> Iterator[str]:
 
 def _extremes(e: Evidence, attribute: str, rate: str) -> tuple[GroupRate, GroupRate] | None:
     """The groups of the highest and the lowest rate on the test rows, small groups left out."""
-    known = [
-        r
-        for r in e.rates
-        if (r.where, r.model, r.attribute, r.rate) == ("test", CHOSEN, attribute, rate)
-        and r.value is not None
-    ]
+    known = (r for r in rates_at(e.rates, attribute, rate) if r.value is not None)
     ranked = sorted((r for r in known if not r.small), key=lambda r: r.value or 0.0)
     return (ranked[-1], ranked[0]) if len(ranked) > 1 else None
 
@@ -95,36 +90,31 @@ def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
 
 def _farther(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     """That the gap is to a group of few rows, if it is: the two that were compared have many."""
-    for g in e.gaps:
-        place = (g.where, g.model, g.attribute, g.rate)
-        if place != ("test", CHOSEN, high.attribute, high.rate):
-            continue
-        few = {g.highest_group, g.lowest_group} - {high.group, low.group}
-        for r in e.rates:
-            if (r.where, r.model, r.attribute, r.rate) == place and r.small and r.group in few:
-                share = words.percents(r.value or 0.0)[0]
-                return (
-                    f" The largest gap is to {_person(r.group)}: {share} of the {r.rows:,.0f} "
-                    "rows that count there."
-                )
+    place = high.attribute, high.rate
+    gap = gap_at(e.gaps, *place)
+    few = {gap.highest_group, gap.lowest_group} - {high.group, low.group} if gap else ()
+    for r in rates_at(e.rates, *place):
+        if r.small and r.group in few:
+            share = words.percents(r.value or 0.0)[0]
+            return (
+                f" The largest gap is to {_person(r.group)}: {share} of the {r.rows:,.0f} rows "
+                "that count there."
+            )
     return ""
 
 
 def _surely_apart(e: Evidence, high: GroupRate, low: GroupRate) -> bool:
     """Whether the interval of the gap excludes 0; where it is of other groups, by the rates."""
-    for g in e.gaps:
-        place = (g.where, g.model, g.attribute, g.rate, g.highest_group, g.lowest_group)
-        if place == ("test", CHOSEN, high.attribute, high.rate, high.group, low.group):
-            return (g.gap_low or 0.0) > 0
+    gap = gap_at(e.gaps, high.attribute, high.rate)
+    if gap and (gap.highest_group, gap.lowest_group) == (high.group, low.group):
+        return (gap.gap_low or 0.0) > 0
     return (high.low or 0.0) > (1.0 if low.high is None else low.high)
 
 
 def _bounded(e: Evidence, limit: Limit) -> tuple[float | None, str | None]:
     """The rate of one group, or of everyone, against what it may be."""
-    for r in e.rates:
-        place = (r.where, r.model, r.attribute, r.rate, r.group)
-        wanted = ("test", CHOSEN, limit.attribute, limit.rate, limit.group)
-        if place == wanted and r.value is not None:
+    for r in rates_at(e.rates, limit.attribute, limit.rate):
+        if r.group == limit.group and r.value is not None:
             found, most = words.percents(r.value, limit.at_most)
             who = "everyone" if not limit.attribute else _person(r.group)
             said = f"{_event(e.data, r.rate)} for {found} of {who}; at most {most} was asked for."
@@ -160,18 +150,17 @@ def _person(group: str) -> str:
 
 def _grown(e: Evidence) -> list[str]:
     """Which other gaps are larger than without the constraint, with figures."""
-    plain = {(g.attribute, g.rate): g for g in e.gaps if g.model == PLAIN}
     asked = {(limit.attribute, _kind(limit.rate)) for limit in e.asked.limits}
     columns = {c.name for c in e.data.sensitive} | {limit.attribute for limit in e.asked.limits}
-    pairs = [
-        (g, plain[g.attribute, g.rate])
+    grown = [
+        (g, before)
         for g in e.gaps
         if g.model == CHOSEN
-        and (g.attribute, g.rate) in plain
         and g.attribute in columns
         and (g.attribute, _kind(g.rate)) not in asked
+        and (before := gap_at(e.gaps, g.attribute, g.rate, PLAIN))
+        and _growth(g, before) >= GROWN
     ]
-    grown = [pair for pair in pairs if _growth(*pair) >= GROWN]
     grown.sort(key=lambda pair: -_growth(*pair))
     if not grown or not e.asked.constraints:
         return []

@@ -33,6 +33,7 @@ from fairboost.data.validation import (
     encode_labels,
     read_weights,
     take_rows,
+    unpack,
 )
 from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import (
@@ -167,10 +168,7 @@ class Tuned:
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
-        display = TradeoffDisplay(self.front).plot(ax)
-        display.ax_.set_xlabel("gap between groups, validation rows")
-        display.ax_.set_ylabel("accuracy, validation rows")
-        return display
+        return TradeoffDisplay(self.front, where="validation rows").plot(ax)
 
     def _best_within(self, tolerance: float) -> FairGBMClassifier:
         """The best model within a tolerance, or that of least gap."""
@@ -350,12 +348,10 @@ def _divide(
 ) -> tuple[FitRows, FitRows]:
     """Training and validation rows."""
     if validation_set is not None:
-        if not isinstance(validation_set, tuple | list) or len(validation_set) not in (3, 4):
-            raise InvalidInputError(
-                "validation_set must be a tuple (X, y, sensitive_features[, sample_weight]), "
-                f"found {type(validation_set).__name__}; pass the rows to judge models by"
-            )
-        return rows, dict(zip(rows, [*validation_set, None], strict=False))
+        form = "(X, y, sensitive_features[, sample_weight])"
+        remedy = "; pass the rows to judge models by"
+        given = unpack("validation_set", validation_set, form, least=3, most=4, remedy=remedy)
+        return rows, dict(zip(rows, given, strict=True))
     check_same_rows(**rows)
     labels = as_column(rows["y"])
     try:

@@ -235,6 +235,11 @@ class StudyConfig:
         """An error about a dotted key, with the line that it is on."""
         return InvalidInputError(message) if not self.source else self.source.error(key, message)
 
+    def check(self, key: str, holds: object, message: str) -> None:
+        """Raise if something does not hold of a dotted key."""
+        if not holds:
+            raise self.error(key, message)
+
     def with_search(self, **changes: Any) -> StudyConfig:
         """The same study with another search."""
         return replace(self, search=replace(self.search, **changes))

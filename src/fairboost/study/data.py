@@ -146,23 +146,20 @@ def _by_time(config: StudyConfig, source: Source, order: NDArray[Any]) -> list[N
 
 def _check_part(config: StudyConfig, name: str, part: Rows) -> None:
     key = "split.shares" if config.split.kind == "random" else "split.validation_from"
-    if not len(part):
-        raise config.error(key, f"there are no {name} rows; move the split")
+    config.check(key, len(part), f"there are no {name} rows; move the split")
     for rate in config.metrics.rates:
         measured = set(part.s[RATES[rate].counts(part.y)])
         for group in part.s.dropna().unique():
-            if group not in measured:
-                raise config.error(
-                    key,
-                    f"no {name} row of group {group!r} counts towards the {RATES[rate].title}; "
-                    "take more rows, move the split, or merge groups",
-                )
-    if part.s.nunique() < 2:
-        raise config.error(
-            "data.sensitive",
-            f"the {name} rows have {part.s.nunique()} group, and there is nothing to compare; "
-            "name another column, or move the split",
-        )
+            config.check(
+                key, group in measured,
+                f"no {name} row of group {group!r} counts towards the {RATES[rate].title}; "
+                "take more rows, move the split, or merge groups",
+            )  # fmt: skip
+    config.check(
+        "data.sensitive", part.s.nunique() > 1,
+        f"the {name} rows have {part.s.nunique()} group, and there is nothing to compare; "
+        "name another column, or move the split",
+    )  # fmt: skip
 
 
 def _make(config: StudyConfig) -> Source:
@@ -200,10 +197,8 @@ def _read_table(config: StudyConfig, name: str) -> Source:
 def _read_file(config: StudyConfig, path: Path) -> Source:
     data = config.data
     assert data.label is not None and data.sensitive is not None
-    if path.suffix not in READERS:
-        raise config.error(
-            "data.file", f"cannot tell what {path.name!r} is; expected a name in .csv or .parquet"
-        )
+    unknown = f"cannot tell what {path.name!r} is; expected a name in .csv or .parquet"
+    config.check("data.file", path.suffix in READERS, unknown)
     try:
         frame = READERS[path.suffix](path)
     except (OSError, ValueError) as error:
@@ -246,22 +241,18 @@ def _labels(config: StudyConfig, column: pd.Series[Any]) -> NDArray[Any]:
             f"({', '.join(map(repr, values[:5]))}){missing}; merge them or drop rows",
         )
     positive = max(values) if config.data.positive is None else config.data.positive
-    if positive not in values:
-        raise config.error(
-            "data.positive",
-            f"the label {column.name!r} is never {positive!r}; its values are "
-            f"{', '.join(map(repr, values))}",
-        )
+    config.check(
+        "data.positive", positive in values,
+        f"the label {column.name!r} is never {positive!r}; its values are "
+        f"{', '.join(map(repr, values))}",
+    )  # fmt: skip
     return (column == positive).to_numpy(np.int8)
 
 
 def _sensitive(config: StudyConfig, columns: Sequence[Any], default: str) -> str:
     column = config.data.sensitive or default
-    if column not in columns:
-        raise config.error(
-            "data.sensitive",
-            f"{column!r} is no sensitive column of this data; expected {', '.join(columns)}",
-        )
+    wrong = f"{column!r} is no sensitive column of this data; expected {', '.join(columns)}"
+    config.check("data.sensitive", column in columns, wrong)
     return column
 
 
@@ -270,12 +261,9 @@ def _check_present(config: StudyConfig, frame: pd.DataFrame, *keys: str) -> None
     for key in keys:
         value = getattr(config.data, key)
         for name in [value] if isinstance(value, str) else value:
-            if name not in frame:
-                raise config.error(
-                    f"data.{key}",
-                    f"there is no column {name!r}; the columns are "
-                    f"{', '.join(map(str, frame.columns[:30]))}",
-                )
+            columns = ", ".join(map(str, frame.columns[:30]))
+            absent = f"there is no column {name!r}; the columns are {columns}"
+            config.check(f"data.{key}", name in frame, absent)
 
 
 def _time_column(config: StudyConfig, columns: Sequence[Any]) -> str | None:
@@ -283,10 +271,7 @@ def _time_column(config: StudyConfig, columns: Sequence[Any]) -> str | None:
     column = config.split.column
     if config.split.kind == "random":
         return None
-    if column not in columns:
-        raise config.error(
-            "split.column",
-            f"there is no column {column!r} to split by; "
-            f"expected {', '.join(map(str, columns[:30])) or 'a random split'}",
-        )
+    expected = ", ".join(map(str, columns[:30])) or "a random split"
+    absent = f"there is no column {column!r} to split by; expected {expected}"
+    config.check("split.column", column in columns, absent)
     return column

@@ -126,18 +126,23 @@ class Results:
         With ``trials`` a replicate has no more than so many of its trials to choose from.
         """
         validation, test = [], []
-        for seed, pool in enumerate(self.pools(features, algorithm)):
-            kept = protocol.select(pool, self._draws(pool, seed)[:, :trials], alpha)
+        for _, pool, kept in self._kept(features, algorithm, alpha, trials):
             validation.append(protocol.of_chosen(pool.validation, kept))
             test.append(protocol.of_chosen(pool.test, kept))
         return np.concatenate(validation), np.concatenate(test)
 
+    def _kept(
+        self, features: str, algorithm: str, alpha: float, trials: int | None = None
+    ) -> Iterator[tuple[pd.DataFrame, Pool, protocol.Indices]]:
+        """Of every seed its models, as lines and as a pool, and which one each replicate keeps."""
+        models, pools = self._models(features, algorithm), self.pools(features, algorithm)
+        for seed, (part, pool) in enumerate(zip(models, pools, strict=True)):
+            yield part, pool, protocol.select(pool, self._draws(pool, seed)[:, :trials], alpha)
+
     def _idle(self, features: str, algorithm: str, alpha: float, trials: int | None) -> float:
         """Share of replicates whose model decides next to nothing on the test rows."""
         found = []
-        models, pools = self._models(features, algorithm), self.pools(features, algorithm)
-        for seed, (part, pool) in enumerate(zip(models, pools, strict=True)):
-            kept = protocol.select(pool, self._draws(pool, seed)[:, :trials], alpha)
+        for part, _, kept in self._kept(features, algorithm, alpha, trials):
             decides = {k: self._decides_little(part.iloc[k]) for k in np.unique(kept[kept >= 0])}
             found += [decides.get(k, False) for k in kept]
         return float(np.mean(found))
@@ -268,9 +273,7 @@ class Results:
             return float("nan")
         fairness_error = ratio_error if metrics.fairness == "ratio" else gap_error
         errors = []
-        models, pools = self._models(features, algorithm), self.pools(features, algorithm)
-        for seed, (part, pool) in enumerate(zip(models, pools, strict=True)):
-            kept = protocol.select(pool, self._draws(pool, seed), alpha)
+        for part, _, kept in self._kept(features, algorithm, alpha):
             for _, model in part.iloc[np.unique(kept[kept >= 0])].iterrows():
                 share = model["test_performance"]
                 performance = np.sqrt(share * (1 - share) / model[counted])

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairboost._files import checksum
+from fairboost._records import read_as
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.data.labels import says_yes
 from fairboost.exceptions import InvalidInputError, ModelFileError
@@ -246,7 +247,7 @@ class TableSchema:
             if content.pop("model_sha256") != model and model is not None:
                 raise ValueError("it belongs to another model.json than the one beside it")
             return _from_plain(content)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             raise ModelFileError(
                 f"{path} was edited or damaged: {error}; restore the folder, or train again"
             ) from error
@@ -254,24 +255,10 @@ class TableSchema:
 
 def _from_plain(content: dict[str, Any]) -> TableSchema:
     """A schema from the values of its file; raises where these are of other types."""
-    features = [FeatureColumn(**_with_tuples(column)) for column in content["columns"]]
-    schema = TableSchema(**_with_tuples({**content, "columns": features}))
-    texts = [schema.label, *schema.classes, *schema.sensitive, *schema.missing]
-    texts += [*schema.dropped, *schema.dropped.values(), schema.weight or ""]
-    for column in features:
-        texts += [column.name, column.feature, *column.categories]
-        if column.kind not in CSV_TYPES:
-            raise ValueError(f"a column is a {column.kind!r}")
-    if wrong := [text for text in texts if not isinstance(text, str)]:
-        raise ValueError(f"expected a text, found {wrong[0]!r:.80}")
-    if len(set(schema.classes)) != 2 or not features:
+    schema: TableSchema = read_as(TableSchema, content, "the schema")
+    if len(set(schema.classes)) != 2 or not schema.columns:
         raise ValueError("it has no two labels, or no columns")
     return schema
-
-
-def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
-    """Tuples again, which JSON does not have."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
 
 
 def infer_schema(
