@@ -14,8 +14,6 @@ import pickle
 import random
 import re
 import resource
-import select
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -26,14 +24,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tests.fuzz import workers
+
 SECONDS = 30
 """Time for one file; loading one takes some 10 ms."""
 MEMORY = 1_500_000_000
 """Bytes that a worker may take beyond what the engines' libraries take."""
 
-FINE = ("refused", "same scores", "another model")
+FINE = ("refused", "same scores", "another sound model")
 """What may come of a file."""
-DAMAGED, RESEALED, ALL_RESEALED = SEALS = ("damaged", "resealed", "all resealed")
+NOT_FINE = ("crashed", "hung", "other error", "other scores")
+"""What must not."""
+DAMAGED, RESEALED, ALL_RESEALED = SEALS = (
+    "damaged", "seal of the file remade", "every seal remade by hand",
+)  # fmt: skip
 """Whether the seals were left as they were, or the one on the file was made good again, or the one
 on what decides as well. Who does the last has made another model, and nothing can tell that it is
 not the one that was saved; but it must not end the process, nor go on for ever."""
@@ -41,46 +45,18 @@ not the one that was saved; but it must not end the process, nor go on for ever.
 
 def campaign(n: int, seed: int) -> dict[str, int]:
     """Try ``n`` files; returns how many had each outcome, such as ``"damaged: refused"``."""
-    return dict(sorted(Counter(f"{seal}: {what}" for _, seal, what, _ in run(n, seed)).items()))
+    counts: Counter[str] = Counter()
+    for _, seal, what, _ in run(n, seed):
+        counts[what if what in NOT_FINE else f"{seal}: {what}"] += 1
+    return {**dict.fromkeys(NOT_FINE, 0), **dict(sorted(counts.items()))}
 
 
 def run(n: int, seed: int) -> list[tuple[int, str, str, str]]:
     """Try ``n`` files; returns number, seal, outcome and detail of each."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_models(folder)
-        done: list[tuple[int, str, str, str]] = []
-        while len(done) < n:
-            done += _work(folder, seed, len(done), n)
-        return done
-
-
-def _work(folder: Path, seed: int, start: int, stop: int) -> list[tuple[int, str, str, str]]:
-    """Have a process try files, until it is done or one of them has ended it."""
-    words = [sys.executable, "-m", "tests.fuzz.model_files", "work", folder, seed, start, stop]
-    process = subprocess.Popen(
-        [*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert process.stdout is not None
-    found, text = [], b""
-    try:
-        while start + len(found) < stop:
-            ready, _, _ = select.select([process.stdout], [], [], SECONDS + 60 * (not found))
-            piece = os.read(process.stdout.fileno(), 65536) if ready else b""
-            text += piece
-            *lines, text = text.split(b"\n")
-            found += [tuple(json.loads(line)) for line in lines]
-            if not piece:
-                k = start + len(found)
-                why = f"ended by {process.wait()}" if ready else f"took over {SECONDS} s"
-                found.append((k, _seal(seed, k), "crashed" if ready else "hung", why))
-                break
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    return found
+        write_models(Path(name))
+        found = workers.outcomes("tests.fuzz.model_files", [name, seed], n, SECONDS)
+    return [(k, _seal(k), *what) for k, (what,) in enumerate(found)]
 
 
 # The models that are damaged
@@ -148,9 +124,9 @@ def work(folder: Path, seed: int, start: int, stop: int) -> None:
         file, model = folder / f"tried-{start}.json", _model(folder, seed, k)
         file.write_bytes(mutant(model.read_bytes(), seed, k))
         what, detail = outcome(file, model.with_suffix(".pickle"))
-        if what == "other scores" and _seal(seed, k) == ALL_RESEALED:
-            what = "another model"
-        print(json.dumps([k, _seal(seed, k), what, detail]), file=out, flush=True)
+        if what == "other scores" and _seal(k) == ALL_RESEALED:
+            what = "another sound model"
+        print(json.dumps([(what, detail)]), file=out, flush=True)
 
 
 def outcome(file: Path, expected: Path) -> tuple[str, str]:
@@ -177,7 +153,7 @@ def outcome(file: Path, expected: Path) -> tuple[str, str]:
     return ("same scores", "") if same else ("other scores", "other labels")
 
 
-def _seal(seed: int, k: int) -> str:
+def _seal(k: int) -> str:
     return SEALS[k % 3]
 
 
@@ -189,7 +165,7 @@ def mutant(sound: bytes, seed: int, k: int) -> bytes:
     """The file, changed."""
     draw = random.Random(f"{seed} {k}")
     times = draw.choice((1, 1, 1, 2, 5))
-    if _seal(seed, k) == DAMAGED:
+    if _seal(k) == DAMAGED:
         for _ in range(times):
             sound = _damage(sound, draw)
         return sound
@@ -200,7 +176,7 @@ def mutant(sound: bytes, seed: int, k: int) -> bytes:
     for _ in range(times):
         _tamper(document["model"], draw)
     model, test = document["model"], document["model"].get("self_test")
-    if _seal(seed, k) == ALL_RESEALED and isinstance(test, dict):
+    if _seal(k) == ALL_RESEALED and isinstance(test, dict):
         test["sha256"] = checksum({name: model.get(name) for name in DECIDING})
     document["sha256"] = checksum(model)
     return _written(document).encode()

@@ -15,9 +15,7 @@ import io
 import json
 import os
 import re
-import select
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -31,6 +29,7 @@ import pyarrow as pa
 from pyarrow import feather, parquet
 
 from fairboost.cli import main
+from tests.fuzz import workers
 
 SECONDS = 120
 """Time for one table; one that is trained on takes some seconds."""
@@ -92,39 +91,7 @@ def campaign(n: int, seed: int) -> dict[str, int]:
 
 def run(n: int, seed: int) -> list[tuple[int, list[tuple[str, str]]]]:
     """Try ``n`` tables; returns the number of each, and outcome and detail of its commands."""
-    done: list[tuple[int, list[tuple[str, str]]]] = []
-    while len(done) < n:
-        done += _work(seed, len(done), n)
-    return done
-
-
-def _work(seed: int, start: int, stop: int) -> list[tuple[int, list[tuple[str, str]]]]:
-    """Have a process try tables, until it is done or one of them has ended it."""
-    words = [sys.executable, "-m", "tests.fuzz.tables", "work", seed, start, stop]
-    process = subprocess.Popen(
-        [*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert process.stdout is not None
-    found: list[tuple[int, list[tuple[str, str]]]] = []
-    text = b""
-    try:
-        while start + len(found) < stop:
-            ready, _, _ = select.select([process.stdout], [], [], SECONDS)
-            piece = os.read(process.stdout.fileno(), 65536) if ready else b""
-            text += piece
-            *lines, text = text.split(b"\n")
-            found += [(k, [tuple(o) for o in those]) for k, those in map(json.loads, lines)]
-            if not piece:
-                why = f"ended by {process.wait()}" if ready else f"took over {SECONDS} s"
-                what = "process: crashed" if ready else "process: hung"
-                found.append((start + len(found), [(what, why)]))
-                break
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    return found
+    return [*enumerate(workers.outcomes("tests.fuzz.tables", [seed], n, SECONDS))]
 
 
 # What a table is
@@ -418,7 +385,7 @@ def _worker(seed: int, start: int, stop: int) -> None:
     for k in range(start, stop):
         with tempfile.TemporaryDirectory() as name:
             found = list(outcomes(draw(seed, k, Path(name))))
-        print(json.dumps([k, found]), flush=True)
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -53,3 +53,9 @@ def test_a_process_that_ends_is_written_down(tmp_path):
     path = tmp_path / "robustness.md"
     table.write(path, [counts, {**counts, "seed": 2}])
     assert "6 cases (seeds 0, 2)" in path.read_text()
+
+
+def test_a_command_that_ends_or_hangs_is_written_down():
+    found = workers.outcomes("tests.fuzz.ending", [], 4, seconds=1.0)
+    hung, ended = [("hung", "took over 1.0 s")], [("crashed", "ended by -6")]
+    assert found == [[("fine", "0")], hung, ended, [("fine", "3")]]

@@ -19,4 +19,5 @@ def test_the_harness_can_tell(tmp_path):
     assert model_files.outcome(one, one.with_suffix(".pickle")) == ("same scores", "")
     assert model_files.outcome(one, other)[0] == "other scores"
     assert model_files.outcome(other, other)[0] == "refused"
-    assert model_files.outcome(tmp_path / "none", other)[0] == "other error"
+    assert model_files.outcome(tmp_path / "none", other)[0] == "refused"
+    assert model_files.outcome(one, tmp_path / "xgboost.pickle")[0] == "other error"

@@ -8,16 +8,21 @@ import json
 import multiprocessing
 import os
 import re
+import select
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import wait
 from typing import Any
 
 LIMIT = 180.0
 """Seconds that a case may take."""
+
+START = 60.0
+"""Seconds that a process may take beside for its imports."""
 
 RECYCLE = 150
 """Cases of a process, so that what one leaves behind does not add up."""
@@ -40,6 +45,50 @@ def work(module: str, seed: int, pipe: Any) -> None:
             failure = {"invariant": "harness", "message": f"{error!r}", "trace": text}
             result = {"outcome": "failed", "checked": {}, "failures": [failure]}
         pipe.send(("done", result))
+
+
+Outcomes = list[tuple[str, str]]
+"""What came of a case, and details."""
+
+
+def outcomes(module: str, words: Sequence[object], n: int, seconds: float) -> list[Outcomes]:
+    """Have ``python -m MODULE work WORDS START STOP`` try ``n`` cases; returns what came of each.
+
+    It prints the outcomes of a case as a line of JSON. A case that ends the process or takes
+    longer than ``seconds`` has "crashed" or "hung", and another process goes on after it.
+    """
+    found: list[Outcomes] = []
+    while len(found) < n:
+        command = [sys.executable, "-m", module, "work", *map(str, [*words, len(found), n])]
+        found += _until_it_ends(command, n - len(found), seconds)
+    return found
+
+
+def _until_it_ends(command: list[str], n: int, seconds: float) -> list[Outcomes]:
+    """What a process says about ``n`` cases, or about those up to the one that has ended it."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0, env=environment
+    )
+    assert process.stdout is not None
+    found: list[Outcomes] = []
+    text = b""
+    try:
+        while len(found) < n:
+            wait_for = seconds + START * (not found)
+            ready, _, _ = select.select([process.stdout], [], [], wait_for)
+            piece = os.read(process.stdout.fileno(), 65536) if ready else b""
+            *lines, text = (text + piece).split(b"\n")
+            found += [[(what, why) for what, why in json.loads(line)] for line in lines]
+            if not piece:
+                why = f"ended by {process.wait()}" if ready else f"took over {seconds} s"
+                found.append([("crashed" if ready else "hung", why)])
+                break
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    return found
 
 
 class Worker:
