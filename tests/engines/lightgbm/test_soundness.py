@@ -107,6 +107,7 @@ def test_a_split_of_missing_values_from_all_others_is_sound(toy, tmp_path):
         (instead(r"pandas_categorical:.*", "pandas_categorical:{}"), "no list of lists"),
         (instead(r"pandas_categorical:.*", 'pandas_categorical:[["a", "a"]]'), "there twice"),
         (instead(r"pandas_categorical:.*", "pandas_categorical:[[[1]]]"), "no plain value"),
+        (instead(r"pandas_categorical:.*", r'pandas_categorical:[["\\ud800"]]'), "no plain value"),
         (instead(r"pandas_categorical:.*", "pandas_categorical:[[],[],[],[],[]]"), "more columns"),
     ],
 )

@@ -84,6 +84,7 @@ def _check_tail(tail: str, n_features: int) -> None:
     require(len(listed) <= n_features, "pandas_categorical has more columns than there are")
     for values in listed:
         plain = all(isinstance(value, str | int | float) for value in values)
+        plain = plain and not re.search("[\ud800-\udfff]", "".join(map(str, values)))
         require(plain, "pandas_categorical has a category that is no plain value")
         require(len(set(values)) == len(values), "a category of pandas_categorical is there twice")
 
