@@ -108,6 +108,22 @@ def test_page_on_studies_runs_when_pasted(tmp_path, monkeypatch, capsys):
     assert len(namespace["model"].predict(namespace["loans"].X)) == 4_000
 
 
+def test_page_on_scorers_runs_when_pasted(capsys):
+    import sklearn
+
+    page = (ROOT / "docs" / "scorers.md").read_text()
+    namespace = {}
+    with sklearn.config_context():  # which the page changes
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+            small = block.replace("n_estimators=50", "n_estimators=5")
+            exec(compile(small, "scorers.md", "exec"), namespace)
+    assert (namespace["found"]["test_gap"] <= 0).all()
+    assert set(namespace["search"].best_params_) == set(namespace["grid"])
+    shown = capsys.readouterr().out
+    assert "Fairness constraints: " in shown
+    assert re.fullmatch(r"0\.\d+ \[0\.\d+, 0\.\d+\]", shown.splitlines()[-1])
+
+
 def test_custom_constraint_example(capsys):
     example = runpy.run_path(str(ROOT / "examples" / "custom_constraint.py"))
     before, after = example["main"](rows=6_000)
