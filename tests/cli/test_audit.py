@@ -171,7 +171,8 @@ def test_groups_that_are_not_compared_are_named(three_groups, run, tmp_path):
     assert code == 0
     page = (out / "report.md").read_text()
     for said in (" ".join(err.split()), " ".join(page.split())):
-        assert "not compared, since fewer rows count than --min-group-rows asks for" in said
+        asked = "not compared, since fewer rows count than --min-group-rows asks for"
+        assert f"{asked}: sex = other (fpr, fnr, ppr, precision)" in said.replace("\\", "")
     assert "sex=other: 12 rows" not in page
     assert "took no part in training" not in page  # nobody knows
 
@@ -250,6 +251,7 @@ def test_compare_says_what_fairness_costs(data, run, tmp_path):
     assert code == 0
     for text in ("engine alone", "no constraint", "chosen: tolerance 0.1", "largest gap", "cost"):
         assert text in said
+    assert "decides nothing" not in said
     table = pd.read_csv(out / "table.csv")
     assert len(table) == 1 + 4 + 1
     plain = table.iloc[0]
@@ -259,6 +261,15 @@ def test_compare_says_what_fairness_costs(data, run, tmp_path):
     chosen = evidence.tradeoff.points[evidence.tradeoff.chosen]
     assert chosen.name == "tolerance 0.1, trained by itself"
     assert (out / "report.html").exists()
+
+
+def test_no_alternative_is_named_that_decides_nothing(data, run):
+    point = ("--threshold", "0.9999", "--models", "3", "--quiet")
+    code, said, _ = run("compare", data, *ASKED, *QUICK, *point)
+    assert code == 0
+    assert len(re.findall(r"\(decides nothing\)", said)) == 4
+    assert "No model is surely less discriminatory" in said
+    assert "All of the models decide next to nothing about these rows" in said
 
 
 def test_compare_as_json(data, run):

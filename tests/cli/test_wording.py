@@ -29,7 +29,6 @@ ADVICE = [
     REMEDIES["held out"][1],
     decides_little(1.0, 1.0, 100, 300),
     decides_little(0.5, 0.5, 100, 300),
-    "not met, held out: gap 0.1. print(model.fairness_report_) says more",
     "not judged, since fewer rows count than min_group_rows asks for; lower min_group_rows=9",
     "too few rows to tell, held out: at_fpr(0.001) was placed on 50 rows",
     "it is other than asked. fairboost.metrics.threshold_at places it anew on recent rows",

@@ -95,6 +95,11 @@ def test_a_schema_says_what_is_left_out_and_why():
     ]  # fmt: skip
     assert list(schema.dropped) == ["key"]
     assert "column 'key' is left out" in remarks[0]
+    table = people()
+    for name in ("one", "two"):
+        table = table.append_column(name, pa.array(["x"] * len(table)))
+    (remark,) = (r for r in infer_schema(table, ROLES)[1] if "same" in r)
+    assert remark == "columns 'one', 'two' are left out: the same in every row"
     assert schema.classes == ("no", "yes")
 
 

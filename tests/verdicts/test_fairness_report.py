@@ -583,7 +583,8 @@ def test_a_small_group_is_reported_and_not_judged():
     table = left.rates.set_index("group")
     assert table.loc["g=c", ["test", "rows"]].tolist() == [0.75, 12]
     assert table.loc["g=c", "low"] < 0.75 < table.loc["g=c", "high"]
-    assert "Not judged, test, since fewer rows count than min_group_rows" in " ".join(left.advice)
+    said = "Not judged on the test rows, since fewer rows count than min_group_rows"
+    assert said in " ".join(left.advice)
     assert "g=c (12 rows for fnr)" in " ".join(left.advice)
     assert "Not judged" not in str(judged)
 

@@ -185,10 +185,15 @@ def _warnings(found: FileAudit) -> tuple[str, ...]:
     table = found.audit.rates
     few = table[(table["attribute"] != "") & (table["rows"] < found.request.min_group_rows)]
     if len(few):
-        named = dict.fromkeys(f"{a}={g}" for a, g in few[["attribute", "group"]].to_numpy())
+        named = (
+            f"{attribute} = {group} ({', '.join(rates)})"
+            for (attribute, group), rates in few.groupby(["attribute", "group"], sort=False)[
+                "rate"
+            ]
+        )
         said.append(
             f"not compared, since fewer rows count than --min-group-rows asks for: "
-            f"{', '.join(named)}"
+            f"{'; '.join(named)}"
         )
     if not found.counted.are_probabilities:
         said.append(NOT_PROBABILITIES)

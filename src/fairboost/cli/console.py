@@ -85,15 +85,14 @@ class Console:
 
     @contextlib.contextmanager
     def collecting_warnings(self) -> Iterator[None]:
-        """Show warnings of the library as remarks; what reports say anyway is left to them."""
+        """Show warnings of the library as remarks; what a report says anyway is left to it."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 yield
             finally:
                 for warning in caught:
-                    shown = issubclass(warning.category, UserWarning)
-                    if shown and not issubclass(warning.category, NotMetWarning):
+                    if _is_news(str(warning.message), warning.category):
                         self.notes([str(warning.message)])
 
     @contextlib.contextmanager
@@ -107,6 +106,14 @@ class Console:
                 bar.update(file.bytes_read - bar.n)  # back to the start in a second pass
 
             yield advance
+
+
+def _is_news(text: str, category: type[Warning]) -> bool:
+    """Whether a warning is for users, and no report says the same."""
+    from fairboost.verdicts.diagnostics import SAYS_MORE  # not before something was trained
+
+    reported = issubclass(category, NotMetWarning) or text.endswith(SAYS_MORE)
+    return issubclass(category, UserWarning) and not reported
 
 
 def for_json(value: Any) -> Any:

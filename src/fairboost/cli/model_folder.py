@@ -28,6 +28,7 @@ from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.files import seal_of
 from fairboost.report import Evidence, gather, write_report
 from fairboost.report.plainly import first_paragraph
+from fairboost.report.words import model_title
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.tabular.schema import TableSchema
 
@@ -123,7 +124,10 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         [f.constraint, f.where, f"{f.measure} {figure(f.value, f.low, f.high)}", f.status]
         for f in evidence.verdicts
     ]
-    measures = [[p.model, p.measure, figure(p.value, p.low, p.high)] for p in evidence.performance]
+    measures = [
+        [model_title(p.model), p.measure, figure(p.value, p.low, p.high)]
+        for p in evidence.performance
+    ]
     kinds = [
         [c.name, f"category of {len(c.categories)} values" if c.kind == "category" else c.kind]
         for c in schema.columns

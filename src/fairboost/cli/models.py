@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import difflib
 import re
+import warnings
 from collections.abc import Iterator
 from importlib import import_module
 from traceback import walk_tb
@@ -14,7 +15,7 @@ from typing import Any
 from fairboost.cli.console import Console
 from fairboost.cli.rows import TrainingRows
 from fairboost.engines.registry import load_engine
-from fairboost.exceptions import FairboostError, InvalidInputError
+from fairboost.exceptions import FairboostError, FairnessWarning, InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
@@ -95,8 +96,9 @@ def fit_plain(options: argparse.Namespace, rows: TrainingRows) -> Any:
 def trace_tradeoff(
     options: argparse.Namespace, rows: TrainingRows, console: Console, models: int
 ) -> TradeoffCurve:
-    """Models from no constraint to zero tolerance."""
+    """Models from no constraint to zero tolerance; what is wrong with groups the model tells."""
     with console.collecting_warnings(), refusals(options):
+        warnings.simplefilter("ignore", FairnessWarning)
         return tradeoff_curve(
             build_engine(options),
             rows.train.X,

@@ -11,7 +11,8 @@ import pandas as pd
 from fairboost._text import interval, printable, text_table
 from fairboost.cli.console import Console
 from fairboost.report.evidence import Evidence, Figure, Finding, GroupRate, TradeoffPoint
-from fairboost.report.words import on_rows, where_title
+from fairboost.report.lines import caution
+from fairboost.report.words import model_title, on_rows, where_title
 from fairboost.verdicts.verdict import SAYS_NOTHING
 
 MOST_CROSSED = 12
@@ -89,7 +90,10 @@ def show_verdicts(console: Console, evidence: Evidence) -> None:
         if (r.where, r.model, r.crossed) == ("test", "chosen", False) and r.rate in wanted
     ]
     console.result(text_table(["group", "rate", "found", "rows"], rates))
-    measures = [[p.model, p.measure, figure(p.value, p.low, p.high)] for p in evidence.performance]
+    measures = [
+        [model_title(p.model), p.measure, figure(p.value, p.low, p.high)]
+        for p in evidence.performance
+    ]
     console.result("\n" + text_table(["model", "measure", "found"], measures))
     console.notes(filter(None, (evidence.caution, *evidence.warnings)))
 
@@ -129,13 +133,15 @@ def _judged(evidence: Evidence) -> list[Finding]:
 # -----------------------------------------------------------------------
 
 
-def compare_models(evidence: Evidence) -> pd.DataFrame:
+def compare_models(evidence: Evidence, *, placed: bool) -> pd.DataFrame:
     """One line per model: accuracy and the largest gap on test rows, and what it costs.
 
     Parameters
     ----------
     evidence : Evidence
         With a trade-off, and with the engine alone to compare with.
+    placed : bool
+        Whether the threshold follows from an operating point.
     """
     assert evidence.tradeoff is not None
     points = [_engine_alone(evidence), *evidence.tradeoff.points]
@@ -145,6 +151,7 @@ def compare_models(evidence: Evidence) -> pd.DataFrame:
     if (chosen := evidence.tradeoff.chosen) is not None:
         found.loc[chosen + 1, "model"] = f"chosen: {points[chosen + 1].name}"
     found.insert(2, "cost", found["accuracy"].iloc[0] - found["accuracy"])
+    found["decides_nothing"] = [bool(caution(p.rates, placed=placed)) for p in points]
     return found
 
 
@@ -167,7 +174,7 @@ def show_alternatives(
     _show_rows(console, evidence)
     lines = [
         [
-            str(r["model"]),
+            f"{r['model']}{' (decides nothing)' if r['decides_nothing'] else ''}",
             figure(r["accuracy"], r["accuracy_low"], r["accuracy_high"]),
             f"{r['cost']:+.3f}",
             figure(r["gap"], r["gap_low"], r["gap_high"]),
@@ -182,8 +189,9 @@ def show_alternatives(
 def _in_words(found: pd.DataFrame, tolerance: float) -> list[str]:
     """Summarise the table in sentences."""
     plain, *others = found.to_dict("records")
-    fairer = [m for m in others if m["gap_high"] < plain["gap_low"]]
-    within = [m for m in others if m["gap"] <= tolerance]
+    deciding = [m for m in others if not m["decides_nothing"]]
+    fairer = [m for m in deciding if m["gap_high"] < plain["gap_low"]]
+    within = [m for m in deciding if m["gap"] <= tolerance]
     better = (
         "No model is surely less discriminatory than the engine alone: these rows are too few to "
         "tell, or there was little to mend."
@@ -201,15 +209,20 @@ def _in_words(found: pd.DataFrame, tolerance: float) -> list[str]:
             f"The most accurate with a gap within {tolerance:g} is {best['model']!r}, at a cost "
             f"of {best['cost']:.3f}."
         )
+    elif not deciding:
+        last = (
+            "All of the models decide next to nothing about these rows; decide at another point."
+        )
     else:
-        least = min(others, key=lambda m: m["gap"])
+        least = min(deciding, key=lambda m: m["gap"])
         last = (
             f"None has a gap within {tolerance:g} on these rows; the least is {least['gap']:.3f}, "
             f"of {least['model']!r}."
         )
     return [
         "The largest gap is that between groups in the rates asked for; cost is accuracy below "
-        "the engine alone.",
+        "the engine alone. 'no constraint' is the engine without the rows that the others hold "
+        "out to read rates on.",
         better,
         last,
     ]
@@ -224,7 +237,8 @@ def audit_text(evidence: Evidence) -> str:
     rows, where = evidence.data.splits["test"], evidence.asked.operating_point
     parts = [
         f"{rows:,} rows; {where}. {_level(evidence)} intervals. "
-        f"Positive: {printable(evidence.data.positive)}.",
+        f"Positive: {printable(evidence.data.positive)}. The {evidence.asked.favourable} decision "
+        "counts as favourable.",
         _rates([r for r in evidence.rates if not r.crossed]),
         _gaps(evidence),
         _crossed(evidence),

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence
 
 SAID: tuple[tuple[str, str], ...] = (
-    (r"\.? print\(model\.fairness_report_\) says more", ""),
     (r"\(n_estimators\)", "(--option n_estimators=N)"),
     (r"\b(?:operating_point=)?at_(fpr|tpr)\((\S+?)\)", r"--at-\1 \2"),
     (r"\b(?:operating_point=)?at_positive_rate\((\S+?)\)", r"--at-positive-rate \1"),

@@ -284,6 +284,7 @@ def infer_schema(
     special = {roles.label, roles.weight, *(() if roles.aware else roles.sensitive)}
     dropped = dict.fromkeys(roles.dropped, "dropped on request")
     remarks: list[str] = []
+    why: dict[str, list[str]] = {}
     features: list[FeatureColumn] = []
     taken: set[str] = set()
     for name in table.column_names:
@@ -292,7 +293,7 @@ def infer_schema(
         judged = columns.judge(table.column(name), categorical=name in roles.categorical)
         if judged.kind is None:
             dropped[name] = judged.remark
-            remarks.append(f"column {name!r} is left out: {judged.remark}")
+            why.setdefault(judged.remark, []).append(repr(name))
             continue
         if judged.remark:
             remarks.append(f"column {name!r} {judged.remark}")
@@ -315,7 +316,12 @@ def infer_schema(
         dropped=dropped,
         missing=missing,
     )
-    return schema, remarks
+    left_out = [
+        f"{'column' if len(names) == 1 else 'columns'} {', '.join(names)} "
+        f"{'is' if len(names) == 1 else 'are'} left out: {reason}"
+        for reason, names in why.items()
+    ]
+    return schema, [*left_out, *remarks]
 
 
 def _text_of(table: Any, name: str) -> Any:

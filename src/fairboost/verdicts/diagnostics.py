@@ -32,6 +32,10 @@ ALIKE = 0.1
 """Rates of the two labels that differ by more are not alike, however few the rows are."""
 
 
+SAYS_MORE = "print(model.fairness_report_) says more"
+"""The end of warnings about what a report says as well."""
+
+
 def decides_little(
     tpr: float,
     fpr: float,
@@ -144,8 +148,9 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
     if small:
         warn(
             f"fewer than {SMALL_CELL} rows count towards a constrained rate of: "
-            f"{'; '.join(dict.fromkeys(small))}. Their rates are mostly noise; merge small groups "
-            "or expect the constraint not to hold on new data",
+            f"{'; '.join(dict.fromkeys(small))}. Their rates are mostly noise; merge small "
+            f"groups, leave them out of comparisons (min_group_rows={SMALL_CELL}), or expect the "
+            "constraint not to hold on new data",
             SmallCellWarning,
         )
 
@@ -168,7 +173,7 @@ def warn_if_not_met(report: FairnessReport, certainty: bool = False) -> None:
         if found:
             listed = "; ".join(f"{v.constraint}: {v}" for v in found)
             warn(
-                f"{status}, {report.where}: {listed}. print(model.fairness_report_) says more",
+                f"{status}, {report.where}: {listed}. {SAYS_MORE}",
                 category,
             )
 

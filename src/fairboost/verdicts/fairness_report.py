@@ -121,6 +121,12 @@ class MeasuredRates:
             moved = wobble.reshape(p.shape) / (p * (1.0 - p))
             yield 1.0 / (OUT_OF_FOLD / term.rows + LUCK**2 * moved)
 
+    @property
+    def rows(self) -> str:
+        """The rows in a sentence, e.g. "test rows"."""
+        where = self.where
+        return f"{where} rows" if where in ("test", "training") else f"rows {where}"
+
     def read(self) -> Iterator[tuple[Term, GroupMoments]]:
         """Each term with its rates."""
         for term, values in zip(self.terms, self.values, strict=True):
@@ -368,12 +374,13 @@ def _on_not_met(
 def _on_groups_left_out(measured: MeasuredRates) -> str:
     """Name the groups that are reported and not judged."""
     named = dict.fromkeys(
-        f"{r.group} ({r.rows:,.0f} rows for {r.moment.name})" for r in measured.left_out
+        f"{r.group} ({r.rows:,.0f} {'row' if r.rows == 1 else 'rows'} for {r.moment.name})"
+        for r in measured.left_out
     )
     if not named:
         return ""
     return (
-        f"Not judged, {measured.where}, since fewer rows count than min_group_rows asks for: "
+        f"Not judged on the {measured.rows}, since fewer rows count than min_group_rows asks for: "
         f"{'; '.join(named)}. Nothing is promised to them."
     )
 
@@ -384,12 +391,10 @@ def _on_operating_point(measured: MeasuredRates, level: float) -> str:
         return ""
     low, high = map(float, wilson(found.value * found.rows, found.rows, level))
     target, at_least = found.point.target, found.point.at_least
-    where = measured.where
-    rows = f"{where} rows" if where in ("test", "training") else f"rows {where}"
     said = (
         f"{found.point}: decisions are positive from a probability of {found.threshold:.4g} on, "
         f"where the {found.point.rate.title} of everyone is "
-        f"{interval(found.value, low, high, 4)} on the {rows}"
+        f"{interval(found.value, low, high, 4)} on the {measured.rows}"
     )
     if high < target if at_least else low > target:
         limit = "at least" if at_least else "at most"
@@ -398,7 +403,7 @@ def _on_operating_point(measured: MeasuredRates, level: float) -> str:
             "threshold was placed, or they were too few, or trained on. "
             "fairboost.metrics.threshold_at places it anew on recent rows"
         )
-    elif not found.hits and where != "test":
+    elif not found.hits and measured.where != "test":
         said += f", not {target:g}: too many rows have the same score"
     return said + "."
 
