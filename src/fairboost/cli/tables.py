@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,8 @@ def _engine_alone(evidence: Evidence) -> TradeoffPoint:
     gaps = [g for g in evidence.gaps if g.model == "plain" and (g.attribute, g.rate) in asked]
     worst = max(gaps, key=lambda g: g.gap or 0.0)
     measured = (accuracy.value, accuracy.low, accuracy.high, worst.gap, worst.gap_low)
-    return TradeoffPoint("engine alone", None, *measured, worst.gap_high)
+    rates = tuple(replace(r, model="chosen") for r in evidence.rates if r.model == "plain")
+    return TradeoffPoint("engine alone", None, *measured, worst.gap_high, rates=rates)
 
 
 def show_alternatives(
