@@ -29,6 +29,7 @@ import pyarrow as pa
 from pyarrow import feather, parquet
 
 from fairboost.cli import main
+from fairboost.verdicts.diagnostics import decides_little
 from tests.fuzz import workers
 
 SECONDS = 120
@@ -375,6 +376,9 @@ def _wrong(table: HostileTable, code: int, found: dict[str, Any]) -> str:
             if (told is None) != (gap is None) or (gap is not None and abs(told - gap) > 1e-12):
                 return f"the {rate} gap by {name!r} is {told}, not {gap}"
             over |= gap is not None and gap > table.limit + 1e-9
+    both = [decided[rows & counts] for counts in (positive, ~positive)]
+    if all(map(len, both)):  # nothing is met by decisions that say nothing
+        over |= bool(decides_little(*(d.mean() for d in both), *map(len, both)))
     if (code == 3) != over if table.decide == "estimate" else (code == 3 and not over):
         return f"exit code {code}, though gaps are {'' if over else 'not '}over the limit"
     return ""
