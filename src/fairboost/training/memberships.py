@@ -119,19 +119,32 @@ def honest(rows: CodedRows, *, seed: int = 0) -> Float32Array:
         raise InvalidInputError("no row has a known group and a weight above 0; check both")
     weight /= weight[known].mean()  # regularisation means the same whatever the unit
     shares = np.bincount(groups[known], weight[known], rows.n_codes) / known.sum()
-    learned = np.bincount(groups[known], minlength=rows.n_codes) >= SMALLEST_GROUP
     probabilities = np.tile(shares.astype(np.float32), (n, 1))
-    n_learned = int(learned.sum())
-    if n_learned > 1:
-        renumber = np.append(np.where(learned, np.cumsum(learned) - 1, -1), -1)
+    learned = _largest_first(np.where(known, groups, -1), rows.n_codes)
+    if len(learned) > 1:
+        renumber = np.full(rows.n_codes + 1, -1)
+        renumber[learned] = np.arange(len(learned))
         codes = np.where(known, renumber[groups], -1)
         X, rng = by_row(as_table(rows.X)), np.random.default_rng(seed)
-        renumbered = replace(rows, X=X, codes=codes, n_codes=n_learned, weight=weight)
+        renumbered = replace(rows, X=X, codes=codes, n_codes=len(learned), weight=weight)
         n_folds = 5 if n < 10_000 else 3 if n < 20_000 else 2
         fold = _rank_within(2 * codes + labels, rng) % n_folds
         for held, likely in CrossFit(renumbered, rng).probabilities(fold):
             probabilities[np.ix_(held, learned)] = likely * shares[learned].sum()
     return probabilities
+
+
+def _largest_first(groups: IntArray, n_groups: int) -> IntArray:
+    """Groups that can be learned, in an order that does not depend on their names.
+
+    Trees for one of two groups are those for the other turned round, but not to the last digit,
+    and where two splits are as good the other one may be made.
+    """
+    counts = np.bincount(groups[groups >= 0], minlength=n_groups)
+    first = np.full(n_groups + 1, len(groups))  # the last is of rows without a group
+    first[groups[::-1]] = np.arange(len(groups))[::-1]
+    order = np.lexsort((first[:n_groups], -counts))
+    return order[counts[order] >= SMALLEST_GROUP]
 
 
 def _balanced_halves(
