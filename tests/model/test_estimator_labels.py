@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer, log_loss, roc_auc_score
 
 from fairboost import FairGBMClassifier, at_fpr, load, tradeoff_curve
-from fairboost.exceptions import FairnessWarning, InvalidInputError
+from fairboost.exceptions import EngineOptionError, FairnessWarning, InvalidInputError
 from fairboost.metrics import gap
 from fairboost.plots import GroupRocDisplay
 from tests.kinds import LightGBM
@@ -91,6 +91,15 @@ def test_evaluation_sets_and_class_weights_have_the_users_labels(toy, words):
     )
     assert model.estimator_.evals_result_ == numbers.estimator_.evals_result_
     assert model.estimator.class_weight == weights  # the user's estimator is not changed
+
+
+@pytest.mark.parametrize("pos_label", [None, np.datetime64("2024-01-01")])
+def test_weights_of_labels_that_are_dates_are_refused(toy, pos_label):
+    """Stock LightGBM does not find a date among its labels."""
+    dates = np.array(["2024-01-01", "2025-01-01"], "datetime64[D]")
+    options = {"class_weight": {dates[0]: 1.0, dates[1]: 3.0}}
+    with pytest.raises(EngineOptionError, match=r"class_weight cannot name labels that are dates"):
+        fit(LightGBM(), toy, dates[toy.y], pos_label=pos_label, constraint=None, options=options)
 
 
 def test_it_warns_of_a_guess_only(toy, words):

@@ -118,6 +118,15 @@ def test_linear_trees_too(engine, toy, other, tmp_path):
     assert_exports(model, other.X, tmp_path)  # LightGBM has no contributions of linear trees
 
 
+def test_linear_trees_without_numbers_are_refused(engine, toy):
+    """LightGBM would start from 0 where the base has no score."""
+    X = toy.X * [1.0, 1e300, 1.0, 1.0]
+    base = engine(linear_tree=True, num_leaves=3).fit(X, toy.y)
+    assert np.isnan(base.predict(X, raw_score=True)).any()
+    with pytest.raises(InvalidInputError, match=r"frozen model has a linear tree .* leaf is NaN"):
+        FairGBMClassifier(FrozenEstimator(base)).fit(X, toy.y, sensitive_features=toy.group)
+
+
 def test_contributions_add_up_by_the_shap_package(base, toy, other):
     with warnings.catch_warnings(action="ignore"):  # on import, about matplotlib
         shap = pytest.importorskip("shap")

@@ -24,6 +24,14 @@ READABLE = (
 """Columns of polars and Arrow that are numbers to every engine."""
 
 
+def without_names(X: Matrix) -> Matrix:
+    """A data frame of numbers as an array; a table that is none as it is."""
+    if isinstance(X, pd.DataFrame):
+        return X.to_numpy(np.float64, na_value=np.nan)
+    table = nw.from_native(X, eager_only=True, pass_through=True)
+    return table.to_numpy().astype(np.float64) if isinstance(table, nw.DataFrame) else X
+
+
 def check_readable(X: Matrix, what: str = "X") -> None:
     """Refuse columns that no engine reads, and names that several columns have.
 

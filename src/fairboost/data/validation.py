@@ -19,7 +19,12 @@ from sklearn.utils.validation import _num_samples
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
-from fairboost.data.features import check_readable, column_names
+from fairboost.data.features import (
+    categories_of,
+    check_readable,
+    column_names,
+    without_names,
+)
 from fairboost.data.labels import positive_last
 from fairboost.exceptions import InvalidInputError
 
@@ -83,17 +88,16 @@ def check_fit_data(
 def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> CheckedRows:
     """Check ``holdout_set`` of ``fit``: the same features and labels as training."""
     form = "(X, y, sensitive_features[, sample_weight])"
-    held_X, y, sensitive_features, weight = unpack("holdout_set", holdout_set, form, most=4)
+    given_X, y, sensitive_features, weight = unpack("holdout_set", holdout_set, form, most=4)
     if y is None:
         raise InvalidInputError("holdout_set has no labels; pass (X, y, sensitive_features)")
-    check_two_dimensional(held_X)
-    check_readable(held_X, "X of holdout_set")
+    held_X = check_beside(given_X, X, "holdout_set")
     n = _num_samples(held_X)
-    _check_same_features(X, held_X)
     labels = encode_known(y, classes, "y of holdout_set")
     _check_length("y of holdout_set", len(labels), n, "its X")
     try:
-        check_same_rows(X=held_X, y=y, sensitive_features=sensitive_features, sample_weight=weight)
+        parts = {"sensitive_features": sensitive_features, "sample_weight": weight}
+        check_same_rows(X=given_X, y=y, **parts)
         columns = read_sensitive_features(sensitive_features, n)
         return CheckedRows(held_X, classes, labels, columns, read_weights(weight, n))
     except InvalidInputError as error:
@@ -149,20 +153,53 @@ def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
     return np.asarray(column == classes[1], np.int8)
 
 
-def _check_same_features(X: Matrix, held_X: Matrix) -> None:
-    width, expected = (np.shape(table)[1] for table in (held_X, X))
+def check_beside(table: Matrix, X: Matrix, what: str) -> Matrix:
+    """Check a table of further rows: the features of X, in the same order.
+
+    A table with names beside X without them goes by position, and so does one without names: it
+    gets those of X. Engines would take some of these, and refuse or misread others.
+    """
+    check_two_dimensional(table)
+    check_readable(table, f"X of {what}")
+    width, expected = (np.shape(each)[1] for each in (table, X))
     if width != expected:
         raise InvalidInputError(
-            f"X of holdout_set has {width} features, expected the {expected} of training; pass "
-            "the same columns in the same order"
+            f"X of {what} has {width} features, expected the {expected} of training; pass the "
+            "same columns in the same order"
         )
+    found, names = column_names(table), column_names(X)
     # Where one of them has no names, there is nothing to compare.
-    for name, known in zip(column_names(held_X), column_names(X), strict=False):
+    for name, known in zip(found, names, strict=False):
         if name != known:
             raise InvalidInputError(
-                f"X of holdout_set has the feature {name!r} where training has {known!r}; pass "
-                "the same columns in the same order"
+                f"X of {what} has the feature {name!r} where training has {known!r}; pass the "
+                "same columns in the same order"
             )
+    _check_same_categories(table, X, what)
+    if not names:
+        return without_names(table)
+    if found:
+        return table
+    if issparse(table):
+        raise InvalidInputError(
+            f"X of {what} is sparse and has no names of features, but X has; pass both in the "
+            "same form"
+        )
+    array = np.asarray(table)
+    numbers = array.astype(np.float64) if array.dtype == object else array
+    return pd.DataFrame(numbers, columns=names)
+
+
+def _check_same_categories(table: Matrix, X: Matrix, what: str) -> None:
+    """Refuse a column that is categorical in one table only: its numbers would be misread."""
+    further, known = set(categories_of(table)), set(categories_of(X))
+    for name in further ^ known:
+        here, there = f"X of {what}", "X"
+        here, there = (here, there) if name in further else (there, here)
+        raise InvalidInputError(
+            f"column {name!r} of {here} is categorical, but that of {there} is not; give both "
+            "the same type"
+        )
 
 
 def check_two_dimensional(X: Matrix) -> None:

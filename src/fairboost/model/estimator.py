@@ -32,15 +32,17 @@ from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
     DEFAULT_COLUMN,
     CheckedRows,
+    check_beside,
     check_fit_data,
     check_holdout_set,
     check_two_dimensional,
     encode_known,
     python_value,
+    unpack,
 )
 from fairboost.engines.port import Engine, is_on_disk
 from fairboost.engines.registry import default_estimator, engine_of
-from fairboost.exceptions import ExportError, InvalidInputError
+from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import (
     ConstraintLike,
@@ -328,6 +330,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             number: rates are then read on that share of them as well, and the threshold of an
             operating point is placed on your rows alone. Without a constraint and without such a
             point there is no rate to read, and ``trace_`` has the loss on your rows.
+            Here and in ``eval_set`` columns are the same as in X, in the same order: other names
+            and other categorical columns are refused, and where one of the two has no names
+            columns go by position.
         eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
             As in ``LGBMClassifier.fit``. Metrics see probabilities, as with a binary objective.
             XGBoost takes the last three with its options, and refuses them here.
@@ -396,11 +401,11 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> FitRequest:
         """Check everything; what is wrong raises here."""
         check_readable(X)
-        for eval_X, *_ in _pairs(fit_options.get("eval_set")):
-            check_readable(eval_X, "X of eval_set")
         validate_data(self, _columns_of(X), skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight, pos_label=self.pos_label)
         classes, given = data.classes, y
+        if sets := _pairs(fit_options.get("eval_set")):
+            fit_options = {**fit_options, "eval_set": [_beside(pair, X) for pair in sets]}
         if classes[0] > classes[1]:  # to engines the larger label is the positive one
             y, classes = data.labels, np.array([0, 1])
             fit_options = _with_numbers(fit_options, X, given, data)
@@ -454,6 +459,11 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.random_state is not None and engine.random_state is None:
             engine.set_params(random_state=self._draw())
         weights = getattr(engine, "class_weight", None)
+        if isinstance(weights, dict) and named.dtype.kind == "M":
+            raise EngineOptionError(
+                "class_weight cannot name labels that are dates; pass labels as text, such as "
+                "y.astype(str), here and in y"
+            )
         if classes is not named and isinstance(weights, dict):
             codes = {label: code for code, label in enumerate(named.tolist())}
             engine.set_params(class_weight={codes.get(k, k): w for k, w in weights.items()})
@@ -776,6 +786,13 @@ def _numbers(scores: FloatArray) -> FloatArray:
 def _pairs(eval_set: Any) -> Sequence[Any]:
     """Evaluation sets as a sequence: none, one given by itself, or several."""
     return [eval_set] if isinstance(eval_set, tuple) else eval_set or []
+
+
+def _beside(pair: Any, X: Matrix) -> tuple[Matrix, ArrayLike]:
+    """Rows to evaluate on, checked."""
+    rows, y = unpack("each item of eval_set", pair, "(X, y)", most=2)
+    # Engines know their training rows by identity.
+    return rows if rows is X else check_beside(rows, X, "eval_set"), y
 
 
 def _with_numbers(

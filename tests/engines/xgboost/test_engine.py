@@ -316,9 +316,6 @@ def test_values_and_names_that_xgboost_does_not_read(toy):
     named = pd.DataFrame(toy.X, columns=["a", "b", "<5", "d"])
     with pytest.raises(InvalidInputError, match="column '<5' of X has '<' in its name"):
         FairGBMClassifier(engine(), constraint=None).fit(named, toy.y)
-    names, held = pd.DataFrame(toy.X, columns=list("abcd")), (toy.X, toy.y, toy.group)
-    with pytest.raises(InvalidInputError, match="X of holdout_set has no names of feat"):
-        fair(engine(), toy, names, fit={"holdout_set": held})
     flags = pd.DataFrame({"a": toy.X[:, 0], "b": pd.array(toy.X[:, 1] > 0, "bool[pyarrow]")})
     FairGBMClassifier(engine(), constraint=None).fit(flags, toy.y)
 

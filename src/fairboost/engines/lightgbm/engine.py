@@ -15,6 +15,7 @@ Facts of LightGBM that shape this file:
 from __future__ import annotations
 
 import ctypes
+import re
 from dataclasses import dataclass, replace
 from threading import local
 from typing import Any, ClassVar
@@ -70,6 +71,18 @@ def check_table(X: Matrix) -> None:
                 f"LightGBM does not read column {str(name)!r} of X as {dtype}; pass numbers of "
                 "NumPy, such as X.astype('float64')"
             )
+
+
+def check_linear_leaves(text: str, whose: str) -> None:
+    """Refuse linear trees of which a leaf is no number: no decision follows from their scores.
+
+    LightGBM goes on from such a model as if it scored 0.
+    """
+    if "is_linear=1" in text and re.search(r"^leaf_co(nst|eff)=.*(nan|inf)", text, re.MULTILINE):
+        raise InvalidInputError(
+            f"{whose} has a linear tree of which a leaf is NaN or infinite: features are too "
+            "large for it. Scale the features down, or train without linear_tree"
+        )
 
 
 @dataclass(frozen=True)
@@ -210,7 +223,8 @@ class LightGBMEngine:
                 "FairGBMClassifier(XGBClassifier(...)), or load the table"
             )
         check_names(X, '",:[]{}', "LightGBM")
-        check_table(X)
+        for table in (X, *(rows for rows, _ in fit_options.get("eval_set") or ())):
+            check_table(table)
         categorical = fit_options.get("categorical_feature", "auto")
         options.check_monotone(self.estimator.get_params(), X, categorical)
 
@@ -221,8 +235,9 @@ class LightGBMEngine:
         fit_options = dict(data.fit_options)
         eval_set = fit_options.pop("eval_set", None)
         # Over a linear tree and a set that is sparse by columns LightGBM ends the process.
-        eval_set = [eval_set] if isinstance(eval_set, tuple) else eval_set
-        eval_set = eval_set and [(X if X is data.X else by_row(X), *rest) for X, *rest in eval_set]
+        eval_set = eval_set and [
+            (X if X is data.X else as_table(by_row(X)), *rest) for X, *rest in eval_set
+        ]
         eval_names = fit_options.pop("eval_names", None)
         callbacks = fit_options.pop("callbacks", None) or []
         builtin, functions = options.read_metrics(
@@ -262,6 +277,7 @@ class LightGBMEngine:
         )  # fmt: skip
         conclude(training, booster, history, prepared.has_names)
         text = training.booster_.model_to_string()
+        check_linear_leaves(text, "the model")
         if self.base is None:
             n_base, text = 0, as_stock_model(text, intercept=intercept)
         else:
@@ -368,6 +384,7 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
     base = frozen.estimator
     check_estimator(base)
     check_frozen(base, bool(getattr(base, "fitted_", False)), classes)
+    check_linear_leaves(base.booster_.model_to_string(), "the frozen model")
     # LightGBM writes no blanks in names.
     found = [name.replace(" ", "_") for name in feature_names(X) or ()]
     check_features(X, base.n_features_in_, found, _names(base))

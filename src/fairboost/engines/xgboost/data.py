@@ -90,14 +90,6 @@ def _plain_words() -> Iterator[None]:
         raise InvalidInputError(f"XGBoost cannot read a table: {error}") from error
 
 
-def _check_named(X: Matrix, known: Matrix, what: str) -> None:
-    """Refuse a table without names beside one that has some: XGBoost would, while it trains."""
-    if feature_names(known) is not None and feature_names(X) is None:
-        raise InvalidInputError(
-            f"X of {what} has no names of features, but X has; pass them in the same form"
-        )
-
-
 @_plain_words()
 def build(
     estimator: XGBClassifier,
@@ -136,18 +128,15 @@ def build(
         held_out.append(make.held_out(X, labels, start, others))
     if data.held_out is not None:
         outside, outside_labels = data.held_out
-        _check_named(outside, data.X, "holdout_set")
         held_out.append(make.held_out(outside, outside_labels, make.start(outside)))
     evals = []
     sets = data.fit_options.get("eval_set") or []
-    sets = [sets] if isinstance(sets, tuple) else sets
     names = data.fit_options.get("eval_names") or [f"validation_{k}" for k in range(len(sets))]
     weights = data.fit_options.get("eval_sample_weight") or [None] * len(sets)
     for (eval_X, eval_y), name, eval_weight in zip(sets, names, weights, strict=True):
         matrix = rows
         # As in stock XGBoost, metrics on a set do not know weights that were not given for it.
         same = eval_X is data.X and eval_y is data.y and weight is None and eval_weight is None
-        _check_named(eval_X, data.X, "eval_set")
         if not same:
             known = encode_known(eval_y, np.asarray(classes), "y of eval_set")
             matrix = make.matrix(eval_X, known, eval_weight, make.start(eval_X))
