@@ -60,6 +60,12 @@ def draw(seed: int, case: int) -> dict[str, Any]:
         drawn["checks"] = drawn["checks"][:1]
     if rng.random() < 0.9:
         _agree(drawn)
+    for beside in (drawn["holdout_set"], drawn["eval"]):  # last: the rest is drawn as it was
+        if beside is not None and rng.random() < 0.08:
+            forms = ["numpy", "float32", "list", "object", "pandas", "polars", "arrow", "csr"]
+            beside["container"] = _one(rng, forms)
+        if beside is not None and rng.random() < 0.03:
+            beside["names"] = _one(rng, ["plain", "special", "integers"])
     return {k: v for k, v in drawn.items() if v != DEFAULTS.get(k)}
 
 

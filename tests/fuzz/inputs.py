@@ -112,20 +112,21 @@ def build(case: dict[str, Any], folder: Path, rename: str | None = None) -> Inpu
     values = [_group_values(column, rename, other=k) for k, column in enumerate(case["groups"])]
     columns = _group_names(case)
 
-    def part(k: int, container: str | None = None, weighted: bool = True) -> Rows:
+    def part(k: int, beside: dict[str, Any] | None = None, weighted: bool = True) -> Rows:
         rows = slice(int(ends[k] - sizes[k]), int(ends[k]))
-        inside = container or case["container"]
+        form = {"container": case["container"], "names": case["names"], **(beside or {})}
+        inside, names = form["container"], form["names"]
         cut = [c[rows] for c in codes]
         given = None if weight is None or not weighted else weight[rows]
         passed = given
         if given is not None and case["weights"] == "scalar" and k == 0:
             passed = float(given[0])
         cut_X = {name: c[rows] for name, c in X.items()}
-        table = contain(cut_X, inside, case["names"])
+        table = contain(cut_X, inside, names)
         backwards = None
         if k == TEST:
             reversed_ = {name: c[::-1] for name, c in cut_X.items()}
-            backwards = contain(reversed_, inside, case["names"])
+            backwards = contain(reversed_, inside, names)
         labels = contain_labels(case, label[rows])
         groups = contain_groups(case, cut, values, columns)
         return Rows(table, labels, groups, passed, label[rows], cut, given, backwards)
@@ -133,8 +134,8 @@ def build(case: dict[str, Any], folder: Path, rename: str | None = None) -> Inpu
     return Inputs(
         case=case,
         train=part(0),
-        held=part(1, held.get("container"), held["weights"]) if held else None,
-        evals=[part(2 + k, None, evaluated["weights"]) for k in range(evaluated["sets"])]
+        held=part(1, held, held["weights"]) if held else None,
+        evals=[part(2 + k, evaluated, evaluated["weights"]) for k in range(evaluated["sets"])]
         if evaluated
         else [],
         test=part(TEST),
@@ -510,10 +511,9 @@ def make_engine(inputs: Inputs, folder: Path, extra: dict[str, Any] | None = Non
     return LGBMClassifier(**{"n_jobs": 1, "verbose": -1, **options})
 
 
-class Worst:
-    """A constraint of a user's own: no group's false negative rate above 0.4."""
+class Limit:
+    """No group's rate above 0.4."""
 
-    moments = ("fnr",)
     by = None
     name = "worst"
 
@@ -526,16 +526,16 @@ class Worst:
         return multipliers[np.newaxis]
 
 
-class Older(Worst):
+class Worst(Limit):
+    """A constraint of a user's own: no group's false negative rate above 0.4."""
+
+    moments = ("fnr",)
+
+
+class Older(Limit):
     """The same with ``rates`` for ``moments``."""
 
-    moments = None
     rates = ("fnr",)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name == "moments":
-            raise AttributeError(name)
-        return super().__getattribute__(name)
 
 
 def make_constraint(inputs: Inputs) -> Any:

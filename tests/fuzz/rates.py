@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from fairboost.data.validation import check_beside
 from fairboost.exceptions import FairboostError
 from tests.fuzz.inputs import Inputs, Rows, expect
 
@@ -89,7 +90,9 @@ def judged_rows(fitted: Any) -> Rows | None:
     case, inputs = fitted.case, fitted.inputs
     holdout = None if case["paper"] else case["fair"].get("holdout", "auto")
     if inputs.held is not None:
-        return inputs.held if not isinstance(holdout, float) else None
+        # XGBoost predicts no rows without names by a model that has some.
+        named = check_beside(inputs.held.X, inputs.train.X, "holdout_set")
+        return replace(inputs.held, X=named) if not isinstance(holdout, float) else None
     return inputs.train if holdout is None else None
 
 

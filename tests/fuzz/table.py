@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.fits import INVARIANTS
+from tests.fuzz.fits import EXPLAINED, INVARIANTS
 
 TABLE = Path(__file__).parents[2] / "benchmarks" / "robustness.md"
 
@@ -95,6 +95,9 @@ def _fits(several: list[dict[str, Any]]) -> str:
             ],
         ),
     ]
+    if explained := _total(several, "explained"):
+        lines = [(EXPLAINED.get(k, k), f"{n:,}") for k, n in explained.most_common()]
+        text.append(_rows("known difference, shown to be what it is in each case | cases", lines))
     if without := _total(several, "without"):
         named = ", ".join(f"{name} ({n:,} cases)" for name, n in without.items())
         text.append(f"Not installed where it ran, and replaced by others: {named}.\n")

@@ -1,13 +1,15 @@
 """A few random fits; ``make fuzz N=...`` runs many."""
 
+import inspect
 import json
 
 import numpy as np
+import pytest
 
 from fairboost import FairGBMClassifier
 from tests.fuzz import fits, table, workers
 from tests.fuzz.cases import draw
-from tests.fuzz.inputs import Rows
+from tests.fuzz.inputs import Older, Rows
 from tests.fuzz.rates import rate_of
 
 SEED = 17
@@ -42,6 +44,33 @@ def test_what_does_not_hold_is_found(monkeypatch):
     monkeypatch.setattr(FairGBMClassifier, "predict", lambda self, X: 1 - told(self, X))
     found = {failure["invariant"] for failure in fits.run_case(case)["failures"]}
     assert found == {"decisions", "rates", "exported"}
+
+
+def test_a_constraint_without_moments_has_none_wherever_one_looks():
+    """Python 3.12 looks for members of a protocol without asking the object."""
+    assert not hasattr(Older(), "moments")
+    assert inspect.getattr_static(Older(), "moments", None) is None
+    assert fits.run_case({"constraint": [["older"]]})["outcome"] == "fitted"
+
+
+EXPLAINED = {
+    "no first split": {"options": {"boost_from_average": False, "min_split_gain": 1e9}},
+    "unseen category": {
+        "engine": "xgboost", "features": ["normal", "many categories"], "container": "arrow",
+        "n": 60, "constraint": None, "options": {"enable_categorical": True},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_known_differences_are_counted_apart(name, tmp_path):
+    case = {"checks": ["plain"], **EXPLAINED[name]}
+    result = fits.run_case(case)
+    assert result["explained"] == [name]
+    assert not result["failures"]
+    told = [{**result, "case": 0, "seconds": 0.0}]
+    table.write(tmp_path / "page.md", [workers.summary("fits", 0, told, fits.INVARIANTS)])
+    assert fits.EXPLAINED[name] in (tmp_path / "page.md").read_text()
 
 
 def test_a_process_that_ends_is_written_down(tmp_path):

@@ -254,6 +254,7 @@ def summary(
             name: failed.get(name, 0)
             for name in [*invariants, *(["harness"] * ("harness" in failed))]
         },
+        "explained": dict(Counter(e for r in found for e in r.get("explained", ()))),
         "kinds of failures": dict(Counter(map(signature, failures)).most_common()),
         "refusals": dict(refusals.most_common()),
         "failures": failures,
