@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable
 from functools import partial
@@ -237,15 +238,9 @@ def add_seed(group: Any, words: str) -> None:
 
 
 def _seed(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 2**32:
-        raise argparse.ArgumentTypeError(
-            f"--seed must be a whole number from 0 to {2**32 - 1}, found {text!r}"
-        )
-    return value
+    most = 2**32 - 1
+    message = f"--seed must be a whole number from 0 to {most}, found {text!r}"
+    return int(read_number(int, text, lambda value: 0 <= value <= most, message))
 
 
 def _holdout_share(text: str) -> float | str:
@@ -288,12 +283,15 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def _share(flag: str, least: float | None, text: str) -> float:
     """A number between 0 and 1; the ends do not count, but for ``least``."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1 and value != least:
-        raise argparse.ArgumentTypeError(
-            f"{flag} must lie between 0 and 1, found {text!r}; write 0.05 for 5%"
-        )
-    return value
+    message = f"{flag} must lie between 0 and 1, found {text!r}; write 0.05 for 5%"
+    return read_number(float, text, lambda value: 0 < value < 1 or value == least, message)
+
+
+def read_number(
+    kind: type[float], text: str, fits: Callable[[float], bool], message: str
+) -> float:
+    """A number that fits, or the message."""
+    with contextlib.suppress(ValueError):
+        if fits(value := kind(text)):
+            return value
+    raise argparse.ArgumentTypeError(message)

@@ -70,16 +70,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _limit(text: str) -> tuple[str, float]:
     rate, _, gap = text.partition("=")
-    try:
-        limit = float(gap)
-    except ValueError:
-        limit = -1.0
-    if rate not in LIMITED or not 0 <= limit < 1:
-        raise argparse.ArgumentTypeError(
-            f"expected RATE=GAP, such as fnr=0.05, with a rate of {', '.join(LIMITED)}; found "
-            f"{text!r}"
-        )
-    return rate, limit
+    rates = ", ".join(LIMITED)
+    message = f"expected RATE=GAP, such as fnr=0.05, with a rate of {rates}; found {text!r}"
+    known = rate in LIMITED
+    return rate, arguments.read_number(float, gap, lambda limit: known and 0 <= limit < 1, message)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

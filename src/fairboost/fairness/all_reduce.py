@@ -199,7 +199,7 @@ def _highest(
     machines: AllReduce, scores: FloatArray, weight: FloatArray, wanted: float, reach: bool
 ) -> float:
     """The highest score with at least, or more than, a given weight at or above it."""
-    keys = _in_order(scores)
+    keys = in_order(scores)
     found, above = np.uint64(0), 0.0
     for shift in range(56, -8, -8):
         digits = ((keys >> np.uint64(shift)) & _BYTE).astype(np.intp)
@@ -217,8 +217,8 @@ def _highest(
     return _as_score(found)
 
 
-def _in_order(scores: FloatArray) -> NDArray[np.uint64]:
-    """Whole numbers in the order of scores."""
+def in_order(scores: FloatArray) -> NDArray[np.uint64]:
+    """Whole numbers in the order of scores, among which -0.0 must not be."""
     bits = scores.view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 

@@ -78,27 +78,33 @@ ConstraintLike: TypeAlias = str | Constraint | Sequence[str | Constraint] | None
 
 
 @dataclass(frozen=True)
-class Parity:
-    """All groups within ``tolerance`` of the group of largest rate (paper, Eq. 5).
-
-    Made by :func:`parity`. ``has_own_tolerance`` is False where the user gave it none: that of
-    the estimator then applies.
-    """
+class OneMoment:
+    """A constraint that reads one moment."""
 
     moment: Moment
-    tolerance: float
-    by: str | tuple[str, ...] | None = None
-    has_own_tolerance: bool = True
 
     @property
     def moments(self) -> tuple[Moment, ...]:
-        """The one moment it compares."""
+        """The moment."""
         return (self.moment,)
 
     @property
     def name(self) -> str:
         """Name in tables."""
         return self.moment.name
+
+
+@dataclass(frozen=True)
+class Parity(OneMoment):
+    """All groups within ``tolerance`` of the group of largest rate (paper, Eq. 5).
+
+    Made by :func:`parity`. ``has_own_tolerance`` is False where the user gave it none: that of
+    the estimator then applies.
+    """
+
+    tolerance: float
+    by: str | tuple[str, ...] | None = None
+    has_own_tolerance: bool = True
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``max_a R_a - R_g - tolerance`` per group."""
@@ -115,21 +121,15 @@ class Parity:
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(OneMoment):
     """A rate of everyone, or of one group, at most ``at_most``.
 
     Made by :func:`bound`.
     """
 
-    moment: Moment
     at_most: float
     by: tuple[str, ...] | None = EVERYONE
     group: tuple[object, ...] = ()
-
-    @property
-    def moments(self) -> tuple[Moment, ...]:
-        """The one moment it bounds."""
-        return (self.moment,)
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ constrained is the rate that is reported.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.moments import Moment
-
-RateName: TypeAlias = Literal["fpr", "fnr", "tpr", "tnr", "ppr", "pnr"]
 
 
 @dataclass(frozen=True)

@@ -20,27 +20,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairboost._typing import FloatArray
-from fairboost.fairness.constraints import Constraint, Parity
-from fairboost.fairness.moments import GroupMoments, Moment
+from fairboost.fairness.constraints import Constraint, OneMoment, Parity
+from fairboost.fairness.moments import GroupMoments
 
 
 @dataclass(frozen=True)
-class TwoSided:
+class TwoSided(OneMoment):
     """All groups within ``tolerance / 2`` of the pooled rate."""
 
-    moment: Moment
     tolerance: float
     by: str | tuple[str, ...] | None
-
-    @property
-    def moments(self) -> tuple[Moment, ...]:
-        """The one moment it compares."""
-        return (self.moment,)
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return self.moment.name
 
     @property
     def slack(self) -> float:

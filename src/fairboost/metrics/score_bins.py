@@ -7,7 +7,7 @@ those of :mod:`fairboost.fairness.rates`, with every edge as threshold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -44,10 +44,6 @@ class ScoreBins:
     groups: tuple[str, ...]
     edges: FloatArray
     sums: FloatArray
-
-    def __add__(self, other: ScoreBins) -> ScoreBins:
-        """The sums over the rows of both; groups and edges must be the same."""
-        return replace(self, sums=self.sums + other.sums)
 
     def roc(self, points: int = 200) -> pd.DataFrame:
         """ROC curves: ``attribute``, ``group``, ``threshold``, ``fpr``, ``tpr``.

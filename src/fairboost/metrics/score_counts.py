@@ -22,6 +22,7 @@ import pandas as pd
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.data.cells import Cells
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.all_reduce import in_order
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.score_bins import ScoreBins, bin_numbers
 from fairboost.metrics.sums import crossing_name, group_names, weight_sums
@@ -32,7 +33,6 @@ EDGES = np.unique(np.hstack([np.linspace(0, 1, 501), _TAIL, 1 - _TAIL, np.nextaf
 
 MOST_CELLS = 5_000
 KEPT_BITS, ALL_BITS = 20, 64
-SIGN = np.uint64(1 << 63)
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ class Batch:
 
 def _ordered_bits(scores: FloatArray) -> IntArray:
     """The first bits of numbers, in the order of the numbers."""
-    bits = (scores + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-    ordered = np.where(bits & SIGN, ~bits, bits | SIGN)
-    return (ordered >> np.uint64(ALL_BITS - KEPT_BITS)).astype(np.int64)
+    return (in_order(scores + 0.0) >> np.uint64(ALL_BITS - KEPT_BITS)).astype(np.int64)
 
 
 @dataclass(frozen=True)

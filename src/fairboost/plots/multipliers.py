@@ -93,10 +93,8 @@ class MultipliersDisplay:
             )
         on_train = None
         if train is not None:
-            X, y, sensitive, weight = (*train, None)[:4]
-            on_train = violations_by_round(
-                model, X, y, sensitive_features=sensitive, sample_weight=weight
-            )
+            X, y, s, weight = (*train, None)[:4]
+            on_train = violations_by_round(model, X, y, sensitive_features=s, sample_weight=weight)
         return cls(trace, on_train).plot(ax)
 
     def plot(self, ax: Sequence[Axes] | None = None) -> MultipliersDisplay:

@@ -86,15 +86,15 @@ def labelled(text: str) -> str:
     return text if text and not text.startswith("_") else f"{MARK}{text}"
 
 
-def fold(text: str, width: int = 30, lines: int = 2, after: str = "") -> str:
-    r"""Break a long name into lines, and leave out what does not fit.
+def fold(text: str, width: int = 30, after: str = "") -> str:
+    r"""Break a long name into two lines, and leave out what does not fit.
 
     Parameters
     ----------
     text : str
         The name.
-    width, lines : int
-        Characters in a line, and how many lines.
+    width : int
+        Characters in a line.
     after : str
         What comes after the name, and always fits.
 
@@ -106,10 +106,10 @@ def fold(text: str, width: int = 30, lines: int = 2, after: str = "") -> str:
     text = printable(text)
     if len(text) + len(after) <= width:
         return text + after
-    parts = textwrap.wrap(text, width, max_lines=lines, placeholder=" …") or [""]
+    parts = textwrap.wrap(text, width, max_lines=2, placeholder=" …") or [""]
     if len(parts[-1]) + len(after) <= width:
         return "\n".join(parts) + after
-    if len(parts) < lines:
+    if len(parts) == 1:
         return "\n".join([*parts, after.strip()])
     parts[-1] = f"{parts[-1].removesuffix(' …')[: width - len(after) - 2].rstrip()} …{after}"
     return "\n".join(parts)

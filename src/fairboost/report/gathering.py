@@ -250,11 +250,9 @@ def _tradeoff(curve: TradeoffCurve, model: FairGBMClassifier, rows: TestSet) -> 
     """The curve on the test rows; a chosen model that is not on it becomes one more point."""
     chosen = next((k for k, m in enumerate(curve.models) if m is model), None)
     models = curve.models if chosen is not None else (*curve.models, model)
+    groups, weight = rows.constrained(model), rows.sample_weight
     table = TradeoffCurve(models, curve.table).on(
-        rows.X,
-        rows.y,
-        sensitive_features=rows.constrained(model),
-        sample_weight=rows.sample_weight,
+        rows.X, rows.y, sensitive_features=groups, sample_weight=weight
     )
     pairs = zip(models, table.to_dict("records"), strict=True)
     points = [_point(m, line, rows) for m, line in pairs]
@@ -300,9 +298,9 @@ def _rounds(model: FairGBMClassifier, train: tuple[Any, ...] | None) -> evidence
     part, held_out = trace.iloc[thinned], "held-out loss" in trace
     on_train = pd.DataFrame({"round": np.zeros(0, int)})
     if train is not None and held_out and model.iterate in ("best", "last"):
-        X, y, sensitive, weight = (*train, None)[:4]
+        X, y, groups, weight = (*train, None)[:4]
         on_train = violations_by_round(
-            model, X, y, sensitive_features=sensitive, sample_weight=weight
+            model, X, y, sensitive_features=groups, sample_weight=weight
         )
     return evidence.Rounds(
         where="held out" if held_out else "training",

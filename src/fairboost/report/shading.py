@@ -54,16 +54,8 @@ class Distances:
     """
 
     def __init__(self, evidence: Evidence) -> None:
-        self._gaps = {
-            (limit.attribute, limit.rate): limit.at_most
-            for limit in evidence.asked.limits
-            if limit.group is None
-        }
-        self._rates = {
-            (limit.attribute, limit.group, limit.rate): limit.at_most
-            for limit in evidence.asked.limits
-            if limit.group is not None
-        }
+        limits = evidence.asked.limits  # of gaps where they name no group
+        self._limits = {(of.attribute, of.group, of.rate): of.at_most for of in limits}
         self._ruled = {g.rate for g in evidence.gaps if g.four_fifths is not None}
         self._known: dict[tuple[str, str, str, str], list[GroupRate]] = {}
         for r in evidence.rates:
@@ -74,10 +66,11 @@ class Distances:
         """How far a group is from the others, or its rate from what it may be."""
         if r is None or r.value is None or r.small:
             return None
-        if (most := self._rates.get((r.attribute, r.group, r.rate))) is not None:
+        if (most := self._limits.get((r.attribute, r.group, r.rate))) is not None:
             return _measured(r.value, most, "")
         others = self._known.get(_place(r), [])
-        if (allowed := self._gaps.get((r.attribute, r.rate))) is not None and len(others) > 1:
+        allowed = self._limits.get((r.attribute, None, r.rate))
+        if allowed is not None and len(others) > 1:
             far = max(others, key=lambda other: abs((other.value or 0.0) - (r.value or 0.0)))
             apart = abs((far.value or 0.0) - r.value)
             return _measured(apart, allowed, f"{words.number(apart)} from {far.group}")
@@ -95,7 +88,7 @@ class Distances:
 
     def shade_gap(self, cell: Cell, gap: Gap) -> Cell:
         """The cell of a gap, shaded."""
-        allowed = self._gaps.get((gap.attribute, gap.rate))
+        allowed = self._limits.get((gap.attribute, None, gap.rate))
         if allowed is None or gap.gap is None:
             return cell
         return replace(cell, shade=_measured(gap.gap, allowed, "").shade)

@@ -34,7 +34,7 @@ MODELS = {"chosen": "this model", "plain": "plain engine"}
 ABSENT = "–"
 
 
-def number(value: Figure, digits: int = 3) -> str:
+def number(value: Figure) -> str:
     """A figure, or a dash.
 
     Examples
@@ -42,12 +42,10 @@ def number(value: Figure, digits: int = 3) -> str:
     >>> number(0.12345), number(None), number(-0.0001)
     ('0.123', '–', '0.000')
     """
-    if value is None:
-        return ABSENT
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before 0.000
+    return ABSENT if value is None else f"{round(value, 3) + 0.0:.3f}"  # no minus before 0.000
 
 
-def interval(value: Figure, low: Figure, high: Figure, digits: int = 3) -> str:
+def interval(value: Figure, low: Figure, high: Figure) -> str:
     """A figure with its interval.
 
     Examples
@@ -56,8 +54,8 @@ def interval(value: Figure, low: Figure, high: Figure, digits: int = 3) -> str:
     '0.100 [0.050, 0.200]'
     """
     if value is None or low is None or high is None:
-        return number(value, digits)
-    return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
+        return number(value)
+    return f"{number(value)} [{number(low)}, {number(high)}]"
 
 
 def percents(*rates: float) -> tuple[str, ...]:

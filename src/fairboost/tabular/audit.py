@@ -166,9 +166,8 @@ def audit_file(
         warnings.filterwarnings("ignore", message="gap and ratio leave out groups")
         audit = audit_sums(
             counted.cells, counted.sums, threshold=counted.threshold, chosen=chosen,
-            by=[those[0] if len(those) == 1 else those for those in shown],
-            rates=request.rates, confidence=request.confidence, min_rows=request.min_rows,
-            min_group_rows=request.min_group_rows,
+            by=shown, rates=request.rates, confidence=request.confidence,
+            min_rows=request.min_rows, min_group_rows=request.min_group_rows,
         )  # fmt: skip
     uncrossed = tuple(
         f"{' x '.join(those)} ({n:,} cells)" for those, n in sizes.items() if those not in shown
