@@ -231,10 +231,15 @@ def _tamper(content: dict[str, Any], draw: random.Random) -> None:
         except (ValueError, RecursionError):  # after another change
             return
         if draw.random() < 0.2:
-            text = _damage(text.encode(), draw).decode("utf-8", "replace")
+            text = _damage(_bytes(text), draw).decode("utf-8", "replace")
         else:
             text = _written(booster)
         content["booster"] = text.split("\n")
+
+
+def _bytes(text: str) -> bytes:
+    """Text as bytes, whatever an earlier change has left in it."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _is_text(value: Any) -> bool:
@@ -257,7 +262,7 @@ def _change_text(lines: list[str], draw: random.Random) -> None:
         other = draw.randrange(len(lines))
         lines[at], lines[other] = lines[other], lines[at]
     elif choice == 3:
-        lines[at] = _damage(lines[at].encode(), draw).decode("utf-8", "replace")
+        lines[at] = _damage(_bytes(lines[at]), draw).decode("utf-8", "replace")
     else:
         if choice == 4:
             del tokens[place]
@@ -306,7 +311,7 @@ def _places(document: Any) -> Any:
 
 def _value(old: Any, draw: random.Random) -> Any:
     """Another value: a little off, or out of all bounds, or of another kind."""
-    with contextlib.suppress(TypeError, ValueError):
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
         number = float(old)
         if draw.random() < 0.4:
             near: Any = draw.choice(

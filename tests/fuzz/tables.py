@@ -345,7 +345,7 @@ def _wrong(table: HostileTable, code: int, found: dict[str, Any]) -> str:
     rows = np.array([v is not None for v in labels])
     positive = np.array([v == table.positive for v in labels])
     decided = np.array(table.columns[table.score], np.float64) >= 0.5
-    over = False
+    over = judged = False
     for name in table.sensitive:
         groups = known(table.columns[name])
         by_rate: dict[str, list[float]] = {"fpr": [], "fnr": []}
@@ -376,10 +376,13 @@ def _wrong(table: HostileTable, code: int, found: dict[str, Any]) -> str:
             if (told is None) != (gap is None) or (gap is not None and abs(told - gap) > 1e-12):
                 return f"the {rate} gap by {name!r} is {told}, not {gap}"
             over |= gap is not None and gap > table.limit + 1e-9
+            judged |= gap is not None and gap <= table.limit + 1e-9
     both = [decided[rows & counts] for counts in (positive, ~positive)]
-    if all(map(len, both)):  # nothing is met by decisions that say nothing
-        over |= bool(decides_little(*(d.mean() for d in both), *map(len, both)))
-    if (code == 3) != over if table.decide == "estimate" else (code == 3 and not over):
+    # Nothing is met by decisions that say nothing, however it is decided.
+    empty = judged and all(map(len, both))
+    empty = empty and bool(decides_little(*(d.mean() for d in both), *map(len, both)))
+    certain = table.decide == "estimate" or empty
+    if (code == 3) != (over or empty) if certain else (code == 3 and not over):
         return f"exit code {code}, though gaps are {'' if over else 'not '}over the limit"
     return ""
 
