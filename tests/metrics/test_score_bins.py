@@ -118,7 +118,7 @@ def test_parts_add_up():
         bin_scores(scores[k], labels[k], codes[k], GROUPS, edges, sample_weight=weight[k])
         for k in (slice(None), slice(0, 400), slice(400, None))
     )
-    np.testing.assert_allclose((parts[0] + parts[1]).sums, whole.sums)
+    np.testing.assert_allclose(parts[0].sums + parts[1].sums, whole.sums)
 
 
 def test_missing_groups_count_nowhere_and_weight_is_repetition():
