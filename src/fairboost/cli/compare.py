@@ -40,7 +40,6 @@ def run(options: argparse.Namespace, console: Console) -> None:
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.rows import read_training_rows
     from fairboost.cli.tables import compare_models, show_alternatives
-    from fairboost.fairness.operating_points import OperatingPoint
     from fairboost.report import write_report
 
     read = (options.data, options.test, options.holdout)
@@ -58,7 +57,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         curve=models.trace_tradeoff(options, rows, console, options.models),
         plain=plain,
     )
-    table = compare_models(evidence, placed=isinstance(options.point, OperatingPoint))
+    table = compare_models(evidence)
     show_alternatives(console, table, evidence, options.tolerance)
 
     def write(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pandas as pd
 from fairboost._text import interval, printable, text_table
 from fairboost.cli.console import Console
 from fairboost.report.evidence import Evidence, Figure, Finding, GroupRate, TradeoffPoint
-from fairboost.report.lines import caution
 from fairboost.report.words import model_title, on_rows, where_title
 from fairboost.verdicts.verdict import SAYS_NOTHING
 
@@ -134,25 +132,23 @@ def _judged(evidence: Evidence) -> list[Finding]:
 # -----------------------------------------------------------------------
 
 
-def compare_models(evidence: Evidence, *, placed: bool) -> pd.DataFrame:
+def compare_models(evidence: Evidence) -> pd.DataFrame:
     """One line per model: accuracy and the largest gap on test rows, and what it costs.
 
     Parameters
     ----------
     evidence : Evidence
         With a trade-off, and with the engine alone to compare with.
-    placed : bool
-        Whether the threshold follows from an operating point.
     """
     assert evidence.tradeoff is not None
     points = [_engine_alone(evidence), *evidence.tradeoff.points]
-    fields = ("accuracy", "accuracy_low", "accuracy_high", "gap", "gap_low", "gap_high", "trees")
+    figures = ("accuracy", "accuracy_low", "accuracy_high", "gap", "gap_low", "gap_high")
+    fields = (*figures, "trees", "decides_nothing")
     found = pd.DataFrame([[getattr(p, field) for field in fields] for p in points], columns=fields)
     found.insert(0, "model", [p.name for p in points])
     if (chosen := evidence.tradeoff.chosen) is not None:
         found.loc[chosen + 1, "model"] = f"chosen: {points[chosen + 1].name}"
     found.insert(2, "cost", found["accuracy"].iloc[0] - found["accuracy"])
-    found["decides_nothing"] = [bool(caution(p.rates, placed=placed)) for p in points]
     return found
 
 
@@ -165,8 +161,7 @@ def _engine_alone(evidence: Evidence) -> TradeoffPoint:
     gaps = [g for g in evidence.gaps if g.model == "plain" and (g.attribute, g.rate) in asked]
     worst = max(gaps, key=lambda g: g.gap or 0.0)
     measured = (accuracy.value, accuracy.low, accuracy.high, worst.gap, worst.gap_low)
-    rates = tuple(replace(r, model="chosen") for r in evidence.rates if r.model == "plain")
-    return TradeoffPoint("engine alone", None, *measured, worst.gap_high, rates=rates)
+    return TradeoffPoint("engine alone", None, *measured, worst.gap_high)
 
 
 def show_alternatives(
@@ -176,7 +171,7 @@ def show_alternatives(
     _show_rows(console, evidence)
     lines = [
         [
-            f"{r['model']}{' (decides nothing)' if r['decides_nothing'] else ''}",
+            str(r["model"]),
             figure(r["accuracy"], r["accuracy_low"], r["accuracy_high"]),
             f"{r['cost']:+.3f}",
             figure(r["gap"], r["gap_low"], r["gap_high"]),

@@ -352,6 +352,8 @@ class TradeoffPoint:
         Trees in it.
     rates : tuple of GroupRate
         Its rates by group.
+    decides_nothing : bool
+        Whether its decisions say next to nothing, so that equal rates are worth nothing.
     """
 
     name: str
@@ -364,6 +366,7 @@ class TradeoffPoint:
     gap_high: Figure
     trees: int | None = None
     rates: tuple[GroupRate, ...] = ()
+    decides_nothing: bool = False
 
 
 @dataclass(frozen=True)

@@ -280,12 +280,17 @@ def _point(
         sample_weight=rows.weight,
         pos_label=1,
     )
+    rates = lines.rate_lines(table, rows.names)
+    placed = isinstance(model.operating_point, OperatingPoint)
+    nothing = bool(lines.caution(rates, placed=placed))
+    name = "no constraint" if tolerance is None else f"tolerance {tolerance:.3g}"
     return evidence.TradeoffPoint(
-        name="no constraint" if tolerance is None else f"tolerance {tolerance:.3g}",
+        name=f"{name}, decides nothing" if nothing else name,
         tolerance=tolerance,
         **{name.replace(" ", "_"): plain_value(line[name]) for name in names},
         trees=int(line["trees"]),
-        rates=lines.rate_lines(table, rows.names),
+        rates=rates,
+        decides_nothing=nothing,
     )
 
 
