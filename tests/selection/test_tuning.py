@@ -164,7 +164,7 @@ def test_the_report_says_on_which_rows_the_model_was_chosen(tuned, held):
         said = (
             f"Chosen among 12 models by the validation rows of the search, where its gap is "
             f"{line['gap']:.4f} [{line['gap low']:.4f}, {line['gap high']:.4f}], {side} the "
-            f"tolerance of {asked:g}. Verdicts are on other rows"
+            f"tolerance of {asked:g}. Verdicts on the rows held out are on others"
         )
         for report in (model.fairness_report_, model.report_on(held.X, held.y, **rows)):
             assert report.advice[0].startswith(said)
@@ -177,7 +177,8 @@ def test_it_is_said_that_the_rows_of_the_verdict_disagree_with_those_of_the_choi
         model = found.model
     assert not model.fairness_report_.within
     assert (
-        "within the tolerance of 0.001. Verdicts are on other" in model.fairness_report_.advice[0]
+        "within the tolerance of 0.001. Verdicts on the rows held out"
+        in model.fairness_report_.advice[0]
     )
 
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 ROUNDS, LEAVES, LEARNING_RATE = 12, 8, 0.3
 """A stage of the curve. It starts where its neighbour ended, so that few rounds will do."""
-ON_OTHERS = "model.report_on(...) judges it on rows of its own."
+GO_BY = "test rows, model.report_on(...), are the ones to go by."
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class TradeoffCurve:
             )
         chosen = best_within(self.table["accuracy"], self.table["gap"], tolerance)
         how = (
-            f"Chosen among {len(self.models)} models by these same rows, whose figures look a "
-            f"little better for it. {ON_OTHERS}"
+            f"Chosen among {len(self.models)} models by their figures on the rows held out, which "
+            f"look a little better for it; {GO_BY}"
         )
         return held_to(self.models[chosen], tolerance, how)
 

@@ -54,7 +54,7 @@ from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
 from fairboost.search.protocol import non_dominated
 from fairboost.selection.tradeoff import (
-    ON_OTHERS,
+    GO_BY,
     TradeoffCurve,
     best_within,
     fairest_of_best,
@@ -185,8 +185,8 @@ class Tuned:
         side = "within" if line["gap"] <= tolerance else "beyond"
         how = (
             f"Chosen among {len(self.table):,} models by the validation rows of the search, where "
-            f"its gap is {found}, {side} the tolerance of {tolerance:g}. Verdicts are on other "
-            f"rows, those held out in training. Both were looked at already; {ON_OTHERS}"
+            f"its gap is {found}, {side} the tolerance of {tolerance:g}. Verdicts on the "
+            f"rows held out are on others, at which training looked; {GO_BY}"
         )
         return held_to(self._curves[trial].models[model], tolerance, how)
 
