@@ -31,7 +31,7 @@ from sklearn.frozen import FrozenEstimator
 import fairboost
 from fairboost import FairGBMClassifier
 from fairboost.data.validation import by_row, take_rows
-from fairboost.exceptions import ExportError, FairboostError
+from fairboost.exceptions import ExportError, FairboostError, InvalidInputError
 from tests.fuzz import rates
 from tests.fuzz.cases import draw
 from tests.fuzz.inputs import (
@@ -75,6 +75,8 @@ EXPLAINED = {
     "weights that are rounded otherwise",
     "no first split": "boost_from_average=False: stock LightGBM starts from the average after all "
     "if its first tree finds no split, fairboost does not (docs/algorithm.md); from 0 both agree",
+    "no score": "predict refuses rows that a linear tree has no score for (infinity, say); all "
+    "training rows have one",
     "unseen category": "stock XGBoost raises the same error in predict on the same rows, which "
     "have a category that is not in the training set",
 }
@@ -181,6 +183,11 @@ def _fit_and_check(fitted: Fitted, result: dict[str, Any], tell: Callable[[str],
     tell("predict")
     try:
         fitted.scores(inputs.test.X)
+    except InvalidInputError as raised:
+        if "is NaN, expected a number" in str(raised):
+            result["outcome"], result["why"] = "refused", str(raised)
+            _note(result, "numbers", lambda: _no_score(fitted))
+            return
     except Exception as raised:
         if "category not in the training set" in str(raised):
             result["outcome"], result["why"] = "engine's error", _first_line(raised)
@@ -376,6 +383,17 @@ def _engine_says_so(fitted: Fitted, error: Exception, tell: Callable[[str], None
 def _first_line(error: Exception) -> str:
     """What an error says, without the time and the place in the source."""
     return re.sub(r"^\[[\d:]+\] \S+: ", "", str(error).split("\n")[0])
+
+
+def _no_score(fitted: Fitted) -> str:
+    """Whether the booster itself has no score for test rows, but one for all training rows."""
+    X, booster = fitted.inputs.test.X, fitted.model.booster_
+    expect(np.isnan(booster.predict(X)).any(), "a score is refused that the booster has")
+    try:
+        fitted.scores(fitted.inputs.train.X)
+    except InvalidInputError as error:
+        raise Broken(f"fit accepts a model without scores of training rows: {error}") from error
+    return "no score"
 
 
 def _stock_refuses(fitted: Fitted, error: Exception) -> str:
@@ -699,7 +717,7 @@ def check_plain(fitted: Fitted) -> bool | str | None:
     fair = {
         k: v
         for k, v in fitted.case["fair"].items()
-        if k in ("proxy", "multipliers", "memberships")
+        if k in ("proxy", "multipliers", "memberships") and not fitted.case["paper"]
     }
     if fitted.case["pos_label"] is not None:
         fair["pos_label"] = inputs.classes[1]

@@ -55,6 +55,18 @@ def test_a_constraint_without_moments_has_none_wherever_one_looks():
 
 EXPLAINED = {
     "no first split": {"options": {"boost_from_average": False, "min_split_gain": 1e9}},
+    "no score": {
+        "data_seed": 1876462187, "n": 50, "features": ["missing", "tiny", "infinite"],
+        "labels": "bool", "groups": [{"kind": "float", "k": 3}], "groups_in": "array",
+        "constraint": ["predictive_equality", "equal_opportunity"],
+        "fair": {
+            "tolerance": 0.0, "operating_point": ["at_positive_rate", 0.999], "proxy": "squared",
+            "random_state": 1,
+        },
+        "options": {
+            "n_estimators": 7, "learning_rate": 3.0, "linear_tree": True, "num_leaves": 3,
+        },
+    },
     "unseen category": {
         "engine": "xgboost", "features": ["normal", "many categories"], "container": "arrow",
         "n": 60, "constraint": None, "options": {"enable_categorical": True},
