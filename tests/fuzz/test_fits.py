@@ -53,6 +53,14 @@ def test_a_constraint_without_moments_has_none_wherever_one_looks():
     assert fits.run_case({"constraint": [["older"]]})["outcome"] == "fitted"
 
 
+def test_an_option_is_at_fault_even_if_the_data_is_too():
+    """XGBoost looks at the option first; with no options it would speak of infinity."""
+    case = {"engine": "xgboost", "features": ["beyond single"], "constraint": None}
+    result = fits.run_case({**case, "options": {"max_bin": 1}})
+    assert (result["outcome"], result["failures"]) == ("engine's error", [])
+    assert "has infinity" in fits.run_case(case)["why"]
+
+
 EXPLAINED = {
     "no first split": {"options": {"boost_from_average": False, "min_split_gain": 1e9}},
     "no score": {
