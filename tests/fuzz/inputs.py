@@ -439,6 +439,8 @@ def _group_names(case: dict[str, Any]) -> list[str]:
         ]
     if case["groups_in"] in ("series", "polars") and named == [""]:
         return ["sensitive_feature"]
+    if case["groups_in"] == "polars":  # whose frames have no column without a name
+        return [name or f"column_{j}" for j, name in enumerate(named)]
     return named
 
 
