@@ -507,6 +507,18 @@ def test_an_xgboost_model_trains_again_with_the_constraints_it_had(toy, path):
     )
 
 
+def test_an_xgboost_file_that_would_spoil_the_next(toy, path, tmp_path):
+    """XGBoost keeps its verbosity for the process, and with a wrong one reads nothing more."""
+    pytest.importorskip("xgboost")
+    model = FairGBMClassifier(KINDS["xgboost"].make(), constraint=None).fit(toy.X, toy.y)
+    model.save(path)
+    model.save(tmp_path / "sound.json")
+    resealed(path, lambda c: c["fitted_engine_parameters"].update(verbosity=2**31))
+    with pytest.raises(ModelFileError, match="its booster is not sound: its verbosity"):
+        load(path)
+    assert_same(load(tmp_path / "sound.json"), model, toy.X)
+
+
 def test_values_that_json_would_bend(path):
     """Tuples, integer keys and NumPy scalars come back as what they meant."""
     parameters = {

@@ -299,6 +299,8 @@ def restore(
     document = json.loads(text)
     soundness.split_points(document, n_features)
     check_threads(options.option(estimator.get_params(), "n_jobs"))
+    # XGBoost keeps a wrong one for the whole process, and then reads no other model either.
+    soundness.require(estimator.get_params()["verbosity"] in (None, 0, 1, 2, 3), "its verbosity")
     # Written anew: what was checked is what XGBoost reads.
     booster = _booster_of(estimator, json.dumps(document))
     return XGBoostModel(_fitted(estimator, booster, None), intercept, n_base)
