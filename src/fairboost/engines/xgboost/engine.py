@@ -31,7 +31,7 @@ from fairboost.data.features import categories_of, check_names
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
-from fairboost.engines.soundness import check_threads
+from fairboost.engines.soundness import check_threads, require
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.engines.xgboost import options, soundness
 from fairboost.engines.xgboost.data import BINNED, build
@@ -300,7 +300,7 @@ def restore(
     soundness.split_points(document, n_features)
     check_threads(options.option(estimator.get_params(), "n_jobs"))
     # XGBoost keeps a wrong one for the whole process, and then reads no other model either.
-    soundness.require(estimator.get_params()["verbosity"] in (None, 0, 1, 2, 3), "its verbosity")
+    require(estimator.get_params()["verbosity"] in (None, 0, 1, 2, 3), "its verbosity")
     # Written anew: what was checked is what XGBoost reads.
     booster = _booster_of(estimator, json.dumps(document))
     return XGBoostModel(_fitted(estimator, booster, None), intercept, n_base)
