@@ -162,7 +162,7 @@ def test_weights_of_the_rows_held_out():
 def test_nothing():
     assert chosen(None, cells_of([9, 9])) is NOTHING_HELD_OUT
     assert NOTHING_HELD_OUT.trained is None and NOTHING_HELD_OUT.n_folds == 0
-    assert NOTHING_HELD_OUT.fold_codes(cells_of([9, 9])) == []
+    assert NOTHING_HELD_OUT.rows_without_folds() == []
 
 
 @pytest.mark.parametrize(

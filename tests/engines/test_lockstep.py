@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,12 @@ class FakeBoosters:
         self.rounds[k] += 1
 
     def scores(self, k):
-        return np.full(N, 10.0 * (9 if k < 0 else k) + self.rounds[k])
+        return np.full(
+            N if k < 0 else N - len(FOLDS[k]), 10.0 * (9 if k < 0 else k) + self.rounds[k]
+        )
+
+    def left_out_scores(self, k):
+        return np.full(len(FOLDS[k]), 10.0 * k + self.rounds[k])
 
     def held_out_scores(self):
         return [np.full(2, 90.0 + self.rounds[-1]), np.full(3, 1.0)]
@@ -49,19 +56,22 @@ def problem(log, *, held_out=False, followers=False):
     return Problem(play, finish, lambda n: log.append(("after", n)), held_out, folds)
 
 
-def run(rounds=2, **options):
+def run(rounds=2, threads=1, **options):
     log = []
     asked = problem(log, **options)
-    Lockstep(asked, FakeBoosters(log, len(asked.followers))).run(rounds)
+    Lockstep(asked, FakeBoosters(log, len(asked.followers)), threads).run(rounds)
     return log
 
 
-def test_followers_go_first_and_their_scores_are_put_together_out_of_fold():
-    log = run(followers=True)
-    first = [("update", -1), ("update", 0), ("follow", 0.0), ("update", 1), ("follow", 10.0)]
-    assert log[:5] == first
-    assert log[5] == ("play", 90.0, [0.0, 10.0, 10.0, 0.0, 10.0])
-    assert log[6] == ("after", 1)
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_followers_take_the_round_after_it_was_played_and_are_waited_for(threads):
+    log = run(threads=threads, followers=True)
+    assert log[:2] == [("update", -1), ("play", 90.0, [0.0, 10.0, 10.0, 0.0, 10.0])]
+    plays = [k for k, entry in enumerate(log) if entry[0] in ("play", "finish")]
+    for before, after in pairwise(plays):  # whatever the order in between
+        theirs = {entry for entry in log[before:after] if entry[0] == "update"} - {("update", -1)}
+        assert theirs == {("update", 0), ("update", 1)}
+    assert log[plays[1]] == ("play", 91.0, [1.0, 11.0, 11.0, 1.0, 11.0])
     # After the last round all have taken two; scores are read once more.
     assert log[-1] == ("finish", 92.0, [2.0, 12.0, 12.0, 2.0, 12.0])
 
@@ -83,6 +93,6 @@ def test_with_nothing_to_measure_the_training_scores_are_all(rounds):
 def test_a_stage_can_start_where_training_ended():
     log = []
     asked = problem(log, followers=True)
-    lockstep = Lockstep(asked, FakeBoosters(log, 2))
+    lockstep = Lockstep(asked, FakeBoosters(log, 2), 1)
     lockstep.run(1)
     assert [scores[0] for scores in lockstep.last_scores] == [1.0, 11.0, 91.0]

@@ -28,7 +28,7 @@ of its own rows; sums by cell are added up over all of them, and so all take the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -163,7 +163,10 @@ class Game:
         return Turn(slopes, State(dual, self._pullbacks(smooth, dual), cut), found)
 
     def follow(self, state: State, fold: int, scores: ScoreArray) -> Slopes:
-        """Gradient for the booster that leaves out a fold: same multipliers, its own scores."""
+        """Gradient for the booster that leaves out a fold: same multipliers, its own scores.
+
+        Several threads may ask at a time, each for a fold of its own.
+        """
         weights = self._weights(state.coefficients)
         return self.passes.descend_without(fold, scores, state.cut, weights)
 
@@ -297,6 +300,7 @@ class Session:
 
     def __init__(self, game: Game, state: State | None = None) -> None:
         self.game, self.state = game, game.start() if state is None else state
+        self.playing = self.state
         self.rounds: list[Round] = []
         self.after_last: Round | None = None
 
@@ -305,14 +309,15 @@ class Session:
         with _quietly():
             turn = self.game.play(self.state, scores, held_out)
         self._check(turn.found)
-        self.state = turn.state
+        # Followers take the round under the same multipliers, after this one was played.
+        self.playing, self.state = replace(self.state, cut=turn.state.cut), turn.state
         self.rounds.append(turn.found)
         return turn.slopes.gradient, turn.slopes.hessian
 
     def follow(self, fold: int, scores: ScoreArray) -> tuple[Any, Any]:
         """Gradient and Hessian for the booster that leaves out a fold."""
         with _quietly():
-            slopes = self.game.follow(self.state, fold, scores)
+            slopes = self.game.follow(self.playing, fold, scores)
         return slopes.gradient, slopes.hessian
 
     def finish(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> None:

@@ -113,13 +113,9 @@ class Holdout:
         """Number of boosters that leave out a fold."""
         return FOLDS if self.kind == "cross" else 0
 
-    def fold_codes(self, cells: Cells) -> list[IntArray]:
-        """Cells of the rows for each booster that leaves out a fold: those left out come last."""
-        if self.folds is None:
-            return []
-        wide = np.min_scalar_type(2 * len(cells) - 1).type
-        codes, shift = cells.codes.astype(wide), wide(len(cells))
-        return [codes + (self.folds == k) * shift for k in range(self.n_folds)]
+    def rows_without_folds(self) -> list[IntArray]:
+        """The rows of each booster that leaves out a fold, in order."""
+        return [np.flatnonzero(self.folds != k) for k in range(self.n_folds)]
 
 
 NOTHING_HELD_OUT = Holdout("none", "rates are read on the training rows")

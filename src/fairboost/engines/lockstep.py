@@ -3,6 +3,10 @@
 Engines call an objective once per round, with the scores of the training rows. What happens around
 it is the same for all of them and stands here; how a booster takes a round, and how its scores are
 read, is in the engine's own ``lockstep.py``.
+
+Boosters of a few ten thousand rows do not use several cores well, since threads wait for each
+other at every leaf. So they grow side by side, each on its share of the threads
+(:func:`threads_each`), and wait for each other once a round.
 """
 
 from __future__ import annotations
@@ -16,6 +20,12 @@ import numpy as np
 from fairboost._typing import ScoreArray
 from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.signals import raise_dropped
+from fairboost.kernel.threads import Crew
+
+
+def threads_each(threads: int, problem: Problem) -> int:
+    """Threads for each of the boosters that grow side by side."""
+    return max(1, threads // (1 + len(problem.followers)))
 
 
 class Boosters(Protocol):
@@ -25,7 +35,10 @@ class Boosters(Protocol):
         """Let booster k take a round; -1 is the one that is kept."""
 
     def scores(self, k: int) -> ScoreArray:
-        """Scores of booster k of the training rows; an array that stays."""
+        """Scores of booster k of the rows that it is trained on; an array that stays."""
+
+    def left_out_scores(self, k: int) -> ScoreArray:
+        """Scores of follower k of the rows that it leaves out."""
 
     def held_out_scores(self) -> Sequence[ScoreArray]:
         """Scores of the rows held out, table by table, by the booster that is kept."""
@@ -43,41 +56,51 @@ class Lockstep:
         What to train.
     boosters : Boosters
         Those of the engine.
+    threads : int
+        Threads of all boosters together.
     """
 
-    def __init__(self, problem: Problem, boosters: Boosters) -> None:
+    def __init__(self, problem: Problem, boosters: Boosters, threads: int) -> None:
         self.problem, self.boosters = problem, boosters
+        self.crew = Crew(min(len(problem.followers), threads - 1))
         n_rows = sum(len(f.fold) for f in problem.followers)  # folds make up all rows
         self.out_of_fold = np.empty(n_rows)
         self.last_scores: list[ScoreArray] = []
         self.last_held_out: Sequence[ScoreArray] = []
+        for k in range(len(problem.followers)):
+            self._read(k)
 
     def gradients(self, scores: ScoreArray) -> Gradients:
-        """Let everyone else take their round, and give the gradient of the booster kept."""
+        """Give the gradient of the booster kept, and let everyone else take their round."""
         raise_dropped()
-        for k in range(len(self.problem.followers)):
-            self.boosters.update(k, partial(self._follow, k))
-        return self.problem.play(scores, self._held_out())
+        self.crew.wait()
+        gradients = self.problem.play(scores, self._held_out())
+        self.crew.start([partial(self._follow, k) for k in range(len(self.problem.followers))])
+        return gradients
 
     def finish(self) -> None:
         """Hand out the scores after the last round, and keep them for a stage."""
+        self.crew.wait()
         n = len(self.problem.followers)
         self.last_scores = [self.boosters.scores(k) for k in (*range(n), -1)]
-        for follower, scores in zip(self.problem.followers, self.last_scores, strict=False):
-            self.out_of_fold[follower.fold] = scores[follower.fold]
         self.problem.finish(self.last_scores[-1], self._held_out())
 
     def run(self, rounds: int) -> None:
         """Boost for some rounds, where the engine has no loop of its own."""
-        for _ in range(rounds):
-            self.boosters.update(-1, self.gradients)
-            self.problem.after_round(self.boosters.n_rounds())
-        self.finish()
+        try:
+            for _ in range(rounds):
+                self.boosters.update(-1, self.gradients)
+                self.problem.after_round(self.boosters.n_rounds())
+            self.finish()
+        finally:
+            self.crew.close()
 
-    def _follow(self, k: int, scores: ScoreArray) -> Gradients:
-        follower = self.problem.followers[k]
-        self.out_of_fold[follower.fold] = scores[follower.fold]
-        return follower.gradients(scores)
+    def _follow(self, k: int) -> None:
+        self.boosters.update(k, self.problem.followers[k].gradients)
+        self._read(k)
+
+    def _read(self, k: int) -> None:
+        self.out_of_fold[self.problem.followers[k].fold] = self.boosters.left_out_scores(k)
 
     def _held_out(self) -> Any:
         """Scores to measure moments on: out of fold, of the rows held out, or none."""

@@ -31,14 +31,15 @@ Gradients: TypeAlias = tuple[Float32Array, Float32Array]
 
 @dataclass(frozen=True)
 class Follower:
-    """A further booster on the same data with the same options, which is not kept.
+    """A further booster with the same options on most of the rows, which is not kept.
 
     Parameters
     ----------
     fold : (m,) int
-        The rows that it leaves out: its scores of these are out of fold.
+        The rows that it leaves out, in order: its scores of these are out of fold.
     gradients : callable
-        Scores of all rows to gradient and Hessian; called once per round.
+        Scores of the rows that it is trained on to gradient and Hessian; called once per round,
+        in a thread of its own.
     """
 
     fold: IntArray
@@ -61,7 +62,8 @@ class Problem:
     held_out : bool
         Whether scores of the rows held out are wanted.
     followers : sequence of Follower
-        Of the further boosters. In every round they go before the one that is kept.
+        Of the further boosters. They take a round while the one that is kept takes its own,
+        after ``play``, and the next round waits for them.
     """
 
     play: Callable[[ScoreArray, ScoreArray | None], Gradients]

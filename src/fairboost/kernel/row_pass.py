@@ -110,8 +110,7 @@ class RowPass:
     Parameters
     ----------
     cells : (n,) unsigned int
-        Cell of each row. In cross-fitting, rows of the fold left out are in further cells,
-        numbered after those of training rows: their gradient and Hessian are 0.
+        Cell of each row.
     labels : (n_cells,) int32
         Label of each cell.
     loss_weight : (2,) float64
@@ -120,8 +119,6 @@ class RowPass:
         Weights of the rows.
     rules : PassRules
         What is the same for every pass.
-    n_trained : int, optional
-        Number of cells of training rows; all by default.
     """
 
     def __init__(
@@ -131,17 +128,14 @@ class RowPass:
         loss_weight: FloatArray,
         sample_weight: Any,
         rules: PassRules,
-        n_trained: int | None = None,
     ) -> None:
         n = len(cells)
         self.cells, self.rules = cells, rules
         self.weight = np.empty(0, np.float32) if sample_weight is None else sample_weight
-        self.n_trained = len(labels) if n_trained is None else n_trained
         self.loss_weight = np.asarray(loss_weight, np.float64)[labels]
-        self.loss_weight[self.n_trained :] = 0.0
         self.away = np.where(labels == 1, -1.0, 1.0)  # 1 - 2y: the direction of a wrong decision
         self.reads_loss = rules.proxy is PROXIES["cross_entropy"] and rules.at_zero
-        self.sides = [] if self.reads_loss else _sides(*map(self._padded, rules.needs))
+        self.sides = [] if self.reads_loss else _sides(*rules.needs)
         self.gradient, self.hessian = np.empty(n, rules.dtype), np.empty(n, rules.dtype)
         # One block at least: a machine may hold none of the rows.
         self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, max(n, 1), BLOCK)]
@@ -166,13 +160,13 @@ class RowPass:
             Raw log-odds of the rows.
         threshold : float
             The decision threshold in log-odds.
-        on_cells : two of (n_trained,) float64
+        on_cells : two of (n_cells,) float64
             What the constraints weigh on the proxy of a positive, and of a negative, decision of
             a row of each cell.
         soft : sequence of SoftWeights
             What they weigh on rows by the probability of their groups, on top of it.
         """
-        on_up, on_down = map(self._padded, on_cells)
+        on_up, on_down = on_cells
         line = self._line(on_up, on_down)
         curve = self.loss_weight
         if self.rules.with_curvature and self.reads_loss:  # all have the curvature of the loss
@@ -214,9 +208,8 @@ class RowPass:
         if self.rules.proxy is not PROXIES["sigmoid"] or not self.rules.with_curvature:
             sums, _ = self.evaluate(scores, threshold, on_cells, soft)
             return float(self.loss_weight @ sums.loss)
-        pull, bump = self.away * self.loss_weight, self._padded(on_cells[0] - on_cells[1])
+        pull, bump = self.away * self.loss_weight, on_cells[0] - on_cells[1]
         side = np.where(self.away < 0, 1, 0)
-        side[self.n_trained :] = -1
         # Of rows of label 0, then of label 1, what a group weighs on going up.
         groups = [(s.memberships, (s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T) for s in soft]
         return self.loops.descend(scores, threshold, pull, bump, side, groups)
@@ -230,7 +223,7 @@ class RowPass:
 
         Returns False, and does nothing, where that cannot be done accurately.
         """
-        new = self._line(*map(self._padded, on_cells))
+        new = self._line(*on_cells)
         # gradient = w (scale s(u) + shift), solved for s(u) and put together anew. The gradient
         # may be in single precision: its old shift must not be blown up.
         lost = (np.abs(line.scale) < 1e-6) & (new.scale != 0)
@@ -284,18 +277,13 @@ class RowPass:
         weigh = np.sum([s.memberships[rows] @ s.on_groups for s in soft], axis=0)
         positive = self.away[cells] < 0
         up, down = np.where(positive, weigh[:, 2:].T, weigh[:, :2].T)
-        trained = (cells < self.n_trained) * (self.weight[rows] if len(self.weight) else 1.0)
-        on_up = trained * (np.maximum(up, 0.0) + np.maximum(-down, 0.0))
-        on_down = trained * (np.maximum(down, 0.0) + np.maximum(-up, 0.0))
+        weight = self.weight[rows] if len(self.weight) else 1.0
+        on_up = weight * (np.maximum(up, 0.0) + np.maximum(-down, 0.0))
+        on_down = weight * (np.maximum(down, 0.0) + np.maximum(-up, 0.0))
         _, slope, curvature = self.rules.proxy.evaluate(margins)
         _, back_slope, back_curvature = self.rules.proxy.evaluate(-margins)
         self.gradient[rows] += on_up * slope - on_down * back_slope
         self.hessian[rows] += np.abs(on_up * curvature + on_down * back_curvature)
-
-    def _padded(self, by_cell: Any) -> Any:
-        """Zeros for the cells of rows held out."""
-        missing = len(self.away) - len(by_cell)
-        return np.concatenate([by_cell, np.zeros(missing, by_cell.dtype)]) if missing else by_cell
 
     def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
         """Do all blocks and return the results in their order."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
@@ -107,3 +108,59 @@ class Threads:
         if self.pool is not None:
             self.pool.shutdown()
             self.pool = None
+
+
+class Crew:
+    """Works off tasks beside the thread that calls, which lends a hand when it waits for them.
+
+    Whoever is free takes the next task: other work on the machine may hold up one of them. Nobody
+    spins in wait of the next.
+
+    Parameters
+    ----------
+    helpers : int
+        Threads beside the one that calls; without any it does all the work, when it waits.
+    """
+
+    def __init__(self, helpers: int) -> None:
+        self.helpers = helpers
+        self.left = deque[Callable[[], object]]()
+        self.busy: list[Future[None]] = []
+        self.pool: ThreadPoolExecutor | None = None
+
+    def start(self, tasks: Iterable[Callable[[], object]]) -> None:
+        """Begin with tasks; those before must be done."""
+        self.left.extend(tasks)
+        if self.helpers and self.left:
+            self.pool = self.pool or ThreadPoolExecutor(self.helpers)
+            count = min(self.helpers, len(self.left))
+            self.busy = [self.pool.submit(self._work) for _ in range(count)]
+
+    def wait(self) -> None:
+        """Wait until all tasks are done; raises what one of them raised."""
+        try:
+            self._work()
+        finally:
+            busy, self.busy = self.busy, []
+            errors = [future.exception() for future in busy]
+        for error in filter(None, errors):
+            raise error
+
+    def close(self) -> None:
+        """Leave out what is not begun, wait for the rest, and let the helpers go."""
+        self.left.clear()
+        if self.pool is not None:
+            self.pool.shutdown()
+            self.pool = None
+
+    def _work(self) -> None:
+        try:
+            while True:
+                try:
+                    task = self.left.popleft()
+                except IndexError:
+                    return
+                task()
+        except BaseException:
+            self.left.clear()
+            raise

@@ -129,7 +129,10 @@ class Passes(Protocol):
         """The same gradient with other weights; None where that takes another pass."""
 
     def descend_without(self, fold: int, scores: ScoreArray, cut: Cut, weights: Weights) -> Slopes:
-        """Gradient for the booster that leaves out a fold: 0 on the rows of the fold."""
+        """Gradient for the booster that leaves out a fold, on all other rows.
+
+        Threads of their own may ask for several folds at a time.
+        """
 
     def figures(self, sums: FloatArray, cut: Cut) -> Mapping[str, float]:
         """What the trace shows of a round beside losses and moments."""

@@ -167,13 +167,7 @@ class BinaryPasses:
             self.held_out = self._pass(
                 holdout.measured.codes, holdout.measured_labels, layout.measured_weight
             )
-
-    @cached_property
-    def without_folds(self) -> list[RowPass]:
-        """The rows for each booster that leaves out a fold."""
-        codes = self.layout.holdout.fold_codes(self.layout.cells)
-        told = self.layout.holdout.trained_labels, self.layout.sample_weight
-        return [self._pass(c, *told, further_cells=True) for c in codes]
+        self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
 
     @cached_property
     def placing(self) -> slice | IntArray:
@@ -232,7 +226,12 @@ class BinaryPasses:
         self, fold: int, scores: ScoreArray, cut: DecisionCut, weights: Weights
     ) -> Slopes:
         """The same for the booster that leaves out a fold."""
-        return self._descend(self.without_folds[fold], scores, cut, weights)
+        rows, memberships = self.without_folds[fold]
+        soft = [
+            MemberWeights(known, s.on_groups)
+            for known, s in zip(memberships, weights.soft, strict=True)
+        ]
+        return self._descend(rows, scores, cut, Weights(weights.on_cells, soft))
 
     def descend_and_sum(self, scores: ScoreArray, cut: DecisionCut, weights: Weights) -> Slopes:
         """The same with the sums of decisions and of their proxies by cell."""
@@ -274,18 +273,20 @@ class BinaryPasses:
     def _least(self, cut: DecisionCut) -> float:
         return cut.threshold if self.task.least is None else self.task.least
 
+    def _without(self, rows: IntArray) -> tuple[RowPass, list[Float32Array]]:
+        """The rows of a booster that leaves out a fold, and the memberships of these."""
+        layout, weight = self.layout, self.layout.sample_weight
+        weight = None if weight is None else weight[rows]
+        codes = layout.cells.codes[rows]
+        known = [probabilities[rows] for probabilities in layout.memberships.values()]
+        return self._pass(codes, layout.holdout.trained_labels, weight), known
+
     def _pass(
-        self,
-        codes: IntArray,
-        factors: tuple[float, float],
-        weight: Float32Array | None,
-        further_cells: bool = False,
+        self, codes: IntArray, factors: tuple[float, float], weight: Float32Array | None
     ) -> RowPass:
-        """A pass over rows given by their cells; twice as many cells if a fold is left out."""
-        cells = self.layout.cells
+        """A pass over rows given by their cells."""
         loss_weight = np.asarray(self.task.label_weights) * np.asarray(factors)
-        labels = np.tile(cells.labels, 1 + further_cells)
-        return RowPass(codes, labels, loss_weight, weight, self.rules, len(cells))
+        return RowPass(codes, self.layout.cells.labels, loss_weight, weight, self.rules)
 
     def _descend(
         self, rows: RowPass, scores: ScoreArray, cut: DecisionCut, weights: Weights

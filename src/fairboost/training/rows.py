@@ -64,11 +64,18 @@ def lay_out_rows(
         chosen,
         terms if ours is cells else None,
         sample_weight=None if weight is None else weight[trained],
-        threads=Threads(thread_count(request.engine.n_jobs), request.engine.library),
+        threads=_threads(request, chosen),
     )
     check_point(point, constraints, cells, rows)  # before memberships are trained
     found = {k: p[trained] for k, p in _memberships(request, cells, constraints).items()}
     return replace(rows, memberships=found)
+
+
+def _threads(request: FitRequest, holdout: Holdout) -> Threads:
+    """Those that share passes over the rows. In cross-fitting, boosters share them already."""
+    if holdout.kind == "cross":
+        return Threads()
+    return Threads(thread_count(request.engine.n_jobs), request.engine.library)
 
 
 def check_point(

@@ -10,6 +10,7 @@ test compares it with a stock fit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ import lightgbm
 import numpy as np
 from lightgbm import LGBMClassifier
 
-from fairboost._typing import BoolArray
+from fairboost._typing import BoolArray, IntArray
 from fairboost.data.validation import encode_known
 from fairboost.engines.port import EngineData
 
@@ -67,6 +68,31 @@ class Prepared:
             # Evaluation sets must have a reference in common; else the whole need not be kept.
             kept.reference = others.reference = None
         return replace(self, rows=kept, valid_sets=valid_sets), others
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """Binned rows that the booster kept is not trained on, or not alone.
+
+    Parameters
+    ----------
+    held_out : list of lightgbm.Dataset
+        Those held out of all boosters.
+    followers, left_out : list of lightgbm.Dataset
+        Those that each follower is trained on, and those that it leaves out.
+    """
+
+    held_out: list[lightgbm.Dataset]
+    followers: list[lightgbm.Dataset]
+    left_out: list[lightgbm.Dataset]
+
+
+def without_folds(
+    rows: lightgbm.Dataset, folds: Sequence[IntArray]
+) -> tuple[list[lightgbm.Dataset], list[lightgbm.Dataset]]:
+    """The rows without those of each fold, and those of each fold."""
+    inside = [np.isin(np.arange(rows.num_data()), fold) for fold in folds]
+    return [_take(rows, ~fold) for fold in inside], [_take(rows, fold) for fold in inside]
 
 
 class _Ready(Exception):

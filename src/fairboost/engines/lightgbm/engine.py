@@ -36,16 +36,24 @@ from fairboost.data.features import categories_of, check_names
 from fairboost.data.validation import by_row
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.lightgbm import options
-from fairboost.engines.lightgbm.data import Prepared, conclude, prepare
+from fairboost.engines.lightgbm.data import (
+    Prepared,
+    SplitRows,
+    conclude,
+    prepare,
+    without_folds,
+)
 from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
 from fairboost.engines.lightgbm.soundness import split_points
 from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_notes
+from fairboost.engines.lockstep import threads_each
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.soundness import check_threads
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.kernel.threads import thread_count
 
 
 def check_table(X: Matrix) -> None:
@@ -259,22 +267,30 @@ class LightGBMEngine:
         )  # fmt: skip
         self._check_features(prepared.rows.construct())
         prepared, held_out = self._hold_out(prepared, data, intercept)
-        lockstep = LightGBMLockstep(problem, held_out)
+        followers = without_folds(prepared.rows, [f.fold for f in problem.followers])
+        threads = thread_count(self.n_jobs)
+        lockstep = LightGBMLockstep(problem, SplitRows(held_out, *followers), threads)
+        each = {"num_threads": threads_each(threads, problem)} if problem.followers else {}
 
         def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
             return lockstep.gradients(scores)  # a closure: LightGBM copies objects
 
-        booster = _train(
-            {**prepared.params, "objective": gradients},
-            prepared.rows,
-            valid_sets=prepared.valid_sets or None,
-            valid_names=eval_names,
-            feval=functions or None,
-            callbacks=[
-                *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
-            ],
-            keep_training_booster=True,  # else it goes through text, as it will below
-        )  # fmt: skip
+        try:
+            booster = _train(
+                {**prepared.params, **each, "objective": gradients},
+                prepared.rows,
+                valid_sets=prepared.valid_sets or None,
+                valid_names=eval_names,
+                feval=functions or None,
+                callbacks=[
+                    *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
+                ],
+                keep_training_booster=True,  # else it goes through text, as it will below
+            )  # fmt: skip
+        finally:
+            lockstep.close()
+        if each:  # LightGBM has one number for all of the process, and writes it into the model
+            booster.reset_parameter({"num_threads": prepared.params["num_threads"]})
         conclude(training, booster, history, prepared.has_names)
         text = training.booster_.model_to_string()
         check_linear_leaves(text, "the model")

@@ -3,7 +3,7 @@
 LightGBM calls the objective once per round, with the scores of the training rows, and callbacks
 before and after it. That is all that is needed, and all of it is public:
 
-* further boosters on the same binned data take a round each whenever the objective is called
+* further boosters on most of the same binned data take a round each beside it
   (``Booster.update``); nothing is binned twice;
 * the scores of a held-out set are kept by the booster once it has been added as a validation set,
   and ``Booster.eval_valid`` hands them to a metric of ours. Metrics of the user are computed on
@@ -21,6 +21,7 @@ from typing import Any
 import lightgbm
 
 from fairboost._typing import FloatArray, ScoreArray
+from fairboost.engines.lightgbm.data import SplitRows
 from fairboost.engines.lightgbm.options import is_dart, option
 from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
@@ -39,6 +40,8 @@ class LightGBMBoosters:
         Those of the followers, and last the one that is kept.
     held_out : sequence of lightgbm.Dataset
         The rows held out, binned like the others.
+    left_out : sequence of lightgbm.Dataset
+        The rows that each follower leaves out.
     """
 
     def __init__(
@@ -46,22 +49,31 @@ class LightGBMBoosters:
         params: dict[str, Any],
         boosters: list[lightgbm.Booster],
         held_out: Sequence[lightgbm.Dataset],
+        left_out: Sequence[lightgbm.Dataset],
     ) -> None:
         self.params, self.boosters, self.held_out = params, boosters, held_out
         for booster in boosters:
             _settle(booster, is_dart(params))
         for rows in held_out:
             boosters[-1].add_valid(rows, HELD_OUT)
+        for booster, rows in zip(boosters, left_out, strict=False):
+            booster.add_valid(rows, HELD_OUT)
 
     def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
         """Let booster k take a round."""
         self.boosters[k].update(fobj=lambda scores, _: gradients(scores))
 
     def scores(self, k: int) -> FloatArray:
-        """Scores of the training rows."""
+        """Scores of the rows that booster k is trained on."""
         found: list[FloatArray] = []
         self.boosters[k].eval_train(_handing_over(lambda scores, _: found.append(scores)))
         return found[0].copy()  # LightGBM reuses the buffer
+
+    def left_out_scores(self, k: int) -> FloatArray:
+        """Scores of the rows that follower k leaves out."""
+        found: list[FloatArray] = []
+        self.boosters[k].eval_valid(_handing_over(lambda scores, _: found.append(scores)))
+        return found[0]
 
     def held_out_scores(self) -> list[FloatArray]:
         """Scores of the rows held out."""
@@ -74,7 +86,7 @@ class LightGBMBoosters:
         """Trees of the booster that is kept."""
         return int(self.boosters[-1].current_iteration())
 
-    def change(self, params: dict[str, Any]) -> None:
+    def change(self, params: dict[str, Any], wait: Callable[[], None]) -> None:
         """Pass on what a callback of the user has changed, such as the learning rate."""
         changed = {
             name: value
@@ -83,6 +95,7 @@ class LightGBMBoosters:
             and repr(value) != repr(old)  # as text: values may be arrays
         }
         if changed:
+            wait()  # for followers that still take their round
             self.params.update(changed)
             for booster in self.boosters[:-1]:
                 booster.reset_parameter(changed)
@@ -95,12 +108,14 @@ class LightGBMLockstep:
     ----------
     problem : Problem
         What to train.
-    held_out : sequence of lightgbm.Dataset
-        The rows held out, binned like the others.
+    rows : SplitRows
+        The rows held out, and those of the followers.
+    threads : int
+        Threads of all boosters together.
     """
 
-    def __init__(self, problem: Problem, held_out: Sequence[lightgbm.Dataset]) -> None:
-        self.problem, self.held_out = problem, held_out
+    def __init__(self, problem: Problem, rows: SplitRows, threads: int) -> None:
+        self.problem, self.rows, self.threads = problem, rows, threads
         self.lockstep: Lockstep | None = (
             None  # from the first round on: LightGBM makes the booster
         )
@@ -115,13 +130,12 @@ class LightGBMLockstep:
 
         def before(env: Any) -> None:
             if self.lockstep is None:
-                rows = env.model.train_set
-                further = [lightgbm.Booster(env.params, rows) for _ in self.problem.followers]
-                self.boosters = LightGBMBoosters(
-                    dict(env.params), [*further, env.model], self.held_out
-                )
-                self.lockstep = Lockstep(self.problem, self.boosters)
-            self.boosters.change(env.params)
+                # Nobody looks at metrics of the followers.
+                params = {**env.params, "metric": "None"}
+                further = [lightgbm.Booster(params, rows) for rows in self.rows.followers]
+                self.boosters = self._boosters(dict(env.params), [*further, env.model])
+                self.lockstep = Lockstep(self.problem, self.boosters, self.threads)
+            self.boosters.change(env.params, self.lockstep.crew.wait)
 
         def after(env: Any) -> None:
             # In place: LightGBM hands the same list to early stopping next.
@@ -144,17 +158,32 @@ class LightGBMLockstep:
     ) -> lightgbm.Booster:
         """Boost on from the last scores, on the same binned data; this object stays as it is."""
         assert self.lockstep is not None
-        ended, rows = self.lockstep, self.boosters.boosters[-1].train_set
+        ended, rows = self.lockstep, self.rows
         leaves = min(leaves, int(option(self.boosters.params, "num_leaves", leaves)))
         params = {**self.boosters.params, "num_leaves": leaves, "learning_rate": learning_rate}
+        left_out = [ended.out_of_fold[f.fold] for f in problem.followers]
+        for before, scores in (
+            *zip(rows.held_out, ended.last_held_out, strict=True),
+            *zip(rows.left_out, left_out, strict=True),
+        ):
+            before.set_init_score(scores)
         boosters = []
-        for scores in ended.last_scores:
-            rows.set_init_score(scores)  # a booster copies them when it is made
-            boosters.append(lightgbm.Booster(params, rows))
-        for held, scores in zip(self.held_out, ended.last_held_out, strict=True):
-            held.set_init_score(scores)
-        Lockstep(problem, LightGBMBoosters(params, boosters, self.held_out)).run(rounds)
+        trained = *rows.followers, self.boosters.boosters[-1].train_set
+        for before, scores in zip(trained, ended.last_scores, strict=True):
+            before.set_init_score(scores)  # a booster copies them when it is made
+            boosters.append(lightgbm.Booster(params, before))
+        Lockstep(problem, self._boosters(params, boosters), self.threads).run(rounds)
         return boosters[-1]
+
+    def close(self) -> None:
+        """Wait for those that still grow trees."""
+        if self.lockstep is not None:
+            self.lockstep.crew.close()
+
+    def _boosters(
+        self, params: dict[str, Any], boosters: list[lightgbm.Booster]
+    ) -> LightGBMBoosters:
+        return LightGBMBoosters(params, boosters, self.rows.held_out, self.rows.left_out)
 
 
 def _settle(booster: lightgbm.Booster, dart: bool) -> None:

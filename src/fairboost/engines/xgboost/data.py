@@ -8,7 +8,7 @@ Arrow), is picked at once. Of a table on disk the bins are kept on disk as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -55,11 +55,14 @@ class Matrices:
         Those whose scores are watched.
     evals : list of (xgboost.DMatrix, str)
         The evaluation sets of the user, and their names.
+    followers : list of (xgboost.DMatrix, HeldOut)
+        The rows that each follower is trained on, and those that it leaves out.
     """
 
     rows: xgboost.DMatrix
     held_out: list[HeldOut]
     evals: list[tuple[xgboost.DMatrix, str]]
+    followers: list[tuple[xgboost.DMatrix, HeldOut]]
 
 
 @contextmanager
@@ -97,6 +100,7 @@ def build(
     classes: Any,
     base: XGBClassifier | None,
     threads: Threads,
+    folds: Sequence[IntArray] = (),
 ) -> Matrices:
     """Bin the rows.
 
@@ -113,6 +117,8 @@ def build(
         splits, and categories are coded as it knows them.
     threads : Threads
         Those that score rows held out.
+    folds : sequence of (m,) int
+        The rows that each follower leaves out.
     """
     make = MatrixMaker(estimator, base, threads)
     X, weight = data.X, data.sample_weight
@@ -126,9 +132,17 @@ def build(
         trained, others = _positions(data.trained), _positions(~data.trained)
         make.reference = rows = make.matrix(X, labels, weight, start, trained)
         held_out.append(make.held_out(X, labels, start, others))
+    make.weigh_features(rows)
     if data.held_out is not None:
         outside, outside_labels = data.held_out
         held_out.append(make.held_out(outside, outside_labels, make.start(outside)))
+    followers = []
+    X = by_row(as_one_set_of_categories(X)) if len(folds) else X
+    for fold in folds:
+        others = _positions(~np.isin(np.arange(len(labels)), fold))
+        trained_on = make.matrix(X, labels, weight, start, others)
+        make.weigh_features(trained_on)
+        followers.append((trained_on, make.held_out(X, labels, start, fold)))
     evals = []
     sets = data.fit_options.get("eval_set") or []
     names = data.fit_options.get("eval_names") or [f"validation_{k}" for k in range(len(sets))]
@@ -147,7 +161,7 @@ def build(
         factors = np.asarray(data.label_factors)[rows.get_label().astype(int)]
         known_weight = rows.get_weight()
         rows.set_weight(known_weight * factors if known_weight.size else factors)
-    return Matrices(rows, held_out, evals)
+    return Matrices(rows, held_out, evals, followers)
 
 
 class MatrixMaker:
@@ -174,6 +188,11 @@ class MatrixMaker:
             return None
         parts = X.batches() if is_on_disk(X) else [as_table(X)]
         return np.concatenate([self.base.predict(part, output_margin=True) for part in parts])
+
+    def weigh_features(self, matrix: xgboost.DMatrix) -> None:
+        """Give a matrix that is trained on the weights by which columns are drawn."""
+        if self.estimator.feature_weights is not None:
+            matrix.set_info(feature_weights=np.asarray(self.estimator.feature_weights))
 
     @_plain_words()
     def matrix(
@@ -274,10 +293,7 @@ class MatrixMaker:
         types: Any = self.estimator.feature_types
         if feature_names(X) is not None:
             types = self.categories or _categories(self.reference) or types
-        out = {"feature_types": types}
-        if self.reference is None and self.estimator.feature_weights is not None:
-            out["feature_weights"] = np.asarray(self.estimator.feature_weights)
-        return out
+        return {"feature_types": types}
 
 
 class _Batches(xgboost.DataIter):

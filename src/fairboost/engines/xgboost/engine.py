@@ -29,6 +29,7 @@ from fairboost._numbers import probabilities
 from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
+from fairboost.engines.lockstep import threads_each
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.soundness import check_threads, require
@@ -198,27 +199,35 @@ class XGBoostEngine:
         params["base_score"] = float(expit(intercept))  # rows of a frozen model have their own
         with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
             threads = Threads(thread_count(self.n_jobs), self.library)
-            matrices = build(estimator, data, self.classes, self.base, threads)
+            folds = [f.fold for f in problem.followers]
+            matrices = build(estimator, data, self.classes, self.base, threads, folds)
+            if folds:
+                params["nthread"] = threads_each(threads.count, problem)
             boosters = XGBoostBoosters(
-                params, matrices.rows, matrices.held_out, len(problem.followers)
+                params, matrices.rows, matrices.held_out, matrices.followers
             )
-            lockstep = XGBoostLockstep(problem, boosters, self.n_rounds)
+            lockstep = XGBoostLockstep(problem, boosters, self.n_rounds, threads.count)
             callbacks = list(estimator.callbacks or [])
             if callbacks and problem.followers:
-                callbacks.append(PassOn(boosters))
+                callbacks.append(PassOn(lockstep))
             history: dict[str, Any] = {}
-            booster = xgboost.train(
-                boosters.params,
-                matrices.rows,
-                self.n_rounds,
-                evals=matrices.evals,
-                obj=lockstep.gradients,
-                custom_metric=function,
-                early_stopping_rounds=estimator.early_stopping_rounds,
-                evals_result=history,
-                verbose_eval=False,
-                callbacks=[lockstep, *callbacks],
-            )
+            try:
+                booster = xgboost.train(
+                    boosters.params,
+                    matrices.rows,
+                    self.n_rounds,
+                    evals=matrices.evals,
+                    obj=lockstep.gradients,
+                    custom_metric=function,
+                    early_stopping_rounds=estimator.early_stopping_rounds,
+                    evals_result=history,
+                    verbose_eval=False,
+                    callbacks=[lockstep, *callbacks],
+                )
+            finally:
+                lockstep.lockstep.crew.close()
+            if folds:
+                booster.set_param({"nthread": threads.count})
         if self.base is None:
             model = XGBoostModel(_fitted(estimator, booster, history or None), intercept)
             return model.first(_rounds_kept(booster)), lockstep

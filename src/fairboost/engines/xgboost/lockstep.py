@@ -4,7 +4,7 @@ XGBoost calls the objective once per round, with the scores of the training rows
 before and after it. A booster keeps the scores of every matrix that it was made with or that it
 has predicted for, and adds a round's trees to them when it is asked next:
 
-* further boosters on the same binned data take a round each whenever the objective is called;
+* further boosters on most of the same rows take a round each beside it;
 * the scores of the rows held out cost a pass of them through the newest trees
   (:mod:`fairboost.engines.xgboost.held_out_scores`);
 * after the last round a stage can go on from the scores, handed over as base margins, as those of
@@ -36,10 +36,8 @@ class XGBoostBoosters:
         The rows trained on.
     held_out : sequence of HeldOut
         The rows held out.
-    n_followers : int
-        Number of further boosters.
-    starts : sequence of (n,) float32
-        The scores that each booster starts from, the one that is kept last, if not from its own.
+    followers : sequence of (xgboost.DMatrix, HeldOut)
+        The rows that each further booster is trained on, and those that it leaves out.
     """
 
     def __init__(
@@ -47,29 +45,29 @@ class XGBoostBoosters:
         params: dict[str, Any],
         rows: xgboost.DMatrix,
         held_out: Sequence[HeldOut],
-        n_followers: int,
-        starts: Sequence[ScoreArray] = (),
+        followers: Sequence[tuple[xgboost.DMatrix, HeldOut]],
     ) -> None:
         # XGBoost draws from one stream for all boosters: a seed for each round keeps them apart.
-        self.params = {**params, **({"seed_per_iteration": True} if n_followers else {})}
-        self.rows, self.held_out, self.starts = rows, held_out, starts
+        self.params = {**params, **({"seed_per_iteration": True} if followers else {})}
+        self.held_out, self.left_out = held_out, [left_out for _, left_out in followers]
+        self.rows = [*(theirs for theirs, _ in followers), rows]
         self.main: Any = None
-        self.followers = [xgboost.Booster(self.params, [rows]) for _ in range(n_followers)]
-        self.round = 0
+        self.followers = [xgboost.Booster(self.params, [theirs]) for theirs, _ in followers]
 
     def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
         """Let booster k take a round."""
-        self._start_from(k)
         booster = self.main if k < 0 else self.followers[k]
-        booster.update(self.rows, self.round, fobj=lambda scores, _: gradients(scores))
-        self._start_from(-1)
-        self.round += k < 0
+        round_ = booster.num_boosted_rounds()
+        booster.update(self.rows[k], round_, fobj=lambda scores, _: gradients(scores))
 
     def scores(self, k: int) -> Float32Array:
-        """Scores of the training rows."""
-        self._start_from(k)
+        """Scores of the rows that booster k is trained on."""
         booster = self.main if k < 0 else self.followers[k]
-        return np.asarray(booster.predict(self.rows, output_margin=True))
+        return np.asarray(booster.predict(self.rows[k], output_margin=True))
+
+    def left_out_scores(self, k: int) -> Float32Array:
+        """Scores of the rows that follower k leaves out."""
+        return self.left_out[k].scores(self.followers[k])
 
     def held_out_scores(self) -> list[Float32Array]:
         """Scores of the rows held out."""
@@ -78,14 +76,6 @@ class XGBoostBoosters:
     def n_rounds(self) -> int:
         """Rounds of the booster that is kept."""
         return int(self.main.num_boosted_rounds())
-
-    def _start_from(self, k: int) -> None:
-        """Give the rows the scores that a booster started from, as it may read them at any time.
-
-        Boosters share the rows, and the rows have one column for these scores.
-        """
-        if len(self.starts):
-            self.rows.set_base_margin(self.starts[k])
 
 
 class XGBoostLockstep(xgboost.callback.TrainingCallback):
@@ -99,12 +89,16 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
         The boosters; XGBoost makes the one that is kept.
     n_rounds : int
         Rounds to be trained.
+    threads : int
+        Threads of all boosters together.
     """
 
-    def __init__(self, problem: Problem, boosters: XGBoostBoosters, n_rounds: int) -> None:
+    def __init__(
+        self, problem: Problem, boosters: XGBoostBoosters, n_rounds: int, threads: int
+    ) -> None:
         super().__init__()
-        self.boosters, self.n_rounds = boosters, n_rounds
-        self.lockstep = Lockstep(problem, boosters)
+        self.boosters, self.n_rounds, self.threads = boosters, n_rounds, threads
+        self.lockstep = Lockstep(problem, boosters, threads)
 
     def gradients(self, scores: Float32Array, _: Any = None) -> Gradients:
         """The objective."""
@@ -118,7 +112,6 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         """Tell the number of rounds, and finish after the last."""
         self.lockstep.problem.after_round(self.boosters.n_rounds())
-        self.boosters.round = epoch + 1
         if epoch + 1 == self.n_rounds:
             self.lockstep.finish()
         return False
@@ -136,28 +129,32 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
         }
         pairs = zip(old.held_out, ended.last_held_out, strict=True)
         held_out = [rows.going_on(np.asarray(scores)) for rows, scores in pairs]
-        n_followers = len(problem.followers)
-        boosters = XGBoostBoosters(
-            params, old.rows, held_out, n_followers, starts=ended.last_scores
-        )
-        boosters.main = main = xgboost.Booster(boosters.params, [old.rows])
-        Lockstep(problem, boosters).run(rounds)
+        followers = [
+            (rows, left_out.going_on(ended.out_of_fold[f.fold].astype(np.float32)))
+            for rows, left_out, f in zip(old.rows, old.left_out, problem.followers, strict=False)
+        ]
+        for rows, scores in zip(old.rows, ended.last_scores, strict=True):
+            rows.set_base_margin(scores)
+        boosters = XGBoostBoosters(params, old.rows[-1], held_out, followers)
+        boosters.main = main = xgboost.Booster(boosters.params, [old.rows[-1]])
+        Lockstep(problem, boosters, self.threads).run(rounds)
         return main
 
 
 class PassOn(xgboost.callback.TrainingCallback):
     """Comes after the callbacks of the user; gives followers the options these have changed."""
 
-    def __init__(self, boosters: XGBoostBoosters) -> None:
+    def __init__(self, lockstep: XGBoostLockstep) -> None:
         super().__init__()
-        self.boosters, self.config = boosters, ""
+        self.lockstep, self.config = lockstep, ""
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         """Pass on changes."""
         config = model.save_config()
         if config != self.config:
             self.config = config
-            for booster in self.boosters.followers:
+            self.lockstep.lockstep.crew.wait()
+            for booster in self.lockstep.boosters.followers:
                 booster.load_config(config)
         return False
 
