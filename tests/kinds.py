@@ -10,6 +10,8 @@ import pytest
 from lightgbm import LGBMClassifier
 from scipy.special import expit
 
+from tests.problems import lightgbm_on_some
+
 
 class LightGBM:
     """Stock LightGBM."""
@@ -52,17 +54,9 @@ class LightGBM:
         share = np.average(y, weights=weight)
         return float(np.log(share / (1 - share)))
 
-    def by_hand(self, engine: Any, X: Any, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Scores before every round and after the last, by a custom objective of rows' weights."""
-
-        def objective(labels, scores):
-            p = expit(scores)
-            return (p - labels) * weight, p * (1 - p) * weight
-
-        start = self.start(y, None)
-        engine.set_params(objective=objective).fit(X, y, init_score=np.full(len(y), start))
-        rounds = range(1, engine.n_estimators + 1)
-        return start + np.array([np.zeros(len(y)), *(self.scores(engine, X, t) for t in rounds)])
+    def by_hand(self, engine: Any, X: Any, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Scores before every round and after the last, by a booster on some of the rows."""
+        return lightgbm_on_some(engine, X, y, kept, self.start(y, None))
 
     def read(self, path: Any, X: Any) -> np.ndarray:
         """Probabilities by a stock booster from a file."""
@@ -146,13 +140,13 @@ class XGBoost:
         share = np.float32(np.average(y, weights=weight)).astype(float)
         return float(np.log(share / (1 - share)))
 
-    def by_hand(self, engine: Any, X: Any, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Scores before every round and after the last, by a custom objective of rows' weights."""
+    def by_hand(self, engine: Any, X: Any, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Scores before every round and after the last, by a booster on some of the rows."""
         import xgboost
 
         def objective(scores, rows):
             p = expit(scores.astype(float))
-            return (p - y) * weight, p * (1 - p) * weight
+            return (p - y) * kept, p * (1 - p) * kept
 
         start = self.start(y, None)
         params = {**engine.get_xgb_params(), "base_score": float(expit(start))}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import lightgbm
 import numpy as np
+from scipy.special import expit
 
 from fairboost.algorithm.game import Game, Session
 from fairboost.data.cells import SensitiveColumn, build_cells
@@ -143,3 +145,23 @@ class FreeScores:
             scores = scores - self.learning_rate * (g / h)[self.keys]
             history.append(scores)
         return np.array(history)
+
+
+def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None):
+    """Scores of all rows after every round of a booster on some, binned with the others."""
+    w = (np.ones(len(y)) if weight is None else weight)[kept]
+
+    def objective(scores, rows):
+        p = expit(scores)
+        return (p - rows.get_label()) * w, p * (1 - p) * w
+
+    params = {k: v for k, v in engine.get_params().items() if v is not None}
+    rounds = params.pop("n_estimators")
+    params |= {"seed": params.pop("random_state", None), "objective": objective}
+    params = {k: v for k, v in params.items() if v is not None}
+    binning = {k: v for k, v in params.items() if k != "objective"}
+    whole = lightgbm.Dataset(X, y, init_score=np.full(len(y), start), params=binning)
+    part = whole.subset(np.flatnonzero(kept).tolist())
+    booster = lightgbm.train(params, part, rounds, callbacks=callbacks)
+    trees = [booster.predict(X, raw_score=True, num_iteration=t) for t in range(1, rounds + 1)]
+    return np.array([np.zeros(len(y)), *trees]) + start

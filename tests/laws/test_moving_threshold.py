@@ -166,42 +166,26 @@ def test_after_watching_it_is_the_threshold_of_the_rows_watched(point, kind, wei
 
 @ALL_POINTS
 def test_in_cross_fitting_it_is_the_threshold_of_scores_out_of_fold(point):
-    """Followers go before the scores of all folds are known: theirs is that of the last round."""
+    """Followers take their round at the same threshold."""
     y, _, _, cells = rows(4, n=240)
     held = choose("cross", cells, 0.0, None, rng())
     wanted = ALL_CONSTRAINTS["equalized odds"]
     lagrangian = game(cells, wanted, point, holdout=held)
-    last = 0.0
     for t in range(3):
         scores = rng(t).normal(1 - t, 2, (held.n_folds, len(y)))
-        for k in range(held.n_folds):
-            fixed = same_at(lagrangian, cells, wanted, last)
-            expected = fixed.play(scores[k])[0].copy()
-            kept, found = held.folds != k, lagrangian.follow(k, scores[k])[0]
-            np.testing.assert_allclose(found[kept], expected[kept], rtol=1e-9, atol=1e-12)
         kept_scores = rng(10 + t).normal(0, 2, len(y))
         out_of_fold = scores[held.folds, np.arange(len(y))]
         last = point.threshold(out_of_fold, y)
         fixed = same_at(lagrangian, cells, wanted, last)
         expected = fixed.play(kept_scores)[0].copy()
+        theirs = [same_at(lagrangian, cells, wanted, last).play(s)[0].copy() for s in scores]
         found = lagrangian.play(kept_scores, out_of_fold)[0]
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
         assert lagrangian.state.cut.threshold == last
-
-
-def test_a_stage_begins_at_the_threshold_that_it_is_told():
-    """Its followers have multipliers from the first round on."""
-    y, _, _, cells = rows(4, n=240)
-    held = choose("cross", cells, 0.0, None, rng())
-    wanted = ALL_CONSTRAINTS["equalized odds"]
-    lagrangian = game(cells, wanted, at_fpr(0.1), holdout=held)
-    multipliers = lagrangian.state.dual.multipliers
-    lagrangian.state = lagrangian.game.start(multipliers, DecisionCut(-1.5))
-    f = rng(3).normal(0, 2, len(y))
-    expected = same_at(lagrangian, cells, wanted, -1.5).play(f)[0].copy()
-    for k in range(held.n_folds):
-        kept, found = held.folds != k, lagrangian.follow(k, f)[0]
-        np.testing.assert_allclose(found[kept], expected[kept], rtol=1e-9, atol=1e-12)
+        for k, expected in enumerate(theirs):
+            kept = held.folds != k
+            found = lagrangian.follow(k, scores[k][kept])[0]
+            np.testing.assert_allclose(found, expected[kept], rtol=1e-9, atol=1e-12)
 
 
 # Both ways to the sigmoid

@@ -24,10 +24,11 @@ from fairboost import (
     tradeoff_curve,
 )
 from fairboost.data.cells import build_cells
-from fairboost.data.holdout import choose
+from fairboost.data.holdout import FOLDS, choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import InvalidInputError, NotMetWarning, SmallCellWarning
 from fairboost.fairness.rates import RATES
+from tests.problems import lightgbm_on_some
 
 pytestmark = [
     # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
@@ -197,27 +198,14 @@ def test_beside_a_share_the_threshold_is_that_of_the_set(
     assert "; and the given set of 400 rows" in model.fairness_report_.note
 
 
-def log_loss(weight):
-    """LightGBM's own way to a custom objective."""
-
-    def objective(y, scores):
-        p = expit(scores)
-        return (p - y) * weight, p * (1 - p) * weight
-
-    return objective
-
-
 def out_of_fold(engine, toy, folds, weight=None):
     """Scores after every round, by boosters trained one after the other without their fold."""
     w = as_weights(weight, len(toy))
     start = logit(np.average(toy.y, weights=w))
     found = np.empty((engine.n_estimators + 1, len(toy)))
-    for k in range(5):
-        booster = clone(engine).set_params(objective=log_loss(w * (folds != k)))
-        booster.fit(toy.X, toy.y, init_score=np.full(len(toy), start))
-        rounds = range(1, engine.n_estimators + 1)
-        trees = [booster.predict(toy.X, raw_score=True, num_iteration=t) for t in rounds]
-        found[:, folds == k] = (np.array([np.zeros(len(toy)), *trees]) + start)[:, folds == k]
+    for k in range(FOLDS):
+        scores = lightgbm_on_some(engine, toy.X, toy.y, folds != k, start, w)
+        found[:, folds == k] = scores[:, folds == k]
     return found
 
 

@@ -17,9 +17,10 @@ from sklearn.utils import check_random_state
 
 from fairboost import FairGBMClassifier
 from fairboost.data.cells import build_cells
-from fairboost.data.holdout import choose
+from fairboost.data.holdout import FOLDS, choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.fairness.rates import RATES
+from tests.problems import lightgbm_on_some
 
 pytestmark = [
     # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
@@ -78,25 +79,10 @@ def assert_trace_is_of(model, scores_of_round, y, group, weight=None):
                 assert row[f"violation: {label} above"] == pytest.approx(above, abs=1e-9)
 
 
-def log_loss_objective(kept=None):
-    """LightGBM's own way to a custom objective, with the gradients of some rows at zero."""
-
-    def objective(y, scores):
-        p = expit(scores)
-        on = np.ones(len(y)) if kept is None else kept
-        return (p - y) * on, p * (1 - p) * on
-
-    return objective
-
-
 def by_hand(engine, toy, kept, callbacks=None):
     """Scores of all rows after every round of a booster that leaves some rows out."""
     start = logit(toy.y.mean())
-    engine = engine.set_params(objective=log_loss_objective(kept))
-    engine.fit(toy.X, toy.y, init_score=np.full(len(toy), start), callbacks=callbacks)
-    rounds = range(1, engine.n_estimators + 1)
-    trees = [engine.predict(toy.X, raw_score=True, num_iteration=t) for t in rounds]
-    return np.array([np.zeros(len(toy)), *trees]) + start
+    return lightgbm_on_some(engine, toy.X, toy.y, kept, start, callbacks=callbacks)
 
 
 def on_subset(engine, toy, kept):
@@ -237,7 +223,7 @@ def test_rows_held_out_do_not_teach_the_trees(engine, toy, options):
     kept = folds_of(toy, 0.3) == 0
     expected = on_subset(engine(**options), toy, kept)
     np.testing.assert_allclose(model.decision_function(toy.X), expected, rtol=0, atol=1e-12)
-    on_all = by_hand(engine(**options), toy, np.ones(len(toy)))[-1]
+    on_all = by_hand(engine(**options), toy, np.ones(len(toy), bool))[-1]
     assert np.abs(expected - on_all).max() > 0.01  # which is not nothing
 
 
@@ -266,7 +252,7 @@ def test_in_cross_fitting_rates_are_those_out_of_fold(engine, toy, options):
     model = fair(engine(**options), holdout="cross", tolerance=IDLE)
     model.fit(toy.X, toy.y, sensitive_features=toy.group)
     folds = folds_of(toy, "cross")
-    scores = np.array([by_hand(engine(**options), toy, folds != k) for k in range(5)])
+    scores = np.array([by_hand(engine(**options), toy, folds != k) for k in range(FOLDS)])
     out_of_fold = scores[folds, :, np.arange(len(toy))].T
     assert_trace_is_of(model, lambda t: out_of_fold[t], toy.y, toy.group)
     in_sample = scores_after(model, toy.X, 7)
@@ -284,7 +270,7 @@ def test_in_cross_fitting_a_learning_rate_that_changes_changes_for_all(engine, t
     model = fair(engine(), holdout="cross", tolerance=IDLE)
     model.fit(toy.X, toy.y, sensitive_features=toy.group, callbacks=slower())
     folds = folds_of(toy, "cross")
-    scores = np.array([by_hand(engine(), toy, folds != k, slower()) for k in range(5)])
+    scores = np.array([by_hand(engine(), toy, folds != k, slower()) for k in range(FOLDS)])
     out_of_fold = scores[folds, :, np.arange(len(toy))].T
     assert_trace_is_of(model, lambda t: out_of_fold[t], toy.y, toy.group)
 
