@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import joblib
 import numpy as np
@@ -14,7 +15,7 @@ from lightgbm import LGBMClassifier
 
 from fairboost.engines.registry import load_engine
 from fairboost.kernel import threads
-from fairboost.kernel.threads import Threads, thread_count
+from fairboost.kernel.threads import Crew, Threads, thread_count
 
 # Tests run with OpenMP on one thread (tests/conftest.py), so this needs a process of its own. It
 # does each task by one thread and by several, and goes on until several have taken blocks.
@@ -156,3 +157,62 @@ def test_lightgbm_takes_the_physical_cores_by_default(monkeypatch, n_jobs, expec
     engine = load_engine("lightgbm").make(estimator, np.array([0, 1]))
     assert engine.n_jobs == expected
     assert thread_count(engine.n_jobs) == estimator._process_n_jobs(n_jobs)
+
+
+# Tasks beside the calling thread
+
+
+@pytest.mark.parametrize("helpers", [0, 1, 3])
+def test_a_crew_does_every_task_once_and_the_caller_waits(helpers):
+    crew, done = Crew(helpers), []
+    for round_ in range(20):
+        crew.start([partial(done.append, (round_, k)) for k in range(5)])
+        crew.wait()
+        assert sorted(done) == [(r, k) for r in range(round_ + 1) for k in range(5)]
+    crew.close()
+    assert crew.pool is None
+
+
+def test_tasks_are_done_while_the_caller_does_something_else():
+    crew, begun, go_on = Crew(1), threading.Event(), threading.Event()
+
+    def task():
+        begun.set()
+        assert go_on.wait(10)
+
+    crew.start([task])
+    assert begun.wait(10)  # nobody has waited for the crew yet
+    go_on.set()
+    crew.wait()
+    crew.close()
+
+
+@pytest.mark.parametrize("helpers", [0, 1, 3])
+def test_what_a_task_raises_is_raised_to_who_waits_and_the_rest_is_left(helpers):
+    crew, done = Crew(helpers), []
+
+    def fail():
+        raise RuntimeError("a tree too many")
+
+    crew.start([fail, *(partial(done.append, k) for k in range(1_000))])
+    with pytest.raises(RuntimeError, match="a tree too many"):
+        crew.wait()
+    assert not crew.left
+    crew.start([partial(done.append, "next")])  # a crew goes on after that
+    crew.wait()
+    assert done[-1] == "next"
+    crew.close()
+
+
+def test_a_crew_that_is_closed_waits_for_what_is_begun_and_leaves_the_rest():
+    crew, begun, done = Crew(1), threading.Event(), []
+
+    def slow():
+        begun.set()
+        time.sleep(0.05)
+        done.append("slow")
+
+    crew.start([slow, partial(done.append, "never")])
+    assert begun.wait(10)
+    crew.close()
+    assert done == ["slow"]

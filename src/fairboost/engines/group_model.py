@@ -9,13 +9,16 @@ hand (its own ``group_model.py``): it reads X as it does for training, and anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 from scipy.special import softmax
 
-from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
+from fairboost.kernel.threads import Crew
 
 # Limits, in rows.
 LEARNED_ROWS = 50_000  # that a booster is grown on at most; so small a one gains little from more
@@ -30,12 +33,26 @@ Grown: TypeAlias = Callable[[IntArray], FloatArray]
 
 
 class GroupModel(Protocol):
-    """How an engine grows boosters that predict codes."""
+    """How an engine grows boosters that predict codes.
+
+    Parameters
+    ----------
+    threads : int
+        Threads that may be used.
+    """
+
+    threads: int
 
     def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
         """Probabilities of held-out rows, by trees that single out small groups of rows.
 
         The held-out rows judge what comes of that. Meant for a sample too small for two threads.
+        """
+
+    def side_by_side(self, data: CodedRows, threads: int) -> Self:
+        """Read the rows once, for boosters that are grown at the same time.
+
+        Each of them has so many threads.
         """
 
     def boost(self, data: CodedRows, grown: Started, stopping: Started, num_leaves: int) -> Grown:
@@ -75,7 +92,7 @@ class Started:
     Parameters
     ----------
     rows : (m,) int
-        Their positions.
+        Their positions, in order.
     scores : (m, n_codes) float64, optional
         The scores.
     """
@@ -89,9 +106,42 @@ def most_rounds(n_codes: int) -> int:
     return min(60, max(10, 400 // n_codes))
 
 
+def cross_fit(
+    data: CodedRows, fold: IntArray, rng: np.random.Generator
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Rows and the probabilities of their codes, by boosters grown on the other folds.
+
+    Folds are done side by side: so small a booster does not use several threads well.
+
+    Parameters
+    ----------
+    data : CodedRows
+        With weights.
+    fold : (n,) int
+        The fold of each row.
+    rng : numpy.random.Generator
+        Draws samples of many rows.
+    """
+    n_folds, threads = int(fold.max()) + 1, data.learner.threads
+    learner = data.learner.side_by_side(data, max(1, threads // n_folds))
+    fits = [FoldFit(replace(data, learner=learner), own) for own in rng.spawn(n_folds)]
+    found: list[list[tuple[IntArray, FloatArray]]] = [[] for _ in fits]
+
+    def work(k: int) -> None:
+        found[k] = list(fits[k].probabilities(fold == k))
+
+    crew = Crew(min(threads, n_folds) - 1)
+    try:
+        crew.start([partial(work, k) for k in range(n_folds)])
+        crew.wait()
+    finally:
+        crew.close()
+    return chain.from_iterable(found)
+
+
 @dataclass(frozen=True)
-class CrossFit:
-    """Boosters for P(code | x, label), each for rows that it is not grown on.
+class FoldFit:
+    """Boosters for P(code | x, label) of rows that they are not grown on.
 
     Parameters
     ----------
@@ -104,17 +154,16 @@ class CrossFit:
     data: CodedRows
     rng: np.random.Generator
 
-    def probabilities(self, fold: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Rows and the probabilities of their codes, fold by fold and label by label."""
+    def probabilities(self, left_out: BoolArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows left out, label by label, and their probabilities."""
         data, labels, known = self.data, self.data.labels, self.data.codes >= 0
-        for k in range(fold.max() + 1):
-            learn, stop = np.flatnonzero(known & (fold != k)), np.flatnonzero(known & (fold == k))
-            grown = Started(self._sample(learn, LEARNED_ROWS))
-            stopping = Started(self._sample(stop, STOPPING_ROWS))
-            base = data.learner.boost(data, grown, stopping, 15 if data.n_codes == 2 else 7)
-            for label in (0, 1):
-                held = np.flatnonzero((fold == k) & (labels == label))
-                yield held, self._refine(base, learn[labels[learn] == label], held)
+        learn, stop = np.flatnonzero(known & ~left_out), np.flatnonzero(known & left_out)
+        grown = Started(self._sample(learn, LEARNED_ROWS))
+        stopping = Started(self._sample(stop, STOPPING_ROWS))
+        base = data.learner.boost(data, grown, stopping, 15 if data.n_codes == 2 else 7)
+        for label in (0, 1):
+            held = np.flatnonzero(left_out & (labels == label))
+            yield held, self._refine(base, learn[labels[learn] == label], held)
 
     def _refine(self, base: Grown, learn: IntArray, held: IntArray) -> FloatArray:
         """Probabilities of held-out rows of one label, by ``base`` and more trees on its rows."""
@@ -134,4 +183,6 @@ class CrossFit:
         return np.asarray(softmax(scores, axis=1))
 
     def _sample(self, rows: IntArray, at_most: int) -> IntArray:
-        return rows if len(rows) <= at_most else self.rng.choice(rows, at_most, replace=False)
+        if len(rows) <= at_most:
+            return rows
+        return np.sort(self.rng.choice(rows, at_most, replace=False))

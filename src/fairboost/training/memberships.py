@@ -23,7 +23,7 @@ import numpy as np
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.data.validation import by_row
-from fairboost.engines.group_model import CodedRows, CrossFit
+from fairboost.engines.group_model import CodedRows, cross_fit
 from fairboost.engines.tables import as_table
 from fairboost.exceptions import InvalidInputError
 
@@ -129,7 +129,7 @@ def honest(rows: CodedRows, *, seed: int = 0) -> Float32Array:
         renumbered = replace(rows, X=X, codes=codes, n_codes=len(learned), weight=weight)
         n_folds = 5 if n < 10_000 else 3 if n < 20_000 else 2
         fold = _rank_within(2 * codes + labels, rng) % n_folds
-        for held, likely in CrossFit(renumbered, rng).probabilities(fold):
+        for held, likely in cross_fit(renumbered, fold, rng):
             probabilities[np.ix_(held, learned)] = likely * shares[learned].sum()
     return probabilities
 

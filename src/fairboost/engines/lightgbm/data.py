@@ -58,7 +58,7 @@ class Prepared:
             Weights of either label in metrics on the rows kept. Gradients of our own do not know
             the weights of a Dataset.
         """
-        kept, others = _take(self.rows, trained), _take(self.rows, ~trained)
+        kept, others = (take(self.rows, np.flatnonzero(rows)) for rows in (trained, ~trained))
         valid_sets = [kept if s is self.rows else s for s in self.valid_sets]
         if label_factors != (1.0, 1.0) and kept in valid_sets:
             weight, labels = kept.get_weight(), np.asarray(kept.get_label(), int)
@@ -91,8 +91,8 @@ def without_folds(
     rows: lightgbm.Dataset, folds: Sequence[IntArray]
 ) -> tuple[list[lightgbm.Dataset], list[lightgbm.Dataset]]:
     """The rows without those of each fold, and those of each fold."""
-    inside = [np.isin(np.arange(rows.num_data()), fold) for fold in folds]
-    return [_take(rows, ~fold) for fold in inside], [_take(rows, fold) for fold in inside]
+    others = [np.delete(np.arange(rows.num_data()), fold) for fold in folds]
+    return [take(rows, kept) for kept in others], [take(rows, fold) for fold in folds]
 
 
 class _Ready(Exception):
@@ -190,9 +190,9 @@ def _pick(collection: Any, which: list[int]) -> Any:
     return {new: collection[k] for new, k in enumerate(which) if k in collection}
 
 
-def _take(rows: lightgbm.Dataset, which: BoolArray) -> lightgbm.Dataset:
-    """Some of the rows of binned data."""
+def take(rows: lightgbm.Dataset, which: IntArray) -> lightgbm.Dataset:
+    """Some of the rows of binned data, by their positions, which are in order."""
     subset = rows.subset([0])
-    indices: Any = np.flatnonzero(which).astype(np.int32)
+    indices: Any = which.astype(np.int32)
     subset.used_indices = indices  # subset() itself makes a list, of ten times the size
     return subset.construct()

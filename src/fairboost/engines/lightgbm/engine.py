@@ -221,7 +221,7 @@ class LightGBMEngine:
     def group_model(self, fit_options: dict[str, Any]) -> LightGBMGroupModel:
         """What grows small boosters for groups."""
         categorical = fit_options.get("categorical_feature", "auto")
-        return LightGBMGroupModel(categorical, self.n_jobs or 0)
+        return LightGBMGroupModel(categorical, thread_count(self.n_jobs))
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse tables on disk. LightGBM checks the rest as it reads it."""
@@ -292,6 +292,10 @@ class LightGBMEngine:
         if each:  # LightGBM has one number for all of the process, and writes it into the model
             booster.reset_parameter({"num_threads": prepared.params["num_threads"]})
         conclude(training, booster, history, prepared.has_names)
+        return self._stock(training, intercept), lockstep
+
+    def _stock(self, training: LGBMClassifier, intercept: float) -> LightGBMModel:
+        """The stock model of what was trained, with the trees of the base before it."""
         text = training.booster_.model_to_string()
         check_linear_leaves(text, "the model")
         if self.base is None:
@@ -304,7 +308,7 @@ class LightGBMEngine:
             n_base = min(n_base, best) if best > 0 else n_base
             intercept, text = 0.0, append_trees(before.model_to_string(), text)
         fitted = _fitted(self.estimator, training, text)
-        return LightGBMModel(fitted, intercept, int(n_base)), lockstep
+        return LightGBMModel(fitted, intercept, int(n_base))
 
     def _check_features(self, rows: lightgbm.Dataset) -> None:
         """Refuse a table none of whose features LightGBM has bins for."""

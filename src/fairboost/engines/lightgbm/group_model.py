@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import lightgbm
@@ -12,6 +12,7 @@ from lightgbm import Dataset
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.validation import take_rows
 from fairboost.engines.group_model import PATIENCE, CodedRows, Grown, Started, most_rounds
+from fairboost.engines.lightgbm.data import take
 
 BLOCK = 100_000  # rows predicted at a time, so that a large X is not copied as a whole
 
@@ -27,12 +28,24 @@ class LightGBMGroupModel:
     ----------
     categorical_feature : list of str, list of int, or "auto"
         LightGBM's option of the same name.
-    n_threads : int
-        Threads of LightGBM; 0 leaves the number to it.
+    threads : int
+        Threads that may be used.
+    whole : lightgbm.Dataset, optional
+        All rows, binned.
     """
 
     categorical_feature: Categorical = "auto"
-    n_threads: int = 0
+    threads: int = 1
+    whole: Dataset | None = None
+
+    def side_by_side(self, data: CodedRows, threads: int) -> LightGBMGroupModel:
+        """Bin the rows once, for boosters that are grown at the same time."""
+        whole = Dataset(
+            data.X, data.codes, weight=data.weight,
+            categorical_feature=self.categorical_feature,
+            params=QUIET | {"num_threads": self.threads},
+        )  # fmt: skip
+        return replace(self, threads=threads, whole=whole.construct())
 
     def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
         """Probabilities of held-out rows, by trees that single out small groups of rows."""
@@ -43,7 +56,10 @@ class LightGBMGroupModel:
             "min_data_in_leaf": 3, "min_data_in_bin": 1, "min_data_per_group": 1,
             "cat_smooth": 0.0, "cat_l2": 0.0, "max_cat_threshold": 256, "lambda_l2": 0.3,
         }  # fmt: skip
-        rows = self._dataset(data, Started(learn))
+        rows = Dataset(
+            take_rows(data.X, learn), data.codes[learn],
+            categorical_feature=self.categorical_feature,
+        )  # fmt: skip
         booster = lightgbm.train(options, rows, num_boost_round=3 + 12 // n)
         return np.asarray(booster.predict(take_rows(data.X, held_out), num_threads=1))
 
@@ -52,7 +68,7 @@ class LightGBMGroupModel:
         n = data.n_codes
         options = QUIET | {
             "objective": "binary" if n == 2 else "multiclass", "num_class": 1 if n == 2 else n,
-            "learning_rate": 0.3, "num_leaves": num_leaves, "num_threads": self.n_threads,
+            "learning_rate": 0.3, "num_leaves": num_leaves, "num_threads": self.threads,
             "lambda_l2": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
         }  # fmt: skip
         stop = lightgbm.early_stopping(PATIENCE, verbose=False)
@@ -69,7 +85,7 @@ class LightGBMGroupModel:
             columns = 1 if n == 2 else slice(None)
             for block in (slice(k, k + BLOCK) for k in range(0, len(rows), BLOCK)):
                 X = take_rows(data.X, rows[block])
-                found = booster.predict(X, raw_score=True, num_threads=self.n_threads)
+                found = booster.predict(X, raw_score=True, num_threads=self.threads)
                 out[block, columns] = found
             return out
 
@@ -77,11 +93,8 @@ class LightGBMGroupModel:
 
     def _dataset(self, data: CodedRows, some: Started) -> Dataset:
         """Some of the rows, with the scores to start from."""
-        rows, start = some.rows, some.scores
-        if start is not None and data.n_codes == 2:
-            start = start[:, 1] - start[:, 0]
-        return Dataset(
-            take_rows(data.X, rows), data.codes[rows], init_score=start,
-            weight=None if data.weight is None else data.weight[rows],
-            categorical_feature=self.categorical_feature,
-        )  # fmt: skip
+        assert self.whole is not None
+        rows, start = take(self.whole, some.rows), some.scores
+        if start is not None:
+            rows.set_init_score(start[:, 1] - start[:, 0] if data.n_codes == 2 else start)
+        return rows

@@ -139,7 +139,7 @@ def build(
     followers = []
     X = by_row(as_one_set_of_categories(X)) if len(folds) else X
     for fold in folds:
-        others = _positions(~np.isin(np.arange(len(labels)), fold))
+        others = np.delete(np.arange(len(labels)), fold)
         trained_on = make.matrix(X, labels, weight, start, others)
         make.weigh_features(trained_on)
         followers.append((trained_on, make.held_out(X, labels, start, fold)))

@@ -169,7 +169,7 @@ class XGBoostEngine:
 
     def group_model(self, fit_options: dict[str, Any]) -> XGBoostGroupModel:
         """What grows small boosters for groups."""
-        return XGBoostGroupModel(self.estimator, self.base)
+        return XGBoostGroupModel(self.estimator, thread_count(self.n_jobs), self.base)
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse arguments of ``fit`` that XGBoost does not take there."""

@@ -6,7 +6,7 @@ one coding. Boosters are grown on samples that are binned like it, and predict a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,13 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from xgboost import XGBClassifier
 
-from fairboost._typing import FloatArray, IntArray, Matrix
+from fairboost._typing import FloatArray, IntArray
 from fairboost.engines.group_model import PATIENCE, CodedRows, Grown, Started, most_rounds
 from fairboost.engines.xgboost.data import MatrixMaker
-from fairboost.engines.xgboost.options import thread_option
 from fairboost.kernel.threads import Threads
 
 
-@dataclass
+@dataclass(frozen=True)
 class XGBoostGroupModel:
     """Grows boosters by XGBoost.
 
@@ -30,13 +29,26 @@ class XGBoostGroupModel:
     ----------
     estimator : XGBClassifier
         Its options say how a table is read.
+    threads : int
+        Threads that may be used.
     base : XGBClassifier, optional
         A model to go on from; categories are coded as it knows them.
+    whole : MatrixMaker, optional
+        Makes matrices that are binned like the whole table, its reference.
     """
 
     estimator: XGBClassifier
+    threads: int = 1
     base: XGBClassifier | None = None
-    read: tuple[Matrix, MatrixMaker] | None = field(default=None, init=False)
+    whole: MatrixMaker | None = None
+
+    def side_by_side(self, data: CodedRows, threads: int) -> XGBoostGroupModel:
+        """Bin the rows once, for boosters that are grown at the same time."""
+        maker, n = self._maker(), len(data.codes)
+        start = _margin(np.zeros((n, data.n_codes)))
+        maker.reference = maker.matrix(data.X, np.zeros(n, np.float32), None, None)
+        maker.reference.set_base_margin(start)
+        return replace(self, threads=threads, whole=maker)
 
     def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
         """Probabilities of held-out rows, by trees that single out small groups of rows."""
@@ -52,7 +64,8 @@ class XGBoostGroupModel:
 
     def boost(self, data: CodedRows, grown: Started, stopping: Started, num_leaves: int) -> Grown:
         """Grow a booster on some rows until the loss on others falls no more."""
-        n, maker = data.n_codes, self._of_whole(data)
+        n, maker = data.n_codes, self.whole
+        assert maker is not None and maker.reference is not None
         sample = _Sample(data, grown.rows, stopping.rows)
         start, before = np.zeros((len(sample.rows), n)), np.zeros(n)
         if grown.scores is None:
@@ -64,24 +77,14 @@ class XGBoostGroupModel:
         options = {
             "learning_rate": 0.3,
             "reg_lambda": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
-            "nthread": thread_option(self.estimator.get_params()),
+            "nthread": self.threads,
         }
         booster = xgboost.Booster(_options(n, num_leaves) | options, [matrix])
         rounds = sample.grow(booster, matrix)
         scores = np.zeros((len(data.codes), n))
         if rounds:
-            assert maker.reference is not None
-            maker.reference.set_base_margin(_margin(scores))
             scores = _scores(booster, maker.reference, n, rounds)
         return lambda some: before + scores[some]
-
-    def _of_whole(self, data: CodedRows) -> MatrixMaker:
-        """What makes matrices that are binned like the whole table, which is read once."""
-        if self.read is None or self.read[0] is not data.X:
-            maker, labels = self._maker(), np.zeros(len(data.codes), np.float32)
-            maker.reference = maker.matrix(data.X, labels, None, None)
-            self.read = data.X, maker
-        return self.read[1]
 
     def _maker(self) -> MatrixMaker:
         binned = {"tree_method": "hist", "max_bin": 256, "feature_weights": None}
