@@ -16,7 +16,8 @@ owns the current state (:class:`fairboost.algorithm.game.Session`).
 
   The units make one gain serve all (:meth:`fairboost.algorithm.margins.Margins.units`): trees
   answer to the weight that a multiplier puts on a *row*, whatever the number of rows in the group,
-  and the same change of scores moves a rare rate less than a common one.
+  and the same change of scores moves a rare rate less than a common one. Multipliers that have
+  fewer than 80 rounds to settle in are given a higher gain (:func:`gain_over`).
 """
 
 from __future__ import annotations
@@ -81,6 +82,24 @@ class Rest:
     def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
         """Stay."""
         return state
+
+
+SETTLED = 80
+"""Rounds in which multipliers settle at a gain of 1."""
+
+ROUNDS_TO_ANSWER = 5
+"""A gain of g takes g times so many rounds, or rates swing: trees answer to it that slowly."""
+
+
+def gain_over(rounds: int) -> float:
+    """The gain at which multipliers settle in some rounds, as far as they can.
+
+    Examples
+    --------
+    >>> [gain_over(rounds) for rounds in (5, 10, 20, 40, 80, 400)]
+    [1.0, 2.0, 4.0, 2.0, 1.0, 1.0]
+    """
+    return max(1.0, min(SETTLED / rounds, rounds / ROUNDS_TO_ANSWER))
 
 
 @dataclass(frozen=True)

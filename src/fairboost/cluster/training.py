@@ -423,7 +423,8 @@ def _train_here(
     threads = Threads(thread_count(n_jobs), engine.library)
     rows = _joined(parts)
     layout = _rows_here(order.layout, rows, threads, all_reduce)
-    session = Session(order.options.game(layout, order.loss))
+    player = order.options.player(engine.n_rounds)
+    session = Session(order.options.game(layout, order.loss, player))
     trees: list[int] = []
 
     def after_round(n_trees: int) -> None:

@@ -535,8 +535,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
         confidence = self._options().asked_confidence
         positive, paper = str(self.pos_label_), self.multipliers == "paper"
+        rounds = len(self.trace_)
         return fairness_report.build(
-            *measured, confidence=confidence, positive=positive, paper=paper
+            *measured, confidence=confidence, positive=positive, paper=paper, rounds=rounds
         )
 
     @property

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from fairboost._numbers import is_number
 from fairboost.algorithm.game import Game
-from fairboost.algorithm.multipliers import Ascent, Control, DualPlayer
+from fairboost.algorithm.multipliers import SETTLED, Ascent, Control, DualPlayer, gain_over
 from fairboost.data import holdout
 from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
@@ -56,7 +56,7 @@ class TrainingOptions:
                 "at the held-out rates as they are"
             )
         holdout.check_holdout(self.holdout)
-        _ = self.player, self.score_threshold, as_proxy(self.proxy)  # each raises what is wrong
+        _ = self.player(), self.score_threshold, as_proxy(self.proxy)  # each raises what is wrong
         if self.multipliers not in ("two_sided", "paper"):
             raise InvalidInputError(
                 f"multipliers must be 'two_sided' or 'paper', found {self.multipliers!r}"
@@ -104,9 +104,8 @@ class TrainingOptions:
             )
         return math.log(p / (1 - p))
 
-    @property
-    def player(self) -> DualPlayer:
-        """Who moves the multipliers."""
+    def player(self, rounds: int = SETTLED) -> DualPlayer:
+        """Who moves the multipliers, in so many rounds."""
         rate = self.multiplier_learning_rate
         auto = isinstance(rate, str) and rate == "auto"
         if not auto and not (is_number(rate) and 0 < float(rate) < math.inf):
@@ -115,7 +114,7 @@ class TrainingOptions:
             )
         if self.multipliers == "paper":
             return Ascent(PAPER_LEARNING_RATE if auto else float(rate))
-        return Control() if auto else Control(gain=float(rate))
+        return Control(gain_over(rounds) if auto else float(rate))
 
     def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
         """The constraints, in the form that the multipliers are for."""
@@ -135,4 +134,4 @@ class TrainingOptions:
         if not isinstance(point, OperatingPoint):
             least = least_score(float(point), loss.single)
         task = Binary(proxy, self.score_threshold, convex, loss.label_weights, least=least)
-        return Game(task, layout, player or self.player, convex, self.asked_confidence)
+        return Game(task, layout, player or self.player(), convex, self.asked_confidence)

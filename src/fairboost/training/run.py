@@ -25,7 +25,9 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
     with heeding_signals():  # not as a decorator: warnings count the frames up to the user's
         rows = lay_out_rows(request, request.options.constraints(request.columns))
-    session = Session(request.options.game(rows, request.loss_terms))
+    # A stage on a fitted model has little to move.
+    player = request.options.player(request.engine.n_rounds) if not request.engine.base else None
+    session = Session(request.options.game(rows, request.loss_terms, player))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []
     try:

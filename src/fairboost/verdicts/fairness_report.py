@@ -22,6 +22,7 @@ import pandas as pd
 
 from fairboost._text import interval, text_table
 from fairboost._typing import FloatArray
+from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.cells import Cells
 from fairboost.data.holdout import HoldoutKind
 from fairboost.fairness.binding import (
@@ -288,6 +289,7 @@ def build(
     level: float = 0.95,
     positive: str = "",
     paper: bool = False,
+    rounds: int = SETTLED,
 ) -> FairnessReport:
     """Judge the rates measured.
 
@@ -305,6 +307,8 @@ def build(
         The positive label, to be named.
     paper : bool, default=False
         Whether the multipliers were the paper's, to which there is an alternative.
+    rounds : int
+        Rounds of training; where they are too few, it is said how many would do.
 
     Examples
     --------
@@ -329,7 +333,7 @@ def build(
         for t, v in zip(tested, verdicts, strict=False)
         if t.status not in ("met", v.status)
     ]
-    advice += _on_not_met(held_out, verdicts, paper)
+    advice += _on_not_met(held_out, verdicts, paper, rounds)
     advice += [TOO_FEW.get(held_out.kind, "")] * any(v.rows_needed for v in verdicts)
     advice += [_on_groups_left_out(m) for m in measured]
     advice += [TRAINING_ROWS] * (held_out.kind == "none" and bool(verdicts))
@@ -352,7 +356,7 @@ def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str
 
 
 def _on_not_met(
-    measured: MeasuredRates, verdicts: Sequence[Verdict], paper: bool
+    measured: MeasuredRates, verdicts: Sequence[Verdict], paper: bool, rounds: int
 ) -> Iterator[str]:
     """What would help the constraints whose figures are beyond their limits."""
     beyond = [
@@ -364,7 +368,8 @@ def _on_not_met(
         return
     measures = {measure for measure, _ in beyond}
     allowed = " or ".join(more for measure, more in ALLOW.items() if measure in measures)
-    ways = ["train more rounds (n_estimators)", f"allow {allowed}"]
+    enough = f", {SETTLED} let the multipliers settle" if rounds < SETTLED and not paper else ""
+    ways = [f"train more rounds (n_estimators{enough})", f"allow {allowed}"]
     ways += ["merge groups"] * any(measure == "gap" and n > 2 for measure, n in beyond)
     yield f"Where a constraint is not met: {', '.join(ways[:-1])} or {ways[-1]}."
     if paper:
