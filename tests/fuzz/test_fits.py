@@ -64,12 +64,12 @@ def test_an_option_is_at_fault_even_if_the_data_is_too():
 EXPLAINED = {
     "no first split": {"options": {"boost_from_average": False, "min_split_gain": 1e9}},
     "no score": {
-        "data_seed": 1876462187, "n": 50, "features": ["missing", "tiny", "infinite"],
+        "data_seed": 160, "n": 50, "features": ["missing", "tiny", "infinite"],
         "labels": "bool", "groups": [{"kind": "float", "k": 3}], "groups_in": "array",
         "constraint": ["predictive_equality", "equal_opportunity"],
         "fair": {
             "tolerance": 0.0, "operating_point": ["at_positive_rate", 0.999], "proxy": "squared",
-            "random_state": 1,
+            "random_state": 1, "holdout": None,
         },
         "options": {
             "n_estimators": 7, "learning_rate": 3.0, "linear_tree": True, "num_leaves": 3,

@@ -159,7 +159,7 @@ def test_weights_categories_threads_and_seeds_are_handed_on(engine, toy, asked):
     (call,) = asked.honest
     np.testing.assert_array_equal(call["weight"], toy.weight)
     for learner in (call["learner"], asked.recoverability[0]["learner"]):
-        assert (learner.categorical_feature, learner.n_threads) == ([2], 1)
+        assert (learner.categorical_feature, learner.threads) == ([2], 1)
     assert call["seed"] == asked.recoverability[0]["seed"] != 0
 
 

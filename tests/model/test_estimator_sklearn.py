@@ -49,6 +49,7 @@ def _checks():
 
 
 @pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
+@pytest.mark.filterwarnings("ignore:the engine's steps are too large")
 @pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")
 @pytest.mark.filterwarnings("ignore:Converting data to scipy sparse matrix")  # LightGBM's, to COO
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))

@@ -99,6 +99,7 @@ def gain_over(rounds: int) -> float:
     >>> [gain_over(rounds) for rounds in (5, 10, 20, 40, 80, 400)]
     [1.0, 2.0, 4.0, 2.0, 1.0, 1.0]
     """
+    rounds = max(rounds, 1)  # the engine refuses none
     return max(1.0, min(SETTLED / rounds, rounds / ROUNDS_TO_ANSWER))
 
 

@@ -368,10 +368,12 @@ def _on_not_met(
         return
     measures = {measure for measure, _ in beyond}
     allowed = " or ".join(more for measure, more in ALLOW.items() if measure in measures)
-    enough = f", {SETTLED} let the multipliers settle" if rounds < SETTLED and not paper else ""
-    ways = [f"train more rounds (n_estimators{enough})", f"allow {allowed}"]
+    ways = ["train more rounds (n_estimators)", f"allow {allowed}"]
     ways += ["merge groups"] * any(measure == "gap" and n > 2 for measure, n in beyond)
-    yield f"Where a constraint is not met: {', '.join(ways[:-1])} or {ways[-1]}."
+    enough = f" Training takes about {SETTLED} rounds to settle." * (
+        rounds < SETTLED and not paper
+    )
+    yield f"Where a constraint is not met: {', '.join(ways[:-1])} or {ways[-1]}.{enough}"
     if paper:
         yield OTHER_MULTIPLIERS
 
