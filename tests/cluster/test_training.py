@@ -19,6 +19,7 @@ from xgboost.dask import DaskXGBClassifier
 
 import fairboost
 from fairboost import FairGBMClassifier, at_fpr, parity
+from fairboost.engines.xgboost.categories import keeps_texts
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
 from fairboost.report import gather, write_report
 
@@ -251,6 +252,20 @@ def test_labels_of_any_type_and_categories(client):
     ours = fit(model(engine, holdout=None), deal(client, rows))
     assert_same(ours, fit(alone(engine, holdout=None), rows), rows[FEATURES])
     assert set(ours.predict(rows[FEATURES])) == {"yes", "no"}
+
+
+def test_columns_that_xgboost_does_not_read(client):
+    rows = table()
+    rows["d"] = pd.Categorical(np.where(rows["d"] > 20, "élevé", "low"))
+    with pytest.raises(InvalidInputError, match="column 'd' of X is categorical, which XGBoost"):
+        fit(model({**ENGINE, "enable_categorical": False}, holdout=None), deal(client, rows))
+    engine = {**ENGINE, "enable_categorical": True}
+    if keeps_texts():
+        ours = fit(model(engine, holdout=0.3), deal(client, rows))
+        assert ours.score(rows[FEATURES], rows["y"]) > 0.6
+        return
+    with pytest.raises(InvalidInputError, match="column 'd' of X has the category 'élevé', and"):
+        fit(model(engine, holdout=None), deal(client, rows))
 
 
 def test_small_files(client, tmp_path):

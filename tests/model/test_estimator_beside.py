@@ -89,7 +89,7 @@ def test_what_does_not_match_is_refused(fit, toy, other, what):
     with pytest.raises(InvalidInputError, match=f"column 's' of X of {what} is categorical, but"):
         fit(toy.X, table.astype({"s": "category"}), what)
     with pytest.raises(InvalidInputError, match="column 's' of X is categorical, but that of"):
-        fit(X.astype({"s": "category"}), table, what)
+        fit(X.astype({"s": int}).astype({"s": "category"}), table, what)
 
 
 def test_lightgbm_does_not_end_the_process_over_an_evaluation_set(toy, other):

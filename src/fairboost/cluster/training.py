@@ -200,6 +200,8 @@ def train_on_dask(
     _check_method(asked)
     load_engine("xgboost").check_estimator(_stock(options))
     _check_options(options)
+    # Of the columns alone. Dask calls it private, and documents it for those who build on it.
+    load_engine("xgboost").make(_stock(options), None).check_arguments(request.X._meta, {})
     client = _client(request.estimator)
     constraints = asked.constraints(request.columns)
     used = [c for c in request.columns if c in {n for k in constraints for n in columns_of(k)}]

@@ -77,6 +77,19 @@ def categories_of(X: Matrix) -> list[str]:
     return [name for name, _, category in _not_numbers(X) if category]
 
 
+def listed_categories(X: Matrix) -> dict[str, pd.Index[Any]]:
+    """The categories that categorical columns list, by the names of these."""
+    if not isinstance(X, pd.DataFrame):
+        if not (names := categories_of(X)):
+            return {}
+        X = nw.from_native(X, eager_only=True).select(names).to_pandas()
+    return {
+        str(name): dtype.categories
+        for name, dtype in X.dtypes.items()
+        if isinstance(dtype, pd.CategoricalDtype)
+    }
+
+
 def _not_numbers(X: Matrix) -> list[tuple[str, str, bool]]:
     """Columns that are not plain numbers: name, type in words, whether it is categorical."""
     if isinstance(X, pd.DataFrame):

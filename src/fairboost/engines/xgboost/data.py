@@ -1,9 +1,9 @@
 """The user's data in the form that XGBoost trains on, as ``XGBClassifier.fit`` would make it.
 
 Binned data cannot be cut, so the rows that are trained on and those held out are picked from X
-itself, and binned a piece at a time: X is read in place and never copied as a whole. What cannot
-be picked from piece by piece, because its categories are coded anew in every piece (polars,
-Arrow), is picked at once. Of a table on disk the bins are kept on disk as well.
+itself, and binned a piece at a time: X is read in place and never copied as a whole. But a table
+of polars or Arrow, whose categories are coded anew in every piece, becomes one of pandas if it has
+any, and is picked at once otherwise. Of a table on disk the bins are kept on disk as well.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from scipy.sparse import issparse
 from xgboost import XGBClassifier
 
 from fairboost._typing import BoolArray, Float32Array, IntArray, Matrix
-from fairboost.data.features import as_one_set_of_categories
+from fairboost.data.features import listed_categories
 from fairboost.data.validation import by_row, encode_known, take_rows
 from fairboost.engines.port import EngineData, is_on_disk
 from fairboost.engines.tables import PartedTable, as_table, feature_names
+from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import thread_option
@@ -72,8 +73,8 @@ def _plain_words() -> Iterator[None]:
         yield
     except AssertionError as error:
         raise InvalidInputError(
-            "XGBoost cannot read this table (it does not take dictionary columns of Arrow, for "
-            "one); convert X to pandas or polars, with columns of a categorical dtype"
+            "XGBoost cannot read this table (it does not take categories with the character "
+            "\\0 in their names, for one); convert X to pandas, of plain numbers and categories"
         ) from error
     except xgboost.core.XGBoostError as error:
         if "contains `inf`" in str(error):
@@ -81,12 +82,7 @@ def _plain_words() -> Iterator[None]:
                 "X has infinity, or a value beyond single precision, which XGBoost does not read; "
                 "clip such values, or make them missing (NaN)"
             ) from error
-        if "not in the training set" not in str(error):
-            raise
-        raise InvalidInputError(
-            "a categorical column of holdout_set or eval_set has a category that does not occur "
-            "in X; give both the same categorical dtype, or merge rare categories"
-        ) from error
+        raise
     except ValueError as error:
         if "DataFrame.dtypes" not in str(error):
             raise
@@ -124,20 +120,22 @@ def build(
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
     start = make.start(X)
+    X = make.table(X)
     held_out: list[HeldOut] = []
     if data.trained is None:
         make.reference = rows = make.matrix(X, labels, weight, start)
     else:
-        X = by_row(as_one_set_of_categories(X))
+        X = by_row(X)
         trained, others = _positions(data.trained), _positions(~data.trained)
         make.reference = rows = make.matrix(X, labels, weight, start, trained)
         held_out.append(make.held_out(X, labels, start, others))
     make.weigh_features(rows)
     if data.held_out is not None:
         outside, outside_labels = data.held_out
+        outside = make.table(outside, "X of holdout_set")
         held_out.append(make.held_out(outside, outside_labels, make.start(outside)))
     followers = []
-    X = by_row(as_one_set_of_categories(X)) if len(folds) else X
+    X = by_row(X) if len(folds) else X
     for fold in folds:
         others = np.delete(np.arange(len(labels)), fold)
         trained_on = make.matrix(X, labels, weight, start, others)
@@ -153,6 +151,7 @@ def build(
         same = eval_X is data.X and eval_y is data.y and weight is None and eval_weight is None
         if not same:
             known = encode_known(eval_y, np.asarray(classes), "y of eval_set")
+            eval_X = make.table(eval_X, "X of eval_set")
             matrix = make.matrix(eval_X, known, eval_weight, make.start(eval_X))
         evals.append((matrix, str(name)))
     if data.label_factors != (1.0, 1.0) and any(matrix is rows for matrix, _ in evals):
@@ -172,6 +171,7 @@ class MatrixMaker:
     ) -> None:
         self.estimator, self.base, self.threads = estimator, base, threads
         self.categories = None if base is None else _categories(base.get_booster())
+        self.known = None if base is None else known_to(base.get_booster())
         self.reference: xgboost.DMatrix | None = None
         self.binned = estimator.tree_method in BINNED
         self.shared = {
@@ -182,11 +182,17 @@ class MatrixMaker:
         max_bin = 256 if estimator.max_bin is None else estimator.max_bin
         self.for_bins = {**self.shared, "max_bin": max_bin}
 
+    def table(self, X: Matrix, what: str = "X") -> Matrix:
+        """A table with no other categories than the model to go on from, or the first table."""
+        if self.known is None:
+            self.known = listed_categories(X)
+        return as_known(X, self.known, what)
+
     def start(self, X: Matrix) -> Float32Array | None:
         """The scores that the model to go on from gives to all rows of a table."""
         if self.base is None:
             return None
-        parts = X.batches() if is_on_disk(X) else [as_table(X)]
+        parts = X.batches() if is_on_disk(X) else [as_table(self.table(X))]
         return np.concatenate([self.base.predict(part, output_margin=True) for part in parts])
 
     def weigh_features(self, matrix: xgboost.DMatrix) -> None:
@@ -204,7 +210,7 @@ class MatrixMaker:
         which: IntArray | None = None,
     ) -> xgboost.DMatrix:
         """Some rows of a table, all by default, and the scores that training starts from."""
-        matrix = self._rows(X, labels, weight, which)
+        matrix = self._rows(self.table(X), labels, weight, which)
         if start is not None:
             matrix.set_base_margin(start if which is None else start[which])
         return matrix

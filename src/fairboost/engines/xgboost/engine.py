@@ -16,6 +16,7 @@ import ctypes
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.soundness import check_threads, require
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.engines.xgboost import options, soundness
+from fairboost.engines.xgboost.categories import Known, as_known, check_texts, known_to
 from fairboost.engines.xgboost.data import BINNED, build
 from fairboost.engines.xgboost.group_model import XGBoostGroupModel
 from fairboost.engines.xgboost.lockstep import (
@@ -87,8 +89,14 @@ class XGBoostModel:
         if is_on_disk(X):
             return np.concatenate([self.scores(batch, rounds) for batch in X.batches()])
         span = (0, self.n_rounds if rounds is None else rounds)
-        found = self.estimator.predict(as_table(X), output_margin=True, iteration_range=span)
+        table = as_table(as_known(X, self._categories))
+        found = self.estimator.predict(table, output_margin=True, iteration_range=span)
         return np.array(found, np.float64)
+
+    @cached_property
+    def _categories(self) -> Known:
+        """The categories that the booster was trained with."""
+        return known_to(self.booster)
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of scores, to the last digit XGBoost's own."""
@@ -184,6 +192,7 @@ class XGBoostEngine:
                 f"column {names[0]!r} of X is categorical, which XGBoost takes if it is told so: "
                 "XGBClassifier(enable_categorical=True)"
             )
+        check_texts(X)
         options.check_fit_options(self.estimator.get_params(), fit_options)
 
     def train(

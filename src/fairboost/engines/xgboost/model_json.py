@@ -9,6 +9,7 @@ a single-precision number is read back as the same number.
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,23 @@ def read_trees(text: str | bytes | bytearray) -> list[NDArray[Any]]:
     """The trees of a booster whose features are all numbers, as arrays of nodes."""
     model, _ = _trees(json.loads(text))
     return [_nodes(tree) for tree in model["trees"]]
+
+
+def read_categories(text: str) -> list[list[Any]]:
+    """The categories of each feature, by their codes; none of a number.
+
+    Texts that XGBoost has cut in the middle of a character have a mark in its place.
+    """
+    model, _ = _trees(json.loads(text))
+    return [_values(names) for names in (model.get("cats") or {}).get("enc", [])]
+
+
+def _values(names: dict[str, Any]) -> list[Any]:
+    values: list[Any] = names["values"]
+    if "offsets" not in names:
+        return values
+    stored = bytes(value % 256 for value in values)
+    return [stored[a:b].decode(errors="replace") for a, b in pairwise(names["offsets"])]
 
 
 def _nodes(tree: dict[str, Any]) -> NDArray[Any]:
