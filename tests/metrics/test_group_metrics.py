@@ -236,6 +236,14 @@ def test_an_empty_group_is_left_out_of_comparisons_and_named(function, expected)
     assert caught[0].filename == __file__
 
 
+def test_an_audit_warns_at_the_line_of_its_caller():
+    told = {**NO_NEGATIVES_IN_C, "y_score": NO_NEGATIVES_IN_C["y_pred"]}
+    told.pop("y_pred")
+    with pytest.warns(FairnessWarning, match=r"leave out.*race = c \(fpr\)$") as caught:
+        audit(**told)
+    assert {w.filename for w in caught} == {__file__}
+
+
 def test_there_must_be_two_groups_to_compare():
     y = [0, 1, 0, 1]
     for function in (gap, ratio):

@@ -8,7 +8,6 @@ Rows are summed over cells once (:func:`tally`). Each set of groups to compare t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost._warnings import warn
 from fairboost.data.cells import EVERYONE, Cells
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 from fairboost.fairness.rates import Rate
@@ -219,7 +219,7 @@ def gap_table(
     if empty:
         listed = "; ".join(f"{c.attribute} = {name} ({rate.name})" for c, rate, name in empty)
         text = f"gap and ratio leave out groups none of whose rows count: {listed}"
-        warnings.warn(text, FairnessWarning, stacklevel=3)
+        warn(text, FairnessWarning)
     # Each attribute starts from the seed, so that its figures do not depend on the others given.
     tables = [
         c.gap_table(

@@ -19,10 +19,10 @@ says how far away the threshold may be.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
 from fairboost._typing import ArrayLike
+from fairboost._warnings import warn
 from fairboost.exceptions import InvalidInputError, SmallCellWarning
 from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_tpr
 from fairboost.fairness.rates import RATES, Rate
@@ -212,18 +212,14 @@ def choose(
 
 
 def check_fine_enough(operating_point: OperatingPoint, rows: int, realised: float) -> None:
-    """Warn if a target is finer than the rows that count can tell.
-
-    Called by what a public function calls, so that the warning names the line of its caller.
-    """
+    """Warn if a target is finer than the rows that count can tell."""
     needed = operating_point.rows_needed()
     if rows < needed and realised == float(operating_point.at_least):
-        warnings.warn(
+        warn(
             f"{operating_point} is finer than {rows} {operating_point.who_counts} can tell, so "
             f"the threshold is beyond the scores of all of them ({operating_point.rate_name} "
             f"{realised:g}); choose it on {needed} or more, or ask for a coarser target",
             SmallCellWarning,
-            stacklevel=4,
         )
 
 
