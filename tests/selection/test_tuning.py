@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
 from xgboost import XGBClassifier
 
-from fairboost import FairGBMClassifier, Tuned, at_fpr, parity, tune
+from fairboost import FairGBMClassifier, Tuned, at_fpr, parity, tradeoff_curve, tune
 from fairboost.datasets import make_loans
 from fairboost.exceptions import (
     ConstraintError,
@@ -168,6 +168,20 @@ def test_the_report_says_on_which_rows_the_model_was_chosen(tuned, held):
         )
         for report in (model.fairness_report_, model.report_on(held.X, held.y, **rows)):
             assert report.advice[0].startswith(said)
+
+
+def test_advice_is_what_a_search_can_heed(held):
+    """It takes no ``holdout``; that of a curve does."""
+    rows = {"sensitive_features": held.sensitive["sex"]}
+    found = search(held, n_trials=1, models=2, tolerance=0.02).best()
+    for report in (found.fairness_report_, found.report_on(held.X, held.y, **rows)):
+        assert any(v.rows_needed for v in report.verdicts)
+        assert not [line for line in report.advice if "holdout" in line]
+        assert "Where rows are too few: search on more rows." in report.advice
+    curve = tradeoff_curve(
+        engine(), held.X, held.y, **rows, constraint="equal_opportunity", tolerances=[0.05]
+    )
+    assert "Where rows are too few: holdout='cross'" in str(curve.models[1].fairness_report_)
 
 
 def test_it_is_said_that_the_rows_of_the_verdict_disagree_with_those_of_the_choice(tuned):

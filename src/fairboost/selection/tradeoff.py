@@ -171,7 +171,9 @@ def best_within(score: pd.Series, gap: pd.Series, tolerance: float) -> int:
     return int(chosen_within(all_as_one, score.to_numpy(), gap.to_numpy(), tolerance)[0])
 
 
-def held_to(model: FairGBMClassifier, tolerance: float, chosen: str) -> FairGBMClassifier:
+def held_to(
+    model: FairGBMClassifier, tolerance: float, chosen: str, *, searched: bool = False
+) -> FairGBMClassifier:
     """The same model, judged by the tolerance that the user asked for.
 
     That of its own stage is one of a row of them, and the first model has none.
@@ -184,6 +186,8 @@ def held_to(model: FairGBMClassifier, tolerance: float, chosen: str) -> FairGBMC
         What was asked for.
     chosen : str
         Among which models it was chosen, and by which rows; its report says so.
+    searched : bool, default=False
+        Whether a search chose the rows to hold out, so that no advice on it is of use.
     """
     if tolerance >= 1:  # any gap is within it: nothing was asked
         return model
@@ -195,6 +199,8 @@ def held_to(model: FairGBMClassifier, tolerance: float, chosen: str) -> FairGBMC
         replace(t, constraint=_with_tolerance(t.constraint, tolerance)) for t in measured.terms
     )
     measured = replace(measured, terms=tuple(terms), chosen=chosen)
+    if searched and measured.kind == "share":
+        measured = replace(measured, kind="search")
     asked._set_measured(measured, model._score_threshold)
     assert asked.fairness_report_ is not None
     diagnostics.warn_if_not_met(asked.fairness_report_)

@@ -188,7 +188,7 @@ class Tuned:
             f"its gap is {found}, {side} the tolerance of {tolerance:g}. Verdicts on the "
             f"rows held out are on others, at which training looked; {GO_BY}"
         )
-        return held_to(self._curves[trial].models[model], tolerance, how)
+        return held_to(self._curves[trial].models[model], tolerance, how, searched=True)
 
 
 @dataclass(frozen=True)

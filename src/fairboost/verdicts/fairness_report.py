@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import zip_longest
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -53,6 +53,7 @@ TOO_FEW = {
     "share": "Where rows are too few: holdout='cross' reads the rates on all rows.",
     "set": "Where rows are too few: pass a larger holdout_set, or hold out a share as well.",
     "both": "Where rows are too few: hold out a larger share, or pass a larger holdout_set.",
+    "search": "Where rows are too few: search on more rows.",
 }
 TRAINING_ROWS = (
     "These are rates of training rows, which trees fit: expect larger gaps among new people. "
@@ -78,9 +79,9 @@ class MeasuredRates:
         Exact rates, one array per term.
     terms : tuple of Term
         The constraints, bound to these rows.
-    kind : {"share", "cross", "set", "both", "none"}
+    kind : {"share", "cross", "set", "both", "none", "search"}
         How they were held out, as in :class:`fairboost.data.holdout.Holdout`; advice depends
-        on it.
+        on it. A search holds out a share and cannot be asked for anything else.
     realised : RealisedRate, optional
         What the operating point came to.
     wobble : tuple of (n_moments,) float64
@@ -98,7 +99,7 @@ class MeasuredRates:
     note: str
     values: tuple[FloatArray, ...]
     terms: tuple[Term, ...]
-    kind: HoldoutKind = "share"
+    kind: HoldoutKind | Literal["search"] = "share"
     realised: RealisedRate | None = None
     wobble: tuple[FloatArray, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
