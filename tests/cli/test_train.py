@@ -35,6 +35,16 @@ def test_the_folder_of_a_model(model):
     assert set(evidence.data.left_out) == {"id", "opened"}
 
 
+@pytest.mark.parametrize("weight", [(), ("--weight", "loan_amount")], ids=["", "weighted"])
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_decisions_that_say_nothing_are_spoken_of_once(data, tmp_path, run, command, weight):
+    """With the figures of the test rows: those of the rows held out differ."""
+    words = (*ASKED, *QUICK[:-1], *weight, "--threshold", "0.999", "--out", tmp_path / "out")
+    _, _, err = run(command, data, *words, *(("--models", "3") * (command == "compare")))
+    assert err.count("next to nothing") == 1
+    assert (tmp_path / "out" / "report.md").read_text().count("next to nothing") == 1
+
+
 def test_the_model_is_blind_unless_asked_otherwise(model):
     schema = TableSchema.load(model / "schema.json")
     assert not {"sex", "age_band"} & {c.name for c in schema.columns}

@@ -65,9 +65,9 @@ def summary(e: Evidence) -> Iterable[Block]:
             f"{small} {'rate' if small == 1 else 'rates'} of groups rest on fewer than "
             f"{e.min_rows} rows and cannot be judged; they are flagged below."
         )
-    if e.warnings:
+    if told_below := [warning for warning in e.warnings if warning != e.caution]:
         yield Text("To know before relying on it:")
-        yield Bullets(e.warnings)
+        yield Bullets(told_below)
 
 
 def _headline(shown: Sequence[Finding]) -> Text:

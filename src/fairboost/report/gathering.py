@@ -32,6 +32,7 @@ from fairboost.report.lines import CHOSEN, DECISION_RATES, PLAIN, pick, plain_va
 from fairboost.report.rows import TestSet
 from fairboost.report.words import explain_decisions, where_title
 from fairboost.selection.tradeoff import TradeoffCurve
+from fairboost.verdicts.diagnostics import DECIDES
 from fairboost.verdicts.fairness_report import FairnessReport
 from fairboost.verdicts.rounds import PREFIX, violations_by_round
 
@@ -122,7 +123,7 @@ def gather(
         calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(judged, caught),
         notes=dict(about.notes or {}),
-        caution=lines.caution(rates, placed=at_point),
+        caution=_caution(rates, judged, at_point),
     )
     placed = at_point and PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
     return with_limits(found, placed_on_test=placed, uncrossed=rows.crossings()[1])
@@ -402,6 +403,15 @@ def _options(parameters: Mapping[str, Any]) -> dict[str, evidence.Option]:
         for name, value in plain.items()
         if value is not None
     }
+
+
+def _caution(
+    rates: Sequence[evidence.GroupRate], judged: FairnessReport | None, placed: bool
+) -> str:
+    """That decisions say next to nothing; as the advice has it, if it does, weights and all."""
+    found = lines.caution(rates, placed=placed)
+    said = [] if judged is None else [a for a in judged.advice if a.startswith(DECIDES)]
+    return said[0] if found and said else found
 
 
 def _warnings(

@@ -36,6 +36,10 @@ SAYS_MORE = "print(model.fairness_report_) says more"
 """The end of warnings about what a report says as well."""
 
 
+DECIDES = "The model decides"
+"""The beginning of what is said of decisions that say next to nothing."""
+
+
 def decides_little(
     tpr: float,
     fpr: float,
@@ -80,7 +84,7 @@ def decides_little(
     point = f"operating_point=at_positive_rate({share:.2g})"
     if not placed and min(decided, 1.0 - decided) < NEARLY_NONE * min(share, 1.0 - share):
         return (
-            f"The model decides next to nothing: {100 * decided:.4g}% of the decisions are "
+            f"{DECIDES} next to nothing: {100 * decided:.4g}% of the decisions are "
             f"positive, but {100 * share:.4g}% of the labels are. Equal rates of groups are then "
             f"worth nothing; choose another operating point, such as {point}."
         )
@@ -90,7 +94,7 @@ def decides_little(
     if min(positives, negatives) < SMALL_CELL or not alike:
         return ""
     return (
-        "The model decides no better than one that ignores the features: it decides positively "
+        f"{DECIDES} no better than one that ignores the features: it decides positively "
         f"about {100 * tpr:.4g}% of the rows with the positive label, and {100 * fpr:.4g}% of the "
         "others. Equal rates of groups are then worth nothing; choose another operating point, "
         f"such as {point}, allow a larger tolerance, or add features."
@@ -133,7 +137,7 @@ def warn_if_deciding_little(measured: MeasuredRates) -> None:
     """Say that fair rates are those of decisions that say nothing."""
     beside = measured.realised is not None and not measured.realised.hits  # told already
     if measured.decides_little and not beside:
-        warn(measured.decides_little, FairnessWarning)
+        warn(f"{measured.decides_little} {SAYS_MORE}", FairnessWarning)
 
 
 def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
