@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import settings
 from lightgbm import LGBMClassifier
 
 from tests.kinds import KINDS, LightGBM, XGBoost
@@ -16,6 +17,10 @@ from tests.kinds import KINDS, LightGBM, XGBoost
 # Engines that are not told otherwise take all cores. Two of them at once, as when tests run side
 # by side, hold each other up a hundredfold; so they take one, also in processes that tests start.
 os.environ.update(LOKY_MAX_CPU_COUNT="1", OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1")
+
+# How long an example takes depends on what else the machine does; no test is about it.
+settings.register_profile("fairboost", deadline=None)
+settings.load_profile("fairboost")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairboost.algorithm.multipliers import Ascent, Control, resume, start
@@ -61,7 +61,6 @@ def test_control_without_damping_is_ascent():
     st.lists(st.floats(-1, 1), min_size=1, max_size=30),
     st.floats(0, 10), st.floats(0, 20), st.floats(0, 0.99), st.floats(0, 10),
 )  # fmt: skip
-@settings(deadline=None)
 def test_multipliers_of_control_are_never_negative(violations, gain, damping, memory, unit):
     player = Control(gain, damping, memory)
     states = steps(player, np.array(violations)[:, None], [unit])
@@ -71,7 +70,6 @@ def test_multipliers_of_control_are_never_negative(violations, gain, damping, me
 
 
 @given(st.lists(st.floats(-1, 0), min_size=1, max_size=30))
-@settings(deadline=None)
 def test_while_nothing_is_violated_nothing_is_weighed(violations):
     states = steps(Control(), np.array(violations)[:, None])
     assert all(state.multipliers[0] == 0 for state in states)

@@ -45,7 +45,7 @@ def cut(frame, edges):
 
 
 @given(st.lists(st.integers(0, 300), max_size=6), st.booleans(), st.integers(0, 50))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_partitions_have_the_cells_of_the_whole(edges, weighted, seed):
     frame = table(300, seed)
     parts = [read(f, weighted) for f in cut(frame, edges)]

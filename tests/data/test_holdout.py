@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairboost.algorithm.multipliers import Ascent, Control
@@ -41,7 +41,6 @@ def chosen(how, cells, seed=0, smallest=0.0, weight=None):
 
 
 @given(SIZES, st.floats(0.01, 0.99), st.integers(0, 1000))
-@settings(deadline=None)
 def test_a_share_is_taken_of_every_cell(sizes, share, seed):
     """To the nearest row: a cell gives one as soon as half a row is asked of it."""
     cells = cells_of(sizes, seed)
@@ -54,7 +53,6 @@ def test_a_share_is_taken_of_every_cell(sizes, share, seed):
 
 
 @given(SIZES, st.sampled_from([0, 1]), st.integers(0, 1000))
-@settings(deadline=None)
 def test_less_is_held_out_of_a_label_that_no_rate_counts(sizes, label, seed):
     cells = cells_of([20 * size for size in sizes])
     held = choose(0.4, cells, 0.0, None, rng(seed), labels=[label])
@@ -80,7 +78,6 @@ def test_less_is_held_out_of_a_label_that_no_rate_counts(sizes, label, seed):
 
 
 @given(SIZES, st.sampled_from([(0, 1), (0,)]), st.integers(1, 9), st.integers(0, 1000))
-@settings(deadline=None)
 def test_parts_of_the_rows_hold_out_as_many_as_the_whole(sizes, labels, n_parts, seed):
     """However many rows of a cell a part has, and whatever their order."""
     cells = cells_of([20 * size for size in sizes], seed)
@@ -97,7 +94,6 @@ def test_parts_of_the_rows_hold_out_as_many_as_the_whole(sizes, labels, n_parts,
 
 
 @given(SIZES, st.integers(0, 1000))
-@settings(deadline=None)
 def test_folds_deal_every_cell_out_evenly(sizes, seed):
     cells = cells_of(sizes, seed)
     held = chosen("cross", cells, seed)

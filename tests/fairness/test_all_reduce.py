@@ -67,7 +67,7 @@ SCORES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     scores=SCORES,
     make=st.sampled_from([at_fpr, at_tpr, at_positive_rate]),
@@ -93,7 +93,7 @@ def test_a_threshold_over_machines_is_that_of_all_rows(scores, make, target, wei
     assert machines.run(work) == [point.among(scores, weight)] * n
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(scores=SCORES, weighted=st.booleans(), n=st.integers(2, 3), seed=st.integers(0, 99))
 def test_the_share_near_a_threshold_is_that_of_all_rows(scores, weighted, n, seed):
     rng = np.random.default_rng(seed)
@@ -113,7 +113,7 @@ def test_the_share_near_a_threshold_is_that_of_all_rows(scores, weighted, n, see
 NEAR = st.floats(-1e-6, 1e-6).map(lambda x: 0.25 + x)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     scores=SCORES | st.lists(NEAR | st.floats(-100, 30, width=32), min_size=1, max_size=40),
     make=st.sampled_from([at_fpr, at_tpr, at_positive_rate]),

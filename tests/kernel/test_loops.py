@@ -212,7 +212,7 @@ def test_checks_stay_in_optimised_python():
 
 
 @pytest.mark.usefixtures("registers")
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),
     n=st.integers(0, 300),

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairboost import FairGBMClassifier
@@ -58,7 +58,6 @@ def outcome(made, *results):
     return *results, made.gradient, made.hessian
 
 
-@settings(deadline=None)
 @given(problem=problems(), n_soft=st.integers(0, 2), n_groups=st.integers(1, 4))
 def test_descend(problem, n_soft, n_groups):
     rng, scores, threshold, make = problem
@@ -78,7 +77,6 @@ def test_descend(problem, n_soft, n_groups):
         near(found, expected, 10.0, compiled[1].dtype == np.float32)
 
 
-@settings(deadline=None)
 @given(problem=problems())
 def test_measure(problem):
     rng, scores, threshold, make = problem
@@ -95,7 +93,6 @@ def test_measure(problem):
         np.testing.assert_array_equal(found, expected)
 
 
-@settings(deadline=None)
 @given(problem=problems())
 def test_sum_and_descend_and_correct(problem):
     rng, scores, threshold, make = problem
@@ -116,7 +113,6 @@ def test_sum_and_descend_and_correct(problem):
         near(found, expected, 10.0, expected.dtype == np.float32)
 
 
-@settings(deadline=None)
 @given(data=st.data(), n=st.integers(0, 300), n_features=st.integers(1, 4), seed=SEEDS)
 def test_fall(data, n, n_features, seed):
     rng, nodes = np.random.default_rng(seed), data.draw(trees(n_features))

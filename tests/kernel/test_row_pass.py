@@ -116,7 +116,7 @@ def test_a_score_that_is_no_number_is_in_the_loss_of_either_label(label):
 
 
 @pytest.mark.usefixtures("registers")
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     n=st.integers(0, 2_000),
     cell_type=st.sampled_from([np.uint8, np.uint16, np.uint32, np.int32]),

@@ -50,7 +50,7 @@ def both(rate):
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES, st.integers(2, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_repeating_all_rows_changes_nothing(seed, rate, proxy, times):
     """One gain serves data of all sizes: the multipliers take the same path."""
     y, columns, _, _ = rows(seed)
@@ -65,7 +65,7 @@ def test_repeating_all_rows_changes_nothing(seed, rate, proxy, times):
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES, st.sampled_from([0.125, 3.0, 1000.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_scale_of_weights_scales_the_gradient_alone(seed, rate, proxy, factor):
     y, columns, weight, _ = rows(seed, weighted=True)
     f = scores_of(seed, len(y))
@@ -78,7 +78,7 @@ def test_the_scale_of_weights_scales_the_gradient_alone(seed, rate, proxy, facto
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_an_integer_weight_is_a_repetition(seed, rate, proxy):
     y, columns, _, _ = rows(seed)
     f = scores_of(seed, len(y))
@@ -92,7 +92,7 @@ def test_an_integer_weight_is_a_repetition(seed, rate, proxy):
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_order_of_rows_does_not_matter(seed, rate, proxy):
     y, columns, weight, _ = rows(seed, weighted=True)
     f = scores_of(seed, len(y))
@@ -107,7 +107,7 @@ def test_order_of_rows_does_not_matter(seed, rate, proxy):
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_names_of_groups_do_not_matter(seed, rate, proxy):
     """Without exception: unlike the paper's parity there is no group to switch to at a tie."""
     y, columns, weight, _ = rows(seed)
@@ -124,7 +124,7 @@ def test_names_of_groups_do_not_matter(seed, rate, proxy):
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_rows_that_no_constraint_counts_have_the_gradient_of_the_loss(seed, rate, proxy):
     """Rows of a missing group, and all rows as long as there are no multipliers."""
     y, columns, weight, _ = rows(seed)
@@ -140,7 +140,7 @@ def test_rows_that_no_constraint_counts_have_the_gradient_of_the_loss(seed, rate
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_hessian_is_never_below_that_of_the_loss(seed, rate, proxy):
     y, columns, weight, _ = rows(seed, weighted=True)
     f = scores_of(seed, len(y))

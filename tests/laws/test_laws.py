@@ -38,7 +38,7 @@ def scores(seed, n):
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_order_of_rows_does_not_matter(seed, rate, proxy):
     y, columns, weight, _ = rows(seed, weighted=True)
     f = scores(seed, len(y))
@@ -52,7 +52,7 @@ def test_order_of_rows_does_not_matter(seed, rate, proxy):
 
 
 @given(SEEDS, RATE_NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_names_of_groups_do_not_matter(seed, rate):
     y, columns, weight, _ = rows(seed)
     f = scores(seed, len(y))
@@ -70,7 +70,7 @@ def test_names_of_groups_do_not_matter(seed, rate):
 
 
 @given(SEEDS, RATE_NAMES, PROXY_NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_an_integer_weight_is_a_repetition(seed, rate, proxy):
     y, columns, _, _ = rows(seed)
     f = scores(seed, len(y))
@@ -85,7 +85,7 @@ def test_an_integer_weight_is_a_repetition(seed, rate, proxy):
 
 
 @given(SEEDS, RATE_NAMES, st.integers(2, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_twice_the_data_is_the_same_problem(seed, rate, times):
     """Gradients per row do not depend on the number of rows, so neither do trees."""
     y, columns, weight, _ = rows(seed)
@@ -99,7 +99,7 @@ def test_twice_the_data_is_the_same_problem(seed, rate, times):
 
 
 @given(SEEDS, st.floats(0.001, 10))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_multipliers_are_never_negative_and_rise_only_with_violations(seed, rate):
     rng = np.random.default_rng(seed)
     before = resume(rng.exponential(1, 8) * rng.integers(0, 2, 8))
@@ -111,7 +111,7 @@ def test_multipliers_are_never_negative_and_rise_only_with_violations(seed, rate
 
 
 @given(SEEDS, PROXY_NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_without_multipliers_the_gradient_is_that_of_the_log_loss(seed, proxy):
     y, columns, weight, _ = rows(seed, weighted=True)
     f = scores(seed, len(y))
@@ -122,7 +122,7 @@ def test_without_multipliers_the_gradient_is_that_of_the_log_loss(seed, proxy):
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_rate_constrained_is_the_rate_reported_is_the_confusion_matrix(seed):
     y, columns, _, cells = rows(seed, missing=False)
     f = scores(seed, len(y))
@@ -149,7 +149,7 @@ def test_the_rate_constrained_is_the_rate_reported_is_the_confusion_matrix(seed)
 
 
 @given(SEEDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_rows_of_missing_group_have_the_gradient_of_the_loss(seed):
     y, columns, weight, _ = rows(seed)
     f = scores(seed, len(y))

@@ -236,7 +236,7 @@ EIGHTHS = st.integers(-20, 20).map(lambda k: k / 8)
     point=st.sampled_from(list(POINTS.values())),
     weighted=st.booleans(),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_shifting_all_scores_shifts_the_threshold_and_leaves_rates_alone(
     scores, shift, point, weighted
 ):
@@ -257,7 +257,7 @@ def test_shifting_all_scores_shifts_the_threshold_and_leaves_rates_alone(
     point=st.sampled_from(list(POINTS.values())),
     weighted=st.booleans(),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_target_is_kept_in_every_round(scores, point, weighted):
     _, _, weight, cells = rows(seed=0, n=60, weighted=weighted)
     lagrangian = game(cells, ALL_CONSTRAINTS["equalized odds"], point, weight, player=Control())

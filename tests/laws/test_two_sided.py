@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fairboost.fairness.constraints import bound, parity
@@ -27,7 +27,6 @@ def draw(seed, n_groups):
 
 
 @given(SEEDS, N_GROUPS, TOLERANCES)
-@settings(deadline=None)
 def test_pullback_is_the_derivative_of_violations(seed, n_groups, tolerance):
     values, weights, multipliers = draw(seed, n_groups)
     constraint = two_sided(parity("fnr", tolerance))
@@ -48,7 +47,6 @@ def test_pullback_is_the_derivative_of_violations(seed, n_groups, tolerance):
 
 
 @given(SEEDS, N_GROUPS, TOLERANCES, st.floats(0, 2))
-@settings(deadline=None)
 def test_if_nothing_is_violated_no_two_rates_differ_by_more_than_the_tolerance(
     seed, n_groups, tolerance, spread
 ):
@@ -63,7 +61,6 @@ def test_if_nothing_is_violated_no_two_rates_differ_by_more_than_the_tolerance(
 
 
 @given(SEEDS, N_GROUPS)
-@settings(deadline=None)
 def test_a_violation_is_the_distance_from_the_pooled_rate(seed, n_groups):
     values, weights, _ = draw(seed, n_groups)
     violations = two_sided(parity("fnr", 0.2)).violations(group_rates(values, weights))
@@ -74,7 +71,6 @@ def test_a_violation_is_the_distance_from_the_pooled_rate(seed, n_groups):
 
 
 @given(SEEDS, N_GROUPS)
-@settings(deadline=None)
 def test_coefficients_cannot_move_all_groups_alike(seed, n_groups):
     """They sum to zero: a rate that rises in every group by as much changes no violation."""
     values, weights, multipliers = draw(seed, n_groups)
@@ -86,7 +82,6 @@ def test_coefficients_cannot_move_all_groups_alike(seed, n_groups):
 
 
 @given(SEEDS, N_GROUPS, st.floats(0, 10))
-@settings(deadline=None)
 def test_multipliers_that_weigh_nothing(seed, n_groups, more):
     """The same on both sides of a group, or on one side in proportion to the groups' sizes.
 
@@ -118,7 +113,6 @@ def test_multipliers_that_weigh_nothing(seed, n_groups, more):
 
 
 @given(SEEDS, N_GROUPS)
-@settings(deadline=None)
 def test_the_order_of_groups_does_not_matter(seed, n_groups):
     values, weights, multipliers = draw(seed, n_groups)
     order = np.random.default_rng(seed).permutation(n_groups)
@@ -136,7 +130,6 @@ def test_the_order_of_groups_does_not_matter(seed, n_groups):
 
 
 @given(SEEDS, N_GROUPS, st.floats(0.1, 0.9))
-@settings(deadline=None)
 def test_a_group_in_two_halves_of_equal_rate_is_one_group(seed, n_groups, share):
     """The paper's parity has this law too, but weighs a group twice that is split in two."""
     values, weights, _ = draw(seed, n_groups)
@@ -154,7 +147,6 @@ def test_a_group_in_two_halves_of_equal_rate_is_one_group(seed, n_groups, share)
 
 
 @given(SEEDS, N_GROUPS)
-@settings(deadline=None)
 def test_a_name_says_which_group_is_on_which_side(seed, n_groups):
     values, weights, _ = draw(seed, n_groups)
     assume(np.ptp(values) > 1e-6)

@@ -66,7 +66,7 @@ def test_thresholds_are_the_same_to_the_last_digit(point, ties, weighted):
     st.integers(0, 10_000), st.integers(1, 60), st.floats(0.01, 0.99), st.booleans(),
     st.sampled_from([at_fpr, at_tpr, at_positive_rate]), st.floats(-30, 30),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_thresholds_of_any_scores(seed, n, target, ties, make, scale):
     rng = np.random.default_rng(seed)
     labels = np.append(rng.integers(0, 2, n), [0, 1])

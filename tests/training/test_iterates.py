@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -169,7 +169,6 @@ def test_where_decisions_tell_no_one_apart_there_was_nothing_to_learn():
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 10_000))
-@settings(deadline=None)
 def test_no_round_is_both_fairer_and_of_lower_loss(n_rounds, n_inequalities, seed):
     """All rounds are trained here: their losses are near, by how much there was to learn."""
     rng = np.random.default_rng(seed)
