@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -260,6 +260,7 @@ def test_out_of_fold_rows_tell_less():
 
 
 @given(GROUPS, st.sampled_from([0.5, 0.9]), st.floats(0, 1))
+@example([(5, 0.8), (5, 1.0), (5, 1.0)], 0.5, 1.0)  # of five rows the draws go in steps of 0.2
 def test_what_training_aims_at_is_met(groups, tolerance, towards_parity):
     n, rates = zip(*groups, strict=True)
     rates = np.asarray(rates) * (1 - towards_parity) + np.mean(rates) * towards_parity
@@ -271,7 +272,8 @@ def test_what_training_aims_at_is_met(groups, tolerance, towards_parity):
     if (term.constraint.violations(term.read(rates)) + aimed <= 0).all():
         report = build(MeasuredRates("held out", "", (rates,), (term,)), confidence=0.9)
         assert report.within
-        assert report.verdicts[0].high <= tolerance + 0.02  # draws, and the events they add
+        # Draws, and the events they add; the gap of a draw goes in steps of a row.
+        assert report.verdicts[0].high <= tolerance + 0.02 + 1 / min(n)
 
 
 def codes(n):
