@@ -213,7 +213,7 @@ def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
         f"Made by `python -m benchmarks.overhead{_flag(engine)}`: {FEATURES} features, {ROUNDS} "
         f"{engine.trees}, {n_jobs} threads, equal opportunity, `FairGBMClassifier` at its "
         "defaults, but that a share is held out at every size: below 200,000 rows the defaults "
-        "may cross-fit, which costs six fits, and learn memberships. "
+        "may cross-fit, which costs several fits, and learn memberships. "
         f"Python {platform.python_version()}, {engine.title} {version(engine.package)}, NumPy "
         f"{np.__version__}, fairboost {fairboost.__version__}.",
         "",

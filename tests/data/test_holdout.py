@@ -98,7 +98,7 @@ def test_folds_deal_every_cell_out_evenly(sizes, seed):
     cells = cells_of(sizes, seed)
     held = chosen("cross", cells, seed)
     folds = np.unique(held.folds)
-    assert folds.min() >= 0 and folds.max() < held.n_folds == holdout.FOLDS
+    assert folds.min() >= 0 and folds.max() < held.n_folds == 5
     for cell in range(len(cells)):
         hands = np.bincount(held.folds[cells.codes == cell], minlength=held.n_folds)
         assert hands.sum() == cells.counts[cell]
@@ -153,6 +153,18 @@ def test_weights_of_the_rows_held_out():
 
 
 # What "auto" chooses
+
+
+@pytest.mark.parametrize(
+    ("n", "n_folds"), [(50, 5), (9_999, 5), (10_000, 3), (19_999, 3), (20_000, 2), (500_000, 2)]
+)
+def test_many_rows_are_cut_into_few_folds(n, n_folds):
+    cells = build_cells(np.arange(n) % 2, [])
+    held = choose("cross", cells, 0.0, None, rng())
+    assert held.n_folds == n_folds and f"in {n_folds} folds" in held.why
+    assert np.ptp(np.bincount(held.folds)) <= 1
+    for k, rows in enumerate(held.rows_without_folds()):
+        np.testing.assert_array_equal(rows, np.flatnonzero(held.folds != k))
 
 
 def test_nothing():

@@ -24,7 +24,7 @@ from sklearn.model_selection import GridSearchCV
 
 from fairboost import FairGBMClassifier, at_fpr, at_positive_rate, at_tpr, load, tradeoff_curve
 from fairboost.data.cells import build_cells
-from fairboost.data.holdout import FOLDS, choose
+from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
 from fairboost.fairness.proxies import PROXIES
@@ -293,7 +293,10 @@ def test_in_cross_fitting_rates_are_those_out_of_fold(kind, toy, other, schedule
     if scheduled and kind.name == "lightgbm":
         pytest.skip("in tests/engines/lightgbm/test_engine_holdout.py")
     scores = np.array(
-        [kind.by_hand(kind.make(**options), toy.X, toy.y, folds != k) for k in range(FOLDS)]
+        [
+            kind.by_hand(kind.make(**options), toy.X, toy.y, folds != k)
+            for k in range(folds.max() + 1)
+        ]
     )
     out_of_fold = scores[folds, :, np.arange(len(toy))].T
     assert_trace_is_of(model, lambda t: out_of_fold[t], toy.y, toy.group)

@@ -24,7 +24,7 @@ from fairboost import (
     tradeoff_curve,
 )
 from fairboost.data.cells import build_cells
-from fairboost.data.holdout import FOLDS, choose
+from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import InvalidInputError, NotMetWarning, SmallCellWarning
 from fairboost.fairness.rates import RATES
@@ -203,7 +203,7 @@ def out_of_fold(engine, toy, folds, weight=None):
     w = as_weights(weight, len(toy))
     start = logit(np.average(toy.y, weights=w))
     found = np.empty((engine.n_estimators + 1, len(toy)))
-    for k in range(FOLDS):
+    for k in range(folds.max() + 1):
         scores = lightgbm_on_some(engine, toy.X, toy.y, folds != k, start, w)
         found[:, folds == k] = scores[:, folds == k]
     return found

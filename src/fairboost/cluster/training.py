@@ -233,7 +233,7 @@ def _check_method(method: TrainingOptions) -> None:
     """Refuse what needs rows side by side on one machine."""
     if method.holdout == "cross":
         raise InvalidInputError(
-            "holdout='cross' trains five further boosters, which is meant for small data on one "
+            "holdout='cross' trains further boosters, which is meant for small data on one "
             "machine; on Dask hold out a share, such as holdout=0.2, or use 'auto'"
         )
     if method.memberships == "honest":

@@ -22,6 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
+from fairboost.data.holdout import fold_count
 from fairboost.data.validation import by_row
 from fairboost.engines.group_model import CodedRows, cross_fit
 from fairboost.engines.tables import as_table
@@ -96,9 +97,7 @@ def honest(rows: CodedRows, *, seed: int = 0) -> Float32Array:
     """Cross-fitted P(g | x, y): each row is predicted by a booster grown on others.
 
     Rows without a group, or of no weight, teach nothing and are predicted like all others. A
-    group of fewer than 20 rows is not learned: everyone is of it with its share. There are 5 folds
-    below 10,000 rows, 3 below 20,000 and 2 from there on, where half of the rows teach nearly as
-    much as all.
+    group of fewer than 20 rows is not learned: everyone is of it with its share.
 
     Parameters
     ----------
@@ -127,8 +126,7 @@ def honest(rows: CodedRows, *, seed: int = 0) -> Float32Array:
         codes = np.where(known, renumber[groups], -1)
         X, rng = by_row(as_table(rows.X)), np.random.default_rng(seed)
         renumbered = replace(rows, X=X, codes=codes, n_codes=len(learned), weight=weight)
-        n_folds = 5 if n < 10_000 else 3 if n < 20_000 else 2
-        fold = _rank_within(2 * codes + labels, rng) % n_folds
+        fold = _rank_within(2 * codes + labels, rng) % fold_count(n)
         for held, likely in cross_fit(renumbered, fold, rng):
             probabilities[np.ix_(held, learned)] = likely * shares[learned].sum()
     return probabilities

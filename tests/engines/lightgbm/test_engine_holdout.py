@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 
 from fairboost import FairGBMClassifier
 from fairboost.data.cells import build_cells
-from fairboost.data.holdout import FOLDS, choose
+from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.fairness.rates import RATES
 from tests.problems import lightgbm_on_some
@@ -252,7 +252,9 @@ def test_in_cross_fitting_rates_are_those_out_of_fold(engine, toy, options):
     model = fair(engine(**options), holdout="cross", tolerance=IDLE)
     model.fit(toy.X, toy.y, sensitive_features=toy.group)
     folds = folds_of(toy, "cross")
-    scores = np.array([by_hand(engine(**options), toy, folds != k) for k in range(FOLDS)])
+    scores = np.array(
+        [by_hand(engine(**options), toy, folds != k) for k in range(folds.max() + 1)]
+    )
     out_of_fold = scores[folds, :, np.arange(len(toy))].T
     assert_trace_is_of(model, lambda t: out_of_fold[t], toy.y, toy.group)
     in_sample = scores_after(model, toy.X, 7)
@@ -270,7 +272,9 @@ def test_in_cross_fitting_a_learning_rate_that_changes_changes_for_all(engine, t
     model = fair(engine(), holdout="cross", tolerance=IDLE)
     model.fit(toy.X, toy.y, sensitive_features=toy.group, callbacks=slower())
     folds = folds_of(toy, "cross")
-    scores = np.array([by_hand(engine(), toy, folds != k, slower()) for k in range(FOLDS)])
+    scores = np.array(
+        [by_hand(engine(), toy, folds != k, slower()) for k in range(folds.max() + 1)]
+    )
     out_of_fold = scores[folds, :, np.arange(len(toy))].T
     assert_trace_is_of(model, lambda t: out_of_fold[t], toy.y, toy.group)
 
