@@ -179,7 +179,7 @@ def fairboost_holdout(task: Task) -> Outcome:
 
 
 def fairboost_cross(task: Task) -> Outcome:
-    """Cross-fitted whatever the number of rows: trained on all of them, at several times the cost."""
+    """Cross-fitted whatever the number of rows: trained on all of them, at a higher cost."""
     return constrained(task, ours(task, holdout="cross"), task.both)
 
 

@@ -163,8 +163,8 @@ def test_many_rows_are_cut_into_few_folds(n, n_folds):
     held = choose("cross", cells, 0.0, None, rng())
     assert held.n_folds == n_folds and f"in {n_folds} folds" in held.why
     assert np.ptp(np.bincount(held.folds)) <= 1
-    for k, rows in enumerate(held.rows_without_folds()):
-        np.testing.assert_array_equal(rows, np.flatnonzero(held.folds != k))
+    for k, others in enumerate(held.rows_without_folds()):
+        np.testing.assert_array_equal(others, np.flatnonzero(held.folds != k))
 
 
 def test_nothing():

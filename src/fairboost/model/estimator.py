@@ -110,9 +110,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         equal at this point.
     holdout : {"auto", "cross"}, float or None, default="auto"
         The rows on which rates are read: a share of the rows, which are then not trained on;
-        ``"cross"``, all rows out of fold, for which two to five further boosters are trained; or None,
-        the training rows. ``"auto"`` is a share of 20%, but cross-fits where that would be too few
-        rows to go by and the data is small enough for it to be quick. With
+        ``"cross"``, all rows out of fold, for which two to five further boosters are trained; or
+        None, the training rows. ``"auto"`` is a share of 20%, but cross-fits where that would be
+        too few rows to go by and the data is small enough for it to be quick. With
         ``fit(holdout_set=...)`` that set alone is looked at, unless a share is asked for by its
         number: then both are.
     multipliers : {"two_sided", "paper"}, default="two_sided"
