@@ -22,6 +22,11 @@ from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.signals import raise_dropped
 from fairboost.kernel.threads import Crew
 
+FOLLOWER_BINS = 63
+"""Bins of a number, at most, for boosters that are not kept. On a few ten thousand rows a tree
+takes its time to look through the bins of every leaf, and half of it with so many; what rates it
+comes to out of fold is the same (``docs/algorithm.md``)."""
+
 
 def threads_each(threads: int, problem: Problem) -> int:
     """Threads for each of the boosters that grow side by side."""

@@ -39,9 +39,9 @@ from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.data import (
     Prepared,
     SplitRows,
+    coarse_bins,
     conclude,
     prepare,
-    without_folds,
 )
 from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
@@ -267,10 +267,11 @@ class LightGBMEngine:
         )  # fmt: skip
         self._check_features(prepared.rows.construct())
         prepared, held_out = self._hold_out(prepared, data, intercept)
-        followers = without_folds(prepared.rows, [f.fold for f in problem.followers])
-        threads = thread_count(self.n_jobs)
-        lockstep = LightGBMLockstep(problem, SplitRows(held_out, *followers), threads)
-        each = {"num_threads": threads_each(threads, problem)} if problem.followers else {}
+        rows, each, threads = SplitRows(held_out), {}, thread_count(self.n_jobs)
+        if problem.followers:
+            rows = self._with_followers(rows, prepared, data, problem, intercept)
+            each = {"num_threads": threads_each(threads, problem)}
+        lockstep = LightGBMLockstep(problem, rows, threads)
 
         def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
             return lockstep.gradients(scores)  # a closure: LightGBM copies objects
@@ -351,6 +352,28 @@ class LightGBMEngine:
             prepared, others = prepared.split(data.trained, data.label_factors)
             held_out.insert(0, others)
         return prepared, held_out
+
+    def _with_followers(
+        self,
+        rows: SplitRows,
+        prepared: Prepared,
+        data: EngineData,
+        problem: Problem,
+        intercept: float,
+    ) -> SplitRows:
+        """The rows of the boosters that leave out a fold, in few bins."""
+        whole = prepared.rows
+        coarse = coarse_bins(self.estimator.get_params(), whole)
+        if coarse:
+            names = "categorical_feature", "feature_name"
+            whole = prepare(
+                clone(self.estimator).set_params(objective=_nothing, metric="None", **coarse),
+                data, self.classes, None,
+                sample_weight=data.sample_weight,
+                init_score=self._start(data.X, intercept),
+                **{name: data.fit_options[name] for name in names if name in data.fit_options},
+            ).rows  # fmt: skip
+        return rows.with_followers(whole.construct(), [f.fold for f in problem.followers], coarse)
 
     def _start(self, X: Matrix, intercept: float) -> FloatArray:
         """The scores that training starts from."""

@@ -131,7 +131,7 @@ class LightGBMLockstep:
         def before(env: Any) -> None:
             if self.lockstep is None:
                 # Nobody looks at metrics of the followers.
-                params = {**env.params, "metric": "None"}
+                params = {**env.params, **self.rows.coarse, "metric": "None"}
                 further = [lightgbm.Booster(params, rows) for rows in self.rows.followers]
                 self.boosters = self._boosters(dict(env.params), [*further, env.model])
                 self.lockstep = Lockstep(self.problem, self.boosters, self.threads)
@@ -168,10 +168,11 @@ class LightGBMLockstep:
         ):
             before.set_init_score(scores)
         boosters = []
-        trained = *rows.followers, self.boosters.boosters[-1].train_set
-        for before, scores in zip(trained, ended.last_scores, strict=True):
+        trained = [(theirs, {**params, **rows.coarse}) for theirs in rows.followers]
+        trained.append((self.boosters.boosters[-1].train_set, params))
+        for (before, options), scores in zip(trained, ended.last_scores, strict=True):
             before.set_init_score(scores)  # a booster copies them when it is made
-            boosters.append(lightgbm.Booster(params, before))
+            boosters.append(lightgbm.Booster(options, before))
         Lockstep(problem, self._boosters(params, boosters), self.threads).run(rounds)
         return boosters[-1]
 

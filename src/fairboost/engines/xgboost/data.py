@@ -25,6 +25,7 @@ from xgboost import XGBClassifier
 from fairboost._typing import BoolArray, Float32Array, IntArray, Matrix
 from fairboost.data.features import listed_categories
 from fairboost.data.validation import by_row, encode_known, take_rows
+from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData, is_on_disk
 from fairboost.engines.tables import PartedTable, as_table, feature_names
 from fairboost.engines.xgboost.categories import as_known, known_to
@@ -58,12 +59,15 @@ class Matrices:
         The evaluation sets of the user, and their names.
     followers : list of (xgboost.DMatrix, HeldOut)
         The rows that each follower is trained on, and those that it leaves out.
+    follower_bins : int, optional
+        Bins of a feature for followers.
     """
 
     rows: xgboost.DMatrix
     held_out: list[HeldOut]
     evals: list[tuple[xgboost.DMatrix, str]]
     followers: list[tuple[xgboost.DMatrix, HeldOut]]
+    follower_bins: int | None = None
 
 
 @contextmanager
@@ -135,12 +139,15 @@ def build(
         outside = make.table(outside, "X of holdout_set")
         held_out.append(make.held_out(outside, outside_labels, make.start(outside)))
     followers = []
-    X = by_row(X) if len(folds) else X
+    if len(folds):
+        X, coarse = by_row(X), MatrixMaker(estimator, base, threads, FOLLOWER_BINS + 1)
+        coarse.known = make.known
     for fold in folds:
         others = np.delete(np.arange(len(labels)), fold)
-        trained_on = make.matrix(X, labels, weight, start, others)
-        make.weigh_features(trained_on)
-        followers.append((trained_on, make.held_out(X, labels, start, fold)))
+        trained_on = coarse.matrix(X, labels, weight, start, others)
+        coarse.reference = coarse.reference or trained_on
+        coarse.weigh_features(trained_on)
+        followers.append((trained_on, coarse.held_out(X, labels, start, fold)))
     evals = []
     sets = data.fit_options.get("eval_set") or []
     names = data.fit_options.get("eval_names") or [f"validation_{k}" for k in range(len(sets))]
@@ -160,14 +167,31 @@ def build(
         factors = np.asarray(data.label_factors)[rows.get_label().astype(int)]
         known_weight = rows.get_weight()
         rows.set_weight(known_weight * factors if known_weight.size else factors)
-    return Matrices(rows, held_out, evals, followers)
+    bins = coarse.max_bin if followers and coarse.binned else None
+    return Matrices(rows, held_out, evals, followers, bins)
 
 
 class MatrixMaker:
-    """Makes matrices by the options of an estimator, the first as a reference for the others."""
+    """Makes matrices by the options of an estimator, the first as a reference for the others.
+
+    Parameters
+    ----------
+    estimator : XGBClassifier
+        The estimator.
+    base : XGBClassifier, optional
+        A model to go on from.
+    threads : Threads
+        Those that score rows held out.
+    most_bins : int, optional
+        Bins of a feature, if the options ask for more.
+    """
 
     def __init__(
-        self, estimator: XGBClassifier, base: XGBClassifier | None, threads: Threads
+        self,
+        estimator: XGBClassifier,
+        base: XGBClassifier | None,
+        threads: Threads,
+        most_bins: int | None = None,
     ) -> None:
         self.estimator, self.base, self.threads = estimator, base, threads
         self.categories = None if base is None else _categories(base.get_booster())
@@ -180,7 +204,8 @@ class MatrixMaker:
             "enable_categorical": estimator.enable_categorical,
         }
         max_bin = 256 if estimator.max_bin is None else estimator.max_bin
-        self.for_bins = {**self.shared, "max_bin": max_bin}
+        self.max_bin = max_bin if most_bins is None else min(max_bin, most_bins)
+        self.for_bins = {**self.shared, "max_bin": self.max_bin}
 
     def table(self, X: Matrix, what: str = "X") -> Matrix:
         """A table with no other categories than the model to go on from, or the first table."""

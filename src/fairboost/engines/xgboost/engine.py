@@ -213,7 +213,11 @@ class XGBoostEngine:
             if folds:
                 params["nthread"] = threads_each(threads.count, problem)
             boosters = XGBoostBoosters(
-                params, matrices.rows, matrices.held_out, matrices.followers
+                params,
+                matrices.rows,
+                matrices.held_out,
+                matrices.followers,
+                matrices.follower_bins,
             )
             lockstep = XGBoostLockstep(problem, boosters, self.n_rounds, threads.count)
             callbacks = list(estimator.callbacks or [])

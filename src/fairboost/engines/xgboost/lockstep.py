@@ -13,6 +13,7 @@ has predicted for, and adds a round's trees to them when it is asked next:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +39,8 @@ class XGBoostBoosters:
         The rows held out.
     followers : sequence of (xgboost.DMatrix, HeldOut)
         The rows that each further booster is trained on, and those that it leaves out.
+    follower_bins : int, optional
+        Bins of a feature for these, if others.
     """
 
     def __init__(
@@ -46,13 +49,18 @@ class XGBoostBoosters:
         rows: xgboost.DMatrix,
         held_out: Sequence[HeldOut],
         followers: Sequence[tuple[xgboost.DMatrix, HeldOut]],
+        follower_bins: int | None,
     ) -> None:
         # XGBoost draws from one stream for all boosters: a seed for each round keeps them apart.
         self.params = {**params, **({"seed_per_iteration": True} if followers else {})}
         self.held_out, self.left_out = held_out, [left_out for _, left_out in followers]
         self.rows = [*(theirs for theirs, _ in followers), rows]
         self.main: Any = None
-        self.followers = [xgboost.Booster(self.params, [theirs]) for theirs, _ in followers]
+        self.follower_bins = follower_bins
+        theirs = (
+            self.params if follower_bins is None else {**self.params, "max_bin": follower_bins}
+        )
+        self.followers = [xgboost.Booster(theirs, [rows]) for rows, _ in followers]
 
     def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
         """Let booster k take a round."""
@@ -135,7 +143,7 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
         ]
         for rows, scores in zip(old.rows, ended.last_scores, strict=True):
             rows.set_base_margin(scores)
-        boosters = XGBoostBoosters(params, old.rows[-1], held_out, followers)
+        boosters = XGBoostBoosters(params, old.rows[-1], held_out, followers, old.follower_bins)
         boosters.main = main = xgboost.Booster(boosters.params, [old.rows[-1]])
         Lockstep(problem, boosters, self.threads).run(rounds)
         return main
@@ -154,6 +162,9 @@ class PassOn(xgboost.callback.TrainingCallback):
         if config != self.config:
             self.config = config
             self.lockstep.lockstep.crew.wait()
+            bins = self.lockstep.boosters.follower_bins
+            if bins is not None:
+                config = re.sub(r'"max_bin":"\d+"', f'"max_bin":"{bins}"', config)
             for booster in self.lockstep.boosters.followers:
                 booster.load_config(config)
         return False
