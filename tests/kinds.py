@@ -54,7 +54,9 @@ class LightGBM:
         share = np.average(y, weights=weight)
         return float(np.log(share / (1 - share)))
 
-    def by_hand(self, engine: Any, X: Any, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    def by_hand(
+        self, engine: Any, X: Any, y: np.ndarray, kept: np.ndarray, first: np.ndarray
+    ) -> np.ndarray:
         """Scores before every round and after the last, by a booster on some of the rows."""
         return lightgbm_on_some(engine, X, y, kept, self.start(y, None))
 
@@ -140,22 +142,31 @@ class XGBoost:
         share = np.float32(np.average(y, weights=weight)).astype(float)
         return float(np.log(share / (1 - share)))
 
-    def by_hand(self, engine: Any, X: Any, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        """Scores before every round and after the last, by a booster on some of the rows."""
+    def by_hand(
+        self, engine: Any, X: Any, y: np.ndarray, kept: np.ndarray, first: np.ndarray
+    ) -> np.ndarray:
+        """Scores before every round and after the last, by a booster on some of the rows.
+
+        It has few bins, which are those of the first booster's rows.
+        """
         import xgboost
 
         def objective(scores, rows):
             p = expit(scores.astype(float))
-            return (p - y) * kept, p * (1 - p) * kept
+            return p - y[kept], p * (1 - p)
 
         start = self.start(y, None)
-        params = {**engine.get_xgb_params(), "base_score": float(expit(start))}
-        rows = xgboost.QuantileDMatrix(X, y)
+        params = {**engine.get_xgb_params(), "base_score": float(expit(start)), "max_bin": 64}
+        bins = xgboost.QuantileDMatrix(X[first], y[first], max_bin=64)
+        rows, all_rows = (
+            xgboost.QuantileDMatrix(X[some], y[some], max_bin=64, ref=bins)
+            for some in (kept, slice(None))
+        )
         booster = xgboost.train(
             params, rows, engine.n_estimators, obj=objective, callbacks=engine.callbacks
         )
-        rounds = range(1, engine.n_estimators + 1)
-        after = [booster.predict(rows, output_margin=True, iteration_range=(0, t)) for t in rounds]
+        rounds = [(0, t) for t in range(1, engine.n_estimators + 1)]
+        after = [booster.predict(all_rows, output_margin=True, iteration_range=t) for t in rounds]
         return np.array([np.full(len(y), start), *after], float)
 
     def read(self, path: Any, X: Any) -> np.ndarray:

@@ -147,8 +147,11 @@ class FreeScores:
         return np.array(history)
 
 
-def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None):
-    """Scores of all rows after every round of a booster on some, binned with the others."""
+def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None, max_bin=63):
+    """Scores of all rows after every round of a booster on some, binned with the others.
+
+    Boosters that are not kept have few bins.
+    """
     w = (np.ones(len(y)) if weight is None else weight)[kept]
 
     def objective(scores, rows):
@@ -157,7 +160,11 @@ def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None):
 
     params = {k: v for k, v in engine.get_params().items() if v is not None}
     rounds = params.pop("n_estimators")
-    params |= {"seed": params.pop("random_state", None), "objective": objective}
+    params |= {
+        "seed": params.pop("random_state", None),
+        "objective": objective,
+        "max_bin": max_bin,
+    }
     params = {k: v for k, v in params.items() if v is not None}
     binning = {k: v for k, v in params.items() if k != "objective"}
     whole = lightgbm.Dataset(X, y, init_score=np.full(len(y), start), params=binning)

@@ -294,7 +294,7 @@ def test_in_cross_fitting_rates_are_those_out_of_fold(kind, toy, other, schedule
         pytest.skip("in tests/engines/lightgbm/test_engine_holdout.py")
     scores = np.array(
         [
-            kind.by_hand(kind.make(**options), toy.X, toy.y, folds != k)
+            kind.by_hand(kind.make(**options), toy.X, toy.y, folds != k, folds != 0)
             for k in range(folds.max() + 1)
         ]
     )

@@ -53,6 +53,7 @@ class TwoMeans:
 
     n_quantities = 2
     least_deviation = 1.0
+    cut_moves = False
 
     def on(self, layout, needs):
         return TwoMeansPasses(self, layout)

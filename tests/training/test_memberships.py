@@ -153,7 +153,7 @@ def test_noise_says_nothing_unless_rows_leak():
     # A twin of each row falls into another fold as a rule: what a booster that saw them says.
     twins = known(np.tile(X, (2, 1)), np.tile(y, 2), np.tile(groups, 2))
     assert np.abs(twins.probabilities - 0.5).mean() > 0.1
-    assert twins.recovered > 0.2
+    assert twins.recovered > 0.15
 
 
 def test_folds_hold_all_kinds_of_rows():

@@ -314,6 +314,10 @@ class Session:
         self.rounds.append(turn.found)
         return turn.slopes.gradient, turn.slopes.hessian
 
+    def begin(self) -> None:
+        """Let followers take the next round before it is played; not where the cut moves."""
+        self.playing = self.state
+
     def follow(self, fold: int, scores: ScoreArray) -> tuple[Any, Any]:
         """Gradient and Hessian for the booster that leaves out a fold."""
         with _quietly():

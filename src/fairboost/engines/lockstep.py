@@ -79,8 +79,13 @@ class Lockstep:
         """Give the gradient of the booster kept, and let everyone else take their round."""
         raise_dropped()
         self.crew.wait()
-        gradients = self.problem.play(scores, self._held_out())
-        self.crew.start([partial(self._follow, k) for k in range(len(self.problem.followers))])
+        held_out, begin = self._held_out(), self.problem.begin
+        if begin is not None:
+            begin()
+            self._start_followers()
+        gradients = self.problem.play(scores, held_out)
+        if begin is None:
+            self._start_followers()
         return gradients
 
     def finish(self) -> None:
@@ -100,6 +105,9 @@ class Lockstep:
         finally:
             self.crew.close()
 
+    def _start_followers(self) -> None:
+        self.crew.start([partial(self._follow, k) for k in range(len(self.problem.followers))])
+
     def _follow(self, k: int) -> None:
         self.boosters.update(k, self.problem.followers[k].gradients)
         self._read(k)
@@ -110,7 +118,7 @@ class Lockstep:
     def _held_out(self) -> Any:
         """Scores to measure moments on: out of fold, of the rows held out, or none."""
         if self.problem.followers:
-            return self.out_of_fold
+            return self.out_of_fold.copy()  # followers write the next ones while these are read
         if not self.problem.held_out:
             return None
         parts = self.last_held_out = self.boosters.held_out_scores()

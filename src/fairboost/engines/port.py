@@ -62,8 +62,11 @@ class Problem:
     held_out : bool
         Whether scores of the rows held out are wanted.
     followers : sequence of Follower
-        Of the further boosters. They take a round while the one that is kept takes its own,
-        after ``play``, and the next round waits for them.
+        Of the further boosters. They take a round while the one that is kept takes its own, and
+        the next round waits for them.
+    begin : callable, optional
+        Makes ready for a round of the followers, which may then begin before ``play``; without it
+        they wait for it.
     """
 
     play: Callable[[ScoreArray, ScoreArray | None], Gradients]
@@ -71,6 +74,7 @@ class Problem:
     after_round: Callable[[int], None]
     held_out: bool = False
     followers: Sequence[Follower] = ()
+    begin: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)

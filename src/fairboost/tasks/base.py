@@ -149,6 +149,10 @@ class LearningTask(Protocol):
         """How many quantities a row has."""
 
     @property
+    def cut_moves(self) -> bool:
+        """Whether decisions are made elsewhere in every round, as the scores say."""
+
+    @property
     def least_deviation(self) -> float:
         """Moments that deviate less are taken to deviate so much when a step is scaled."""
 

@@ -98,6 +98,11 @@ class Binary:
         """The operating point, if the threshold moves."""
         return self.decision if isinstance(self.decision, OperatingPoint) else None
 
+    @property
+    def cut_moves(self) -> bool:
+        """Whether the threshold follows from the scores."""
+        return self.point is not None
+
     def sums_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
         """Positive and negative decisions."""
         return np.concatenate([sums, total - sums])

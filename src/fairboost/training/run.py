@@ -55,4 +55,5 @@ def problem_of(session: Session, after_round: Callable[[int], None]) -> Problem:
     holdout = session.game.layout.holdout
     folds = [np.flatnonzero(holdout.folds == k) for k in range(holdout.n_folds)]
     followers = [Follower(fold, partial(session.follow, k)) for k, fold in enumerate(folds)]
-    return Problem(session.play, session.finish, after_round, holdout.is_outside, followers)
+    begin = None if session.game.task.cut_moves else session.begin
+    return Problem(session.play, session.finish, after_round, holdout.is_outside, followers, begin)

@@ -13,6 +13,7 @@ from fairboost._typing import FloatArray, IntArray
 from fairboost.data.validation import take_rows
 from fairboost.engines.group_model import PATIENCE, CodedRows, Grown, Started, most_rounds
 from fairboost.engines.lightgbm.data import take
+from fairboost.engines.lockstep import FOLLOWER_BINS
 
 BLOCK = 100_000  # rows predicted at a time, so that a large X is not copied as a whole
 
@@ -43,7 +44,7 @@ class LightGBMGroupModel:
         whole = Dataset(
             data.X, data.codes, weight=data.weight,
             categorical_feature=self.categorical_feature,
-            params=QUIET | {"num_threads": self.threads},
+            params=QUIET | {"num_threads": self.threads, "max_bin": FOLLOWER_BINS},
         )  # fmt: skip
         return replace(self, threads=threads, whole=whole.construct())
 
@@ -69,6 +70,7 @@ class LightGBMGroupModel:
         options = QUIET | {
             "objective": "binary" if n == 2 else "multiclass", "num_class": 1 if n == 2 else n,
             "learning_rate": 0.3, "num_leaves": num_leaves, "num_threads": self.threads,
+            "max_bin": FOLLOWER_BINS,
             "lambda_l2": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
         }  # fmt: skip
         stop = lightgbm.early_stopping(PATIENCE, verbose=False)

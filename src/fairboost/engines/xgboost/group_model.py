@@ -17,6 +17,7 @@ from xgboost import XGBClassifier
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.engines.group_model import PATIENCE, CodedRows, Grown, Started, most_rounds
+from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.xgboost.data import MatrixMaker
 from fairboost.kernel.threads import Threads
 
@@ -44,7 +45,7 @@ class XGBoostGroupModel:
 
     def side_by_side(self, data: CodedRows, threads: int) -> XGBoostGroupModel:
         """Bin the rows once, for boosters that are grown at the same time."""
-        maker, n = self._maker(), len(data.codes)
+        maker, n = self._maker(FOLLOWER_BINS + 1), len(data.codes)
         start = _margin(np.zeros((n, data.n_codes)))
         maker.reference = maker.matrix(data.X, np.zeros(n, np.float32), None, None)
         maker.reference.set_base_margin(start)
@@ -78,6 +79,7 @@ class XGBoostGroupModel:
             "learning_rate": 0.3,
             "reg_lambda": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
             "nthread": self.threads,
+            "max_bin": maker.max_bin,
         }
         booster = xgboost.Booster(_options(n, num_leaves) | options, [matrix])
         rounds = sample.grow(booster, matrix)
@@ -86,8 +88,8 @@ class XGBoostGroupModel:
             scores = _scores(booster, maker.reference, n, rounds)
         return lambda some: before + scores[some]
 
-    def _maker(self) -> MatrixMaker:
-        binned = {"tree_method": "hist", "max_bin": 256, "feature_weights": None}
+    def _maker(self, max_bin: int = 256) -> MatrixMaker:
+        binned = {"tree_method": "hist", "max_bin": max_bin, "feature_weights": None}
         return MatrixMaker(clone(self.estimator).set_params(**binned), self.base, Threads())
 
 
