@@ -48,6 +48,7 @@ ALIASES = Aliases({
         "num_round", "num_rounds", "nrounds", "num_boost_round", "max_iter",
     ),
     "num_leaves": ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
+    "max_bin": ("max_bin", "max_bins"),
     "learning_rate": ("learning_rate", "shrinkage_rate", "eta"),
     "early_stopping_round": (
         "early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change",
