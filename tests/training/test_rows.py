@@ -40,3 +40,20 @@ def test_a_constraint_is_bound_once_to_each_set_of_rows(
     assert len(calls) == expected
     rows = {(*cells.counts.tolist(), len(cells.codes)) for cells in calls}
     assert len(rows) == expected
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")
+def test_a_share_of_no_rows_beside_a_set_is_no_share(engine, make_toy):
+    """Of groups of few rows 2% is less than half a row, so that none is held out."""
+    few, other = make_toy(40, seed=3), make_toy(300, seed=1)
+    given = (other.X, other.y, other.group)
+    alone, beside = (
+        FairGBMClassifier(
+            engine(min_child_samples=2), constraint="equal_opportunity", holdout=holdout
+        ).fit(few.X, few.y, sensitive_features=few.group, holdout_set=given)
+        for holdout in ("auto", 0.02)
+    )
+    assert (alone.predict_proba(other.X) == beside.predict_proba(other.X)).all()
+    assert alone.fairness_report_.rates.equals(beside.fairness_report_.rates)
+    note = "the given set of 300 rows; a share of 2% of the 40 training rows would have no row"
+    assert beside.fairness_report_.note == f"held out: {note}"

@@ -181,6 +181,9 @@ def _hold_out_set(
     share = _hold_out(request, ours, terms, spare)
     if share.folds is None:
         return ours, terms, given
+    if not share.folds.any():  # as if there were no share, but the report says so
+        none = f"{share.why} of the {n:,} training rows would have no row"
+        return ours, terms, replace(given, why=f"{given.why}; {none}")
     both = np.ones(len(cells.codes), bool)
     both[:n] = share.folds == 1
     measured_weight = None if weight is None else weight[both].astype(np.float32)
