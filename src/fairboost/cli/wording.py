@@ -22,7 +22,7 @@ SAID: tuple[tuple[str, str], ...] = (
     (r"(?<!['\w])sample_weight(?= (must|is)\b)", "--weight"),
     (r"(?<!['\w])sensitive_features(?!['\w])", "--sensitive"),
     (r"fairboost\.metrics\.threshold_at places it anew on", "train again on"),
-    (r"use iterate='last', or boosting_type='gbdt'", "leave --option boosting_type=dart out"),
+    (r"use iterate='last', or boosting_type='gbdt'.*", "leave --option boosting_type=dart out"),
 )
 """What the library says, as a pattern, and what to say instead."""
 

@@ -252,11 +252,15 @@ def _check_options(options: dict[str, Any]) -> None:
             )
     for name, value, why in (
         ("tree_method", "exact", "which XGBoost cannot do on several machines; use 'hist'"),
-        ("booster", "dart", "which is not supported on Dask: its last model is none that a round "
-         "has looked at; use 'gbtree'"),
     ):  # fmt: skip
         if options.get(name) == value:
             raise EngineOptionError(f"the estimator sets {name}={value!r}, {why}")
+    if load_engine("xgboost").make(_stock(options), None).rescales_trees:
+        raise EngineOptionError(
+            "the estimator drops trees (booster='dart', rate_drop or one_drop), which is not "
+            "supported on Dask: its last model is none that a round has looked at; use 'gbtree' "
+            "without these"
+        )
 
 
 def _client(estimator: Any) -> Any:

@@ -49,7 +49,8 @@ def check_iterate(iterate: str, rescales_trees: bool) -> None:
     if rescales_trees and iterate != "last":
         raise InvalidInputError(
             f"iterate={iterate!r} needs the model as it was at every round, but DART rescales old "
-            "trees; use iterate='last', or boosting_type='gbdt'"
+            "trees; use iterate='last', or boosting_type='gbdt' (XGBoost: booster='gbtree', "
+            "without rate_drop and one_drop)"
         )
 
 

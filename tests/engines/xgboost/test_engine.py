@@ -505,6 +505,25 @@ def test_stages_by_trees_are_those_of_xgboost(monkeypatch, toy, other, how):
     pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
+@pytest.mark.filterwarnings("ignore:[^$]*Parameters:")  # before XGBoost 3.3 only DART knows them
+@pytest.mark.parametrize("drops", [{"rate_drop": 0.9}, {"one_drop": True}], ids=str)
+def test_trees_are_dropped_where_xgboost_drops_them(toy, drops):
+    """Since XGBoost 3.3 that is so without booster='dart'; a round is then no prefix."""
+    plain, dropped = (engine(**o).fit(toy.X, toy.y).predict_proba(toy.X) for o in ({}, drops))
+    model = FairGBMClassifier(engine(**drops), constraint="equal_opportunity")
+    if (plain == dropped).all():
+        model.fit(toy.X, toy.y, sensitive_features=toy.group)
+        return
+    with pytest.raises(InvalidInputError, match="DART rescales old trees"):
+        model.fit(toy.X, toy.y, sensitive_features=toy.group)
+    last = model.set_params(iterate="last", holdout=None)
+    last.fit(toy.X, toy.y, sensitive_features=toy.group)
+    rates = last.fairness_report_.rates.query("rate == 'fnr'").set_index("group")["training"]
+    for g in np.unique(toy.group):
+        missed = last.predict(toy.X)[(toy.y == 1) & (toy.group == g)] == 0
+        assert rates[f"sensitive_feature={g}"] == pytest.approx(missed.mean())
+
+
 def test_what_is_not_plain_numbers_is_left_to_xgboost(monkeypatch, toy, other):
     monkeypatch.setattr(xgboost_data, "ROWS_PER_THREAD", 0)
 

@@ -31,7 +31,7 @@ from fairboost.engines.tables import PartedTable, as_table, feature_names
 from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
-from fairboost.engines.xgboost.options import thread_option
+from fairboost.engines.xgboost.options import is_dart, thread_option
 from fairboost.exceptions import InvalidInputError
 from fairboost.kernel.threads import Threads
 
@@ -292,7 +292,7 @@ class MatrixMaker:
         what they say (not so in DART).
         """
         categories = self.categories or "c" in (self.estimator.feature_types or [])
-        if self.estimator.booster == "dart" or categories or not _has_numbers(X):
+        if is_dart(self.estimator.get_params()) or categories or not _has_numbers(X):
             return None
         table = np.empty((len(rows), X.shape[1]), np.float32)
         with np.errstate(over="ignore"):

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import xgboost
 from scipy.special import expit
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
@@ -28,6 +29,8 @@ ALIASES = Aliases(
     random_state=("random_state", "seed"),
 )
 option, without = ALIASES.value, ALIASES.without
+
+DROPS_FROM_ANY_BOOSTER = tuple(map(int, xgboost.__version__.split(".")[:2])) >= (3, 3)
 
 # What each of these may be, and why nothing else.
 ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -104,8 +107,13 @@ def check_fit_options(params: dict[str, Any], fit_options: dict[str, Any]) -> No
 
 
 def is_dart(params: dict[str, Any]) -> bool:
-    """Tell whether trees are rescaled after they are grown."""
-    return bool(option(params, "booster") == "dart")
+    """Tell whether trees are rescaled after they are grown.
+
+    From XGBoost 3.3 on an option that drops trees is enough, whatever the booster is called;
+    before, only DART reads it.
+    """
+    drops = bool(option(params, "rate_drop") or option(params, "one_drop"))
+    return option(params, "booster") == "dart" or (drops and DROPS_FROM_ANY_BOOSTER)
 
 
 def thread_option(params: dict[str, Any]) -> int | None:
