@@ -102,6 +102,19 @@ def test_weights_of_labels_that_are_dates_are_refused(toy, pos_label):
         fit(LightGBM(), toy, dates[toy.y], pos_label=pos_label, constraint=None, options=options)
 
 
+@pytest.mark.parametrize("unit", ["D", "ns"])
+def test_weights_of_dates_that_a_frozen_model_names(toy, unit):
+    dates = np.array(["2024-01-01", "2025-01-01"], f"datetime64[{unit}]")
+    found = []
+    for labels in (dates, np.array([0, 1])):
+        base = LGBMClassifier(n_estimators=3, n_jobs=1, verbose=-1).fit(toy.X, labels[toy.y])
+        base.set_params(class_weight={labels[0]: 1.0, labels[1]: 3.0})
+        model = FairGBMClassifier(FrozenEstimator(base), pos_label=labels[1], random_state=0)
+        model.fit(toy.X, labels[toy.y], sensitive_features=toy.group)
+        found.append(model.predict_proba(toy.X))
+    np.testing.assert_array_equal(*found)
+
+
 def test_it_warns_of_a_guess_only(toy, words):
     with pytest.warns(FairnessWarning, match="'denied' is taken for the positive label because"):
         model = fit(LightGBM(), toy, words)

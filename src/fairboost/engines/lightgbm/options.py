@@ -202,9 +202,9 @@ def read_loss_terms(
     """
     by_class, class_weight = np.ones(2), params.get("class_weight")
     if class_weight is not None:
-        known = np.asarray(classes)
-        _check_class_weight(class_weight, known.tolist())
-        by_class = compute_class_weight(class_weight, classes=known, y=known[labels])
+        if isinstance(class_weight, dict):
+            class_weight = _by_code(class_weight, np.asarray(classes))
+        by_class = compute_class_weight(class_weight, classes=np.array([0, 1]), y=labels)
         # LightGBM keeps weights in single precision.
         by_class = by_class.astype(np.float32).astype(np.float64)
     counts = np.bincount(labels, minlength=2).astype(np.float64)
@@ -222,12 +222,16 @@ def read_loss_terms(
     return LossTerms(intercept, (float(final[0]), float(final[1])))
 
 
-def _check_class_weight(class_weight: Any, known: list[Any]) -> None:
-    for label in class_weight if isinstance(class_weight, dict) else ():
+def _by_code(class_weight: dict[Any, float], classes: Any) -> dict[int, float]:
+    """The weights of 0 and 1 instead of labels, of which scikit-learn cannot read dates."""
+    # Of moments NumPy makes plain numbers, which no user has named.
+    known = list(classes) if classes.dtype.kind == "M" else classes.tolist()
+    for label in class_weight:
         if label not in known:
             raise EngineOptionError(
                 f"class_weight names the label {label!r}, but y has {known[0]!r} and {known[1]!r}"
             )
+    return {known.index(label): weight for label, weight in class_weight.items()}
 
 
 def read_metrics(
