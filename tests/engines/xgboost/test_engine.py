@@ -321,6 +321,13 @@ def test_values_and_names_that_xgboost_does_not_read(toy):
     FairGBMClassifier(engine(), constraint=None).fit(flags, toy.y)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, object])
+def test_values_beyond_single_precision_are_told_of_once(toy, dtype):
+    X = np.where(toy.X > 2.5, 1e200, toy.X).astype(dtype)
+    with pytest.raises(InvalidInputError, match="a value beyond single precision"):
+        fair(engine(), toy, X, holdout=0.3)  # a warning would be an error
+
+
 def test_other_estimators_of_xgboost(toy):
     with pytest.raises(EngineOptionError, match="XGBRFClassifier does not boost"):
         fair(xgboost.XGBRFClassifier(), toy)

@@ -99,6 +99,7 @@ def test_points_are_those_of_the_trees(document, toy):
         (in_booster("cats", "sorted_idx", value=[0, 1, 2, 3, 3]), "not in their order"),
         (in_booster("cats", "sorted_idx", value=[0, 1, 2, 4, 3]), "not in their order"),
         (in_booster("cats", "enc", value=[{}]), "categories do not fit the features"),
+        (in_booster("weight_drop", value=[1.0]), "weight_drop"),
         (in_booster("trees", value=[{}]), "its booster is not sound"),
         (in_model("learner_model_param", "num_feature", value="3000000"), "num_feature is"),
         (in_model("learner_model_param", "num_class", value="3"), "num_class is 3"),

@@ -72,9 +72,11 @@ class Matrices:
 
 @contextmanager
 def _plain_words() -> Iterator[None]:
-    """Say in words what XGBoost says in terms of its code."""
+    """Say in words what XGBoost says in terms of its code, and once."""
     try:
-        yield
+        # XGBoost takes tables to single precision, NumPy warns, and then XGBoost raises.
+        with np.errstate(over="ignore"):
+            yield
     except AssertionError as error:
         raise InvalidInputError(
             "XGBoost cannot read this table (it does not take categories with the character "

@@ -320,6 +320,11 @@ def restore(
     """Make a fitted model of a stock booster's text, as when loading from a file."""
     document = json.loads(text)
     soundness.split_points(document, n_features)
+    factors = document["learner"]["gradient_booster"].get("model", {}).get("weight_drop", [])
+    require(
+        options.every_booster_drops() or set(factors) <= {1.0},
+        "its trees have factors (DART), which XGBoost passes over before 3.3",
+    )
     check_threads(options.option(estimator.get_params(), "n_jobs"))
     # XGBoost keeps a wrong one for the whole process, and then reads no other model either.
     require(estimator.get_params()["verbosity"] in (None, 0, 1, 2, 3), "its verbosity")

@@ -8,9 +8,10 @@ the same meaning here (:func:`read_loss_terms`). The rest raises (:func:`check_o
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,6 @@ ALIASES = Aliases(
     random_state=("random_state", "seed"),
 )
 option, without = ALIASES.value, ALIASES.without
-
-DROPS_FROM_ANY_BOOSTER = tuple(map(int, xgboost.__version__.split(".")[:2])) >= (3, 3)
 
 # What each of these may be, and why nothing else.
 ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -113,7 +112,14 @@ def is_dart(params: dict[str, Any]) -> bool:
     before, only DART reads it.
     """
     drops = bool(option(params, "rate_drop") or option(params, "one_drop"))
-    return option(params, "booster") == "dart" or (drops and DROPS_FROM_ANY_BOOSTER)
+    return option(params, "booster") == "dart" or (drops and every_booster_drops())
+
+
+@cache
+def every_booster_drops() -> bool:
+    """Tell whether gbtree has the options of DART as well."""
+    config = json.loads(xgboost.Booster({"num_feature": 1}).save_config())
+    return "dart_train_param" in config["learner"]["gradient_booster"]
 
 
 def thread_option(params: dict[str, Any]) -> int | None:

@@ -40,8 +40,8 @@ def split_points(document: Any, n_features: int) -> dict[int, list[float]]:
     require(dart or booster.get("name") == "gbtree", "it is neither gbtree nor dart")
     model = _get(_get(booster, "gbtree", dict) if dart else booster, "model", dict)
     trees = _get(model, "trees", list)
-    if dart:
-        reals(booster.get("weight_drop"), len(trees), "weight_drop", LARGEST)
+    for holder in (booster,) * dart + (model,) * ("weight_drop" in model):  # the latter since 3.3
+        reals(holder.get("weight_drop"), len(trees), "weight_drop", LARGEST)
     _check_rounds(model, len(trees), _get(learner, "attributes", dict))
     if model.get("cats") is not None:
         _check_categories(_get(model, "cats", dict), n_features)
