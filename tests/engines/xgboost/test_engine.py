@@ -549,3 +549,17 @@ def test_what_is_not_plain_numbers_is_left_to_xgboost(monkeypatch, toy, other):
     infinite[5, 2] = np.inf
     with pytest.raises(InvalidInputError, match="X has infinity"):
         fair(engine(), toy, fit={"holdout_set": (infinite, other.y, other.group)})
+
+
+@pytest.mark.parametrize("multipliers", ["two_sided", "paper"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_scores_far_out_come_back_as_in_xgboost(toy, multipliers, weighted, penalty):
+    """There p(1 - p) = 0, but XGBoost's own curvature is never none."""
+    options = {"max_depth": 1, "min_child_weight": 0.0, "reg_lambda": penalty}
+    far = engine(learning_rate=300.0, n_estimators=3, **options)
+    weight = {"sample_weight": toy.weight} if weighted else {}
+    model = FairGBMClassifier(far, constraint=None, multipliers=multipliers)
+    ours = model.fit(toy.X, toy.y, **weight).booster_.trees_to_dataframe()["Gain"]
+    stock = far.fit(toy.X, toy.y, **weight).get_booster().trees_to_dataframe()["Gain"]
+    np.testing.assert_allclose(ours, stock, rtol=1e-4)

@@ -25,6 +25,10 @@ from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.xgboost.held_out_scores import HeldOut
 
+LEAST_CURVATURE = np.float32(1e-16)
+"""Of XGBoost's own logistic loss, for a row of weight 1. With none at all, as where scores are far
+out, XGBoost would leave rows where they are, however wrong."""
+
 
 class XGBoostBoosters:
     """The boosters of a training.
@@ -55,6 +59,8 @@ class XGBoostBoosters:
         self.params = {**params, **({"seed_per_iteration": True} if followers else {})}
         self.held_out, self.left_out = held_out, [left_out for _, left_out in followers]
         self.rows = [*(theirs for theirs, _ in followers), rows]
+        weights = (theirs.get_weight() for theirs in self.rows)
+        self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
         self.main: Any = None
         self.follower_bins = follower_bins
         theirs = (
@@ -66,7 +72,14 @@ class XGBoostBoosters:
         """Let booster k take a round."""
         booster = self.main if k < 0 else self.followers[k]
         round_ = booster.num_boosted_rounds()
-        booster.update(self.rows[k], round_, fobj=lambda scores, _: gradients(scores))
+        booster.update(
+            self.rows[k], round_, fobj=lambda scores, _: self.curved(k, gradients(scores))
+        )
+
+    def curved(self, k: int, gradients: Gradients) -> Gradients:
+        """Gradients for booster k, with as much curvature as XGBoost's own would have."""
+        gradient, hessian = gradients
+        return gradient, np.maximum(hessian, self.least[k], out=hessian)
 
     def scores(self, k: int) -> Float32Array:
         """Scores of the rows that booster k is trained on."""
@@ -110,7 +123,7 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
 
     def gradients(self, scores: Float32Array, _: Any = None) -> Gradients:
         """The objective."""
-        return self.lockstep.gradients(scores)
+        return self.boosters.curved(-1, self.lockstep.gradients(scores))
 
     def before_training(self, model: Any) -> Any:
         """Get hold of the booster."""
