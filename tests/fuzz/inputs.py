@@ -89,6 +89,14 @@ def complete(case: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
             whole[key] = instead
             if key == "engine":
                 whole["options"] = {"n_estimators": 5}
+    for key in ("holdout_set", "eval"):  # which may have a container of their own
+        needs = NEEDS.get((whole[key] or {}).get("container"))
+        if needs is not None and needs not in HAVE:
+            missing.add(needs)
+            whole[key] = {**whole[key], "container": "pandas"}
+    tuples = [g["kind"] for g in whole["groups"]] == ["tuple"]
+    if tuples and whole["groups_in"] == "list":  # a list of tuples is a table of two columns
+        whole["groups_in"] = "array"
     return whole, sorted(missing)
 
 

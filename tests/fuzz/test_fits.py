@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairboost import FairGBMClassifier
-from tests.fuzz import fits, table, workers
+from tests.fuzz import fits, inputs, table, workers
 from tests.fuzz.cases import draw
 from tests.fuzz.inputs import Older, Rows
 from tests.fuzz.rates import rate_of
@@ -63,6 +63,12 @@ def test_an_option_is_at_fault_even_if_the_data_is_too():
 
 EXPLAINED = {
     "no first split": {"options": {"boost_from_average": False, "min_split_gain": 1e9}},
+    "seeded drops": {
+        "engine": "xgboost", "constraint": None,
+        "options": {
+            "booster": "dart", "rate_drop": 0.5, "n_estimators": 9, "seed_per_iteration": True,
+        },
+    },
     "no score": {
         "data_seed": 160, "n": 50, "features": ["missing", "tiny", "infinite"],
         "labels": "bool", "groups": [{"kind": "float", "k": 3}], "groups_in": "array",
@@ -91,6 +97,36 @@ def test_known_differences_are_counted_apart(name, tmp_path):
     told = [{**result, "case": 0, "seconds": 0.0}]
     table.write(tmp_path / "page.md", [workers.summary("fits", 0, told, fits.INVARIANTS)])
     assert fits.EXPLAINED[name] in (tmp_path / "page.md").read_text()
+
+
+def test_rounding_is_what_a_user_s_objective_shows():
+    """Close to 1, XGBoost's own p(1 - p) has few digits; ours has them, as a user's would."""
+    case = {
+        "engine": "xgboost", "data_seed": 655190469, "n": 432, "container": "csc",
+        "features": ["integer", "normal", "normal", "bool", "category"], "weights": "integers",
+        "labels": "one two", "groups": [{"kind": "bool", "k": 3}, {"kind": "category", "k": 2}],
+        "constraint": None, "checks": ["plain"],
+        "options": {
+            "n_estimators": 2, "learning_rate": 0.5, "colsample_bytree": 0.7,
+            "scale_pos_weight": 50.0, "base_score": 0.05,
+        },
+    }  # fmt: skip
+    result = fits.run_case(case)
+    assert (result["failures"], result["explained"]) == ([], ["rounding"])
+
+
+def test_what_a_set_wants_may_not_be_here(monkeypatch):
+    monkeypatch.setattr(inputs, "HAVE", set())
+    beside = {"share": 1.0, "weights": False, "container": "polars"}
+    result = fits.run_case({"n": 200, "container": "pandas", "holdout_set": beside})
+    assert (result["outcome"], result["without"]) == ("fitted", ["polars"])
+
+
+def test_tuples_are_groups_of_one_column():
+    groups = {"groups": [{"kind": "tuple", "k": 3}], "groups_in": "list"}
+    result = fits.run_case({**groups, "checks": ["renamed"]})
+    assert (result["outcome"], result["failures"]) == ("fitted", [])
+    assert result["rates"]
 
 
 def test_a_process_that_ends_is_written_down(tmp_path):
