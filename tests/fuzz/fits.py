@@ -594,6 +594,8 @@ def _by_xgboost(path: Path, X: Any, fitted: Fitted) -> tuple[np.ndarray, float]:
 
     booster = xgboost.Booster(model_file=path)
     missing = fitted.case["options"].get("missing", np.nan)
+    if fitted.case["container"] == "polars" and "category" in fitted.case["features"]:
+        X = X.to_pandas()  # XGBoost 3.4 refuses polars.Categorical
     if not (sp.issparse(X) or isinstance(X, list)):
         return booster.inplace_predict(X, missing=missing), _threshold(booster)
     rows = xgboost.DMatrix(np.array(X) if isinstance(X, list) else X, missing=missing)
