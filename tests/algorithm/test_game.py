@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from fairboost.algorithm.multipliers import Ascent
+from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.data.holdout import choose
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.constraints import bound, parity
@@ -68,6 +69,20 @@ def test_a_round_is_a_function_of_state_and_scores():
     np.testing.assert_array_equal(again.found.violations, turn.found.violations)
     np.testing.assert_array_equal(again.state.dual.multipliers, turn.state.dual.multipliers)
     assert not state.dual.multipliers.any()
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]], ids=str)
+def test_errors_are_those_of_the_group_that_others_are_compared_with(order):
+    """Which is the one of largest rate, and not the one whose name comes first."""
+    decided = np.repeat([0, 1, 0, 1, 0, 1], [50, 10, 4, 6, 15, 5])  # shares of 1/6, 3/5 and 1/4
+    codes = np.repeat(np.array(order, np.int32), [60, 10, 20])
+    y = np.arange(90, dtype=np.int32) % 2
+    cells = build_cells(y, [SensitiveColumn("g", codes, (0, 1, 2))], None)
+    found = session(cells, [parity("ppr", 0.0, by="g")], PROXIES["cross_entropy"], Ascent(0.1))
+    errors = found.game.play(found.game.start(), decided - 0.5).found.errors[order]
+    small, large, middle = (p * (1 - p) / n for p, n in ((1 / 6, 60), (3 / 5, 10), (1 / 4, 20)))
+    expected = np.sqrt([small + large, middle + large])
+    np.testing.assert_allclose(errors[[0, 2]], expected, rtol=0.1)
 
 
 @pytest.mark.parametrize("held", [None, "cross"])

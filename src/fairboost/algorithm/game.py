@@ -223,7 +223,7 @@ class Game:
         moments, squares = self.task.exact(moments), self.task.squares_of(sums, cells.weights)
         if squares is not None:
             squares = self.measured_map.means(squares)
-        derivative = self.margins.at(moments) if self.convex else self.margins.half_way
+        derivative = self.margins.at(moments)
         errors = self.margins.errors(moments, squares, derivative)
         violations = self._violations(moments)
         found = Round(
