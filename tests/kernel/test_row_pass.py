@@ -244,6 +244,7 @@ def test_threads_do_not_change_a_bit_of_what_the_default_game_asks_for(monkeypat
 def test_what_is_measured_is_what_it_says(weighted):
     rows, f = row_pass(n=3_000, at_zero=False, weighted=weighted)
     rows.loss_weight[:] = 1.0, 2.0, 1.0, 2.0
+    rows.pull = rows.away * rows.loss_weight
     w = rows.weight.astype(float) if weighted else np.ones(len(f))
     y = rows.cells % 2
     positive, measured = rows.measure(f, 0.3)

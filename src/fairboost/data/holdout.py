@@ -74,6 +74,8 @@ class Holdout:
         make up for holding out more of one than of the other.
     placed : Cells, optional
         The last of the measured rows, if a threshold is placed on them alone.
+    n_folds : int
+        Number of boosters that leave out a fold.
     """
 
     kind: HoldoutKind
@@ -84,6 +86,7 @@ class Holdout:
     trained_labels: tuple[float, float] = (1.0, 1.0)
     measured_labels: tuple[float, float] = (1.0, 1.0)
     placed: Cells | None = None
+    n_folds: int = 0
 
     @property
     def trained(self) -> BoolArray | None:
@@ -104,11 +107,6 @@ class Holdout:
         """The choice, and counts by cell, for when the rows are gone."""
         measured, placed = (c and c.without_rows() for c in (self.measured, self.placed))
         return replace(self, folds=None, measured=measured, placed=placed, outside_weight=None)
-
-    @property
-    def n_folds(self) -> int:
-        """Number of boosters that leave out a fold."""
-        return int(self.folds.max()) + 1 if self.kind == "cross" and self.folds is not None else 0
 
     def rows_without_folds(self) -> list[IntArray]:
         """The rows of each booster that leaves out a fold, in order."""
@@ -165,7 +163,8 @@ def choose(
         order, _ = _shuffled_by_cell(cells.codes, len(cells), rng)
         folds = np.empty(n, np.int8)
         folds[order] = np.arange(n) % n_folds  # the rows of every cell are dealt out evenly
-        return Holdout("cross", why, folds, cells.among(slice(None), sample_weight))
+        everyone = cells.among(slice(None), sample_weight)
+        return Holdout("cross", why, folds, everyone, n_folds=n_folds)
     shares = choose_shares(holdout, cells, smallest, labels)
     if holdout == "auto" and n > CROSS_BELOW_ROWS:
         reason = f", and with {n:,} rows cross-fitting would take long"

@@ -134,6 +134,7 @@ class RowPass:
         self.weight = np.empty(0, np.float32) if sample_weight is None else sample_weight
         self.loss_weight = np.asarray(loss_weight, np.float64)[labels]
         self.away = np.where(labels == 1, -1.0, 1.0)  # 1 - 2y: the direction of a wrong decision
+        self.pull, self.side = self.away * self.loss_weight, np.where(labels == 1, 1, 0)
         self.reads_loss = rules.proxy is PROXIES["cross_entropy"] and rules.at_zero
         self.sides = [] if self.reads_loss else _sides(*rules.needs)
         self.gradient, self.hessian = np.empty(n, rules.dtype), np.empty(n, rules.dtype)
@@ -208,15 +209,14 @@ class RowPass:
         if self.rules.proxy is not PROXIES["sigmoid"] or not self.rules.with_curvature:
             sums, _ = self.evaluate(scores, threshold, on_cells, soft)
             return float(self.loss_weight @ sums.loss)
-        pull, bump = self.away * self.loss_weight, on_cells[0] - on_cells[1]
-        side = np.where(self.away < 0, 1, 0)
+        bump = on_cells[0] - on_cells[1]
         # Of rows of label 0, then of label 1, what a group weighs on going up.
         groups = [(s.memberships, (s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T) for s in soft]
-        return self.loops.descend(scores, threshold, pull, bump, side, groups)
+        return self.loops.descend(scores, threshold, self.pull, bump, self.side, groups)
 
     def measure(self, scores: ScoreArray, threshold: float) -> tuple[FloatArray, float]:
         """Weight of positive decisions by cell, and the loss; no gradient is filled."""
-        return self.loops.measure(scores, threshold, self.away * self.loss_weight)
+        return self.loops.measure(scores, threshold, self.pull)
 
     def correct(self, line: Line, on_cells: Sequence[FloatArray]) -> bool:
         """Change a gradient that ``evaluate`` made to other weights, much faster than a pass.

@@ -87,6 +87,7 @@ class Training:
                 placed=summary.point is not None,
                 label_factors=summary.label_factors,
             ),
+            n_folds=record.holdout.n_folds,
         )
 
     def threshold(self, iterate: int) -> float:

@@ -59,9 +59,10 @@ TRAINING_ROWS = (
     "These are rates of training rows, which trees fit: expect larger gaps among new people. "
     "holdout='auto' reads them on rows held out."
 )
-OUT_OF_FOLD, LUCK = 1.2, 1.5
-"""In cross-fitting: what the variance of sampling is multiplied by, and how many times what a rate
-moves by from one round to the next is one standard error more."""
+OUT_OF_FOLD, LUCK = {5: 1.2, 3: 1.5, 2: 2.0}, 1.5
+"""In cross-fitting: what the variance of sampling is multiplied by, by the number of folds (models
+of half of the rows differ more from one of all), and how many times what a rate moves by from one
+round to the next is one standard error more."""
 ON_TEST = "believe them rather than rows that training has looked at."
 
 
@@ -93,6 +94,8 @@ class MeasuredRates:
         What is wrong with decisions that say next to nothing about anyone, if these are such.
     chosen : str
         Among which models, and by which rows, this one was chosen, if it was.
+    n_folds : int
+        In cross-fitting, the number of folds.
     """
 
     where: str
@@ -105,6 +108,7 @@ class MeasuredRates:
     left_out: tuple[LeftOut, ...] = ()
     decides_little: str = ""
     chosen: str = ""
+    n_folds: int = 5
 
     def telling_rows(self) -> Iterator[FloatArray]:
         """Rows that would tell as much about each rate as was measured, term by term.
@@ -121,7 +125,7 @@ class MeasuredRates:
         for (term, rates), wobble in zip(self.read(), self.wobble, strict=True):
             p = (rates.values * term.rows + 2.0) / (term.rows + 4.0)  # a rate of 0 has an error
             moved = wobble.reshape(p.shape) / (p * (1.0 - p))
-            yield 1.0 / (OUT_OF_FOLD / term.rows + LUCK**2 * moved)
+            yield 1.0 / (OUT_OF_FOLD[self.n_folds] / term.rows + LUCK**2 * moved)
 
     @property
     def rows(self) -> str:
