@@ -306,7 +306,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer fits, writes nothing")
     quick = parser.parse_args().quick
     warnings.simplefilter("ignore", FairnessWarning)
-    text = page(2 if quick else 13)
+    text = page(2 if quick else 9)
     if not quick:
         (HERE / "small_data.md").write_text(text)
     print(text)
