@@ -216,7 +216,7 @@ def under_load(repeats: int) -> list[list[str]]:
         for others in (0, 1, 2, 4):
             burning = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(others)]
             try:
-                seconds = alternate(kinds, max(2, repeats // 3))
+                seconds = alternate(kinds, 3)
             finally:
                 for process in burning:
                     process.kill()
@@ -241,63 +241,42 @@ def import_times() -> str:
     return f"`import fairboost` takes {found[1]:.2f} s, `import lightgbm` {found[0]:.2f} s."
 
 
-def page(repeats: int) -> str:
+def page(repeats: int) -> Iterator[str]:
+    """The page, section by section."""
     made = ", ".join(f"{name} {version(name)}" for name in ("lightgbm", "xgboost", "numpy"))
-    return f"""# Small data and busy machines
+    titles = ["engine", "data", "trees", "way", "plain, s", "fair, s", "ratio", "to reach"]
+    yield f"""# Small data and busy machines
 
-Made by `python -m benchmarks.small_data`: {
-        FEATURES
-    } features and 4 groups that are not among them,
+Made by `python -m benchmarks.small_data`: {FEATURES} features and 4 groups that are not among them,
 unless it says Adult, whose groups are the sexes (blind: without that column); equal opportunity,
 {THREADS} threads, {made}. Plain and fair fits alternate; ratios of medians, with
 intervals by bootstrap over the fits. `default` cross-fits at these sizes and learns memberships
 from 20,000 rows on, unless features give the groups away; `share` holds out a fifth and takes
 groups as observed; `paper` is the paper's algorithm on the training rows.
 
-{
-        markdown_table(
-            ["engine", "data", "trees", "way", "plain, s", "fair, s", "ratio", "to reach"],
-            ratios(repeats),
-        )
-    }
+{markdown_table(titles, ratios(repeats))}
 
 {import_times()}
-
+"""
+    titles = ["engine", "rows", "plain, s", "whole", "binding", "memberships", "engine"]
+    titles += ["of it: rounds played", "beside it: followers", "rest"]
+    yield f"""
 ## Where the time goes
 
 A default fit of 200 trees in units of the plain fit, whose seconds come first. The engine's time
 has rounds played (gradients, moments and multipliers) in it. Followers are the further boosters
 of cross-fitting; they grow beside the one that is kept, so theirs is the time of their threads.
 
-{
-        markdown_table(
-            [
-                "engine",
-                "rows",
-                "plain, s",
-                "whole",
-                "binding",
-                "memberships",
-                "engine",
-                "of it: rounds played",
-                "beside it: followers",
-                "rest",
-            ],
-            profile(repeats),
-        )
-    }
-
+{markdown_table(titles, profile(repeats))}
+"""
+    titles = ["engine", "data", "other processes", "plain, s", "fair, s", "ratio", "over idle"]
+    yield f"""
 ## Under load
 
 While other processes keep the cores busy; the last column is the ratio over that without them (to
 reach: 1.3).
 
-{
-        markdown_table(
-            ["engine", "data", "other processes", "plain, s", "fair, s", "ratio", "over idle"],
-            under_load(repeats),
-        )
-    }
+{markdown_table(titles, under_load(repeats))}
 """
 
 
@@ -306,10 +285,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer fits, writes nothing")
     quick = parser.parse_args().quick
     warnings.simplefilter("ignore", FairnessWarning)
-    text = page(2 if quick else 9)
-    if not quick:
-        (HERE / "small_data.md").write_text(text)
-    print(text)
+    text = ""
+    for section in page(2 if quick else 7):
+        text += section
+        print(section, flush=True)
+        if not quick:
+            (HERE / "small_data.md").write_text(text)
 
 
 if __name__ == "__main__":
