@@ -144,7 +144,6 @@ def ratios(repeats: int) -> list[list[str]]:
 # Where the time goes
 
 PARTS = {
-    "binding, holding out": (rows, "lay_out_rows"),
     "memberships": (rows, "_memberships"),
     "engine": (None, "train"),
     "rounds played": (Session, "play"),
@@ -193,11 +192,10 @@ def profile(repeats: int) -> list[list[str]]:
                     start = time.perf_counter()
                     kinds["fair"]()
                     whole = time.perf_counter() - start
-                learned, laid_out = seconds["memberships"], seconds["binding, holding out"]
+                learned, trained = seconds["memberships"], seconds["engine"]
                 runs.append([
-                    whole, laid_out - learned, learned, seconds["engine"],
-                    seconds["rounds played"], seconds["followers"],
-                    whole - laid_out - seconds["engine"], plain,
+                    whole, learned, trained, seconds["rounds played"], seconds["followers"],
+                    whole - learned - trained, plain,
                 ])  # fmt: skip
             *parts, plain = np.median(runs, axis=0)
             lines.append([name, f"{n:,}", f"{plain:.2f}", *(f"{p / plain:.2f}" for p in parts)])
@@ -247,10 +245,10 @@ def page(repeats: int) -> Iterator[str]:
     titles = ["engine", "data", "trees", "way", "plain, s", "fair, s", "ratio", "to reach"]
     yield f"""# Small data and busy machines
 
-Made by `python -m benchmarks.small_data`: {FEATURES} features and 4 groups that are not among them,
-unless it says Adult, whose groups are the sexes (blind: without that column); equal opportunity,
-{THREADS} threads, {made}. Plain and fair fits alternate; ratios of medians, with
-intervals by bootstrap over the fits. `default` cross-fits at these sizes and learns memberships
+Made by `python -m benchmarks.small_data`: {FEATURES} features and 4 groups that are not among
+them, unless it says Adult, whose groups are the sexes (blind: without that column); equal
+opportunity, {THREADS} threads, {made}. Plain and fair fits alternate; ratios of
+medians, with intervals by bootstrap over the fits. `default` cross-fits at these sizes and learns memberships
 from 20,000 rows on, unless features give the groups away; `share` holds out a fifth and takes
 groups as observed; `paper` is the paper's algorithm on the training rows.
 
@@ -258,7 +256,7 @@ groups as observed; `paper` is the paper's algorithm on the training rows.
 
 {import_times()}
 """
-    titles = ["engine", "rows", "plain, s", "whole", "binding", "memberships", "engine"]
+    titles = ["engine", "rows", "plain, s", "whole", "memberships", "engine"]
     titles += ["of it: rounds played", "beside it: followers", "rest"]
     yield f"""
 ## Where the time goes

@@ -48,9 +48,9 @@ fewer rows were judged by 200,000 new rows. At 100,000 rows older and newer fits
 96 ways (gaps, how often intervals hold, verdicts), and no difference was more than chance.
 
 All of this was measured with five folds whatever the number of rows, and multipliers that move as
-fast in 20 rounds as in 80. Since then there are two folds of 20,000 rows or more, with an allowance
-of their own (192 fits of 100 trees: 96% of rates are in their intervals), and 20 trees are enough
-for multipliers to settle, which changes the lines of blind models most.
+fast in 20 rounds as in 80. Since then there are two folds of 20,000 rows or more, with an
+allowance of their own (192 fits of 100 trees: 96% of rates are in their intervals), and 20 trees
+are enough for multipliers to settle, which changes the lines of blind models most.
 
 - **Intervals hold.** Those of single rates hold in 91% to 96% of fits (78% to 91% where folds
   were used, before the model's own luck was allowed for), the low end of a gap in 95% or more

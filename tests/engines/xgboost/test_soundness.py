@@ -48,6 +48,15 @@ def in_booster(*path, value):
     return in_model("gradient_booster", "model", *path, value=value)
 
 
+def test_a_split_at_infinity_parts_missing_values_from_others(document):
+    in_tree("split_conditions", 0, -float("inf"))(document)
+    points = [value for values in split_points(document, 4).values() for value in values]
+    assert np.isfinite(points).all()
+    in_tree("split_conditions", -1, float("inf"))(document)  # of a leaf it would be the score
+    with pytest.raises(ModelFileError, match="split_conditions has a number out of range"):
+        split_points(document, 4)
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"booster": "dart", "rate_drop": 0.5}, {"gamma": 1e9}, {"num_parallel_tree": 3},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -147,7 +148,11 @@ def _tree(tree: dict[str, Any], n_features: int) -> Iterator[tuple[int, float]]:
     integers(tree.get("default_left"), size, "default_left", 0, 1)
     for name in ("base_weights", "loss_changes", "sum_hessian"):
         reals(tree.get(name), size, name, LARGEST)
-    at = reals(tree.get("split_conditions"), size, "split_conditions", LARGEST)
+    at = reals(tree.get("split_conditions"), size, "split_conditions", math.inf)
+    # XGBoost 3.4 parts missing values from all others at minus infinity. Of a leaf it is the value.
+    known = (np.abs(at) <= LARGEST) | (np.isinf(at) & inner)
+    require(bool(known.all()), "split_conditions has a number out of range")
+    at = np.clip(at, -LARGEST, LARGEST)
     categories = _categories(tree, np.flatnonzero(inner & (kind == 1)))
     for node in np.flatnonzero(inner).tolist():
         values = categories[node] if kind[node] else [at[node]]
