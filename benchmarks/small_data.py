@@ -248,9 +248,9 @@ def page(repeats: int) -> Iterator[str]:
 Made by `python -m benchmarks.small_data`: {FEATURES} features and 4 groups that are not among
 them, unless it says Adult, whose groups are the sexes (blind: without that column); equal
 opportunity, {THREADS} threads, {made}. Plain and fair fits alternate; ratios of
-medians, with intervals by bootstrap over the fits. `default` cross-fits at these sizes and learns memberships
-from 20,000 rows on, unless features give the groups away; `share` holds out a fifth and takes
-groups as observed; `paper` is the paper's algorithm on the training rows.
+medians, with intervals by bootstrap over the fits. `default` cross-fits at these sizes and learns
+memberships from 20,000 rows on, unless features give the groups away; `share` holds out a fifth
+and takes groups as observed; `paper` is the paper's algorithm on the training rows.
 
 {markdown_table(titles, ratios(repeats))}
 
