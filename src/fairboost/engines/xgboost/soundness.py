@@ -149,7 +149,7 @@ def _tree(tree: dict[str, Any], n_features: int) -> Iterator[tuple[int, float]]:
     for name in ("base_weights", "loss_changes", "sum_hessian"):
         reals(tree.get(name), size, name, LARGEST)
     at = reals(tree.get("split_conditions"), size, "split_conditions", math.inf)
-    # XGBoost 3.4 parts missing values from all others at minus infinity; a leaf has its value here.
+    # XGBoost 3.4 parts missing values from others at minus infinity; a leaf has its value here.
     known = (np.abs(at) <= LARGEST) | (np.isinf(at) & inner)
     require(bool(known.all()), "split_conditions has a number out of range")
     at = np.clip(at, -LARGEST, LARGEST)
