@@ -129,6 +129,25 @@ def test_tuples_are_groups_of_one_column():
     assert result["rates"]
 
 
+def test_rates_of_linear_trees_are_those_of_predict():
+    """Scores of large steps are rounded otherwise when LightGBM predicts than when it trains."""
+    case = {
+        "data_seed": 830852954, "n": 750, "base_rate": 0.03,
+        "features": ["few values", *["normal"] * 5, "bool"],
+        "groups": [{"kind": "str", "k": 2, "missing": 0.02, "name": "rate: fnr"}],
+        "groups_in": "list", "constraint": ["equalized_odds", ["parity", "fpr", 0.3, None]],
+        "fair": {
+            "operating_point": 0.999, "holdout": None, "iterate": "last", "random_state": 1,
+        },
+        "options": {
+            "n_estimators": 14, "n_jobs": 1, "learning_rate": 3.0, "linear_tree": True,
+            "boost_from_average": False,
+        },
+        "checks": [],
+    }  # fmt: skip
+    assert fits.run_case(case)["failures"] == []
+
+
 def test_a_process_that_ends_is_written_down(tmp_path):
     found = workers.run("tests.fuzz.ending", 0, range(3), 2)
     assert [r["outcome"] for r in found] == ["fitted", "ended the process", "fitted"]

@@ -222,6 +222,10 @@ class Engine(Protocol):
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
 
+    @property
+    def predicts_otherwise(self) -> bool:
+        """Whether scores of training rows are rounded otherwise than when they are predicted."""
+
     def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
         """What the engine's options say about the loss."""
 

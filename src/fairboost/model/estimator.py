@@ -365,7 +365,10 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             fitted._set_labels(request.data.classes)
             result, session = train(request, progress=bool(self.verbose))
             fitted._keep(result)
-            if result.rescaled or self.iterate in ("average", "randomized"):
+            again = result.rescaled or self.iterate in ("average", "randomized")
+            # In cross-fitting rates are those of other models, however theirs are rounded.
+            out_of_fold = session.game.layout.holdout.kind == "cross"
+            if again or (request.engine.predicts_otherwise and not out_of_fold):
                 fitted._measure_again(session.game, request)
         self.__dict__ = fitted.__dict__
         if self.fairness_report_ is not None and self._measured is not None:

@@ -198,6 +198,11 @@ class LightGBMEngine:
         return options.is_dart(self.estimator.get_params())
 
     @property
+    def predicts_otherwise(self) -> bool:
+        """Whether leaves are linear: sums of many terms, which grow from round to round."""
+        return options.has_linear_trees(self.estimator.get_params())
+
+    @property
     def library(self) -> ctypes.CDLL | None:
         """LightGBM's; its place is not public, and may change."""
         return getattr(lightgbm.basic, "_LIB", None)

@@ -49,6 +49,7 @@ ALIASES = Aliases({
     ),
     "num_leaves": ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
     "max_bin": ("max_bin", "max_bins"),
+    "linear_tree": ("linear_tree", "linear_trees"),
     "learning_rate": ("learning_rate", "shrinkage_rate", "eta"),
     "early_stopping_round": (
         "early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change",
@@ -322,6 +323,11 @@ def _as_list(value: Any) -> Sequence[Any]:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return list(value) if isinstance(value, list | tuple | set) else [value]
+
+
+def has_linear_trees(params: dict[str, Any]) -> bool:
+    """Tell whether leaves are linear in the features."""
+    return _is_true(option(params, "linear_tree", False))
 
 
 def _boosting(params: dict[str, Any]) -> str:

@@ -156,6 +156,8 @@ class XGBoostEngine:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
         return options.is_dart(self.estimator.get_params()) and self.base is None
 
+    predicts_otherwise: ClassVar[bool] = False
+
     @property
     def library(self) -> ctypes.CDLL | None:
         """XGBoost's; its place is not public, and may change."""
