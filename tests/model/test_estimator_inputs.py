@@ -121,8 +121,7 @@ def test_the_users_table_itself_reaches_lightgbm(fair, toy, monkeypatch, form):
 
     monkeypatch.setattr(lightgbm.LGBMClassifier, "fit", spy)
     fair().fit(X, toy.y, sensitive_features=toy.group)
-    assert len(seen) == 1
-    assert seen[0] is X
+    assert seen and all(data is X for data in seen)  # twice, if followers have other bins
 
 
 def test_data_are_left_as_they_were(fair, toy):

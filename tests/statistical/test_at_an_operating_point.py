@@ -61,8 +61,11 @@ def test_honest_people_of_all_ages_are_refused_alike(fraud):
 
 @pytest.mark.slow
 def test_a_twentieth_of_the_honest_is_refused(fraud):
-    """18,000 honest people place the threshold: 4 standard errors are .0065."""
-    assert np.abs(fraud[:, :, 1] - 0.05).max() < 0.0065
+    """18,000 honest people place the threshold: 4 standard errors are .0065.
+
+    Where it is placed on scores out of fold, these are of models of fewer rows.
+    """
+    assert np.abs(fraud[:, :, 1] - 0.05).max() < 0.008
 
 
 @pytest.mark.slow
