@@ -432,7 +432,8 @@ def _group_values(column: dict[str, Any], rename: str | None, other: int) -> lis
     if kind == "tuple":
         return [(j // 10, j % 10) for j in range(k)]
     if kind == "mixed":  # sorted by the name of the type, then as text
-        return [*range(1, 1 + k // 2), *(f"s{j:03d}" for j in range(k - k // 2))]
+        numbers = sorted(range(1, 1 + k // 2), key=str)
+        return [*numbers, *(f"s{j:03d}" for j in range(k - k // 2))]
     return [f"g{j:03d}" for j in range(k)]
 
 

@@ -6,8 +6,8 @@ compared with what the model knows before XGBoost sees it. And of texts from pan
 characters but keeps bytes: with one that is not ASCII all later ones are cut at the wrong place.
 Whether the XGBoost at hand does so is tried out once.
 
-XGBoost reads all categories that a column lists. Those that the model does not know and that no
-row has are taken off the list.
+It also bins rows by the codes of their own table, and looks for ``missing`` among these codes.
+So every table is made to list what the model knows, in the same order; then codes are the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def known_to(booster: xgboost.Booster) -> Known:
         return {}
     found = read_categories(booster.save_raw("json").decode())
     named = zip(booster.feature_names, found, strict=False)
-    return {name: pd.Index(values) for name, values in named if values}
+    return {name: pd.Index(values) for name, values in named if len(values)}
 
 
 def as_known(X: Matrix, known: Known, what: str = "X") -> Matrix:
@@ -46,19 +46,20 @@ def as_known(X: Matrix, known: Known, what: str = "X") -> Matrix:
     X : Matrix
         The table. One of polars or Arrow that has categories becomes one of pandas.
     known : mapping
-        The categories that the model knows. A column that is not in it is left to XGBoost.
+        The categories that the model knows, which a column lists afterwards. A column that is
+        not in it is left to XGBoost.
     what : str
         The table in words.
     """
     X = as_one_set_of_categories(X)
     for name, listed in listed_categories(X).items():
-        seen = listed.isin(known.get(name, listed))
-        if name not in known or (len(listed) and seen.all()):
+        if name not in known or _same(listed, known[name]):
             continue
         place = column_names(X).index(name)
         column = X.iloc[:, place]
         codes = column.cat.codes.to_numpy()
-        unknown = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(listed)) * ~seen)
+        occurs = np.bincount(codes[codes >= 0], minlength=len(listed)) > 0
+        unknown = np.flatnonzero(occurs & ~listed.isin(known[name]))
         if len(unknown):
             others = f" (and {len(unknown) - 1} others likewise)" if len(unknown) > 1 else ""
             raise InvalidInputError(
@@ -67,11 +68,16 @@ def as_known(X: Matrix, known: Known, what: str = "X") -> Matrix:
                 f"{known[name].tolist()[0]!r}: XGBoost would take it for one of these. Make it "
                 "missing, merge it into a category that is known, or train on rows that have it"
             )
-        kept = listed[seen] if seen.any() else known[name]
         X = X.copy(deep=False)
-        X.isetitem(place, column.cat.set_categories(kept))
+        X.isetitem(place, column.cat.set_categories(known[name]))
     check_texts(X, what)
     return X
+
+
+def _same(listed: pd.Index[Any], known: pd.Index[Any]) -> bool:
+    """Whether XGBoost gives the same codes to both; whole numbers must have the same width."""
+    whole = listed.dtype.kind in "iu"
+    return listed.equals(known) and (listed.dtype == known.dtype or not whole)
 
 
 def check_texts(X: Matrix, what: str = "X") -> None:
@@ -89,10 +95,10 @@ def check_texts(X: Matrix, what: str = "X") -> None:
         # On several machines it was tried out before: they would wait for each other.
         if other and not xgboost.collective.is_distributed() and not keeps_texts():
             raise InvalidInputError(
-                f"column {name!r} of {what} has the category {other[0]!r}, and XGBoost "
-                f"{xgboost.__version__} mixes up categories if the name of one is not ASCII; "
-                f"rename it, pass integer codes, X[{name!r}].cat.codes.astype('category') (of a "
-                "missing value the code is -1), or use LightGBM, or XGBoost 3.4.1"
+                f"column {name!r} of {what}, or of the model, has the category {other[0]!r}, and "
+                f"XGBoost {xgboost.__version__} mixes up categories if the name of one is not "
+                f"ASCII; rename it, pass integer codes, X[{name!r}].cat.codes.astype('category') "
+                "(of a missing value the code is -1), or use LightGBM, or XGBoost 3.4.1"
             )
 
 

@@ -235,29 +235,30 @@ class MatrixMaker:
         weight: Any,
         start: Float32Array | None,
         which: IntArray | None = None,
+        binned: bool = True,
     ) -> xgboost.DMatrix:
         """Some rows of a table, all by default, and the scores that training starts from."""
-        matrix = self._rows(self.table(X), labels, weight, which)
+        matrix = self._rows(self.table(X), labels, weight, which, binned and self.binned)
         if start is not None:
             matrix.set_base_margin(start if which is None else start[which])
         return matrix
 
     def _rows(
-        self, X: Matrix, labels: Any, weight: Any, which: IntArray | None
+        self, X: Matrix, labels: Any, weight: Any, which: IntArray | None, binned: bool
     ) -> xgboost.DMatrix:
         if which is None and (is_on_disk(X) or isinstance(X, PartedTable)):
             which = np.arange(X.shape[0])
         if which is not None:
             if is_on_disk(X):
                 return self._on_disk(X, labels, weight, which)
-            if self.binned and (isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)):
+            if binned and (isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)):
                 pieces = _Batches(partial(_pieces, X, which), labels, weight, self._columns(X))
                 return xgboost.QuantileDMatrix(pieces, **self.for_bins, ref=self.reference)
             X, labels = take_rows(X, which), labels[which]
             weight = None if weight is None else weight[which]
         options = {"label": labels, "weight": weight, **self._columns(X)}
         X = as_table(X)
-        if self.binned:
+        if binned:
             # Some tables can only be read without binning, as in stock XGBoost.
             with suppress(TypeError):
                 return xgboost.QuantileDMatrix(X, **options, **self.for_bins, ref=self.reference)
@@ -280,12 +281,18 @@ class MatrixMaker:
             table = self._numbers(X, rows)
             if not _most(table is None) and table is not None:
                 return ByTree(table, self.threads, None if start is None else start[rows])
-        matrix = self.matrix(X, labels, None, start, which)
+        # The last categories, if no row trained on has them, would be put into the bin before.
+        matrix = self.matrix(X, labels, None, start, which, binned=not self._categorical(X))
         # XGBoost would look up the type of each value that it predicts from, which takes half as
         # long again.
         if "c" not in (matrix.feature_types or []):
             matrix.feature_types = None
         return ByMatrix(matrix)
+
+    def _categorical(self, X: Matrix) -> bool:
+        """Whether a table has categories, or codes of them."""
+        codes = "c" in (self.estimator.feature_types or [])
+        return codes or self.categories is not None or bool(listed_categories(X))
 
     def _numbers(self, X: Matrix, rows: IntArray) -> Float32Array | None:
         """Some rows of a table as an array, if rows can be sent down the trees here.
@@ -293,8 +300,7 @@ class MatrixMaker:
         For that features are all numbers, none infinite, which XGBoost refuses, and leaves count
         what they say (not so in DART).
         """
-        categories = self.categories or "c" in (self.estimator.feature_types or [])
-        if is_dart(self.estimator.get_params()) or categories or not _has_numbers(X):
+        if is_dart(self.estimator.get_params()) or self._categorical(X) or not _has_numbers(X):
             return None
         table = np.empty((len(rows), X.shape[1]), np.float32)
         with np.errstate(over="ignore"):

@@ -9,7 +9,7 @@ a single-precision number is read back as the same number.
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,12 @@ from fairboost.kernel.library import NODE
 
 # Attributes that early stopping leaves, and that prediction goes by.
 STOPPED = ("best_iteration", "best_score")
+
+# XGBoost's numbers for the types of categories that are whole numbers.
+INTEGERS: dict[int, np.dtype[np.integer]] = {
+    number: np.dtype(f"{sign}int{bits}")
+    for number, (bits, sign) in enumerate(product((8, 16, 32, 64), ("", "u")), start=9)
+}
 
 
 def first_rounds(text: str, rounds: int) -> str:
@@ -100,19 +106,20 @@ def read_trees(text: str | bytes | bytearray) -> list[NDArray[Any]]:
     return [_nodes(tree) for tree in model["trees"]]
 
 
-def read_categories(text: str) -> list[list[Any]]:
+def read_categories(text: str) -> list[list[str] | NDArray[Any]]:
     """The categories of each feature, by their codes; none of a number.
 
-    Texts that XGBoost has cut in the middle of a character have a mark in its place.
+    Whole numbers have the type they had, without which XGBoost does not know them. Texts that
+    XGBoost has cut in the middle of a character have a mark in its place.
     """
     model, _ = _trees(json.loads(text))
     return [_values(names) for names in (model.get("cats") or {}).get("enc", [])]
 
 
-def _values(names: dict[str, Any]) -> list[Any]:
-    values: list[Any] = names["values"]
+def _values(names: dict[str, Any]) -> list[str] | NDArray[Any]:
+    values: list[int] = names["values"]
     if "offsets" not in names:
-        return values
+        return np.array(values, INTEGERS[names["type"]])
     stored = bytes(value % 256 for value in values)
     return [stored[a:b].decode(errors="replace") for a, b in pairwise(names["offsets"])]
 

@@ -19,6 +19,7 @@ from fairboost.engines.soundness import (
     reals,
     require,
 )
+from fairboost.engines.xgboost.model_json import INTEGERS
 
 LARGEST = float(np.finfo(np.float32).max)
 NO_PARENT = 2**31 - 1
@@ -115,8 +116,11 @@ def _category_keys(names: Any, size: int) -> list[Any]:
     """The categories of a feature, as XGBoost compares them: numbers, or bytes with a sign."""
     values: list[Any] = _get(names, "values", list)
     if "offsets" not in names:
-        reals(values, size, "values of categories", float(2**64))
-        return values
+        require(names.get("type") in [*INTEGERS], "categories are of no known type")
+        range_ = np.iinfo(INTEGERS[names["type"]])
+        most = min(int(range_.max), 2**63 - 1)
+        found = integers(values, size, "values of categories", int(range_.min), most)
+        return [*found.tolist()]
     found = integers(values, len(values), "values of categories", -128, 255)
     offsets = _get(names, "offsets", list)
     places = integers(offsets, size + 1 if size else len(offsets), "offsets", 0, 2**31 - 1)
