@@ -131,6 +131,16 @@ def test_what_no_one_can_tell_from_nothing_is_nothing():
     assert best([0.42, 0.41], [-0.1, 0.01 + small]) == 0
 
 
+def test_the_order_of_groups_does_not_break_ties():
+    """Sums of the same numbers in another order may differ in their last digit."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        row = rng.uniform(1, 9, 12)
+        violations = np.array([row, rng.permutation(row), rng.permutation(row)])
+        chosen = best_iterate(np.array([0.5, 0.4, 0.45]), violations, np.ones((3, 12)), 0.69)
+        assert chosen == 1
+
+
 def test_rounds_that_tell_no_one_apart_are_not_fair():
     """The first model gives everyone the same probability, and no rate can differ."""
     losses = np.concatenate([np.linspace(0.69, 0.41, 29), np.full(30, 0.40)])

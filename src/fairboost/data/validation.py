@@ -176,6 +176,8 @@ def check_beside(table: Matrix, X: Matrix, what: str) -> Matrix:
                 "same columns in the same order"
             )
     _check_same_categories(table, X, what)
+    if isinstance(table, np.ndarray) and table.dtype == object:
+        table = table.astype(np.float64)  # as predict reads it; LightGBM would round it
     if not names:
         return without_names(table)
     if found:

@@ -113,10 +113,10 @@ class Parity(OneMoment):
         return out
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Exact derivative; at a tie for the largest rate the first group takes it."""
+        """Exact derivative; groups that tie for the largest rate share it, whatever their names."""
         (r,) = moments.values
-        coef = -multipliers
-        coef[r.argmax()] += multipliers.sum()
+        largest = r >= r.max() - 1e-12
+        coef = largest * (multipliers.sum() / largest.sum()) - multipliers
         return coef[np.newaxis]
 
 

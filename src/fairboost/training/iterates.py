@@ -95,7 +95,8 @@ def best_iterate(
     broken = np.maximum(violations / errors - untold, 0.0)
     total = np.sqrt((broken**2).sum(axis=1))
     least = total[trained].min(initial=np.inf)
-    candidates = trained & (total <= least)
+    # Groups of other names are added up in another order, which must not break ties.
+    candidates = trained & (total <= least * (1.0 + 1e-12))
     return int(np.flatnonzero(candidates)[np.argmin(losses[candidates])])
 
 

@@ -512,3 +512,36 @@ def test_cross_fitting_with_bins_of_ones_own(engine, toy, options):
     model.fit(toy.X, toy.y, sensitive_features=toy.group)
     stock = engine(**options).fit(toy.X, toy.y).predict(toy.X, raw_score=True)
     np.testing.assert_allclose(model.decision_function(toy.X), stock, rtol=0, atol=1e-6)
+
+
+def test_a_set_of_objects_is_read_as_predict_reads_it():
+    """LightGBM rounds an array of objects to single precision when it trains."""
+    rng = np.random.default_rng(0)
+    x = 1 + 1e-9 * rng.integers(0, 400, 600)
+    X, y = np.column_stack([x, rng.normal(size=600)]), (x > 1 + 2e-7).astype(int)
+    X[:3, 1] = 1e300
+    group = rng.choice(["f", "m"], 600)
+    model = FairGBMClassifier(
+        lightgbm.LGBMClassifier(n_estimators=5, verbose=-1), constraint="demographic_parity"
+    ).fit(X, y, sensitive_features=group, holdout_set=(X.astype(object), y, group))
+    decided = model.predict(X)
+    by_hand = [decided[group == name].mean() for name in ("f", "m")]
+    np.testing.assert_allclose(model.fairness_report_.rates["held out"], by_hand, atol=1e-12)
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_features_that_share_bins_by_mistake(held_out):
+    """Which LightGBM makes if it looks at few rows first; it then predicts otherwise."""
+    rng = np.random.default_rng(2)
+    X = (rng.random((900, 30)) < 0.2).astype(float)
+    y = (X[:, :15].sum(axis=1) - X[:, 15:].sum(axis=1) + rng.normal(size=900) > 0).astype(int)
+    group = rng.choice(["f", "m"], 900)
+    held = {"holdout_set": (X, y, group)} if held_out else {}
+    options = {"subsample_for_bin": 10, "min_child_samples": 2, "verbose": -1}
+    model = FairGBMClassifier(
+        lightgbm.LGBMClassifier(n_estimators=15, **options), constraint="demographic_parity",
+        tolerance=0.1, holdout="auto" if held_out else None,
+    ).fit(X, y, sensitive_features=group, **held)  # fmt: skip
+    decided, report = model.predict(X), model.fairness_report_
+    by_hand = [decided[group == name].mean() for name in ("f", "m")]
+    np.testing.assert_allclose(report.rates[report.where], by_hand, atol=1e-12)

@@ -199,8 +199,14 @@ class LightGBMEngine:
 
     @property
     def predicts_otherwise(self) -> bool:
-        """Whether leaves are linear: sums of many terms, which grow from round to round."""
-        return options.has_linear_trees(self.estimator.get_params())
+        """Whether leaves are linear, or LightGBM looks at few rows before it bins them.
+
+        Linear leaves are sums of many terms, which grow from round to round. Features of which no
+        two are other than 0 in the rows it looks at share their bins, and may be misread in the
+        others.
+        """
+        told = self.estimator.get_params()
+        return options.has_linear_trees(told) or options.looks_at_few_rows(told)
 
     @property
     def library(self) -> ctypes.CDLL | None:

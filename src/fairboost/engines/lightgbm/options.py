@@ -43,6 +43,7 @@ ALIASES = Aliases({
         "neg_bagging_fraction", "neg_sub_row", "neg_subsample", "neg_bagging",
     ),
     "num_machines": ("num_machines", "num_machine"),
+    "bin_construct_sample_cnt": ("bin_construct_sample_cnt", "subsample_for_bin"),
     "num_iterations": (
         "num_iterations", "n_estimators", "num_iteration", "n_iter", "num_tree", "num_trees",
         "num_round", "num_rounds", "nrounds", "num_boost_round", "max_iter",
@@ -328,6 +329,11 @@ def _as_list(value: Any) -> Sequence[Any]:
 def has_linear_trees(params: dict[str, Any]) -> bool:
     """Tell whether leaves are linear in the features."""
     return _is_true(option(params, "linear_tree", False))
+
+
+def looks_at_few_rows(params: dict[str, Any]) -> bool:
+    """Tell whether bins are made from fewer rows than by default."""
+    return int(option(params, "bin_construct_sample_cnt", 200_000)) < 200_000
 
 
 def _boosting(params: dict[str, Any]) -> str:
