@@ -113,10 +113,10 @@ class Parity(OneMoment):
         return out
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Exact derivative; groups that tie for the largest rate share it, whatever their names."""
+        """Exact derivative; groups that tie for the largest rate share it."""
         (r,) = moments.values
         largest = r >= r.max() - 1e-12
-        coef = largest * (multipliers.sum() / largest.sum()) - multipliers
+        coef: FloatArray = largest * (multipliers.sum() / largest.sum()) - multipliers
         return coef[np.newaxis]
 
 
