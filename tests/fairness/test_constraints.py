@@ -32,6 +32,7 @@ def test_parity_coefficients_sum_to_zero():
 def test_groups_that_tie_for_the_largest_rate_share_the_derivative():
     found = parity("fnr", 0.0).pullback(rates(0.5, 0.2, 0.5), np.array([0.0, 3.0, 1.0]))
     np.testing.assert_allclose(found, [[2.0, -3.0, 1.0]])
+    parity("fnr", 0.0).pullback(rates(np.nan, np.nan), np.ones(2))  # without a warning
 
 
 def test_bound_by_hand():

@@ -116,7 +116,8 @@ class Parity(OneMoment):
         """Exact derivative; groups that tie for the largest rate share it."""
         (r,) = moments.values
         largest = r >= r.max() - 1e-12
-        coef: FloatArray = largest * (multipliers.sum() / largest.sum()) - multipliers
+        share = multipliers.sum() / max(largest.sum(), 1)  # none is, among rates of NaN scores
+        coef: FloatArray = largest * share - multipliers
         return coef[np.newaxis]
 
 
