@@ -276,6 +276,8 @@ def test_splits_are_not_forced_beside_a_draw_of_rows(engine, toy, tmp_path, draw
     forced.write_text(json.dumps({"feature": 0, "threshold": 0.0}))
     with pytest.raises(EngineOptionError, match="beside a draw of rows"):
         plain(engine(forcedsplits_filename=str(forced), **draw), toy.X, toy.y)
+    with pytest.raises(EngineOptionError, match="beside use_quantized_grad"):
+        plain(engine(forcedsplits_filename=str(forced), use_quantized_grad=True), toy.X, toy.y)
     alone = engine(forcedsplits_filename=str(forced), subsample=0.5)  # drawn in no round
     plain(alone, toy.X, toy.y)
 

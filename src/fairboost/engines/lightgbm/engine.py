@@ -337,6 +337,12 @@ class LightGBMEngine:
                 "splits of nodes that have no rows, and LightGBM does not survive it; leave one "
                 "of the two out"
             )
+        if forced and options.quantizes(self.estimator.get_params()):
+            raise EngineOptionError(
+                "forcedsplits_filename beside use_quantized_grad: LightGBM reads sums that it has "
+                "not written, and the same fit gives now one model, now another; leave one of the "
+                "two out"
+            )
         for j in forced:
             if j < rows.num_feature() and rows.feature_num_bin(j) <= 1:
                 raise EngineOptionError(

@@ -43,6 +43,7 @@ ALIASES = Aliases({
         "neg_bagging_fraction", "neg_sub_row", "neg_subsample", "neg_bagging",
     ),
     "num_machines": ("num_machines", "num_machine"),
+    "use_quantized_grad": ("use_quantized_grad",),
     "bin_construct_sample_cnt": ("bin_construct_sample_cnt", "subsample_for_bin"),
     "num_iterations": (
         "num_iterations", "n_estimators", "num_iteration", "n_iter", "num_tree", "num_trees",
@@ -329,6 +330,11 @@ def _as_list(value: Any) -> Sequence[Any]:
 def has_linear_trees(params: dict[str, Any]) -> bool:
     """Tell whether leaves are linear in the features."""
     return _is_true(option(params, "linear_tree", False))
+
+
+def quantizes(params: dict[str, Any]) -> bool:
+    """Tell whether gradients are rounded to a few levels."""
+    return _is_true(option(params, "use_quantized_grad", False))
 
 
 def looks_at_few_rows(params: dict[str, Any]) -> bool:
