@@ -361,7 +361,7 @@ def print_errors(table: pd.DataFrame) -> None:
         told = (z * sampling_error(r, n, n) for r in RATES)
         print(f"| {n:,} |", " | ".join(f"{t:.3f}" for t in told), "|")
     needed = (f"{2 * r * (1 - r) * (z / TOLERANCE) ** 2:,.0f}" for r in RATES)
-    print(f"Rows in each group to tell a gap of {TOLERANCE:g}:", "; ".join(needed))
+    print(f"Rows in each group to detect a gap of {TOLERANCE:g}:", "; ".join(needed))
 
 
 def run_page(page: Path) -> None:

@@ -1,4 +1,4 @@
-"""Studies from end to end: run, killed and gone on with, shared, broken, written."""
+"""Studies from end to end: run, killed and resumed, shared, broken, written."""
 
 from __future__ import annotations
 

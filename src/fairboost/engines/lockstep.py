@@ -24,8 +24,8 @@ from fairboost.kernel.threads import Crew
 
 FOLLOWER_BINS = 63
 """Bins of a number, at most, for boosters that are not kept. On a few ten thousand rows a tree
-takes its time to look through the bins of every leaf, and half of it with so many; what rates it
-comes to out of fold is the same (``docs/algorithm.md``)."""
+takes its time to look through the bins of every leaf, and half of it with so many; gaps and
+accuracy on new rows are the same (``benchmarks/folds.md``)."""
 
 
 def threads_each(threads: int, problem: Problem) -> int:

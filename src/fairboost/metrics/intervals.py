@@ -235,7 +235,7 @@ def gap_at_most(rates: FloatArray, errors: FloatArray, confidence: float) -> flo
 
 
 def rows_needed(rate: float, gap: float, confidence: float = 0.95) -> float:
-    """Rows that must count in each of two groups to tell a gap from 0.
+    """Rows that must count in each of two groups to detect a gap.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 Every trial draws options, trains one model without constraints and a short stage per tolerance on
 top of it (:func:`fairboost.tradeoff_curve`), so a trial yields a whole curve. All models are
 judged on validation rows that none of them has seen. The search is the study's: trials are kept in
-an Optuna storage, can be killed and gone on with, and are shared by several processes.
+an Optuna storage, can be killed and resumed, and are shared by several processes.
 """
 
 from __future__ import annotations

@@ -107,8 +107,8 @@ class Verdict:
     smallest_group, smallest_rows : str, int
         The group with the fewest rows that count, and their number (Kish's, with weights).
     rows_needed : int or None
-        About how many rows would have to count in each group to tell a gap as large as the limit
-        from 0, the least that certainty takes; None where the verdict is certain, and where so
+        About how many rows would have to count in each group to detect a gap as large as the limit
+        (the least that certainty takes); None where the verdict is certain, and where so
         many count already.
     """
 
@@ -336,6 +336,6 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     if v.rows_needed is not None:
         each = " in each group" if v.measure == "gap" else ""
         merge = ", or merge groups" if v.measure == "gap" and len(term.groups) > 2 else ""
-        aim = f"tell a {v.measure} of {v.limit:g} from 0"
+        aim = f"detect a {v.measure} of {v.limit:g}"
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
     return f"{text}, and {v.value:.4f} is too close to the limit of {v.limit:g} for them to tell."
