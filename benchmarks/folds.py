@@ -1,0 +1,108 @@
+"""What fewer folds and coarser bins of followers do to a cross-fitted model, on a known law.
+
+The law is that of benchmarks/verdicts.py: equal opportunity between two groups, here with a
+tolerance of .01 and 100 trees. Each fit draws its own rows and is judged on 200,000 new ones.
+
+    python -m benchmarks.folds --seeds 50 --processes 2     # 10 minutes; writes folds.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+from lightgbm import LGBMClassifier
+from tqdm import tqdm
+
+from benchmarks.verdicts import GROUPS, draw
+from fairboost import FairGBMClassifier
+from fairboost._text import markdown_table
+from fairboost.data.holdout import fold_count
+from fairboost.engines.lockstep import FOLLOWER_BINS
+from fairboost.exceptions import FairnessWarning
+
+TOLERANCE, TREES, ROWS = 0.01, 100, (4_000, 20_000)
+WAYS = [(5, FOLLOWER_BINS), (3, FOLLOWER_BINS), (2, FOLLOWER_BINS), (None, 255)]
+HEAD = f"""# Folds and bins in cross-fitting
+
+Made by `python -m benchmarks.folds`. The law of verdicts.md, equal opportunity, tolerance
+{TOLERANCE}, {TREES} trees of LightGBM; figures are on 200,000 new rows, over {{seeds}} draws of
+the rows each, with standard errors. A fit has {fold_count(4_000)} folds of 4,000 rows and
+{fold_count(20_000)} of 20,000 by default, and its followers at most {FOLLOWER_BINS} bins of a
+number; the last lines are defaults but for the bins. `in intervals`: how many of the rates
+reported have the true one in their 95% interval.
+
+"""
+
+
+@cache
+def new_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return draw(200_000, 10**9)
+
+
+def one_fit(case: tuple[int, bool, int | None, int, int]) -> tuple[float, float, float]:
+    """Gap and accuracy on new rows, and the share of rates that are in their intervals."""
+    rows, aware, folds, bins, seed = case
+    X, y, s = draw(rows, seed)
+    features = slice(None) if aware else slice(0, -1)
+    model = FairGBMClassifier(
+        LGBMClassifier(n_estimators=TREES, n_jobs=1, verbose=-1), holdout="cross",
+        constraint="equal_opportunity", tolerance=TOLERANCE, random_state=seed,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", FairnessWarning)
+        if folds is not None:
+            stack.enter_context(patch("fairboost.data.holdout.fold_count", lambda n: folds))
+        for module in [*sys.modules.values()]:
+            if module.__name__.startswith("fairboost.") and hasattr(module, "FOLLOWER_BINS"):
+                stack.enter_context(patch.object(module, "FOLLOWER_BINS", bins))
+        model.fit(X[:, features], y, sensitive_features={"sex": s})
+    lines = model.fairness_report_.rates.set_index("group")
+    X_new, y_new, s_new = new_rows()
+    refused = model.predict(X_new[:, features]) == 0
+    true = {g: float(refused[(y_new == 1) & (s_new == g)].mean()) for g in GROUPS}
+    held = [lines.low[f"sex={g}"] <= true[g] <= lines.high[f"sex={g}"] for g in GROUPS]
+    accuracy = float((refused == (y_new == 0)).mean())
+    return abs(true["woman"] - true["man"]), accuracy, float(np.mean(held))
+
+
+def table(seeds: int, processes: int) -> str:
+    """A line per number of rows, model, folds and bins."""
+    lines = [*itertools.product(ROWS, (True, False), WAYS)]
+    cases = [(rows, aware, *way, seed) for rows, aware, way in lines for seed in range(seeds)]
+    with ProcessPoolExecutor(processes) as pool:
+        found = [*tqdm(pool.map(one_fit, cases), total=len(cases), smoothing=0)]
+    cells = []
+    for (rows, aware, (folds, bins)), fits in zip(
+        lines, np.array(found).reshape(len(lines), seeds, 3), strict=True
+    ):
+        mean, error = fits.mean(axis=0), fits.std(axis=0, ddof=1) / np.sqrt(seeds)
+        cells.append([
+            f"{rows:,}", "aware" if aware else "blind", str(folds or fold_count(rows)), str(bins),
+            f"{mean[0]:.4f} ± {error[0]:.4f}", f"{mean[1]:.4f} ± {error[1]:.4f}",
+            f"{mean[2]:.0%}",
+        ])  # fmt: skip
+    names = ["rows", "model", "folds", "bins", "gap", "accuracy", "in intervals"]
+    return HEAD.format(seeds=seeds) + markdown_table(names, cells) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    found = table(options.seeds, options.processes)
+    Path(__file__).with_suffix(".md").write_text(found)
+
+
+if __name__ == "__main__":
+    main()
