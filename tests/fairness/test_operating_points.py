@@ -403,3 +403,13 @@ def test_the_least_score_of_a_probability(probability, single):
     below = np.nextafter(kind(least), kind(-math.inf))
     around = probabilities(np.array([below, kind(least)]), single)
     assert around[0] < probability <= around[1]
+
+
+@given(st.floats(-16, 16))
+def test_the_threshold_is_the_same_number_in_single_precision(score):
+    """Whoever compares a stock model's probabilities with it decides alike in both precisions."""
+    threshold = probability_of(score)
+    assert threshold == np.float32(threshold)
+    near = np.nextafter(np.float32(threshold), np.float32([-1, 2]))
+    for p in (*near, np.float32(threshold)):
+        assert (p >= threshold) == (float(p) >= threshold)

@@ -293,6 +293,9 @@ def beyond(score: float, side: int) -> float:
 def probability_of(threshold: float) -> float:
     """The probability from which on decisions are positive, given the threshold in log-odds.
 
+    It is a number of single precision: probabilities of XGBoost are, and NumPy rounds a threshold
+    to their precision before it compares them.
+
     Examples
     --------
     >>> probability_of(0.0), probability_of(-100.0), probability_of(20.0) > 1
@@ -301,7 +304,7 @@ def probability_of(threshold: float) -> float:
     low, high = doubtful(threshold)
     if high == math.inf:
         return ABOVE_ALL
-    return 0.0 if low == -math.inf else float(expit(threshold))
+    return 0.0 if low == -math.inf else float(np.float32(expit(threshold)))
 
 
 def least_score(probability: float, single: bool) -> float:
