@@ -359,7 +359,7 @@ def test_with_few_rows_a_confidence_cannot_be_had_and_that_is_said(many):
     (verdict,) = model.fairness_report_.verdicts
     assert verdict.status in get_args(Status)[1:3]  # one of the two that are not certain
     assert verdict.high > 0.06
-    assert any("are needed to tell" in line for line in model.fairness_report_.advice)
+    assert any("are needed to detect" in line for line in model.fairness_report_.advice)
 
 
 def test_a_confidence_aims_lower(many):
