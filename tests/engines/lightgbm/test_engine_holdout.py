@@ -545,3 +545,21 @@ def test_features_that_share_bins_by_mistake(held_out):
     decided, report = model.predict(X), model.fairness_report_
     by_hand = [decided[group == name].mean() for name in ("f", "m")]
     np.testing.assert_allclose(report.rates[report.where], by_hand, atol=1e-12)
+
+
+def test_followers_are_as_quiet_as_they_were_told_to_be(capfd):
+    """LightGBM keeps in each thread how much it says."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(300, 2)), rng.choice(["f", "m"], 300)
+    y = rng.integers(0, 2, 300)
+    options = {"n_estimators": 5, "min_child_samples": 140, "n_jobs": 2}
+    for verbose, expected in ((-1, False), (1, True)):
+        model = FairGBMClassifier(
+            lightgbm.LGBMClassifier(**options, verbose=verbose), constraint="demographic_parity",
+            holdout="cross", tolerance=0.5,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y, sensitive_features=group)
+        said = "".join(capfd.readouterr())
+        assert ("No further splits" in said) is expected, said

@@ -563,3 +563,14 @@ def test_scores_far_out_come_back_as_in_xgboost(toy, multipliers, weighted, pena
     ours = model.fit(toy.X, toy.y, **weight).booster_.trees_to_dataframe()["Gain"]
     stock = far.fit(toy.X, toy.y, **weight).get_booster().trees_to_dataframe()["Gain"]
     np.testing.assert_allclose(ours, stock, rtol=1e-4)
+
+
+def test_followers_of_dart_draw_from_one_stream(toy):
+    """XGBoost 3.2 draws the trees to drop from a stream of the thread that asks."""
+    dart = {**KINDS["xgboost"].dart, "rate_drop": 0.5, "n_jobs": 2, "n_estimators": 12}
+    first, *others = (
+        fair(engine(**dart), toy, holdout="cross", iterate="last").decision_function(toy.X)
+        for _ in range(5)
+    )
+    for scores in others:
+        np.testing.assert_array_equal(scores, first)

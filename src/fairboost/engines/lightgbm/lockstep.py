@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from threading import local
 from typing import Any
 
 import lightgbm
+import numpy as np
 
 from fairboost._typing import FloatArray, ScoreArray
 from fairboost.engines.lightgbm.data import SplitRows
@@ -27,6 +29,8 @@ from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
 
 HELD_OUT = "fairboost: held out"
+
+_told = local()
 
 
 class LightGBMBoosters:
@@ -61,6 +65,7 @@ class LightGBMBoosters:
 
     def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
         """Let booster k take a round."""
+        _say_no_more_than(self.params)
         self.boosters[k].update(fobj=lambda scores, _: gradients(scores))
 
     def scores(self, k: int) -> FloatArray:
@@ -99,6 +104,15 @@ class LightGBMBoosters:
             self.params.update(changed)
             for booster in self.boosters[:-1]:
                 booster.reset_parameter(changed)
+
+
+def _say_no_more_than(params: dict[str, Any]) -> None:
+    """Tell LightGBM how much to say in this thread: each starts with a verbosity of 1."""
+    verbosity = option(params, "verbosity", 1)
+    if getattr(_told, "verbosity", None) != verbosity:
+        _told.verbosity = verbosity
+        # Whatever reads options will do; this takes a tenth of a millisecond.
+        lightgbm.Dataset(np.zeros((1, 1)), params={"verbosity": verbosity}).construct()
 
 
 class LightGBMLockstep:

@@ -44,6 +44,7 @@ ALIASES = Aliases({
     ),
     "num_machines": ("num_machines", "num_machine"),
     "use_quantized_grad": ("use_quantized_grad",),
+    "verbosity": ("verbosity", "verbose"),
     "bin_construct_sample_cnt": ("bin_construct_sample_cnt", "subsample_for_bin"),
     "num_iterations": (
         "num_iterations", "n_estimators", "num_iteration", "n_iter", "num_tree", "num_trees",

@@ -221,7 +221,9 @@ class XGBoostEngine:
                 matrices.followers,
                 matrices.follower_bins,
             )
-            lockstep = XGBoostLockstep(problem, boosters, self.n_rounds, threads.count)
+            # DART draws the trees to drop from a stream of the thread, so there is but one.
+            at_once = 1 if self.rescales_trees else threads.count
+            lockstep = XGBoostLockstep(problem, boosters, self.n_rounds, at_once)
             callbacks = list(estimator.callbacks or [])
             if callbacks and problem.followers:
                 callbacks.append(PassOn(lockstep))
