@@ -111,8 +111,9 @@ def _say_no_more_than(params: dict[str, Any]) -> None:
     verbosity = option(params, "verbosity", 1)
     if getattr(_told, "verbosity", None) != verbosity:
         _told.verbosity = verbosity
-        # Whatever reads options will do; this takes a tenth of a millisecond.
-        lightgbm.Dataset(np.zeros((1, 1)), params={"verbosity": verbosity}).construct()
+        # Whatever reads options will do; threads are those of all boosters from then on.
+        said = {"verbosity": verbosity, "num_threads": option(params, "num_threads", 0)}
+        lightgbm.Dataset(np.zeros((1, 1)), params=said).construct()
 
 
 class LightGBMLockstep:
