@@ -281,8 +281,9 @@ class MatrixMaker:
             table = self._numbers(X, rows)
             if not _most(table is None) and table is not None:
                 return ByTree(table, self.threads, None if start is None else start[rows])
-        # The last categories, if no row trained on has them, would be put into the bin before.
-        matrix = self.matrix(X, labels, None, start, which, binned=not self._categorical(X))
+        # Not binned: categories that no row trained on has would be put into another's bin, if
+        # they come last. And XGBoost is faster from values, three times so from categories.
+        matrix = self.matrix(X, labels, None, start, which, binned=False)
         # XGBoost would look up the type of each value that it predicts from, which takes half as
         # long again.
         if "c" not in (matrix.feature_types or []):

@@ -117,7 +117,12 @@ class XGBoostModel:
         rounds += self.n_base
         if rounds >= self.n_rounds:
             return self
-        return self._with(first_rounds(self.text(), rounds), self.n_base)
+        if not self.booster.get_categories().empty():  # which XGBoost would forget
+            return self._with(first_rounds(self.text(), rounds), self.n_base)
+        booster = self.booster[:rounds]
+        booster.set_attr(**self.booster.attributes())
+        booster.set_param({"nthread": options.option(self.estimator.get_params(), "n_jobs")})
+        return self._of(booster, self.n_base)
 
     def with_stage(self, stage: xgboost.Booster) -> XGBoostModel:
         """The same trees, and those of a stage trained from its scores."""
@@ -128,7 +133,9 @@ class XGBoostModel:
         return self._with(weighted_rounds(self.text(), weights), 0)
 
     def _with(self, text: str, n_base: int) -> XGBoostModel:
-        booster = _booster_of(self.estimator, text)
+        return self._of(_booster_of(self.estimator, text), n_base)
+
+    def _of(self, booster: xgboost.Booster, n_base: int) -> XGBoostModel:
         history = getattr(self.estimator, "evals_result_", None)
         return XGBoostModel(_fitted(self.estimator, booster, history), self.intercept, n_base)
 

@@ -31,7 +31,7 @@ class ByMatrix:
     Parameters
     ----------
     matrix : xgboost.DMatrix
-        The rows, binned like those trained on.
+        The rows, not binned.
     """
 
     matrix: xgboost.DMatrix
