@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import Event
 from typing import Any, Protocol
 
 import numpy as np
@@ -106,10 +107,20 @@ class Lockstep:
             self.crew.close()
 
     def _start_followers(self) -> None:
-        self.crew.start([partial(self._follow, k) for k in range(len(self.problem.followers))])
+        """Let followers take a round, and their scores be read by whoever is free then."""
+        followers = range(len(self.problem.followers))
+        self.grown = [Event() for _ in followers]
+        tasks = [partial(self._follow, k) for k in followers]
+        self.crew.start([*tasks, *(partial(self._read_grown, k) for k in followers)])
 
     def _follow(self, k: int) -> None:
-        self.boosters.update(k, self.problem.followers[k].gradients)
+        try:
+            self.boosters.update(k, self.problem.followers[k].gradients)
+        finally:
+            self.grown[k].set()
+
+    def _read_grown(self, k: int) -> None:
+        self.grown[k].wait()  # it has begun: tasks are taken in order
         self._read(k)
 
     def _read(self, k: int) -> None:
