@@ -32,7 +32,7 @@ from tqdm import tqdm
 from xgboost import XGBClassifier
 
 from benchmarks.synthetic import FEATURES, make
-from fairboost import FairGBMClassifier
+from fairboost import FairGBMClassifier, tradeoff_curve, tune
 from fairboost._text import markdown_table
 from fairboost.algorithm.game import Session
 from fairboost.data.holdout import fold_count
@@ -250,6 +250,29 @@ def under_load(repeats: int) -> list[list[str]]:
     return lines
 
 
+# Searches
+
+
+def searches(repeats: int) -> list[list[str]]:
+    """A curve of 20 tolerances and a search of ten trials, over a plain fit of the same trees."""
+    lines = []
+    for name in BOTH:
+        seconds = alternate(_searches_of(engine(name, 100)), max(1, repeats // 2))
+        plain, curve, tuned = (np.median(seconds[kind]) for kind in ("plain", "curve", "tune"))
+        lines.append([name, f"{plain:.2f}", f"{curve / plain:.1f}", f"{tuned / plain:.1f}"])
+    return lines
+
+
+def _searches_of(model: Any) -> dict[str, Callable[[], Any]]:
+    X, y, groups = make(20_000, 4)
+    asked = {"sensitive_features": groups, "constraint": "equal_opportunity"}
+    return {
+        "plain": lambda: model.fit(X, y),
+        "curve": lambda: tradeoff_curve(model, X, y, **asked),
+        "tune": lambda: tune(model, X, y, n_trials=10, **asked),
+    }
+
+
 def import_times() -> str:
     """Seconds that a process takes to import fairboost, and LightGBM alone."""
     found = []
@@ -293,6 +316,15 @@ has rounds played (gradients, moments and multipliers) in it. Followers are the 
 of cross-fitting; they grow beside the one that is kept, so theirs is the time of their threads.
 
 {markdown_table(titles, profile(repeats))}
+"""
+    titles = ["engine", "plain, s", "tradeoff_curve, 20 tolerances", "tune, 10 trials"]
+    yield f"""
+## Curves and searches
+
+20,000 rows, 100 trees, defaults, over the plain fit. The trials of `tune` draw their own numbers
+of trees, up to 500.
+
+{markdown_table(titles, searches(repeats))}
 """
     titles = ["engine", "data", "other processes", "plain, s", "fair, s", "ratio", "over idle"]
     yield f"""
