@@ -52,12 +52,12 @@ true is what a model does to new rows. A line is 1,000 fits.
   them more than 4.6%. Where training stops at the limit and few models are well inside, the few
   that are called met are lucky ones more often: 9 of 89 (blind, a share of 100,000 rows, no
   confidence). A verdict is about the rows seen, and does not know how rare its like is.
-- ***Met on these rows, not certain* is no more than it says.** Of all models within the limit on
-  the rows held out, 20% are beyond it in truth where no confidence is asked for, and 39% to 44%
-  at 4,000 rows with a share or a set. With `confidence=0.95` it is 11%.
-- **With `confidence=0.95`, 97% of the models well inside** (by two standard errors) **are called
-  met**, 76% without it: a blind model then ends close to the limit, on the very rows that judge.
-  It costs .000 to .003 of accuracy aware, .002 to .004 blind.
+- ***Met on these rows, not certain* is no more than it says.** Of such models 25% are beyond the
+  limit in truth where no confidence is asked for (39% to 44% at 4,000 rows with a share or a
+  set), and 20% with `confidence=0.95`.
+- **With `confidence=0.95`, 97% of the models well inside** (by two standard errors, as reported)
+  **are called met**, 76% without it: a blind model then ends close to the limit, on the very rows
+  that judge. Where errors are large few models are well inside: see the next point.
 - **What certainty takes is rows.** At 4,000 rows no fit is called met, and none has a true gap of
   two standard errors inside. Aware models in folds with a confidence are called met less often
   than without (20,000 rows: 3% instead of 48%): within 20 rounds multipliers swing, the models of

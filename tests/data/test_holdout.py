@@ -167,6 +167,12 @@ def test_many_rows_are_cut_into_few_folds(n, n_folds):
         np.testing.assert_array_equal(others, np.flatnonzero(held.folds != k))
 
 
+def test_a_threshold_is_placed_on_scores_of_five_folds():
+    """Boosters of half the rows spread their scores less than the one that is kept."""
+    cells = build_cells(np.arange(30_000) % 2, [])
+    assert choose("cross", cells, 0.0, None, rng(), placed=True).n_folds == 5
+
+
 def test_nothing():
     assert chosen(None, cells_of([9, 9])) is NOTHING_HELD_OUT
     assert NOTHING_HELD_OUT.trained is None and NOTHING_HELD_OUT.n_folds == 0

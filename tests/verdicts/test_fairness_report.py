@@ -18,7 +18,9 @@ from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.binding import MomentMap, bind, leave_out_small
 from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.operating_points import at_fpr
 from fairboost.fairness.proxies import PROXIES
+from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.fairness.two_sided import two_sided
 from fairboost.metrics.intervals import wilson
 from fairboost.tasks.binary import Binary
@@ -255,8 +257,9 @@ def test_out_of_fold_rows_tell_less():
     highs = [build(m).verdicts[0].high for m in (plain, steady, shaky)]
     assert sorted(highs) == highs
     few = seen([0.3, 0.31], [100, 100], kind="cross")
-    needed = [build(m).verdicts[0].rows_needed for m in (few, replace(few, wobble=(np.zeros(2),)))]
-    assert needed[1] / needed[0] == pytest.approx(1.2, rel=0.1)
+    for wobble in (np.zeros(2), np.full(2, 0.1**2)):  # what a gap takes is a matter of its size
+        needed = [build(m).verdicts[0].rows_needed for m in (few, replace(few, wobble=(wobble,)))]
+        assert needed[0] == needed[1]
 
 
 @given(GROUPS, st.sampled_from([0.5, 0.9]), st.floats(0, 1))
@@ -619,3 +622,16 @@ def test_few_rows_without_an_event_are_too_few():
     found = verdict([0.0, 0.0], [23, 40], parity("fnr", 0.05, by="g"))
     assert (found.status, found.value) == (LIKELY, 0)
     assert found.rows_needed > 50
+
+
+def test_the_rate_of_everyone_out_of_fold_has_the_allowance_of_its_folds():
+    point = RealisedRate(at_fpr(0.05), 0.6, 0.05, 4_000)
+    widths = []
+    for kind, n_folds in (("share", 5), ("cross", 5), ("cross", 2)):
+        measured = replace(
+            seen([0.3, 0.31], [900, 900], kind=kind), realised=point, n_folds=n_folds
+        )
+        (line,) = (text for text in build(measured).advice if text.startswith("at_fpr(0.05)"))
+        low, high = map(float, re.search(r"\[([\d.]+), ([\d.]+)\]", line).groups())
+        widths.append(high - low)
+    np.testing.assert_allclose(np.array(widths[1:]) / widths[0], np.sqrt([1.2, 2.0]), rtol=0.02)

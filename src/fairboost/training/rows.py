@@ -135,11 +135,13 @@ def _memberships(
 
 def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: bool) -> Holdout:
     """Choose rows to hold out; none where there is nothing to measure."""
-    counted = what_counts(request.options.operating_point, terms, cells)
+    point, weight = request.options.operating_point, request.sample_weight
+    counted = what_counts(point, terms, cells)
     asked = request.options.holdout if counted.labels else None
     rng = np.random.default_rng(request.seed)
     labels = counted.labels if spare else {0, 1}
-    return holdout.choose(asked, cells, counted.smallest, request.sample_weight, rng, labels)
+    placed = isinstance(point, OperatingPoint)
+    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, placed)
 
 
 def _hold_out_set(

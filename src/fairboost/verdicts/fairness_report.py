@@ -401,7 +401,8 @@ def _on_operating_point(measured: MeasuredRates, level: float) -> str:
     """What the operating point came to on some rows, in words."""
     if (found := measured.realised) is None:
         return ""
-    low, high = map(float, wilson(found.value * found.rows, found.rows, level))
+    rows = found.rows / (OUT_OF_FOLD[measured.n_folds] if measured.kind == "cross" else 1.0)
+    low, high = map(float, wilson(found.value * rows, rows, level))
     target, at_least = found.point.target, found.point.at_least
     said = (
         f"{found.point}: decisions are positive from a probability of {found.threshold:.4g} on, "

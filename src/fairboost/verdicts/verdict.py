@@ -206,9 +206,7 @@ def judge(
     smallest = term.groups.label(g), round(counted[g])
     needed = None
     if status not in ("met", SAYS_NOTHING, "not met"):
-        # What is measured less well than its rows would tell takes more of them.
-        spare = float((term.rows / tell).max())
-        needed = _rows_needed(measure, limit, rates, counted, level, spare)
+        needed = _rows_needed(measure, limit, rates, counted, level)
         if needed is not None and needed <= smallest[1]:
             needed = None
     verdict = Verdict(text, measure, value, *ends, limit, status, *smallest, needed)
@@ -298,7 +296,6 @@ def _rows_needed(
     rates: GroupMoments,
     counted: FloatArray,
     level: float,
-    spare: float,
 ) -> int | None:
     """Rows in each group that distinguish a gap as large as the limit from 0, to two digits."""
     if limit <= 0 or measure == "violation":  # whose scale is its own
@@ -311,7 +308,7 @@ def _rows_needed(
         events, rows, pairs = float(rates.values[0, g] * counted[g]), float(counted[g]), 0.5
     # Two events in four rows more, as above: where none was seen there may be some all the same.
     needed = pairs * rows_needed((events + 2) / (rows + 4), limit, level)
-    return int(float(f"{max(spare * needed, 1):.1e}"))
+    return int(float(f"{max(needed, 1):.1e}"))
 
 
 def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
