@@ -635,3 +635,13 @@ def test_the_rate_of_everyone_out_of_fold_has_the_allowance_of_its_folds():
         low, high = map(float, re.search(r"\[([\d.]+), ([\d.]+)\]", line).groups())
         widths.append(high - low)
     np.testing.assert_allclose(np.array(widths[1:]) / widths[0], np.sqrt([1.2, 2.0]), rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "shown"),
+    [(0.00502, 0.005, "0.00502"), (0.004, 0.005, "0.0040"), (3e-6, 0.0, "0.000003")],
+)
+def test_a_figure_is_printed_on_its_side_of_the_limit(value, limit, shown):
+    status = verdicts.status_of(value, 0.0, 0.1, limit)
+    said = str(verdicts.Verdict("c", "gap", value, 0.0, 0.1, limit, status, "g", 9))
+    assert said.startswith(f"gap {shown} [")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     file.require(list(schema.csv_types()), "which the model looks at")
     file.require(kept, "named by --keep")
     rows = positive = 0
+    unseen: Counter[str] = Counter()
     writer = None
     with (
         new_file(options.out, force=options.force) as partial,
@@ -72,7 +74,9 @@ def run(options: argparse.Namespace, console: Console) -> None:
         console.reading(file, "scoring") as advance,
     ):
         for batch in file.batches({**dict.fromkeys(kept), **schema.csv_types()}):
-            out, decided = _score(model, schema, batch, kept)
+            features = schema.features(batch)
+            unseen.update(schema.unseen(features, batch))
+            out, decided = _score(model, schema, features, batch, kept)
             if writer is None:
                 writer = stack.enter_context(table_writer(partial, form, out.schema))
             writer.write_batch(out)
@@ -83,10 +87,15 @@ def run(options: argparse.Namespace, console: Console) -> None:
         f"{rows:,} rows, {positive:,} ({share:.1%}) decided {schema.classes[1]!r}. "
         f"Written: {printable(str(options.out))}"
     )
-    console.finish(out=options.out, rows=rows, positive=positive, share=share)
+    unseen = +unseen
+    console.notes(
+        f"{count:,} values of {name!r} did not occur in training; they count as missing"
+        for name, count in unseen.items()
+    )
+    console.finish(out=options.out, rows=rows, positive=positive, share=share, unseen=unseen)
 
 
-def _score(model: Any, schema: Any, batch: Any, kept: list[str]) -> tuple[Any, int]:
+def _score(model: Any, schema: Any, features: Any, batch: Any, kept: list[str]) -> tuple[Any, int]:
     """A batch of what is written, and how many of its decisions are positive."""
     import numpy as np
     import pyarrow as pa
@@ -94,7 +103,7 @@ def _score(model: Any, schema: Any, batch: Any, kept: list[str]) -> tuple[Any, i
     from fairboost.tabular.columns import decoded
 
     # Scored once, for both columns.
-    proba, decided = model._decide(model._scores(schema.features(batch)))
+    proba, decided = model._decide(model._scores(features))
     columns = {name: decoded(batch.column(name)) for name in kept}
     columns[SCORE] = pa.array(proba)
     columns[DECISION] = pa.array(schema.classes).take(pa.array(decided.astype(np.int8)))

@@ -118,6 +118,11 @@ def as_text(column: Any) -> Any:
     return column if kind == pa.string() else pc.cast(column, pa.string())
 
 
+def missing(column: Any) -> int:
+    """How many values are missing."""
+    return int(pc.sum(pc.is_null(decoded(column), nan_is_null=True)).as_py() or 0)
+
+
 def as_numbers(column: Any) -> FloatArray:
     """A column as numbers; NaN where it is missing."""
     column = decoded(column)

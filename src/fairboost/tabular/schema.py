@@ -184,6 +184,15 @@ class TableSchema:
                 data[column.feature] = column.values(table.column(column.name))
         return pd.DataFrame(data)
 
+    def unseen(self, features: pd.DataFrame, table: Any) -> dict[str, int]:
+        """How many values of each category training did not have: they became missing."""
+        return {
+            column.name: int((features[column.feature].cat.codes < 0).sum())
+            - columns.missing(table.column(column.name))
+            for column in self.columns
+            if column.kind == "category"
+        }
+
     def labels(self, table: Any, where: str) -> tuple[IntArray, BoolArray]:
         """Labels as 0 and 1, and which rows have one; ``where`` names the file for messages."""
         text = _text_of(table, self.label)

@@ -124,7 +124,9 @@ class Verdict:
     rows_needed: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.measure} {interval(self.value, self.low, self.high, 4)}"
+        # As many digits as it takes to see on which side of the limit the figure is.
+        seen = (d for d in range(4, 9) if (round(self.value, d) <= self.limit) == self.within)
+        return f"{self.measure} {interval(self.value, self.low, self.high, next(seen, 8))}"
 
     @property
     def within(self) -> bool:
