@@ -36,8 +36,9 @@ HEAD = f"""# Folds and bins in cross-fitting
 Made by `python -m benchmarks.folds`. The law of verdicts.md, equal opportunity, {TREES} trees of
 LightGBM, a tolerance of {TOLERANCE}; figures are on 200,000 new rows, over {{seeds}} draws of the
 rows each, with standard errors. A fit has {fold_count(4_000)} folds of 4,000 rows and
-{fold_count(20_000)} of 20,000 by default, and its followers at most {FOLLOWER_BINS} bins of a
-number; the last lines are defaults but for the bins. `in intervals`: how many of the rates
+{fold_count(20_000)} of 20,000 by default, and the boosters that leave out a fold at most
+{FOLLOWER_BINS} bins of a number; the last line of each four is the default but for the bins.
+`in intervals`: how many of the rates
 reported have the true one in their 95% interval.
 
 """

@@ -41,8 +41,10 @@ HEAD = """# How far a verdict can be trusted
 
 Made by `python -m benchmarks.verdicts`. Equal opportunity between two groups, tolerance .05, 20
 trees. Held out are a fifth of the rows (`share`), as many further rows (`set`), or folds
-(`cross`: five of 4,000 rows, two of 20,000 and of 100,000); `aware` models see the group. What is
-true is what a model does to new rows. A line is 1,000 fits.
+(`cross`: five of 4,000 rows, two of 20,000 and of 100,000); `aware` models see the group, `blind`
+ones do not. Rows are drawn from a law (`draw` in the script): women have less of what is wanted,
+and one feature shows them as worse than they are. What is true is what a model does to new rows
+of that law. A line is 1,000 fits.
 
 - **Intervals hold.** Those of single rates hold in 94% to 100% of fits, the low end of a gap in
   97% or more and the high end in 92% or more, where 95% is meant. The high end is worst where the
