@@ -301,8 +301,8 @@ memberships from 20,000 rows on, unless features give the groups away; `share` h
 and takes groups as observed; `paper` is the paper's algorithm on the training rows. The last
 column: the boosters that cross-fitting grows, grown side by side by the stock engine, each on one
 thread; no cross-fitting can take less. Where a ratio is above what was to be reached, the rest of
-it is: scores of the rows left out (a sixth of a booster's time on LightGBM, a third on XGBoost
-with categories), Python between the rounds, and for blind models memberships.
+it is: scores of the rows left out (a quarter of a booster's time on LightGBM, a third on XGBoost
+with categories, timed by hand), Python between the rounds, and for blind models memberships.
 
 {markdown_table(titles, ratios(repeats))}
 

@@ -407,7 +407,7 @@ def test_the_least_score_of_a_probability(probability, single):
 
 @given(st.floats(-16, 16))
 def test_the_threshold_is_the_same_number_in_single_precision(score):
-    """Whoever compares a stock model's probabilities with it decides alike in both precisions."""
+    """Comparisons in single and in double precision give the same decisions."""
     threshold = probability_of(score)
     assert threshold == np.float32(threshold)
     near = np.nextafter(np.float32(threshold), np.float32([-1, 2]))

@@ -118,8 +118,8 @@ def fold_count(n_rows: int, placed: bool = False) -> int:
 
     From 20,000 rows on, half of them teach nearly as much as all: gaps and accuracy on new rows
     are those of 5 folds (``benchmarks/folds.md``). But where a threshold is ``placed`` on the
-    scores, these must be spread as those of the booster that is kept: with 2 folds, at_fpr(0.05)
-    came to .046 on new rows, with 5 to .050.
+    scores, these must be spread as those of the booster that is kept, and with 2 folds they are
+    not: rates on new rows then miss the target (``benchmarks/folds.md``).
     """
     return 5 if placed or n_rows < 10_000 else 3 if n_rows < 20_000 else 2
 

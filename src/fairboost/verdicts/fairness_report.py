@@ -116,8 +116,8 @@ class MeasuredRates:
         Those that count; fewer in cross-fitting. There rates are those of models that each leave
         out a fold, and the model kept is another: it may have been luckier with its trees. How
         much luck matters shows in how far one tree more moves a rate. With these constants,
-        intervals of rates hold in 95% of fits or more, and each end of a gap in 92% or more
-        (``benchmarks/verdicts.md``).
+        intervals of rates, and each end of a gap, hold in 92% of fits or more
+        (``benchmarks/verdicts.md``, ``folds.md``).
         """
         if not self.wobble:
             yield from (term.rows for term in self.terms)

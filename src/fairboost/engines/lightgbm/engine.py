@@ -201,9 +201,9 @@ class LightGBMEngine:
     def predicts_otherwise(self) -> bool:
         """Whether leaves are linear, or LightGBM looks at few rows before it bins them.
 
-        Linear leaves are sums of many terms, which grow from round to round. Features of which no
-        two are other than 0 in the rows it looks at share their bins, and may be misread in the
-        others.
+        Linear leaves are sums of many terms, which grow from round to round. And LightGBM bundles
+        features that are never both other than 0 in the rows that it looks at. Other rows, where
+        they are, are then binned wrongly.
         """
         told = self.estimator.get_params()
         return options.has_linear_trees(told) or options.looks_at_few_rows(told)
@@ -339,9 +339,8 @@ class LightGBMEngine:
             )
         if forced and options.quantizes(self.estimator.get_params()):
             raise EngineOptionError(
-                "forcedsplits_filename beside use_quantized_grad: LightGBM reads sums that it has "
-                "not written, and the same fit gives now one model, now another; leave one of the "
-                "two out"
+                "forcedsplits_filename beside use_quantized_grad: LightGBM is not deterministic "
+                "with both, and the same fit gives different models; leave one of the two out"
             )
         for j in forced:
             if j < rows.num_feature() and rows.feature_num_bin(j) <= 1:

@@ -290,18 +290,14 @@ class MatrixMaker:
             matrix.feature_types = None
         return ByMatrix(matrix)
 
-    def _categorical(self, X: Matrix) -> bool:
-        """Whether a table has categories, or codes of them."""
-        codes = "c" in (self.estimator.feature_types or [])
-        return codes or self.categories is not None or bool(listed_categories(X))
-
     def _numbers(self, X: Matrix, rows: IntArray) -> Float32Array | None:
         """Some rows of a table as an array, if rows can be sent down the trees here.
 
         For that features are all numbers, none infinite, which XGBoost refuses, and leaves count
         what they say (not so in DART).
         """
-        if is_dart(self.estimator.get_params()) or self._categorical(X) or not _has_numbers(X):
+        categories = self.categories or "c" in (self.estimator.feature_types or [])
+        if is_dart(self.estimator.get_params()) or categories or not _has_numbers(X):
             return None
         table = np.empty((len(rows), X.shape[1]), np.float32)
         with np.errstate(over="ignore"):
