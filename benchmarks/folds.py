@@ -104,9 +104,10 @@ TARGET = 0.05
 PLACED = f"""
 ## Placed thresholds
 
-Predictive equality at `at_fpr({TARGET})`, 20,000 generated loans, {TREES} trees, {{seeds}} draws: the
-false positive rate of everyone on 200,000 new loans, with its standard error. The default is five
-folds: boosters of half the rows spread their scores less than the one of all rows that is kept.
+Predictive equality at `at_fpr({TARGET})`, 20,000 generated loans, {TREES} trees, {{seeds}} draws:
+the false positive rate of everyone on 200,000 new loans, with its standard error. The default is
+five folds: boosters of half the rows spread their scores less than the booster of all rows, which
+is the one kept.
 
 """
 
