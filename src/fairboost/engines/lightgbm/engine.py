@@ -47,7 +47,7 @@ from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
 from fairboost.engines.lightgbm.soundness import split_points
 from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_notes
-from fairboost.engines.lockstep import threads_each
+from fairboost.engines.lockstep import threads_each, turns_taken
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.soundness import check_threads
@@ -278,11 +278,12 @@ class LightGBMEngine:
         )  # fmt: skip
         self._check_features(prepared.rows.construct())
         prepared, held_out = self._hold_out(prepared, data, intercept)
-        rows, each, threads = SplitRows(held_out), {}, thread_count(self.n_jobs)
+        rows, each, threads, turns = SplitRows(held_out), {}, thread_count(self.n_jobs), 1
         if problem.followers:
             rows = self._with_followers(rows, prepared, data, problem, intercept)
-            each = {"num_threads": threads_each(threads, problem)}
-        lockstep = LightGBMLockstep(problem, rows, threads)
+            turns = self._turns(problem, callbacks)
+            each = {"num_threads": threads_each(threads, problem, turns)}
+        lockstep = LightGBMLockstep(problem, rows, threads, turns)
 
         def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
             return lockstep.gradients(scores)  # a closure: LightGBM copies objects
@@ -305,6 +306,13 @@ class LightGBMEngine:
             booster.reset_parameter({"num_threads": prepared.params["num_threads"]})
         conclude(training, booster, history, prepared.has_names)
         return self._stock(training, intercept), lockstep
+
+    def _turns(self, problem: Problem, callbacks: list[Any]) -> int:
+        """In how many turns followers take their rounds."""
+        if callbacks or self.rescales_trees:  # rates may change, or are no steps
+            return 1
+        rate = options.option(self.estimator.get_params(), "learning_rate", 0.1)
+        return turns_taken(problem, self.n_rounds, rate)
 
     def _stock(self, training: LGBMClassifier, intercept: float) -> LightGBMModel:
         """The stock model of what was trained, with the trees of the base before it."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from fairboost._typing import FloatArray, ScoreArray
 from fairboost.engines.lightgbm.data import SplitRows
-from fairboost.engines.lightgbm.options import is_dart, option
+from fairboost.engines.lightgbm.options import is_dart, option, without
 from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
 
@@ -127,10 +127,13 @@ class LightGBMLockstep:
         The rows held out, and those of the followers.
     threads : int
         Threads of all boosters together.
+    turns : int, default=1
+        Of how many rounds a follower takes one, with so many times the learning rate. A callback
+        of the user must not change that rate then.
     """
 
-    def __init__(self, problem: Problem, rows: SplitRows, threads: int) -> None:
-        self.problem, self.rows, self.threads = problem, rows, threads
+    def __init__(self, problem: Problem, rows: SplitRows, threads: int, turns: int = 1) -> None:
+        self.problem, self.rows, self.threads, self.turns = problem, rows, threads, turns
         self.lockstep: Lockstep | None = (
             None  # from the first round on: LightGBM makes the booster
         )
@@ -146,10 +149,12 @@ class LightGBMLockstep:
         def before(env: Any) -> None:
             if self.lockstep is None:
                 # Nobody looks at metrics of the followers.
-                params = {**env.params, **self.rows.coarse, "metric": "None"}
+                params = {**without(env.params, "learning_rate"), **self.rows.coarse}
+                rate = self.turns * option(env.params, "learning_rate", 0.1)
+                params |= {"metric": "None", "learning_rate": rate}
                 further = [lightgbm.Booster(params, rows) for rows in self.rows.followers]
                 self.boosters = self._boosters(dict(env.params), [*further, env.model])
-                self.lockstep = Lockstep(self.problem, self.boosters, self.threads)
+                self.lockstep = Lockstep(self.problem, self.boosters, self.threads, self.turns)
             self.boosters.change(env.params, self.lockstep.crew.wait)
 
         def after(env: Any) -> None:

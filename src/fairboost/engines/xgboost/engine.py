@@ -30,7 +30,7 @@ from fairboost._numbers import probabilities
 from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
-from fairboost.engines.lockstep import threads_each
+from fairboost.engines.lockstep import threads_each, turns_taken
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.soundness import check_threads, require
@@ -204,6 +204,13 @@ class XGBoostEngine:
         check_texts(X)
         options.check_fit_options(self.estimator.get_params(), fit_options)
 
+    def _turns(self, problem: Problem, callbacks: list[Any]) -> int:
+        """In how many turns followers take their rounds."""
+        if callbacks or self.rescales_trees:  # rates may change, or are no steps
+            return 1
+        rate = options.option(self.estimator.get_params(), "learning_rate", options.DEFAULT_RATE)
+        return turns_taken(problem, self.n_rounds, rate)
+
     def train(
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[XGBoostModel, XGBoostLockstep]:
@@ -219,19 +226,21 @@ class XGBoostEngine:
             threads = Threads(thread_count(self.n_jobs), self.library)
             folds = [f.fold for f in problem.followers]
             matrices = build(estimator, data, self.classes, self.base, threads, folds)
+            callbacks = list(estimator.callbacks or [])
+            turns = self._turns(problem, callbacks)
             if folds:
-                params["nthread"] = threads_each(threads.count, problem)
+                params["nthread"] = threads_each(threads.count, problem, turns)
             boosters = XGBoostBoosters(
                 params,
                 matrices.rows,
                 matrices.held_out,
                 matrices.followers,
                 matrices.follower_bins,
+                turns,
             )
             # DART draws the trees to drop from a stream of the thread, so there is but one.
             at_once = 1 if self.rescales_trees else threads.count
             lockstep = XGBoostLockstep(problem, boosters, self.n_rounds, at_once)
-            callbacks = list(estimator.callbacks or [])
             if callbacks and problem.followers:
                 callbacks.append(PassOn(lockstep))
             history: dict[str, Any] = {}

@@ -24,6 +24,7 @@ from fairboost._typing import Float32Array, ScoreArray
 from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.xgboost.held_out_scores import HeldOut
+from fairboost.engines.xgboost.options import DEFAULT_RATE, option, without
 
 LEAST_CURVATURE = np.float32(1e-16)
 """Of XGBoost's own logistic loss, for a row of weight 1. With none at all, as where scores are far
@@ -45,6 +46,8 @@ class XGBoostBoosters:
         The rows that each further booster is trained on, and those that it leaves out.
     follower_bins : int, optional
         Bins of a feature for these, if others.
+    turns : int, default=1
+        Of how many rounds a further booster takes one, with so many times the learning rate.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class XGBoostBoosters:
         held_out: Sequence[HeldOut],
         followers: Sequence[tuple[xgboost.DMatrix, HeldOut]],
         follower_bins: int | None,
+        turns: int = 1,
     ) -> None:
         # XGBoost draws from one stream for all boosters: a seed for each round keeps them apart.
         self.params = {**params, **({"seed_per_iteration": True} if followers else {})}
@@ -62,10 +66,13 @@ class XGBoostBoosters:
         weights = (theirs.get_weight() for theirs in self.rows)
         self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
         self.main: Any = None
-        self.follower_bins = follower_bins
-        theirs = (
-            self.params if follower_bins is None else {**self.params, "max_bin": follower_bins}
-        )
+        self.follower_bins, self.turns = follower_bins, turns
+        theirs = dict(self.params)
+        if follower_bins is not None:
+            theirs["max_bin"] = follower_bins
+        if turns > 1:
+            rate = turns * option(theirs, "learning_rate", DEFAULT_RATE)
+            theirs = {**without(theirs, "learning_rate"), "learning_rate": rate}
         self.followers = [xgboost.Booster(theirs, [rows]) for rows, _ in followers]
 
     def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
@@ -119,7 +126,7 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
     ) -> None:
         super().__init__()
         self.boosters, self.n_rounds, self.threads = boosters, n_rounds, threads
-        self.lockstep = Lockstep(problem, boosters, threads)
+        self.lockstep = Lockstep(problem, boosters, threads, boosters.turns)
 
     def gradients(self, scores: Float32Array, _: Any = None) -> Gradients:
         """The objective."""

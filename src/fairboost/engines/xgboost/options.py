@@ -31,6 +31,9 @@ ALIASES = Aliases(
 )
 option, without = ALIASES.value, ALIASES.without
 
+DEFAULT_RATE = 0.3
+"""XGBoost's learning rate where none is given."""
+
 # What each of these may be, and why nothing else.
 ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
     "booster": (
