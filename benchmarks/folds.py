@@ -1,9 +1,9 @@
-"""What fewer folds and coarser bins of followers do to a cross-fitted model, on a known law.
+"""What fewer folds, coarser bins and fewer trees of followers do to a model, on a known law.
 
 The law is that of benchmarks/verdicts.py: equal opportunity between two groups, here with a
 tolerance of .01 and 100 trees. Each fit draws its own rows and is judged on 200,000 new ones.
 
-    python -m benchmarks.folds --seeds 50 --processes 2     # 10 minutes; writes folds.md
+    python -m benchmarks.folds --seeds 50 --processes 2     # 15 minutes; writes folds.md
 """
 
 from __future__ import annotations
@@ -32,16 +32,20 @@ from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.exceptions import FairnessWarning
 
 TOLERANCE, TREES, ROWS = 0.01, 100, (4_000, 20_000)
-WAYS = [(5, FOLLOWER_BINS), (3, FOLLOWER_BINS), (2, FOLLOWER_BINS), (None, 255)]
-HEAD = f"""# Folds and bins in cross-fitting
+WAYS = [
+    *((folds, FOLLOWER_BINS, 2) for folds in (5, 3, 2)),
+    (None, 255, 2),
+    (None, FOLLOWER_BINS, 1),
+]
+HEAD = f"""# Folds, bins and trees in cross-fitting
 
 Made by `python -m benchmarks.folds`. The law of verdicts.md, equal opportunity, {TREES} trees of
 LightGBM, a tolerance of {TOLERANCE}; figures are on 200,000 new rows, over {{seeds}} draws of the
 rows each, with standard errors. A fit has {fold_count(4_000)} folds of 4,000 rows and
 {fold_count(20_000)} of 20,000 by default, and the boosters that leave out a fold at most
-{FOLLOWER_BINS} bins of a number; the last line of each four is the default but for the bins.
-`in intervals`: how many of the rates
-reported have the true one in their 95% interval.
+{FOLLOWER_BINS} bins of a number. They take turns: in a round half of them grow a tree, with twice
+the learning rate. The last two lines of each five are the default but for the bins, and but for
+the turns. `in intervals`: how many of the rates reported have the true one in their 95% interval.
 
 """
 
@@ -51,9 +55,9 @@ def new_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return draw(200_000, 10**9)
 
 
-def one_fit(case: tuple[int, bool, int | None, int, int]) -> tuple[float, float, float]:
+def one_fit(case: tuple[int, bool, int | None, int, int, int]) -> tuple[float, float, float]:
     """Gap and accuracy on new rows, and the share of rates that are in their intervals."""
-    rows, aware, folds, bins, seed = case
+    rows, aware, folds, bins, turns, seed = case
     X, y, s = draw(rows, seed)
     features = slice(None) if aware else slice(0, -1)
     model = FairGBMClassifier(
@@ -65,9 +69,11 @@ def one_fit(case: tuple[int, bool, int | None, int, int]) -> tuple[float, float,
         warnings.simplefilter("ignore", FairnessWarning)
         if folds is not None:
             stack.enter_context(patch("fairboost.data.holdout.fold_count", lambda n: folds))
-        for module in [*sys.modules.values()]:
-            if module.__name__.startswith("fairboost.") and hasattr(module, "FOLLOWER_BINS"):
+        for module in [m for m in sys.modules.values() if m.__name__.startswith("fairboost.")]:
+            if hasattr(module, "FOLLOWER_BINS"):
                 stack.enter_context(patch.object(module, "FOLLOWER_BINS", bins))
+            if turns == 1 and hasattr(module, "turns_taken"):
+                stack.enter_context(patch.object(module, "turns_taken", lambda *_: 1))
         model.fit(X[:, features], y, sensitive_features={"sex": s})
     lines = model.fairness_report_.rates.set_index("group")
     X_new, y_new, s_new = new_rows()
@@ -85,16 +91,17 @@ def table(seeds: int, processes: int) -> str:
     with ProcessPoolExecutor(processes) as pool:
         found = [*tqdm(pool.map(one_fit, cases), total=len(cases), smoothing=0)]
     cells = []
-    for (rows, aware, (folds, bins)), fits in zip(
+    for (rows, aware, (folds, bins, turns)), fits in zip(
         lines, np.array(found).reshape(len(lines), seeds, 3), strict=True
     ):
         mean, error = fits.mean(axis=0), fits.std(axis=0, ddof=1) / np.sqrt(seeds)
         cells.append([
             f"{rows:,}", "aware" if aware else "blind", str(folds or fold_count(rows)), str(bins),
+            {1: "every", 2: "every second"}[turns],
             f"{mean[0]:.4f} ± {error[0]:.4f}", f"{mean[1]:.4f} ± {error[1]:.4f}",
             f"{mean[2]:.0%}",
         ])  # fmt: skip
-    names = ["rows", "model", "folds", "bins", "gap", "accuracy", "in intervals"]
+    names = ["rows", "model", "folds", "bins", "round", "gap", "accuracy", "in intervals"]
     return HEAD.format(seeds=seeds) + markdown_table(names, cells) + "\n"
 
 

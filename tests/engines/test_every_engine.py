@@ -5,6 +5,7 @@ Files of an engine's own name have what is true of one of them only.
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 import warnings
@@ -26,6 +27,7 @@ from fairboost import FairGBMClassifier, at_fpr, at_positive_rate, at_tpr, load,
 from fairboost.data.cells import build_cells
 from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
+from fairboost.engines.lockstep import Lockstep
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
 from fairboost.fairness.proxies import PROXIES
 
@@ -790,3 +792,23 @@ def test_the_engine_given_stays_as_it_was(kind, toy, other):
     before = repr(engine.get_params()), set(vars(engine))
     fit(engine, toy, other, "share", random_state=3)
     assert (repr(engine.get_params()), set(vars(engine))) == before
+
+
+@pytest.mark.parametrize("rate, trees", [(0.1, 25), (0.3, 50)])
+def test_followers_take_turns_with_twice_the_rate_where_steps_are_small(
+    kind, toy, other, monkeypatch, rate, trees
+):
+    ended, finish = [], Lockstep.finish
+    monkeypatch.setattr(Lockstep, "finish", lambda self: (ended.append(self), finish(self)))
+    fit(kind.make(n_estimators=50, learning_rate=rate), toy, other, "cross")
+    boosters = ended[0].boosters
+    if kind.name == "lightgbm":
+        grown = [booster.num_trees() for booster in boosters.boosters]
+        follower = boosters.boosters[0].model_to_string()
+        assert f"[learning_rate: {rate * 50 / trees:g}]" in follower
+    else:
+        grown = [b.num_boosted_rounds() for b in (*boosters.followers, boosters.main)]
+        config = json.loads(boosters.followers[0].save_config())
+        found = config["learner"]["gradient_booster"]["tree_train_param"]["eta"]
+        assert float(found) == pytest.approx(rate * 50 / trees, rel=1e-6)
+    assert grown == [*[trees] * (len(grown) - 1), 50]

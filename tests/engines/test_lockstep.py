@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fairboost.engines.lockstep import Lockstep
+from fairboost.engines.lockstep import Lockstep, threads_each, turns_taken
 from fairboost.engines.port import Follower, Problem
 
 FOLDS = [np.array([0, 3]), np.array([1, 2, 4])]
@@ -40,7 +40,7 @@ class FakeBoosters:
         return self.rounds[-1]
 
 
-def problem(log, *, held_out=False, followers=False):
+def problem(log, *, held_out=False, followers=False, begin=None):
     def play(scores, measured):
         log.append(("play", scores[0], None if measured is None else measured.tolist()))
         return np.zeros(N), np.ones(N)
@@ -53,13 +53,13 @@ def problem(log, *, held_out=False, followers=False):
         return np.zeros(N), np.ones(N)
 
     folds = [Follower(fold, gradients) for fold in FOLDS] if followers else []
-    return Problem(play, finish, lambda n: log.append(("after", n)), held_out, folds)
+    return Problem(play, finish, lambda n: log.append(("after", n)), held_out, folds, begin)
 
 
-def run(rounds=2, threads=1, **options):
+def run(rounds=2, threads=1, turns=1, **options):
     log = []
     asked = problem(log, **options)
-    Lockstep(asked, FakeBoosters(log, len(asked.followers)), threads).run(rounds)
+    Lockstep(asked, FakeBoosters(log, len(asked.followers)), threads, turns).run(rounds)
     return log
 
 
@@ -96,3 +96,46 @@ def test_a_stage_can_start_where_training_ended():
     lockstep = Lockstep(asked, FakeBoosters(log, 2), 1)
     lockstep.run(1)
     assert [scores[0] for scores in lockstep.last_scores] == [1.0, 11.0, 91.0]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_by_turns_each_follower_takes_every_second_round_and_all_are_measured(threads):
+    log = run(rounds=4, threads=threads, turns=2, followers=True)
+    assert [k for what, k, *_ in log if what == "update" and k >= 0] == [0, 1, 0, 1]
+    measured = [entry[2] for entry in log if entry[0] in ("play", "finish")]
+    rounds = [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]
+    assert measured == [[a, 10.0 + b, 10.0 + b, a, 10.0 + b] for a, b in rounds]
+
+
+def nothing():
+    pass
+
+
+@pytest.mark.parametrize(
+    "rounds, rate, options, expected",
+    [
+        (50, 0.1, {"begin": nothing}, 2),
+        (50, float(np.float32(0.1)), {"begin": nothing}, 2),
+        (49, 0.1, {"begin": nothing}, 1),  # too few rounds to close a gap in half of them
+        (200, 0.3, {"begin": nothing}, 1),  # twice the rate is another model
+        (200, 0.05, {}, 1),  # the cut moves
+        (200, 0.05, {"begin": nothing, "followers": False}, 1),
+    ],
+)
+def test_turns_are_taken_where_steps_are_small(rounds, rate, options, expected):
+    assert turns_taken(problem([], **{"followers": True} | options), rounds, rate) == expected
+
+
+@pytest.mark.parametrize(
+    "threads, turns, expected",
+    [(1, 1, 1), (2, 1, 1), (2, 2, 1), (4, 2, 1), (8, 1, 2), (8, 2, 3), (16, 1, 4), (16, 2, 5)],
+)
+def test_boosters_share_the_threads_and_leave_some(threads, turns, expected):
+    assert threads_each(threads, problem([], followers=True), turns) == expected
+
+
+@pytest.mark.parametrize("threads, early", [(1, True), (2, True), (3, False)])
+def test_followers_begin_before_the_round_is_played_where_cores_are_short(threads, early):
+    begun = []
+    run(threads=threads, followers=True, begin=lambda: begun.append(1))
+    assert len(begun) == (2 if early else 0)

@@ -47,9 +47,18 @@ def turns_taken(problem: Problem, rounds: int, rate: float) -> int:
     return 2 if small and problem.begin is not None and len(problem.followers) > 1 else 1
 
 
+def at_once(problem: Problem, turns: int) -> int:
+    """Boosters that grow side by side, the one that is kept among them."""
+    return 1 + math.ceil(len(problem.followers) / turns)
+
+
 def threads_each(threads: int, problem: Problem, turns: int = 1) -> int:
-    """Threads for each of the boosters that grow side by side."""
-    return max(1, threads // (1 + math.ceil(len(problem.followers) / turns)))
+    """Threads for each of the boosters that grow side by side.
+
+    Together they leave a third of them to the Python between the rounds and to what else runs: two
+    boosters that had all of eight cores, or of sixteen, took a third longer than on six, or ten.
+    """
+    return max(1, round(threads * 2 / 3 / at_once(problem, turns)))
 
 
 class Boosters(Protocol):
@@ -90,6 +99,8 @@ class Lockstep:
         self.problem, self.boosters, self.turns = problem, boosters, turns
         self.round = 0
         self.crew = Crew(min(len(problem.followers), threads - 1))
+        # Where cores are short none may idle; else Python of several threads would only queue.
+        self.begins_early = problem.begin is not None and at_once(problem, turns) > threads
         n_rows = sum(len(f.fold) for f in problem.followers)  # folds make up all rows
         self.out_of_fold = np.empty(n_rows)
         self.last_scores: list[ScoreArray] = []
@@ -101,12 +112,12 @@ class Lockstep:
         """Give the gradient of the booster kept, and let everyone else take their round."""
         raise_dropped()
         self.crew.wait()
-        held_out, begin = self._held_out(), self.problem.begin
-        if begin is not None:
-            begin()
+        held_out = self._held_out()
+        if self.begins_early and self.problem.begin is not None:
+            self.problem.begin()
             self._start_followers()
         gradients = self.problem.play(scores, held_out)
-        if begin is None:
+        if not self.begins_early:
             self._start_followers()
         return gradients
 
