@@ -7,26 +7,30 @@ busy.
 
     python -m benchmarks.small_data          # ten minutes on two idle cores; writes small_data.md
     python -m benchmarks.small_data --quick  # a minute, fewer fits, writes nothing
+    python -m benchmarks.small_data --cores 4 8 16  # the default; writes small_data_cores.md
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import subprocess
 import sys
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import lightgbm
 import numpy as np
+import xgboost
 from lightgbm import LGBMClassifier
 from tqdm import tqdm
 from xgboost import XGBClassifier
@@ -43,6 +47,7 @@ from fairboost.engines.xgboost.engine import XGBoostEngine
 from fairboost.exceptions import FairnessWarning
 from fairboost.training import rows
 
+MADE = ", ".join(f"{part.__name__} {part.__version__}" for part in (lightgbm, xgboost, np))
 HERE = Path(__file__).resolve().parent
 THREADS = 2
 BURN = "while True: pass"
@@ -288,14 +293,13 @@ def import_times() -> str:
 
 def page(repeats: int) -> Iterator[str]:
     """The page, section by section."""
-    made = ", ".join(f"{name} {version(name)}" for name in ("lightgbm", "xgboost", "numpy"))
     titles = ["engine", "data", "trees", "way", "plain, s", "fair, s", "ratio", "to reach"]
     titles.append("boosters alone")
     yield f"""# Small data and busy machines
 
 Made by `python -m benchmarks.small_data`: {FEATURES} features and 4 groups that are not among
 them, unless it says Adult, whose groups are the sexes (blind: without that column); equal
-opportunity, {THREADS} threads, {made}. Plain and fair fits alternate; ratios of
+opportunity, {THREADS} threads, {MADE}. Plain and fair fits alternate; ratios of
 medians, with intervals by bootstrap over the fits. `default` cross-fits at these sizes and learns
 memberships from 20,000 rows on, unless features give the groups away; `share` holds out a fifth
 and takes groups as observed; `paper` is the paper's algorithm on the training rows. The last
@@ -339,10 +343,53 @@ reach: 1.3).
 """
 
 
+def on_cores(n: int, repeats: int) -> list[list[str]]:
+    """A line per engine, in a process that has so many cores and threads."""
+    global THREADS  # the process is for this alone
+    THREADS = n
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:n])
+    warnings.simplefilter("ignore", FairnessWarning)
+    lines = []
+    for name in BOTH:
+        case = Case("20,000 rows", 200, "default", {}, 20_000)
+        seconds = alternate(fits(case, name), repeats)
+        plain, fair = (float(np.median(seconds[kind])) for kind in ("plain", "fair"))
+        alone = float(np.median(seconds["alone"])) / plain
+        lines.append([name, str(n), f"{plain:.3f}", f"{fair:.3f}",
+                      f"{fair / plain:.2f}", f"{alone:.2f}"])  # fmt: skip
+    return lines
+
+
+def cores_page(counts: list[int], repeats: int) -> str:
+    """The default fit on several numbers of cores."""
+    spawn = multiprocessing.get_context("spawn")
+    lines = []
+    for n in counts:
+        with ProcessPoolExecutor(1, spawn) as pool:
+            lines += pool.submit(on_cores, n, repeats).result()
+    titles = ["engine", "cores", "plain, s", "fair, s", "ratio", "boosters alone"]
+    return f"""# A default fit on more cores
+
+Made by `python -m benchmarks.small_data --cores`: 20,000 rows, 200 trees, the rest as in
+small_data.md; {MADE}. As many threads as cores; plain and fair fits alternate, ratios of medians.
+To reach on 8 or more: 1.5.
+
+{markdown_table(titles, lines)}
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer fits, writes nothing")
-    quick = parser.parse_args().quick
+    parser.add_argument("--cores", type=int, nargs="+", help="only the default, on so many cores")
+    asked = parser.parse_args()
+    quick = asked.quick
+    if asked.cores:
+        text = cores_page(asked.cores, 2 if quick else 7)
+        print(text)
+        if not quick:
+            (HERE / "small_data_cores.md").write_text(text)
+        return
     warnings.simplefilter("ignore", FairnessWarning)
     text = ""
     for section in page(2 if quick else 7):

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairboost import at_fpr, at_positive_rate, at_tpr
@@ -66,6 +66,7 @@ def test_thresholds_are_the_same_to_the_last_digit(point, ties, weighted):
     st.integers(0, 10_000), st.integers(1, 60), st.floats(0.01, 0.99), st.booleans(),
     st.sampled_from([at_fpr, at_tpr, at_positive_rate]), st.floats(-30, 30),
 )  # fmt: skip
+@example(seed=249, n=1, target=0.5, ties=False, make=at_fpr, scale=-26.0)  # a hair above them
 @settings(max_examples=40)
 def test_thresholds_of_any_scores(seed, n, target, ties, make, scale):
     rng = np.random.default_rng(seed)

@@ -111,7 +111,10 @@ class ScoreHistogram:
         if not len(occupied):
             return Bracket(point, 0, 0, 0.0, 0.0)
         crossed = point.crossing(counted[occupied])
-        first, last = occupied[[max(crossed - 1, 0), min(crossed + 1, len(occupied) - 1)]].tolist()
+        first = int(occupied[max(crossed - 1, 0)])
+        # A threshold above all rows that count may be above others that do not.
+        of_all = len(counted) - 1
+        last = int(occupied[crossed + 1]) if crossed + 1 < len(occupied) else of_all
         below, above = float(counted[:first].sum()), float(counted[last + 1 :].sum())
         return Bracket(point, first, last, below, above)
 
