@@ -24,6 +24,7 @@ from fairboost._typing import (
     ScoreArray,
 )
 from fairboost.engines.group_model import GroupModel
+from fairboost.kernel.losses import Loss
 
 Gradients: TypeAlias = tuple[Float32Array, Float32Array]
 """Gradient and Hessian of the rows of a booster."""
@@ -89,11 +90,14 @@ class LossTerms:
         Factors on the loss of the negative and the positive class.
     single : bool
         Whether the engine has scores and probabilities in single precision.
+    loss : Loss, optional
+        The loss of a number to be predicted; None is the logistic one of two labels.
     """
 
     intercept: float
-    label_weights: tuple[float, float]
+    label_weights: tuple[float, float] = (1.0, 1.0)
     single: bool = False
+    loss: Loss | None = None
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,8 @@ class EngineData:
     ----------
     X, y : Matrix, ArrayLike
         As the user gave them.
-    labels : (n,) int32
-        y as 0 and 1.
+    labels : (n,) int32 or float64
+        y as 0 and 1; the numbers themselves where numbers are predicted.
     sample_weight : (n,) float32 or None
         Weights of the rows.
     fit_options : dict
@@ -117,16 +121,21 @@ class EngineData:
         What makes up, in averages over the rows trained on, for those of each label held out.
     held_out : (Matrix, (m,) int), optional
         A set of its own to keep scores of, and its labels; its scores come last.
+    offset, held_out_offset : (n,) and (m,) float64, optional
+        What the score of each row starts from, beside the intercept: the logarithm of its
+        exposure. Scores have it in them; the model that is kept does not.
     """
 
     X: Matrix
     y: ArrayLike
-    labels: IntArray
+    labels: IntArray | FloatArray
     sample_weight: Float32Array | None
     fit_options: dict[str, Any]
     trained: BoolArray | None = None
     label_factors: tuple[float, float] = (1.0, 1.0)
-    held_out: tuple[Matrix, IntArray] | None = None
+    held_out: tuple[Matrix, IntArray | FloatArray] | None = None
+    offset: FloatArray | None = None
+    held_out_offset: FloatArray | None = None
 
 
 def in_a_row(parts: Sequence[ScoreArray]) -> ScoreArray:
