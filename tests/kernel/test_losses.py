@@ -50,7 +50,7 @@ def test_gradient_is_the_derivative_of_the_value(loss):
 @EACH
 def test_hessian_is_that_of_the_gradient_where_there_is_one(loss):
     scores, y = rows(loss, seed=1)
-    gradient, hessian = loss.slopes(scores, y)
+    _, hessian = loss.slopes(scores, y)
     assert (hessian > 0).all()
     if loss.renews_leaves:
         return

@@ -37,8 +37,9 @@ def check_kind(estimator: Any, expected: type) -> None:
     """Refuse what is not an estimator of the engine: another object, or a class."""
     if isinstance(estimator, type) or not isinstance(estimator, expected):
         package = expected.__module__.partition(".")[0]
+        kind = expected.__name__.removeprefix("LGBM").removeprefix("XGB")
         raise EngineOptionError(
-            f"estimator must be an LGBMClassifier or XGBClassifier, found {estimator!r}; pass "
+            f"estimator must be an LGBM{kind} or XGB{kind}, found {estimator!r}; pass "
             f"{package}.{expected.__name__}(...) with the engine's options in it"
         )
 

@@ -185,6 +185,9 @@ class TrainedModel(Protocol):
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of scores, to the last digit those of the engine."""
 
+    def predictions(self, scores: FloatArray) -> FloatArray:
+        """Numbers that scores stand for, where numbers are predicted, as the engine rounds them."""
+
     def text(self) -> str:
         """The model in the engine's own file format."""
 
@@ -235,8 +238,13 @@ class Engine(Protocol):
     def predicts_otherwise(self) -> bool:
         """Whether scores of training rows are rounded otherwise than when they are predicted."""
 
-    def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
-        """What the engine's options say about the loss."""
+    def loss_terms(
+        self,
+        labels: IntArray | FloatArray,
+        sample_weight: Float32Array | None,
+        offset: FloatArray | None = None,
+    ) -> LossTerms:
+        """What the engine's options say about the loss; arguments as in :class:`EngineData`."""
 
     def group_model(self, fit_options: dict[str, Any]) -> GroupModel:
         """What grows small boosters for groups, on tables read as ``train`` reads them."""

@@ -92,7 +92,7 @@ class Loss:
         """The loss of each row."""
         away, d = scores - y, self.shape
         if self.name == "squared":
-            return away**2 / 2
+            return np.square(away) / 2
         if self.name == "absolute":
             return np.abs(away)
         if self.name == "quantile":
@@ -103,12 +103,13 @@ class Loss:
         if self.name == "pseudo_huber":
             return d**2 * (np.sqrt(1.0 + (away / d) ** 2) - 1.0)
         if self.name == "poisson":
-            return np.exp(scores) - y + np.asarray(xlogy(y, y)) - y * scores
+            agreed: FloatArray = xlogy(y, y) - y
+            return np.exp(scores) + agreed - y * scores
         if self.name == "gamma":
             return y * np.exp(-scores) - 1.0 - np.log(y) + scores
         far, near = (1.0 - d) * scores, (2.0 - d) * scores
-        none_left = y ** (2.0 - d) / ((1.0 - d) * (2.0 - d))
-        return none_left - y * np.exp(far) / (1.0 - d) + np.exp(near) / (2.0 - d)
+        least: FloatArray = y ** (2.0 - d) / ((1.0 - d) * (2.0 - d))
+        return least - y * np.exp(far) / (1.0 - d) + np.exp(near) / (2.0 - d)
 
     def slopes(self, scores: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Gradient and Hessian of each row, as the engine has them."""
