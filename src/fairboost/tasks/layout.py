@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from fairboost._typing import Float32Array
+from fairboost._typing import Float32Array, FloatArray
 from fairboost.data.cells import Cells
 from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
@@ -16,6 +16,34 @@ from fairboost.kernel.threads import Threads
 
 Memberships: TypeAlias = Mapping[tuple[str, ...], Float32Array]
 """For some sensitive columns (crossed), the probability of each row's group, (n, n_groups)."""
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What rows are to come to, where a number is predicted.
+
+    Parameters
+    ----------
+    targets : (n,) float64
+        The numbers.
+    weight : (n,) float32, optional
+        Weights in the loss.
+    exposure : (n,) float64, optional
+        What the prediction of each row is multiplied by, such as years insured.
+    """
+
+    targets: FloatArray
+    weight: Float32Array | None = None
+    exposure: FloatArray | None = None
+
+    def among(self, rows: Any) -> Outcomes:
+        """Those of some rows."""
+        weight, exposure = self.weight, self.exposure
+        return Outcomes(
+            self.targets[rows],
+            None if weight is None else weight[rows],
+            None if exposure is None else exposure[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -40,6 +68,9 @@ class RowLayout:
         Those that share passes over the rows.
     all_reduce : AllReduce
         Adds up over the machines that hold rows.
+    outcomes, measured_outcomes : Outcomes, optional
+        Of the rows trained on and of those measured, where a number is predicted; weights above
+        are then those in moments.
     """
 
     cells: Cells
@@ -50,6 +81,8 @@ class RowLayout:
     memberships: Memberships = field(default_factory=dict)
     threads: Threads = field(default_factory=Threads)
     all_reduce: AllReduce = ONE_MACHINE
+    outcomes: Outcomes | None = None
+    measured_outcomes: Outcomes | None = None
 
     @property
     def measured(self) -> Cells:

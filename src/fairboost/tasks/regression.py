@@ -1,0 +1,471 @@
+"""A number is predicted: one score, one of several losses, and moments that are means.
+
+The prediction of a row per unit of its exposure e is r = link(f - log e), where f is its score, and
+a = y / e is what was actual. The quantities of a row are r, a, its loss, and whether r is above
+each of some thresholds t_k (:mod:`fairboost.fairness.numbers`); rows weigh by exposure in their
+means. With c_q what constraints weigh on quantity q of a row, the gradient of a row is::
+
+    w loss'(f) + v sum_q c_q q'(f)
+
+with w its weight in the loss and v that in moments. r' is 1, or r under a log link. A step at t_k
+has no derivative: its place is taken by a hat, 1 at t_k and 0 at the thresholds beside it, times
+the spread of all scores. So a row is pushed by the thresholds between which it lies, and by no
+others, however many there are. Curvature is added where a quantity is convex and to come down.
+
+Thresholds are quantiles of the predictions on the rows that are measured, found anew in every
+round on at most ``PLACED_ROWS`` of them.
+"""
+
+from __future__ import annotations
+
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
+from fairboost.data.cells import Cells
+from fairboost.fairness.numbers import FIRST_LEVEL, levels
+from fairboost.kernel.losses import Loss
+from fairboost.tasks.base import Measured, MemberWeights, Slopes, Weights
+from fairboost.tasks.layout import Outcomes, RowLayout
+
+PREDICTION, ACTUAL, LOSS = range(FIRST_LEVEL)
+PLACED_ROWS = 20_000
+"""Rows, at most, whose scores place the thresholds."""
+
+RESPONSE = 4.0
+"""What a coefficient of 1 moves a moment by, over what it moves a rate by at even odds, where the
+score is the moment itself."""
+
+
+@dataclass(frozen=True)
+class NumberCut:
+    """Thresholds of a round.
+
+    Parameters
+    ----------
+    thresholds : (n_levels,) float64
+        In scores per unit of exposure, rising.
+    spread : float
+        Standard deviation of these scores.
+    """
+
+    thresholds: FloatArray
+    spread: float = 1.0
+
+    threshold = 0.0  # of no decision
+
+    @cached_property
+    def knots(self) -> FloatArray:
+        """The thresholds, and one more on either side, where the outer hats end."""
+        t = self.thresholds
+        if len(t) == 1:
+            return np.array([t[0] - self.spread, t[0], t[0] + self.spread])
+        return np.concatenate([[2 * t[0] - t[1]], t, [2 * t[-1] - t[-2]]])
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The task of predicting a number.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss, as the engine has it.
+    n_levels : int
+        Thresholds at which distributions are compared; 0 where none are.
+    scale : float
+        Standard deviation of what is actual: the unit in which small is told from large.
+    dtype : dtype
+        Precision of the gradients.
+    """
+
+    loss: Loss
+    n_levels: int = 0
+    scale: float = 1.0
+    dtype: Any = np.float32
+
+    least_deviation = 1e-12
+    cut_moves = False
+    point = None
+
+    @property
+    def n_quantities(self) -> int:
+        """Prediction, actual figure, loss, and a step at each threshold."""
+        return FIRST_LEVEL + self.n_levels
+
+    @property
+    def of_deviance(self) -> float:
+        """What the loss is multiplied by to be a squared error or a deviance."""
+        halved = ("squared", "poisson", "gamma", "tweedie")
+        return 2.0 if self.loss.name in halved else 1.0
+
+    def on(self, layout: RowLayout, needs: BoolArray) -> RegressionPasses:
+        """Make ready to pass over rows."""
+        return RegressionPasses(self, layout, needs)
+
+    def sums_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
+        """Sums of all quantities."""
+        return sums[: self.n_quantities]
+
+    def squares_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
+        """Sums of their squares."""
+        return sums[self.n_quantities :]
+
+    def exact(self, moments: FloatArray) -> FloatArray:
+        """Moments as they are."""
+        return moments
+
+    def variances(self, moments: FloatArray, squares: FloatArray, rows: FloatArray) -> FloatArray:
+        """Mean of squares less the square of the mean, as from so many rows."""
+        spread = np.maximum(squares - moments**2, 0.0)
+        return np.maximum(spread * rows / np.maximum(rows - 1.0, 1.0), np.finfo(float).tiny)
+
+    def deviations(
+        self, moments: FloatArray, squares: FloatArray, quantities: IntArray
+    ) -> FloatArray:
+        """What a coefficient of 1 moves each moment by, over what it moves a rate by.
+
+        A leaf moves by slope over curvature, so the mean of a quantity q by the mean of q'^2 / h.
+        """
+        log_link, step = self.loss.log_link, np.exp(self.loss.step)
+        of_mean = np.abs(moments) / step if log_link else np.ones_like(moments)
+        of_loss = 2.0 * self.of_deviance * np.abs(moments) / step
+        shares = np.clip(moments, 0.0, 1.0)
+        of_step = 2.0 * np.sqrt(shares * (1.0 - shares)) / RESPONSE
+        found = np.select([quantities < LOSS, quantities == LOSS], [of_mean, of_loss], of_step)
+        return RESPONSE * found
+
+    def stiffness(self, cut: NumberCut) -> float:
+        """Hessians are those of the loss itself wherever a score is."""
+        return 1.0
+
+
+class Rows:
+    """Rows that are passed over, with all that does not change from round to round.
+
+    Parameters
+    ----------
+    task : Regression
+        The task.
+    codes : (n,) int
+        Cells of the rows.
+    outcomes : Outcomes
+        What they are to come to.
+    weight : (n,) float32, optional
+        Weights in moments.
+    memberships : sequence of (n, n_groups) float32
+        Probabilities of groups.
+    """
+
+    def __init__(
+        self,
+        task: Regression,
+        codes: IntArray,
+        outcomes: Outcomes,
+        weight: Float32Array | None,
+        memberships: Sequence[Float32Array] = (),
+    ) -> None:
+        self.task, self.codes, self.memberships = task, codes, memberships
+        self.y = outcomes.targets
+        self.exposure = outcomes.exposure
+        self.offset = None if self.exposure is None else np.log(self.exposure)
+        self.actual = self.y if self.exposure is None else self.y / self.exposure
+        self.loss_weight = outcomes.weight
+        self.weight = weight
+        self.gradient = np.empty(len(codes), task.dtype)
+        self.hessian = np.empty(len(codes), task.dtype)
+
+    def per_exposure(self, scores: ScoreArray) -> FloatArray:
+        """Scores without what exposure adds to them."""
+        plain = scores.astype(np.float64, copy=False)
+        return plain if self.offset is None else plain - self.offset
+
+    def total_loss(self, values: FloatArray) -> float:
+        """The sum of losses, by their weights."""
+        weight = self.loss_weight
+        return float(values.sum() if weight is None else weight @ values)
+
+    def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> float:
+        """Fill the buffers with gradient and Hessian; returns the loss."""
+        scores = scores.astype(np.float64, copy=False)
+        loss = self.task.loss
+        gradient, hessian = loss.slopes(scores, self.y)
+        push, bend = self._push(scores, cut, weights, gradient, hessian)
+        if self.loss_weight is not None:
+            gradient, hessian = gradient * self.loss_weight, hessian * self.loss_weight
+        self.gradient[:] = gradient + push
+        self.hessian[:] = hessian + bend
+        return self.total_loss(loss.value(scores, self.y))
+
+    def _push(
+        self,
+        scores: FloatArray,
+        cut: NumberCut,
+        weights: Weights,
+        gradient: FloatArray,
+        hessian: FloatArray,
+    ) -> tuple[FloatArray | float, FloatArray | float]:
+        """What constraints add to gradient and Hessian."""
+        push: FloatArray | float = 0.0
+        bend: FloatArray | float = 0.0
+        pull = Pull(self, weights)
+        if pull.reads(PREDICTION):
+            c = pull.on(PREDICTION)
+            if self.task.loss.log_link:
+                c = c * np.exp(self.per_exposure(scores))
+                bend = bend + np.maximum(c, 0.0)
+            push = push + c
+        if pull.reads(LOSS):
+            c = self.task.of_deviance * pull.on(LOSS)
+            c = c if self.exposure is None else c / self.exposure
+            push, bend = push + c * gradient, bend + np.maximum(c, 0.0) * hessian
+        if pull.reads_levels:
+            push = push + cut.spread * pull.between(self.per_exposure(scores), cut.knots)
+        if self.weight is not None:
+            push, bend = push * self.weight, bend * self.weight
+        return push, bend
+
+    def measure(self, scores: ScoreArray, cut: NumberCut, n_cells: int) -> Measured:
+        """Sums by cell of all quantities, and of their squares, and the loss."""
+        scores = scores.astype(np.float64, copy=False)
+        task, plain = self.task, self.per_exposure(scores)
+        values = task.loss.value(scores, self.y)
+        errors = task.of_deviance * values
+        errors = errors if self.exposure is None else errors / self.exposure
+        quantities = task.loss.prediction(plain), self.actual, errors
+        sums = np.empty((2, task.n_quantities, n_cells))
+        for k, quantity in enumerate(quantities):
+            weighted = quantity if self.weight is None else quantity * self.weight
+            sums[0, k] = np.bincount(self.codes, weighted, n_cells)
+            sums[1, k] = np.bincount(self.codes, weighted * quantity, n_cells)
+        if task.n_levels:
+            sums[:, FIRST_LEVEL:] = self._above(plain, cut.thresholds, n_cells)
+        return Measured(sums.reshape(-1, n_cells), self.total_loss(values))
+
+    def _above(self, plain: FloatArray, thresholds: FloatArray, n_cells: int) -> FloatArray:
+        """Weight of the rows at or above each threshold, by cell."""
+        n = len(thresholds) + 1
+        where = np.searchsorted(thresholds, plain, side="right") + n * self.codes.astype(np.int64)
+        weight = np.bincount(where, self.weight, n * n_cells).reshape(n_cells, n).T
+        above: FloatArray = weight[::-1].cumsum(axis=0)[::-1][1:]
+        return above
+
+
+class Pull:
+    """What constraints weigh on the quantities of each of some rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    weights : Weights
+        By cell, and by the probability of groups.
+    """
+
+    def __init__(self, rows: Rows, weights: Weights) -> None:
+        self.rows, self.on_cells = rows, weights.on_cells
+        self.soft = [
+            (known, s.on_groups[:, 0, :])
+            for known, s in zip(rows.memberships, weights.soft, strict=True)
+        ]
+
+    def reads(self, quantity: int) -> bool:
+        """Whether a quantity weighs anything."""
+        return bool(
+            self.on_cells[quantity].any() or any(on[:, quantity].any() for _, on in self.soft)
+        )
+
+    @property
+    def reads_levels(self) -> bool:
+        """Whether a step at some threshold weighs anything."""
+        return any(map(self.reads, range(FIRST_LEVEL, len(self.on_cells))))
+
+    def on(self, quantity: int) -> FloatArray:
+        """The weight on one quantity, row by row."""
+        out: FloatArray = self.on_cells[quantity][self.rows.codes]
+        for known, on in self.soft:
+            out = out + known @ on[:, quantity]
+        return out
+
+    def between(self, plain: FloatArray, knots: FloatArray) -> FloatArray:
+        """Weights on steps, by how near each row is to the thresholds on either side of it."""
+        right = np.clip(np.searchsorted(knots, plain, side="right"), 1, len(knots) - 1)
+        width = np.maximum(np.diff(knots), np.finfo(float).tiny)[right - 1]
+        near = np.clip((plain - knots[right - 1]) / width, 0.0, 1.0)
+        table = np.pad(self.on_cells[FIRST_LEVEL:], ((1, 1), (0, 0)))
+        codes = self.rows.codes
+        out: FloatArray = (1.0 - near) * table[right - 1, codes] + near * table[right, codes]
+        for known, on in self.soft:
+            by_row = known @ np.pad(on[:, FIRST_LEVEL:], ((0, 0), (1, 1)))
+            row = np.arange(len(plain))
+            out = out + (1.0 - near) * by_row[row, right - 1] + near * by_row[row, right]
+        return out
+
+
+class RegressionPasses:
+    """The task on the rows of a training.
+
+    Parameters
+    ----------
+    task : Regression
+        The task.
+    layout : RowLayout
+        The rows, with their outcomes.
+    needs : (n_quantities, n_cells) bool
+        Not looked at: what weighs nothing is left out in each round.
+    """
+
+    def __init__(self, task: Regression, layout: RowLayout, needs: BoolArray) -> None:
+        self.task, self.layout, holdout = task, layout, layout.holdout
+        assert layout.outcomes is not None
+        assert layout.measured_outcomes is not None
+        known = list(layout.memberships.values())
+        self.trained = Rows(
+            task, layout.cells.codes, layout.outcomes, layout.sample_weight, known
+        )
+        self.held_out = self.trained
+        if holdout.measured is not None:
+            self.held_out = Rows(
+                task, holdout.measured.codes, layout.measured_outcomes, layout.measured_weight
+            )
+        self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
+        self.placing = slice(None, None, 1 + len(self.held_out.codes) // PLACED_ROWS)
+
+    def start(self) -> NumberCut:
+        """No thresholds yet."""
+        return NumberCut(np.zeros(self.task.n_levels))
+
+    def place(self, scores: ScoreArray, cut: NumberCut) -> NumberCut:
+        """Thresholds at quantiles of the predictions of rows that are measured."""
+        if not self.task.n_levels:
+            return cut
+        rows, at = self.held_out, self.placing
+        plain = rows.per_exposure(scores)[at]
+        weight = None if rows.weight is None else rows.weight[at]
+        spread = float(plain.std())
+        wanted = levels(self.task.n_levels)
+        return NumberCut(_quantiles(plain, weight, wanted), max(spread, np.finfo(float).tiny))
+
+    def measure(self, scores: ScoreArray, cut: NumberCut) -> Measured:
+        """Sums by cell, and the loss, on the rows that are measured."""
+        return self.held_out.measure(scores, cut, len(self.layout.measured))
+
+    def loss(self, scores: ScoreArray, cut: NumberCut) -> float:
+        """The loss on the rows trained on."""
+        rows = self.trained
+        plain = scores.astype(np.float64, copy=False)
+        return rows.total_loss(self.task.loss.value(plain, rows.y))
+
+    def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
+        """Gradient and Hessian of the rows trained on."""
+        rows = self.trained
+        loss = rows.descend(scores, cut, weights)
+        return Slopes(rows.gradient, rows.hessian, loss)
+
+    def descend_without(
+        self, fold: int, scores: ScoreArray, cut: NumberCut, weights: Weights
+    ) -> Slopes:
+        """The same for the booster that leaves out a fold."""
+        rows = self.without_folds[fold]
+        loss = rows.descend(scores, cut, weights)
+        return Slopes(rows.gradient, rows.hessian, loss)
+
+    def descend_and_sum(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
+        """The same with what is measured; smooth means are the exact ones, but for steps."""
+        slopes = self.descend(scores, cut, weights)
+        measured = self.trained.measure(scores, cut, len(self.layout.cells))
+        smooth = self.task.sums_of(measured.sums, self.layout.cells.weights)
+        return Slopes(slopes.gradient, slopes.hessian, slopes.loss, smooth, measured)
+
+    def corrected(self, slopes: Slopes, weights: Weights) -> Slopes | None:
+        """Other weights take another pass."""
+        return None
+
+    def figures(self, sums: FloatArray, cut: NumberCut) -> dict[str, float]:
+        """Nothing beside losses and moments."""
+        return {}
+
+    def summary(self) -> RegressionSummary:
+        """What the measured rows come to."""
+        layout, rows = self.layout, self.held_out
+        exposure = np.ones(len(rows.y)) if rows.exposure is None else rows.exposure
+        constant = _best_constant(self.task.loss, rows.y, exposure, rows.loss_weight)
+        score = constant if rows.offset is None else constant + rows.offset
+        values = self.task.loss.value(np.broadcast_to(score, rows.y.shape), rows.y)
+        return RegressionSummary(
+            layout.measured.without_rows(),
+            rows.total_loss(values) / layout.measured.total_weight,
+        )
+
+    def _without(self, rows: IntArray) -> Rows:
+        """The rows of a booster that leaves out a fold."""
+        layout, weight = self.layout, self.layout.sample_weight
+        assert layout.outcomes is not None
+        return Rows(
+            self.task,
+            layout.cells.codes[rows],
+            layout.outcomes.among(rows),
+            None if weight is None else weight[rows],
+            [known[rows] for known in layout.memberships.values()],
+        )
+
+
+@dataclass(frozen=True)
+class RegressionSummary:
+    """What is kept of the measured rows when they are gone.
+
+    Parameters
+    ----------
+    measured : Cells
+        The rows that moments were measured on, by cell.
+    untrained_loss : float
+        Held-out loss of a model that predicts the same for everyone.
+    """
+
+    measured: Cells
+    untrained_loss: float
+
+    point = None
+    label_factors = (1.0, 1.0)
+
+    @property
+    def rows(self) -> float:
+        """As many rows of equal weight tell as much as those that moments were measured on."""
+        return float(self.measured.total_weight**2 / self.measured.squares.sum())
+
+    def shown_figures(self, held_out: bool) -> list[str]:
+        """Nothing beside losses and moments."""
+        return []
+
+    def balanced_errors(self, sums: FloatArray) -> FloatArray:
+        """Rounds are told by their loss, whatever it is: nothing is decided."""
+        return np.ones(len(sums))
+
+    def realised(self, cut: NumberCut, placed: FloatArray) -> None:
+        """There is no operating point."""
+
+
+def _quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray:
+    """Quantiles of some values, by their weights."""
+    order = np.argsort(values)
+    ranked = values[order]
+    upto = np.arange(1, len(ranked) + 1) if weight is None else np.cumsum(weight[order])
+    at = np.searchsorted(upto, wanted * upto[-1])
+    out: FloatArray = ranked[np.minimum(at, len(ranked) - 1)]
+    return out
+
+
+def _best_constant(loss: Loss, y: FloatArray, exposure: FloatArray, weight: Any) -> float:
+    """The score, per unit of exposure, of the constant prediction with the least loss, nearly."""
+    if loss.renews_leaves:
+        level = loss.shape if loss.name == "quantile" else 0.5
+        return float(_quantiles(y, weight, np.array([level]))[0])
+    total = y.sum() if weight is None else weight @ y
+    per = exposure.sum() if weight is None else weight @ exposure
+    mean = float(total / per)
+    return loss.score(max(mean, np.finfo(float).tiny)) if loss.log_link else mean
