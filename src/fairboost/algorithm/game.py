@@ -226,6 +226,9 @@ class Game:
         derivative = self.margins.at(moments)
         errors = self.margins.errors(moments, squares, derivative)
         violations = self._violations(moments)
+        variances = None
+        if squares is not None:
+            variances = self.task.variances(moments, squares, self.margins.rows)
         found = Round(
             loss=float(losses[0]) / self.layout.cells.total_weight,
             held_out_loss=float(losses[1]) / cells.total_weight,
@@ -238,6 +241,7 @@ class Game:
             multipliers=state.dual.multipliers,
             sums=sums,
             placed=sums if measured.placed is None else measured.placed,
+            variances=variances,
         )
         return found, self.margins.units(moments, squares, derivative)
 

@@ -45,6 +45,8 @@ class Round:
     sums, placed : (n_sums, n_cells) float64
         Sums by cell that moments follow from: of the measured rows, and of those on which
         decisions were placed.
+    variances : (n_moments,) float64, optional
+        Of a single row's quantity, where it does not follow from the moment.
     """
 
     loss: float
@@ -58,6 +60,7 @@ class Round:
     multipliers: FloatArray
     sums: FloatArray
     placed: FloatArray
+    variances: FloatArray | None = None
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,9 @@ class CheckedRows:
         The sensitive attributes, with codes of their own; empty if none were given.
     sample_weight : (n,) float64 or None
         Weights of the rows.
+    targets, exposure : (n,) float64, optional
+        Where a number is predicted: the numbers, and what predictions are multiplied by. All
+        labels are then 0, and there are no classes.
     """
 
     X: Matrix
@@ -55,6 +58,21 @@ class CheckedRows:
     labels: IntArray
     columns: tuple[SensitiveColumn, ...]
     sample_weight: FloatArray | None
+    targets: FloatArray | None = None
+    exposure: FloatArray | None = None
+
+    @property
+    def offset(self) -> FloatArray | None:
+        """The logarithm of exposures, which scores have in them."""
+        return None if self.exposure is None else np.log(self.exposure)
+
+    @property
+    def weight_in_moments(self) -> FloatArray | None:
+        """Weights by which rows count towards moments: the given ones, by exposure."""
+        if self.exposure is None:
+            return self.sample_weight
+        per_unit: FloatArray = self.exposure / self.exposure.mean()
+        return per_unit if self.sample_weight is None else per_unit * self.sample_weight
 
 
 def check_fit_data(
@@ -83,6 +101,76 @@ def check_fit_data(
     if weight is not None:
         check_both_classes_weigh(classes, labels, weight)
     return CheckedRows(X, classes, labels, columns, weight)
+
+
+def check_numbers(
+    X: Matrix,
+    y: ArrayLike,
+    sensitive_features: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    exposure: ArrayLike | None = None,
+) -> CheckedRows:
+    """The same where a number is predicted."""
+    check_two_dimensional(X)
+    n = _num_samples(X)
+    targets = read_targets(y, "y")
+    _check_length("y", len(targets), n, "X")
+    check_same_rows(
+        X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight,
+        exposure=exposure,
+    )  # fmt: skip
+    columns = read_sensitive_features(sensitive_features, n)
+    weight = read_weights(sample_weight, n)
+    exposed = None
+    if exposure is not None:
+        exposed = read_targets(exposure, "exposure")
+        _check_length("exposure", len(exposed), n, "X")
+        if not (exposed > 0).all():
+            row = int(np.argmin(exposed > 0))
+            raise InvalidInputError(
+                f"exposure must be above 0, found {exposed[row]:g} in row {row}; leave out rows "
+                "without exposure, of which nothing can be learned"
+            )
+    nobody = np.zeros(n, np.int8)
+    return CheckedRows(X, np.empty(0), nobody, columns, weight, targets, exposed)
+
+
+def check_number_set(holdout_set: Any, X: Matrix) -> CheckedRows:
+    """Check ``holdout_set`` of ``fit`` where a number is predicted."""
+    form = "(X, y, sensitive_features[, sample_weight[, exposure]])"
+    given_X, y, *rest = unpack("holdout_set", holdout_set, form, most=5)
+    if y is None:
+        raise InvalidInputError("holdout_set has no targets; pass (X, y, sensitive_features)")
+    held_X = check_beside(given_X, X, "holdout_set")
+    try:
+        return check_numbers(held_X, y, *rest)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"holdout_set: {error}") from error
+
+
+def read_targets(given: ArrayLike, name: str) -> FloatArray:
+    """Numbers of rows; refuses text, missing values and infinities."""
+    if isinstance(given, pd.DataFrame) and given.shape[1] == 1:
+        given = given.iloc[:, 0]
+    try:
+        found = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name} must be a column of numbers, found {type(given).__name__} that holds "
+            "something else; FairGBMClassifier is for labels"
+        ) from error
+    if found.ndim != 1:
+        raise InvalidInputError(
+            f"{name} must be a column of numbers, found shape {found.shape}; pass one number for "
+            "each row"
+        )
+    if not (finite := np.isfinite(found)).all():
+        row = int(np.argmin(finite))
+        raise InvalidInputError(
+            f"{name} must be finite numbers, found {found[row]} in row {row}; leave out the "
+            f"{int((~finite).sum()):,} rows without one"
+        )
+    return found
 
 
 def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> CheckedRows:
@@ -138,7 +226,7 @@ def unpack(
     if not several or not least <= len(given) <= most:
         found = f"{len(given)} items" if several else type(given).__name__
         raise InvalidInputError(f"{name} must be a tuple {form}, found {found}{remedy}")
-    return [*given, None, None][:most]
+    return [*given, *[None] * most][:most]
 
 
 def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:

@@ -161,7 +161,7 @@ class FoldFit:
         grown = Started(self._sample(learn, LEARNED_ROWS))
         stopping = Started(self._sample(stop, STOPPING_ROWS))
         base = data.learner.boost(data, grown, stopping, 15 if data.n_codes == 2 else 7)
-        for label in (0, 1):
+        for label in np.unique(labels[left_out]).tolist():
             held = np.flatnonzero(left_out & (labels == label))
             yield held, self._refine(base, learn[labels[learn] == label], held)
 

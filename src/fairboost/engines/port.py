@@ -186,7 +186,7 @@ class TrainedModel(Protocol):
         """Probabilities of scores, to the last digit those of the engine."""
 
     def predictions(self, scores: FloatArray) -> FloatArray:
-        """Numbers that scores stand for, where numbers are predicted, as the engine rounds them."""
+        """Numbers that scores stand for, where these are predicted, rounded as the engine does."""
 
     def text(self) -> str:
         """The model in the engine's own file format."""

@@ -38,6 +38,9 @@ class EngineModule(Protocol):
     def make_estimator(self, **options: Any) -> Any:
         """An estimator with these options."""
 
+    def make_regressor(self, **options: Any) -> Any:
+        """One that predicts numbers."""
+
     def split_points(self, text: str, n_features: int) -> dict[int, list[float]]:
         """Check the text of a booster; returns the values at which each feature is split."""
 
@@ -82,6 +85,11 @@ def default_estimator(**options: Any) -> Any:
     20
     """
     return load_engine(ENGINES[0]).make_estimator(**options)
+
+
+def default_regressor(**options: Any) -> Any:
+    """The same for numbers."""
+    return load_engine(ENGINES[0]).make_regressor(**options)
 
 
 def load_engine(name: str) -> EngineModule:

@@ -160,11 +160,10 @@ class LeftOut:
 
 
 def rates_left_out(
-    constraints: Sequence[Constraint], cells: Cells, positive: FloatArray
+    constraints: Sequence[Constraint], cells: Cells, sums: FloatArray
 ) -> tuple[LeftOut, ...]:
-    """Rates of the groups that were left out, from the weight of positive decisions by cell."""
+    """Moments of the groups that were left out, from sums of all quantities by cell."""
     out = []
-    events = np.stack([positive, cells.weights - positive])
     pairs = dict.fromkeys((columns_of(c), as_moment(m)) for c in constraints for m in c.moments)
     for by, moment in pairs:
         absent = cells.left_out.get(by, frozenset())
@@ -174,7 +173,7 @@ def rates_left_out(
             at = which[of == g]
             counted, square = cells.weights[at].sum(), cells.squares[at].sum()
             rows = counted**2 / square if square > 0 else 0.0
-            value = events[moment.quantity, at].sum() / counted if counted > 0 else np.nan
+            value = sums[moment.quantity, at].sum() / counted if counted > 0 else np.nan
             named = groups.names[g], groups.label(g)
             out.append(LeftOut(moment, by, *named, float(value), float(rows)))
     return tuple(out)

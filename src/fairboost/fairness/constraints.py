@@ -31,6 +31,7 @@ from fairboost._numbers import is_finite
 from fairboost._typing import FloatArray
 from fairboost.data.cells import EVERYONE, check_columns
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.means import NUMBERS, NumberMoment
 from fairboost.fairness.moments import GroupMoments, Moment
 from fairboost.fairness.rates import Rate, as_moment, as_rate
 
@@ -77,6 +78,10 @@ class Constraint(Protocol):
 ConstraintLike: TypeAlias = str | Constraint | Sequence[str | Constraint] | None
 
 
+class OfAllGroups:
+    """A constraint on all groups of its columns, of which there may be a copy for each column."""
+
+
 @dataclass(frozen=True)
 class OneMoment:
     """A constraint that reads one moment."""
@@ -105,11 +110,12 @@ class Parity(OneMoment):
     tolerance: float
     by: str | tuple[str, ...] | None = None
     has_own_tolerance: bool = True
+    relative: bool = False
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``max_a R_a - R_g - tolerance`` per group."""
         (r,) = moments.values
-        out: FloatArray = r.max() - r - self.tolerance
+        out: FloatArray = (r.max() - r) / unit_of(moments, self.relative) - self.tolerance
         return out
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
@@ -117,8 +123,16 @@ class Parity(OneMoment):
         (r,) = moments.values
         largest = r >= r.max() - 1e-12
         share = multipliers.sum() / max(largest.sum(), 1)  # none is, among rates of NaN scores
-        coef: FloatArray = largest * share - multipliers
+        coef: FloatArray = (largest * share - multipliers) / unit_of(moments, self.relative)
         return coef[np.newaxis]
+
+
+def unit_of(moments: GroupMoments, relative: bool) -> float:
+    """What differences are measured in: 1, or the moment of all groups together."""
+    if not relative:
+        return 1.0
+    (r,), (w,) = moments.values, moments.weights
+    return max(abs(float(w @ r / w.sum())), float(np.finfo(float).tiny))
 
 
 @dataclass(frozen=True)
@@ -160,20 +174,26 @@ class Bound(OneMoment):
 
 
 def parity(
-    rate: str | Rate, tolerance: float | None = None, *, by: str | tuple[str, ...] | None = None
+    rate: str | Rate | NumberMoment,
+    tolerance: float | None = None,
+    *,
+    by: str | tuple[str, ...] | None = None,
+    relative: bool = False,
 ) -> Parity:
-    """Ask that a rate be alike across groups.
+    """Ask that a rate, or a mean, be alike across groups.
 
     Parameters
     ----------
-    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr"} or Rate
-        The rate to compare.
-    tolerance : float in [0, 1), optional
-        How far apart the rates of two groups may be; if left out the ``tolerance`` of the
-        estimator, which is 0.01 by default.
+    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr", "prediction", "loss"} or Rate
+        The rate to compare; one of the last two where a number is predicted.
+    tolerance : float, optional
+        How far apart two groups may be; if left out the ``tolerance`` of the estimator. Of rates
+        in [0, 1), and 0.01 by default; of means in their unit.
     by : str or tuple of str, optional
         The sensitive column whose groups are compared, or a tuple of several to compare the groups
         of their crossing. By default every sensitive column is compared, each by itself.
+    relative : bool, default=False
+        The tolerance is a share of the rate, or mean, of all groups together.
 
     Examples
     --------
@@ -188,12 +208,22 @@ def parity(
             "columns side by side write one parity for each, or leave by out to compare all of "
             "them"
         )
-    own = tolerance is not None
-    return Parity(as_rate(rate), check_tolerance(tolerance) if own else TOLERANCE, by, own)
+    own, moment = tolerance is not None, as_compared(rate)
+    of_shares = isinstance(moment, Rate) or relative
+    found = check_tolerance(tolerance, of_shares) if own else TOLERANCE
+    return Parity(moment, found, by, own, bool(relative))
+
+
+def as_compared(moment: str | Rate | NumberMoment) -> Rate | NumberMoment:
+    """Look up a rate or a mean that users may compare or bound."""
+    if isinstance(moment, NumberMoment):
+        return moment
+    name = moment.lower() if isinstance(moment, str) else ""
+    return NUMBERS[name] if name in NUMBERS else as_rate(cast(Rate, moment))
 
 
 def bound(
-    rate: str | Rate,
+    rate: str | Rate | NumberMoment,
     at_most: float,
     *,
     group: object | Mapping[str, object] | None = None,
@@ -205,10 +235,11 @@ def bound(
 
     Parameters
     ----------
-    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr"} or Rate
-        The rate to bound.
-    at_most : float in (0, 1)
-        The bound. For "at least", bound the opposite rate: TPR >= 0.8 is FNR <= 0.2.
+    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr", "prediction", "loss"} or Rate
+        The rate to bound; one of the last two where a number is predicted.
+    at_most : float
+        The bound; of a rate in (0, 1). For "at least", bound the opposite rate: TPR >= 0.8 is
+        FNR <= 0.2.
     group : optional
         Value of the sensitive column (when there is one column), or a mapping of columns to
         values. By default the bound is on everyone, rows of unknown group included.
@@ -220,12 +251,14 @@ def bound(
     >>> bound("fnr", 0.3, group={"sex": "F"}).name
     'fnr<=0.3 of F'
     """
-    if not is_finite(at_most) or not 0 < at_most < 1:
+    found = as_compared(rate)
+    if isinstance(found, NumberMoment) and not is_finite(at_most):
+        raise ConstraintError(f"at_most of a bound must be a finite number, found {at_most!r}")
+    if isinstance(found, Rate) and (not is_finite(at_most) or not 0 < at_most < 1):
         raise ConstraintError(
             f"at_most of a bound must lie in (0, 1), found {at_most!r}; it is a share of rows, so "
             "write 0.05 for 5%"
         )
-    found = as_rate(rate)
     if group is None:
         return Bound(found, float(at_most))
     if isinstance(group, Mapping):
@@ -369,8 +402,8 @@ def _placed(constraint: Constraint, columns: Sequence[str]) -> list[Constraint]:
                 f"group={{{columns[0]!r}: {constraint.group[0]!r}}}"
             )
         return [replace(constraint, by=(columns[0],))]
-    if isinstance(constraint, Parity):
-        return [replace(constraint, by=column) for column in columns]
+    if isinstance(constraint, Parity | OfAllGroups):
+        return [replace(cast(Any, constraint), by=column) for column in columns]
     return [_Adapted(getattr(constraint, "constraint", constraint), c) for c in columns]
 
 
@@ -404,8 +437,10 @@ class _Adapted:
         return found
 
 
-def check_tolerance(tolerance: Any) -> float:
-    """Refuse what is not a difference of rates."""
+def check_tolerance(tolerance: Any, of_shares: bool = True) -> float:
+    """Refuse what is not a difference of rates, or of means."""
+    if not of_shares and is_finite(tolerance) and tolerance >= 0:
+        return float(tolerance)
     if not is_finite(tolerance) or not 0 <= tolerance < 1:
         raise ConstraintError(
             f"tolerance must lie in [0, 1), found {tolerance!r}; it is a difference of rates, so "

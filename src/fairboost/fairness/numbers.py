@@ -1,28 +1,31 @@
-"""Moments and constraints of a number that is predicted: means, losses, distributions.
+"""Constraints on a number that is predicted: means, losses, distributions, calibration.
 
-Everything is per unit of exposure, and rows weigh by it; without exposures a row counts as one.
-With r the prediction and a the actual figure of a row, the moments of a group are means of::
-
-    prediction     r
-    actual         a
-    loss           the squared or absolute error, or the deviance
-    above q        [r is above the q-quantile of all predictions]
-
-The last ones, at several q, are the distribution of predictions, read at thresholds that follow
-it. Parities and bounds of moments are the ones of rates (:mod:`fairboost.fairness.constraints`);
-what is here compares several moments at once.
+The moments are those of :mod:`fairboost.fairness.means`. Parities and bounds of single ones are
+the same as of rates (:mod:`fairboost.fairness.constraints`); what is here compares several
+moments, or all groups, at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost._numbers import is_finite
+from fairboost._typing import FloatArray
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.constraints import OneMoment
+from fairboost.fairness.constraints import (
+    Bound,
+    Constraint,
+    ConstraintLike,
+    OfAllGroups,
+    OneMoment,
+    Parity,
+)
+from fairboost.fairness.constraints import resolve as resolve_any
+from fairboost.fairness.means import NUMBERS, NumberMoment, above
 from fairboost.fairness.moments import GroupMoments
 
 N_LEVELS = 15
@@ -30,67 +33,7 @@ N_LEVELS = 15
 
 
 @dataclass(frozen=True)
-class NumberMoment:
-    """The mean of a quantity over all rows.
-
-    Parameters
-    ----------
-    name : str
-        Short name, as users write it.
-    quantity : int
-        Which of the task's quantities is averaged.
-    title : str
-        The name in words, for tables and plots.
-    """
-
-    name: str
-    quantity: int
-    title: str
-    label: None = None
-
-    def counts(self, labels: IntArray) -> BoolArray:
-        """All rows count."""
-        return np.ones(labels.shape, bool)
-
-
-NUMBERS: dict[str, NumberMoment] = {
-    m.name: m
-    for m in (
-        NumberMoment("prediction", 0, "mean prediction"),
-        NumberMoment("actual", 1, "mean of what was actual"),
-        NumberMoment("loss", 2, "mean loss"),
-    )
-}
-FIRST_LEVEL = len(NUMBERS)
-
-
-def levels(count: int) -> FloatArray:
-    """The q of that many quantiles, evenly spaced."""
-    out: FloatArray = np.arange(1, count + 1) / (count + 1)
-    return out
-
-
-def as_number(moment: str | NumberMoment) -> NumberMoment:
-    """Look a moment up by name; one of its kind passes through.
-
-    Examples
-    --------
-    >>> as_number("prediction").title
-    'mean prediction'
-    """
-    if isinstance(moment, NumberMoment):
-        return moment
-    found = NUMBERS.get(moment.lower()) if isinstance(moment, str) else None
-    if found is None:
-        raise ConstraintError(
-            f"unknown moment {moment!r} of a number that is predicted; expected one of "
-            f"{', '.join(NUMBERS)}"
-        )
-    return found
-
-
-@dataclass(frozen=True)
-class SameDistribution:
+class SameDistribution(OfAllGroups):
     """Distributions of predictions alike: no group's is further from everyone's than tolerance.
 
     The distance is that of Kolmogorov and Smirnov, the largest difference of distribution
@@ -106,10 +49,7 @@ class SameDistribution:
     @property
     def moments(self) -> tuple[NumberMoment, ...]:
         """Shares of predictions above each threshold."""
-        return tuple(
-            NumberMoment(f"above q{q:.2f}", FIRST_LEVEL + k, f"share above the {q:.0%} quantile")
-            for k, q in enumerate(levels(self.count))
-        )
+        return above(self.count)
 
     @property
     def slack(self) -> float:
@@ -153,7 +93,7 @@ class SameDistribution:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Calibrated(OfAllGroups):
     """Actual over expected within 1 ± tolerance, in every group: the A/E ratio of actuaries."""
 
     tolerance: float
@@ -189,7 +129,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
-class EachAtMost(OneMoment):
+class EachAtMost(OneMoment, OfAllGroups):
     """The moment of no group above a bound."""
 
     at_most: float
@@ -209,3 +149,91 @@ class EachAtMost(OneMoment):
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """The multipliers themselves."""
         return multipliers[np.newaxis].copy()
+
+
+NamedNumbers: TypeAlias = Literal[
+    "equal_means", "equal_distributions", "calibrated", "equal_errors", "bounded_group_loss"
+]
+DEFAULTS: dict[str, float | None] = {
+    "equal_means": None,
+    "equal_distributions": 0.05,
+    "calibrated": 0.01,
+    "equal_errors": None,
+    "bounded_group_loss": None,
+}
+"""Constraints by name, and their tolerance where the user gives none; None where its unit is that
+of the prediction or the loss, and only the user can know."""
+
+
+def by_name(name: str, tolerance: float | None) -> Constraint:
+    """A constraint by its name.
+
+    Examples
+    --------
+    >>> by_name("equal_means", 500.0).tolerance
+    500.0
+    """
+    if name not in DEFAULTS:
+        raise ConstraintError(
+            f"unknown constraint {name!r}; expected one of {', '.join(map(repr, DEFAULTS))}, a "
+            "parity(...) or bound(...) of 'prediction' or 'loss', a list of them, or None"
+        )
+    limit = DEFAULTS[name] if tolerance is None else tolerance
+    if limit is None:
+        unit = "prediction" if name == "equal_means" else "loss"
+        raise ConstraintError(
+            f"constraint={name!r} needs a tolerance in the unit of the {unit}; pass "
+            f"tolerance=..., or write parity({unit!r}, 0.02, relative=True) for two percent"
+        )
+    if name == "equal_distributions":
+        return SameDistribution(limit)
+    if name == "calibrated":
+        return Calibrated(limit)
+    if name == "bounded_group_loss":
+        return EachAtMost(NUMBERS["loss"], limit)
+    return Parity(NUMBERS["prediction" if name == "equal_means" else "loss"], limit)
+
+
+def resolve(
+    constraint: ConstraintLike, tolerance: float | None, columns: Sequence[str]
+) -> tuple[Constraint, ...]:
+    """What the user wrote, as a flat list of constraints with explicit columns.
+
+    Parameters
+    ----------
+    constraint : str, Constraint, sequence of them, or None
+        The ``constraint`` parameter of the estimator.
+    tolerance : float or None
+        Tolerance of the constraints that have none of their own.
+    columns : sequence of str
+        Names of the sensitive columns.
+    """
+    if tolerance is not None and (not is_finite(tolerance) or tolerance < 0):
+        raise ConstraintError(
+            f"tolerance must be a number, 0 or more, found {tolerance!r}; it has the unit of what "
+            "is compared"
+        )
+    if constraint is None:
+        return ()
+    listed: list[Any] = [*constraint] if isinstance(constraint, list | tuple) else [constraint]
+    named = [by_name(c, tolerance) if isinstance(c, str) else c for c in listed]
+    for c in named:
+        moment = getattr(c, "moment", None)
+        if isinstance(c, Parity | Bound) and not isinstance(moment, NumberMoment):
+            raise ConstraintError(
+                f"{c.name!r} is a rate of decisions, and a number is predicted; expected one of "
+                f"{', '.join(map(repr, NUMBERS))}"
+            )
+    return resolve_any([_with(c, tolerance) for c in named], None, columns)
+
+
+def _with(constraint: Constraint, tolerance: float | None) -> Constraint:
+    """A parity without a tolerance of its own takes the shared one."""
+    if not isinstance(constraint, Parity) or constraint.has_own_tolerance:
+        return constraint
+    if tolerance is None:
+        raise ConstraintError(
+            f"parity({constraint.moment.name!r}) needs a tolerance in the unit of what is "
+            "compared; pass one, or tolerance=... to the estimator"
+        )
+    return replace(constraint, tolerance=float(tolerance), has_own_tolerance=True)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.moments import Moment
 
 
@@ -94,13 +95,16 @@ def as_rate(rate: str | Rate) -> Rate:
     if found is None:
         raise ConstraintError(
             f"unknown rate {rate!r}; expected one of {', '.join(RATES)}, or a "
-            "fairboost.fairness.Rate"
+            "fairboost.fairness.Rate; where a number is predicted, one of "
+            f"{', '.join(NUMBERS)}"
         )
     return found
 
 
 def as_moment(moment: str | Moment) -> Moment:
     """Look a moment up by name; one of any task passes through."""
+    if isinstance(moment, str) and moment.lower() in NUMBERS:
+        return NUMBERS[moment.lower()]
     known = not isinstance(moment, str) and isinstance(moment, Moment)
     return cast(Moment, moment) if known else as_rate(cast(Rate, moment))
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairboost._typing import FloatArray
-from fairboost.fairness.constraints import Constraint, OneMoment, Parity
+from fairboost.fairness.constraints import Constraint, OneMoment, Parity, unit_of
 from fairboost.fairness.moments import GroupMoments
 
 
@@ -30,6 +30,7 @@ class TwoSided(OneMoment):
 
     tolerance: float
     by: str | tuple[str, ...] | None
+    relative: bool = False
 
     @property
     def slack(self) -> float:
@@ -43,15 +44,15 @@ class TwoSided(OneMoment):
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``R_g - R - tolerance / 2`` of each group, then ``R - R_g - tolerance / 2``."""
         (r,), (w,) = moments.values, moments.weights
-        apart = r - (w @ r) / w.sum()
+        apart = (r - (w @ r) / w.sum()) / unit_of(moments, self.relative)
         return np.concatenate([apart, -apart]) - self.slack
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Derivative; the same at all values."""
+        """Derivative; the same at all values, but for the unit, which is taken as given."""
         (w,) = moments.weights
         net = multipliers[: len(w)] - multipliers[len(w) :]
         coef: FloatArray = net - w / w.sum() * net.sum()
-        return coef[np.newaxis]
+        return coef[np.newaxis] / unit_of(moments, self.relative)
 
 
 def two_sided(constraint: Constraint) -> Constraint:
@@ -64,5 +65,7 @@ def two_sided(constraint: Constraint) -> Constraint:
     0.01
     """
     if isinstance(constraint, Parity):
-        return TwoSided(constraint.moment, constraint.tolerance, constraint.by)
+        return TwoSided(
+            constraint.moment, constraint.tolerance, constraint.by, constraint.relative
+        )
     return constraint

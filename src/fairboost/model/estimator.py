@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairboost._files import write_text
-from fairboost._typing import ArrayLike, BoolArray, Booster, Classifier, FloatArray, Matrix
-from fairboost.algorithm.game import Game
+from fairboost._typing import ArrayLike, BoolArray, Classifier, FloatArray, Matrix
 from fairboost.cluster.collections import column_names, header, is_dask, map_rows
 from fairboost.cluster.rows import count_decisions
 from fairboost.cluster.training import (
@@ -30,19 +27,17 @@ from fairboost.data.cells import build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
-    DEFAULT_COLUMN,
     CheckedRows,
     check_beside,
     check_fit_data,
     check_holdout_set,
-    check_two_dimensional,
     encode_known,
     python_value,
     unpack,
 )
-from fairboost.engines.port import Engine, is_on_disk
+from fairboost.engines.port import Engine
 from fairboost.engines.registry import default_estimator, engine_of
-from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
+from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import (
     ConstraintLike,
@@ -52,12 +47,10 @@ from fairboost.fairness.constraints import (
 )
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy, ProxyName
-from fairboost.model.files import read_model, write_model
+from fairboost.model.base import FairBooster, columns_of_table
+from fairboost.model.files import read_model
 from fairboost.training.iterates import (
     IterateName,
-    average_weights,
-    check_iterate,
-    randomized_scores,
 )
 from fairboost.training.options import (
     PAPER_LEARNING_RATE,
@@ -65,14 +58,12 @@ from fairboost.training.options import (
     MultipliersName,
     TrainingOptions,
 )
-from fairboost.training.outcome import Training, measure_model
 from fairboost.training.request import FitRequest
-from fairboost.training.run import train
-from fairboost.verdicts import diagnostics, fairness_report
+from fairboost.verdicts import fairness_report
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
 
 
-class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class FairGBMClassifier(ClassifierMixin, FairBooster):
     """Gradient boosted trees under fairness constraints, on stock LightGBM or XGBoost.
 
     Trains the given ``LGBMClassifier`` or ``XGBClassifier`` by FairGBM (Cruz et al., ICLR 2023):
@@ -363,18 +354,9 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 X, y, sensitive_features, sample_weight, holdout_set, fit_options
             )
             fitted._set_labels(request.data.classes)
-            result, session = train(request, progress=bool(self.verbose))
-            fitted._keep(result)
-            again = result.rescaled or self.iterate in ("average", "randomized")
-            # In cross-fitting rates are those of other models, however theirs are rounded.
-            out_of_fold = session.game.layout.holdout.kind == "cross"
-            if again or (request.engine.predicts_otherwise and not out_of_fold):
-                fitted._measure_again(session.game, request)
+            fitted._train(request)
         self.__dict__ = fitted.__dict__
-        if self.fairness_report_ is not None and self._measured is not None:
-            diagnostics.warn_if_not_met(self.fairness_report_, self.confidence is not None)
-            diagnostics.warn_if_beside_the_point(self._measured.realised)
-            diagnostics.warn_if_deciding_little(self._measured)
+        self._warn()
         return self
 
     def _cluster_request(
@@ -404,7 +386,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> FitRequest:
         """Check everything; what is wrong raises here."""
         check_readable(X)
-        validate_data(self, _columns_of(X), skip_check_array=True, reset=True)
+        validate_data(self, columns_of_table(X), skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight, pos_label=self.pos_label)
         classes, given = data.classes, y
         if sets := _pairs(fit_options.get("eval_set")):
@@ -414,13 +396,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             fit_options = _with_numbers(fit_options, X, given, data)
         engine = self._engine(X, classes, data.classes)
         engine.check_arguments(X, fit_options)
-        best_of_one = self.iterate == "best" and self.constraint is None
-        check_iterate("last" if best_of_one else self.iterate, engine.rescales_trees)
-        if engine.base is not None and self.iterate in ("average", "randomized"):
-            raise InvalidInputError(
-                f"iterate={self.iterate!r} cannot be had on top of a frozen model, whose trees "
-                "stay as they are; use iterate='best' or 'last'"
-            )
+        self._check_iterate(engine)
         self._stream()  # raises here rather than after training
         options = self._options()
         unseen = self.iterate in ("average", "randomized") or engine.rescales_trees
@@ -458,9 +434,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         chosen: Any = default_estimator() if self.estimator is None else self.estimator
         kind = engine_of(chosen)
         kind.check_estimator(chosen)
-        engine = clone(chosen)
-        if self.random_state is not None and engine.random_state is None:
-            engine.set_params(random_state=self._draw())
+        engine = self._seeded(chosen)
         weights = getattr(engine, "class_weight", None)
         if isinstance(weights, dict) and named.dtype.kind == "M":
             raise EngineOptionError(
@@ -472,23 +446,6 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             engine.set_params(class_weight={codes.get(k, k): w for k, w in weights.items()})
         return kind.make(engine, classes)
 
-    def _options(self) -> TrainingOptions:
-        return TrainingOptions(**{f.name: getattr(self, f.name) for f in fields(TrainingOptions)})
-
-    def _stream(self) -> np.random.RandomState:
-        """What draws come from."""
-        try:
-            found: np.random.RandomState = check_random_state(self.random_state)
-        except ValueError as error:
-            raise InvalidInputError(
-                "random_state must be a whole number from 0 to 2**32 - 1, a RandomState of NumPy "
-                f"or None, found {self.random_state!r}"
-            ) from error
-        return found
-
-    def _draw(self) -> int:
-        return int(self._stream().randint(2**31 - 1))
-
     def _set_labels(self, classes: np.ndarray) -> None:
         """Set the attributes about labels, given the negative and the positive one."""
         self.classes_, self.pos_label_ = np.unique(classes), classes[1]
@@ -498,33 +455,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """The negative and the positive label."""
         return self.classes_ if self.pos_label_ == self.classes_[1] else self.classes_[::-1]
 
-    def _keep(self, result: Training) -> None:
-        """Set the fitted attributes."""
-        model, record = result.model, result.record
-        kept = result.last_iterate()
-        if self.iterate == "best" and record.terms:
-            kept = result.best_iterate()
-            model = result.first(kept)
-        if self.iterate == "average":
-            model = model.with_tree_weights(average_weights(model.n_rounds))
-        self._model = model
-        self._draw_seed = self._draw() if self.iterate == "randomized" else None
-        self.multipliers_ = pd.Series(
-            record.multipliers, index=list(record.inequalities), name="multiplier"
-        )
-        self.trace_ = record.to_frame()
-        # A round that early stopping ended is counted too; one that raised in a callback is not.
-        self.trace_["trees"] = pd.Series(result.trees, dtype="int64").reindex(self.trace_.index)
-        self.best_iteration_ = model.n_rounds
-        judged = bool(record.terms) or isinstance(self.operating_point, OperatingPoint)
-        self._set_measured(result.measured(kept) if judged else None, result.threshold(kept))
-
-    def _measure_again(self, game: Game, request: FitRequest) -> None:
-        """Measure a model that is none of those that rounds have measured."""
-        if self._measured is not None:
-            outside = request.outside(game.layout.holdout)
-            X_outside = None if outside is None else outside.X
-            self._set_measured(*measure_model(game, self._scores, request.X, X_outside))
+    def _options(self) -> TrainingOptions:
+        return TrainingOptions(**{f.name: getattr(self, f.name) for f in fields(TrainingOptions)})
 
     def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
         """Set the attributes that are about rates and the threshold of the model kept."""
@@ -536,26 +468,7 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.fairness_report_ = None if measured is None else self._build_report(measured)
 
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
-        confidence = self._options().asked_confidence
-        positive, paper = str(self.pos_label_), self.multipliers == "paper"
-        rounds = len(self.trace_)
-        return fairness_report.build(
-            *measured, confidence=confidence, positive=positive, paper=paper, rounds=rounds
-        )
-
-    @property
-    def estimator_(self) -> Classifier:
-        """The fitted engine, a stock ``LGBMClassifier`` or ``XGBClassifier``."""
-        check_is_fitted(self, "_model")
-        fitted: Classifier = self._model.estimator
-        return fitted
-
-    @property
-    def booster_(self) -> Booster:
-        """The stock booster, of LightGBM or XGBoost."""
-        check_is_fitted(self, "_model")
-        found: Booster = self._model.booster
-        return found
+        return self._judged(*measured, positive=str(self.pos_label_))
 
     def decision_function(self, X: Matrix) -> FloatArray:
         """Log-odds of the larger label, less those of the operating point.
@@ -629,15 +542,6 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         lazy: np.ndarray = map_rows(_call, X, (self, name), like)  # a dask.array.Array
         return lazy
 
-    def _scores(self, X: Matrix) -> FloatArray:
-        check_is_fitted(self, "_model")
-        check_two_dimensional(X)
-        check_readable(X)
-        validate_data(self, _columns_of(X), skip_check_array=True, reset=False)
-        if self._draw_seed is not None:
-            return _numbers(randomized_scores(self._model, X, self._draw_seed))
-        return _numbers(self._model.scores(X))
-
     def report_on(
         self,
         X: Matrix,
@@ -708,31 +612,6 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         test = fairness_report.measure(constraints, cells, decided, **told)
         return self._build_report(*filter(None, [self._measured, test]))
 
-    def _constrained(self, names: list[str]) -> list[str]:
-        """Those of the given sensitive columns that the constraints were trained on."""
-        known = [] if self.fairness_report_ is None else list(self.fairness_report_.columns)
-        one_each = len(known) == len(names) == 1
-        if not known or (one_each and DEFAULT_COLUMN in (*known, *names)):
-            return names  # loaded from a file of old, or a column without a name
-        missing = [name for name in known if name not in names]
-        if missing:
-            raise InvalidInputError(
-                f"the constraints are on the sensitive columns {known}, found in "
-                f"sensitive_features: {names}; pass {missing} as well"
-            )
-        return known
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a file, as JSON with the booster in its engine's format.
-
-        Parameters
-        ----------
-        path : str or Path
-            Overwritten if it exists, whole or not at all. Read it with :func:`fairboost.load`.
-        """
-        check_is_fitted(self, "_model")
-        write_model(path, self)
-
     def export(self, path: str | Path) -> None:
         """Write a stock model file that returns the same probabilities without fairboost.
 
@@ -744,24 +623,8 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             are positive from the probability on that ``fairboost_threshold`` gives, a line that
             LightGBM passes over, or an attribute of XGBoost's booster.
         """
-        check_is_fitted(self, "_model")
-        if self._draw_seed is not None:
-            raise ExportError(
-                "iterate='randomized' scores each row by another prefix of the ensemble, which "
-                "no single booster does; train with iterate='average' or 'last', or use "
-                "save()"
-            )
-        endings = self._model.file_endings
-        if endings and Path(path).suffix not in endings:
-            raise ExportError(
-                f"the engine tells the format of a model by the ending of its file, expected "
-                f"{' or '.join(endings)}, found {str(path)!r}; rename it"
-            )
         notes = {"threshold": self.threshold_, "operating_point": self.operating_point}
-        write_text(path, self._model.export(**notes))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
+        self._export(path, **notes)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -769,22 +632,6 @@ class FairGBMClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
-
-
-def _columns_of(X: Matrix) -> Matrix:
-    """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
-    return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
-
-
-def _numbers(scores: FloatArray) -> FloatArray:
-    """Refuse scores of which no decision follows: NaN is neither above a threshold nor below."""
-    if (missing := np.isnan(scores)).any():
-        raise InvalidInputError(
-            f"the model's score of row {missing.argmax()} is NaN, expected a number: a linear "
-            "tree has met a feature that is too large for it. Scale the feature, or train "
-            "without linear_tree"
-        )
-    return scores
 
 
 def _pairs(eval_set: Any) -> Sequence[Any]:

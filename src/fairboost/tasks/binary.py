@@ -372,6 +372,10 @@ class BinarySummary:
         out: FloatArray = (share[0] + 1.0 - share[1]) / 2
         return out
 
+    def quantities(self, sums: FloatArray) -> FloatArray:
+        """Sums of positive and negative decisions, (2, n_cells)."""
+        return np.concatenate([sums, self.measured.weights - sums])
+
     def realised(self, cut: DecisionCut, placed: FloatArray) -> RealisedRate | None:
         """What the operating point came to in a round, given what was measured where placed."""
         if self.point is None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from fairboost._typing import Float32Array, FloatArray
 from fairboost.data.cells import Cells
 from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
@@ -44,6 +46,21 @@ class Outcomes:
             None if weight is None else weight[rows],
             None if exposure is None else exposure[rows],
         )
+
+
+def join_outcomes(parts: Sequence[Outcomes]) -> Outcomes:
+    """Those of several sets of rows, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def joined(name: str) -> Any:
+        found = [getattr(part, name) for part in parts]
+        if all(column is None for column in found):
+            return None
+        pairs = zip(found, parts, strict=True)
+        return np.concatenate([np.ones(len(p.targets)) if c is None else c for c, p in pairs])
+
+    return Outcomes(joined("targets"), joined("weight"), joined("exposure"))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """A number is predicted: one score, one of several losses, and moments that are means.
 
-The prediction of a row per unit of its exposure e is r = link(f - log e), where f is its score, and
-a = y / e is what was actual. The quantities of a row are r, a, its loss, and whether r is above
-each of some thresholds t_k (:mod:`fairboost.fairness.numbers`); rows weigh by exposure in their
-means. With c_q what constraints weigh on quantity q of a row, the gradient of a row is::
+The prediction of a row per unit of its exposure e is r = link(f - log e), where f is its score,
+and a = y / e is what was actual. The quantities of a row are r, a, its loss, and whether r is
+above each of some thresholds t_k (:mod:`fairboost.fairness.means`); rows weigh by exposure in
+their means. With c_q what constraints weigh on quantity q of a row, the gradient of a row is::
 
     w loss'(f) + v sum_q c_q q'(f)
 
@@ -18,7 +18,6 @@ round on at most ``PLACED_ROWS`` of them.
 
 from __future__ import annotations
 
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,9 +27,9 @@ import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
-from fairboost.fairness.numbers import FIRST_LEVEL, levels
+from fairboost.fairness.means import FIRST_LEVEL, levels
 from fairboost.kernel.losses import Loss
-from fairboost.tasks.base import Measured, MemberWeights, Slopes, Weights
+from fairboost.tasks.base import Measured, Slopes, Weights
 from fairboost.tasks.layout import Outcomes, RowLayout
 
 PREDICTION, ACTUAL, LOSS = range(FIRST_LEVEL)
@@ -137,8 +136,9 @@ class Regression:
         of_loss = 2.0 * self.of_deviance * np.abs(moments) / step
         shares = np.clip(moments, 0.0, 1.0)
         of_step = 2.0 * np.sqrt(shares * (1.0 - shares)) / RESPONSE
-        found = np.select([quantities < LOSS, quantities == LOSS], [of_mean, of_loss], of_step)
-        return RESPONSE * found
+        kinds = [quantities < LOSS, quantities == LOSS]
+        found: FloatArray = RESPONSE * np.select(kinds, [of_mean, of_loss], of_step)
+        return found
 
     def stiffness(self, cut: NumberCut) -> float:
         """Hessians are those of the loss itself wherever a score is."""
@@ -182,7 +182,7 @@ class Rows:
 
     def per_exposure(self, scores: ScoreArray) -> FloatArray:
         """Scores without what exposure adds to them."""
-        plain = scores.astype(np.float64, copy=False)
+        plain = in_full(scores)
         return plain if self.offset is None else plain - self.offset
 
     def total_loss(self, values: FloatArray) -> float:
@@ -192,15 +192,14 @@ class Rows:
 
     def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> float:
         """Fill the buffers with gradient and Hessian; returns the loss."""
-        scores = scores.astype(np.float64, copy=False)
-        loss = self.task.loss
-        gradient, hessian = loss.slopes(scores, self.y)
-        push, bend = self._push(scores, cut, weights, gradient, hessian)
+        exact, loss = in_full(scores), self.task.loss
+        gradient, hessian = loss.slopes(exact, self.y)
+        push, bend = self._push(exact, cut, weights, gradient, hessian)
         if self.loss_weight is not None:
             gradient, hessian = gradient * self.loss_weight, hessian * self.loss_weight
         self.gradient[:] = gradient + push
         self.hessian[:] = hessian + bend
-        return self.total_loss(loss.value(scores, self.y))
+        return self.total_loss(loss.value(exact, self.y))
 
     def _push(
         self,
@@ -209,10 +208,9 @@ class Rows:
         weights: Weights,
         gradient: FloatArray,
         hessian: FloatArray,
-    ) -> tuple[FloatArray | float, FloatArray | float]:
+    ) -> tuple[FloatArray, FloatArray]:
         """What constraints add to gradient and Hessian."""
-        push: FloatArray | float = 0.0
-        bend: FloatArray | float = 0.0
+        push, bend = np.zeros((2, len(scores)))
         pull = Pull(self, weights)
         if pull.reads(PREDICTION):
             c = pull.on(PREDICTION)
@@ -232,9 +230,8 @@ class Rows:
 
     def measure(self, scores: ScoreArray, cut: NumberCut, n_cells: int) -> Measured:
         """Sums by cell of all quantities, and of their squares, and the loss."""
-        scores = scores.astype(np.float64, copy=False)
         task, plain = self.task, self.per_exposure(scores)
-        values = task.loss.value(scores, self.y)
+        values = task.loss.value(in_full(scores), self.y)
         errors = task.of_deviance * values
         errors = errors if self.exposure is None else errors / self.exposure
         quantities = task.loss.prediction(plain), self.actual, errors
@@ -325,9 +322,7 @@ class RegressionPasses:
         assert layout.outcomes is not None
         assert layout.measured_outcomes is not None
         known = list(layout.memberships.values())
-        self.trained = Rows(
-            task, layout.cells.codes, layout.outcomes, layout.sample_weight, known
-        )
+        self.trained = Rows(task, layout.cells.codes, layout.outcomes, layout.sample_weight, known)
         self.held_out = self.trained
         if holdout.measured is not None:
             self.held_out = Rows(
@@ -358,8 +353,7 @@ class RegressionPasses:
     def loss(self, scores: ScoreArray, cut: NumberCut) -> float:
         """The loss on the rows trained on."""
         rows = self.trained
-        plain = scores.astype(np.float64, copy=False)
-        return rows.total_loss(self.task.loss.value(plain, rows.y))
+        return rows.total_loss(self.task.loss.value(in_full(scores), rows.y))
 
     def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
         """Gradient and Hessian of the rows trained on."""
@@ -431,7 +425,7 @@ class RegressionSummary:
     untrained_loss: float
 
     point = None
-    label_factors = (1.0, 1.0)
+    label_factors = None  # there are no labels
 
     @property
     def rows(self) -> float:
@@ -446,8 +440,18 @@ class RegressionSummary:
         """Rounds are told by their loss, whatever it is: nothing is decided."""
         return np.ones(len(sums))
 
+    def quantities(self, sums: FloatArray) -> FloatArray:
+        """Sums of all quantities by cell."""
+        return sums[: len(sums) // 2]
+
     def realised(self, cut: NumberCut, placed: FloatArray) -> None:
         """There is no operating point."""
+
+
+def in_full(scores: ScoreArray) -> FloatArray:
+    """Scores in double precision."""
+    out: FloatArray = scores.astype(np.float64, copy=False)
+    return out
 
 
 def _quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray:

@@ -12,13 +12,19 @@ from fairboost.algorithm.multipliers import SETTLED, Ascent, Control, DualPlayer
 from fairboost.data import holdout
 from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
-from fairboost.exceptions import InvalidInputError
+from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.constraints import Constraint, ConstraintLike, resolve
+from fairboost.fairness.means import FIRST_LEVEL, NumberMoment
+from fairboost.fairness.numbers import resolve as resolve_numbers
 from fairboost.fairness.operating_points import OperatingPoint, least_score
 from fairboost.fairness.proxies import Proxy, as_proxy
+from fairboost.fairness.rates import as_moment
 from fairboost.fairness.two_sided import two_sided
+from fairboost.kernel.losses import Loss
+from fairboost.tasks.base import LearningTask
 from fairboost.tasks.binary import Binary
 from fairboost.tasks.layout import RowLayout
+from fairboost.tasks.regression import Regression
 
 PAPER_LEARNING_RATE = 0.1
 """Step of the paper's multipliers where the user gives none, as in the authors' program."""
@@ -119,6 +125,13 @@ class TrainingOptions:
     def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
         """The constraints, in the form that the multipliers are for."""
         found = resolve(self.constraint, self.tolerance, columns)
+        for c in found:
+            for m in c.moments:
+                if isinstance(as_moment(m), NumberMoment):
+                    raise ConstraintError(
+                        f"{as_moment(m).name!r} is a mean of numbers, and labels are predicted; "
+                        "compare a rate, such as parity('ppr'), or use FairGBMRegressor"
+                    )
         return found if self.multipliers == "paper" else tuple(two_sided(c) for c in found)
 
     def game(
@@ -129,9 +142,34 @@ class TrainingOptions:
     ) -> Game:
         """The game of these options on some rows; ``player`` may take the place of theirs."""
         convex = self.multipliers != "paper"
+        task = self.task(layout, loss)
+        return Game(task, layout, player or self.player(), convex, self.asked_confidence)
+
+    def task(self, layout: RowLayout, loss: LossTerms) -> LearningTask:
+        """What is trained on some rows."""
+        if loss.loss is not None:
+            return _regression(layout, loss.loss)
+        convex = self.multipliers != "paper"
         proxy = as_proxy(self.proxy, "sigmoid" if convex else "cross_entropy")
         point, least = self.operating_point, None
         if not isinstance(point, OperatingPoint):
             least = least_score(float(point), loss.single)
-        task = Binary(proxy, self.score_threshold, convex, loss.label_weights, least=least)
-        return Game(task, layout, player or self.player(), convex, self.asked_confidence)
+        return Binary(proxy, self.score_threshold, convex, loss.label_weights, least=least)
+
+
+def _regression(layout: RowLayout, loss: Loss) -> Regression:
+    """The task of predicting a number, with as many thresholds as constraints read."""
+    assert layout.outcomes is not None
+    quantities = [m.quantity for t in layout.terms for m in t.moments]
+    n_levels = max([q + 1 - FIRST_LEVEL for q in quantities], default=0)
+    return Regression(loss, max(n_levels, 0), float(layout.outcomes.targets.std()) or 1.0)
+
+
+@dataclass(frozen=True)
+class NumberOptions(TrainingOptions):
+    """What the user asked for, by the names of ``FairGBMRegressor``'s parameters."""
+
+    def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
+        """The constraints, with two sides."""
+        found = resolve_numbers(self.constraint, self.tolerance, columns)
+        return tuple(two_sided(c) for c in found)

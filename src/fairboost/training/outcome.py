@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from fairboost._typing import BoolArray, FloatArray, Matrix
 from fairboost.algorithm.game import Game
-from fairboost.algorithm.record import Record
+from fairboost.algorithm.record import Record, Round
+from fairboost.data.holdout import HoldoutKind
 from fairboost.engines.port import TrainedModel
-from fairboost.fairness.binding import rates_left_out
+from fairboost.fairness.binding import Term, rates_left_out, slices
 from fairboost.fairness.constraints import Bound
-from fairboost.fairness.realised_rate import realise
 from fairboost.training.iterates import UNTOLD, best_iterate, measure
-from fairboost.verdicts import diagnostics, fairness_report
+from fairboost.verdicts import diagnostics
 from fairboost.verdicts.fairness_report import MeasuredRates
 
 
@@ -71,24 +72,18 @@ class Training:
     def measured(self, iterate: int) -> MeasuredRates:
         """The rates of f_iterate on the rows held out."""
         record, found = self.record, self.record.iterates[iterate]
-        summary = record.summary
-        return MeasuredRates(
-            "held out" if record.held_out else "training",
-            record.holdout.why,
-            record.moments_of(iterate),
+        measured = of_round(
+            found,
             record.terms,
-            record.holdout.kind,
-            summary.realised(found.cut, found.placed),
-            record.wobble_at(iterate) if record.holdout.kind == "cross" else (),
-            rates_left_out([t.constraint for t in record.terms], summary.measured, found.sums[0]),
-            diagnostics.judge_decisions(
-                summary.measured,
-                found.sums[0],
-                placed=summary.point is not None,
-                label_factors=summary.label_factors,
-            ),
-            n_folds=record.holdout.n_folds,
+            record.summary,
+            where="held out" if record.held_out else "training",
+            note=record.holdout.why,
+            kind=record.holdout.kind,
         )
+        if record.holdout.kind != "cross":
+            return measured
+        n_folds = record.holdout.n_folds
+        return replace(measured, wobble=record.wobble_at(iterate), n_folds=n_folds)
 
     def threshold(self, iterate: int) -> float:
         """The threshold of f_iterate, in log-odds."""
@@ -103,6 +98,62 @@ class Training:
     def first(self, iterate: int) -> TrainedModel:
         """The model f_iterate."""
         return self.model.first(self.trees[iterate - 1] if iterate else 0)
+
+
+def of_round(
+    found: Round, terms: Sequence[Term], summary: Any, *, where: str, note: str, kind: HoldoutKind
+) -> MeasuredRates:
+    """What a round found, for reports.
+
+    Parameters
+    ----------
+    found : Round
+        What was measured.
+    terms : sequence of Term
+        The constraints, bound to the rows that were measured.
+    summary : object
+        What the task keeps of these rows.
+    where, note, kind : str
+        As in :class:`MeasuredRates`.
+    """
+    parts = slices([t.counted.size for t in terms])
+    variances: tuple[FloatArray | None, ...] = ()
+    if found.variances is not None:
+        variances = tuple(
+            None
+            if all(getattr(m, "is_share", True) for m in term.moments)
+            else found.variances[part].reshape(term.counted.shape)
+            for term, part in zip(terms, parts, strict=True)
+        )
+    little = ""
+    if summary.label_factors is not None:
+        little = diagnostics.judge_decisions(
+            summary.measured,
+            found.sums[0],
+            placed=summary.point is not None,
+            label_factors=summary.label_factors,
+        )
+    left_out = rates_left_out(
+        [t.constraint for t in terms], summary.measured, summary.quantities(found.sums)
+    )
+    return MeasuredRates(
+        where,
+        note,
+        tuple(found.moments[part] for part in parts),
+        tuple(terms),
+        kind,
+        summary.realised(found.cut, found.placed),
+        left_out=left_out,
+        decides_little=little,
+        variances=variances,
+    )
+
+
+def measure_rows(game: Game, scores: FloatArray, where: str, note: str = "") -> MeasuredRates:
+    """Moments of scores on the rows of a game in which nothing is held out, such as test rows."""
+    found = game.measure(game.start(), scores)
+    terms, summary = game.layout.terms, game.passes.summary()
+    return of_round(found, terms, summary, where=where, note=note, kind="set")
 
 
 def measure_model(
@@ -122,26 +173,21 @@ def measure_model(
         The held-out set of the user's own.
     """
     layout, chosen = game.layout, game.layout.holdout
-    held_out = chosen.is_outside
-    cells = layout.measured if held_out else layout.cells
+    ours = trained = score(X)
     parts = [] if outside is None else [score(outside)]
     if chosen.trained is not None:
-        parts.insert(0, score(X)[~chosen.trained])
-    scores = np.concatenate(parts or [score(X)])
-    point = game.passes.summary().point
-    cut = game.passes.place(scores, game.passes.start())
-    sums = game.passes.measure(scores, cut)
-    found = fairness_report.measure(
-        [t.constraint for t in layout.terms],
-        cells,
-        sums.sums[0],
-        where="held out" if held_out else "training",
-        note=chosen.why if held_out else "",
-        kind=chosen.kind if held_out else "none",
-        point=point,
-        threshold=cut.threshold,
+        trained, left = ours[chosen.trained], ours[~chosen.trained]
+        parts.insert(0, left)
+    held_out = ours if chosen.kind == "cross" else None
+    if chosen.is_outside:
+        held_out = np.concatenate(parts)
+    found = game.measure(game.start(), trained, held_out)
+    measured = of_round(
+        found,
+        layout.measured_terms,
+        game.passes.summary(),
+        where="held out" if chosen.is_outside else "training",
+        note=chosen.why if chosen.is_outside else "",
+        kind=chosen.kind if chosen.is_outside else "none",
     )
-    if point is not None and chosen.placed is not None and sums.placed is not None:
-        realised = realise(point, cut.threshold, chosen.placed, sums.placed[0])
-        found = replace(found, realised=realised)
-    return found, cut.threshold
+    return measured, float(found.cut.threshold)

@@ -12,6 +12,7 @@ from fairboost._typing import ArrayLike, Float32Array, Matrix
 from fairboost.data.holdout import Holdout
 from fairboost.data.validation import CheckedRows
 from fairboost.engines.port import Engine, EngineData, LossTerms
+from fairboost.tasks.layout import Outcomes, join_outcomes
 from fairboost.training.options import TrainingOptions
 
 
@@ -62,10 +63,34 @@ class FitRequest:
         return None if weight is None else weight.astype(np.float32)
 
     @cached_property
+    def weight_in_moments(self) -> Float32Array | None:
+        """Weights by which rows count towards moments."""
+        if self.data.exposure is None:
+            return self.sample_weight
+        weight = self.data.weight_in_moments
+        return None if weight is None else weight.astype(np.float32)
+
+    @cached_property
     def loss_terms(self) -> LossTerms:
         """What the engine's options say about the loss."""
-        terms: LossTerms = self.engine.loss_terms(self.data.labels, self.sample_weight)
+        data = self.data
+        terms: LossTerms = self.engine.loss_terms(
+            data.labels if data.targets is None else data.targets, self.sample_weight, data.offset
+        )
         return terms
+
+    def outcomes(self, holdout: Holdout) -> tuple[Outcomes, Outcomes] | tuple[None, None]:
+        """What the rows trained on, and those measured, are to come to, if that is a number."""
+        if self.data.targets is None:
+            return None, None
+        ours = outcomes_of(self.data)
+        trained = ours if holdout.trained is None else ours.among(holdout.trained)
+        parts = []
+        if holdout.trained is not None:
+            parts.append(ours.among(~holdout.trained))
+        if (outside := self.outside(holdout)) is not None:
+            parts.append(outcomes_of(outside))
+        return trained, join_outcomes(parts) if parts else ours
 
     def outside(self, holdout: Holdout) -> CheckedRows | None:
         """The user's own rows to measure rates on, if they are measured."""
@@ -73,14 +98,28 @@ class FitRequest:
 
     def engine_data(self, holdout: Holdout) -> EngineData:
         """What the engine gets."""
-        measured = self.outside(holdout)
+        measured, data = self.outside(holdout), self.data
+        held_out = None
+        if measured is not None:
+            labels = measured.labels if measured.targets is None else measured.targets
+            held_out = measured.X, labels
         return EngineData(
             self.X,
             self.y,
-            self.data.labels,
+            data.labels if data.targets is None else data.targets,
             self.sample_weight,
             self.fit_options,
             holdout.trained,
             holdout.trained_labels,
-            None if measured is None else (measured.X, measured.labels),
+            held_out,
+            data.offset,
+            None if measured is None else measured.offset,
         )
+
+
+def outcomes_of(rows: CheckedRows) -> Outcomes:
+    """What checked rows are to come to, where a number is predicted."""
+    assert rows.targets is not None
+    weight = rows.sample_weight
+    as_engines_have_it = None if weight is None else weight.astype(np.float32)
+    return Outcomes(rows.targets, as_engines_have_it, rows.exposure)

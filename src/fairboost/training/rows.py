@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._numbers import is_number
-from fairboost._typing import Float32Array
+from fairboost._typing import Float32Array, FloatArray
 from fairboost.data import holdout
 from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.holdout import Holdout
@@ -21,7 +21,7 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.realised_rate import check_against, check_resolution
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks import layout
-from fairboost.tasks.layout import RowLayout, bind_all
+from fairboost.tasks.layout import Outcomes, RowLayout, bind_all
 from fairboost.training import memberships
 from fairboost.training.request import FitRequest
 
@@ -41,7 +41,7 @@ def lay_out_rows(
         Hold out few of the rows whose label no rate counts. Not where models are compared by
         their held-out accuracy.
     """
-    weight, point = request.sample_weight, request.options.operating_point
+    weight, point = request.weight_in_moments, request.options.operating_point
     # Only the columns that are constrained: each further one would split every cell.
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in request.data.columns if c.name in used]
@@ -66,6 +66,8 @@ def lay_out_rows(
         sample_weight=None if weight is None else weight[trained],
         threads=_threads(request, chosen),
     )
+    outcomes, measured = request.outcomes(chosen)
+    rows = replace(rows, outcomes=outcomes, measured_outcomes=measured)
     check_point(point, constraints, cells, rows)  # before memberships are trained
     found = {k: p[trained] for k, p in _memberships(request, cells, constraints).items()}
     return replace(rows, memberships=found)
@@ -135,7 +137,7 @@ def _memberships(
 
 def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: bool) -> Holdout:
     """Choose rows to hold out; none where there is nothing to measure."""
-    point, weight = request.options.operating_point, request.sample_weight
+    point, weight = request.options.operating_point, request.weight_in_moments
     counted = what_counts(point, terms, cells)
     asked = request.options.holdout if counted.labels else None
     rng = np.random.default_rng(request.seed)
@@ -152,11 +154,11 @@ def _hold_out_set(
     spare: bool,
 ) -> tuple[Cells, tuple[Term, ...], Holdout]:
     """Sort training rows and the held-out set into the same cells; hold out a share if asked."""
-    data, sample_weight = request.data, request.sample_weight
+    data, sample_weight = request.data, request.weight_in_moments
     theirs = holdout.align_groups(columns, held_out.columns)
     n = len(data.labels)
     weight = None
-    outside = held_out.sample_weight
+    outside = held_out.weight_in_moments
     if sample_weight is not None or outside is not None:
         weights = (sample_weight, n), (outside, len(held_out.labels))
         weight = np.concatenate([np.ones(m) if w is None else w for w, m in weights])
@@ -191,3 +193,15 @@ def _hold_out_set(
     measured_weight = None if weight is None else weight[both].astype(np.float32)
     joined = holdout.join(share, given, ours, cells.among(both, weight), measured_weight)
     return ours, terms, joined
+
+
+def plain_layout(
+    cells: Cells,
+    constraints: Sequence[Constraint],
+    weight: FloatArray | None,
+    outcomes: Outcomes,
+) -> RowLayout:
+    """Rows of which nothing is held out, to be measured and not trained on."""
+    own = None if weight is None else weight.astype(np.float32)
+    rows = layout.lay_out(cells, constraints, sample_weight=own)
+    return replace(rows, outcomes=outcomes, measured_outcomes=outcomes)

@@ -174,7 +174,8 @@ def measure(
     if point is not None and cells.weights[point.rate.counts(cells.labels)].any():
         realised = realise(point, threshold, cells, positive)
     values = tuple(rates[part] for part in parts)
-    left_out = rates_left_out(constraints, cells, positive)
+    decided = np.stack([positive, cells.weights - positive])
+    left_out = rates_left_out(constraints, cells, decided)
     little = judge_decisions(cells, positive, placed=point is not None)
     return MeasuredRates(where, note, values, terms, kind, realised, (), left_out, little)
 

@@ -1,0 +1,223 @@
+"""What the estimators share: from a checked request to fitted attributes, scores and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairboost._files import write_text
+from fairboost._typing import Booster, FloatArray, Matrix
+from fairboost.algorithm.game import Game
+from fairboost.data.features import check_readable
+from fairboost.data.validation import DEFAULT_COLUMN, check_two_dimensional
+from fairboost.engines.port import Engine, TrainedModel, is_on_disk
+from fairboost.exceptions import ExportError, InvalidInputError
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.model.files import write_model
+from fairboost.training.iterates import average_weights, check_iterate, randomized_scores
+from fairboost.training.options import TrainingOptions
+from fairboost.training.outcome import Training, measure_model
+from fairboost.training.request import FitRequest
+from fairboost.training.run import train
+from fairboost.verdicts import diagnostics, fairness_report
+from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+
+
+class FairBooster(MetaEstimatorMixin, BaseEstimator):
+    """A boosted model under fairness constraints, whatever it predicts."""
+
+    estimator: Any
+    constraint: Any
+    confidence: float | None
+    iterate: str
+    random_state: Any
+    verbose: int
+    min_group_rows: int
+
+    _model: TrainedModel
+    _measured: MeasuredRates | None
+    fairness_report_: FairnessReport | None
+
+    def _options(self) -> TrainingOptions:
+        """What the parameters ask for, checked."""
+        raise NotImplementedError
+
+    def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
+        """Set the attributes that are about what was measured of the model kept."""
+        raise NotImplementedError
+
+    def _train(self, request: FitRequest) -> None:
+        """Train, and set the fitted attributes."""
+        result, session = train(request, progress=bool(self.verbose))
+        self._keep(result)
+        again = result.rescaled or self.iterate in ("average", "randomized")
+        # In cross-fitting rates are those of other models, however theirs are rounded.
+        out_of_fold = session.game.layout.holdout.kind == "cross"
+        if again or (request.engine.predicts_otherwise and not out_of_fold):
+            self._measure_again(session.game, request)
+
+    def _warn(self) -> None:
+        """Warn of what the report says, once the fit is done."""
+        if self.fairness_report_ is not None and self._measured is not None:
+            diagnostics.warn_if_not_met(self.fairness_report_, self.confidence is not None)
+            diagnostics.warn_if_beside_the_point(self._measured.realised)
+            diagnostics.warn_if_deciding_little(self._measured)
+
+    def _check_iterate(self, engine: Engine) -> None:
+        """Refuse iterates that the engine cannot give."""
+        best_of_one = self.iterate == "best" and self.constraint is None
+        check_iterate("last" if best_of_one else self.iterate, engine.rescales_trees)
+        if engine.base is not None and self.iterate in ("average", "randomized"):
+            raise InvalidInputError(
+                f"iterate={self.iterate!r} cannot be had on top of a frozen model, whose trees "
+                "stay as they are; use iterate='best' or 'last'"
+            )
+
+    def _seeded(self, estimator: Any) -> Any:
+        """A clone of the engine's estimator, with a seed of its own if it has none."""
+        engine = clone(estimator)
+        if self.random_state is not None and engine.random_state is None:
+            engine.set_params(random_state=self._draw())
+        return engine
+
+    def _stream(self) -> np.random.RandomState:
+        """What draws come from."""
+        try:
+            found: np.random.RandomState = check_random_state(self.random_state)
+        except ValueError as error:
+            raise InvalidInputError(
+                "random_state must be a whole number from 0 to 2**32 - 1, a RandomState of NumPy "
+                f"or None, found {self.random_state!r}"
+            ) from error
+        return found
+
+    def _draw(self) -> int:
+        return int(self._stream().randint(2**31 - 1))
+
+    def _keep(self, result: Training) -> None:
+        """Set the fitted attributes."""
+        model, record = result.model, result.record
+        kept = result.last_iterate()
+        if self.iterate == "best" and record.terms:
+            kept = result.best_iterate()
+            model = result.first(kept)
+        if self.iterate == "average":
+            model = model.with_tree_weights(average_weights(model.n_rounds))
+        self._model = model
+        self._draw_seed = self._draw() if self.iterate == "randomized" else None
+        self.multipliers_ = pd.Series(
+            record.multipliers, index=list(record.inequalities), name="multiplier"
+        )
+        self.trace_ = record.to_frame()
+        # A round that early stopping ended is counted too; one that raised in a callback is not.
+        self.trace_["trees"] = pd.Series(result.trees, dtype="int64").reindex(self.trace_.index)
+        self.best_iteration_ = model.n_rounds
+        judged = bool(record.terms) or isinstance(self._options().operating_point, OperatingPoint)
+        self._set_measured(result.measured(kept) if judged else None, result.threshold(kept))
+
+    def _measure_again(self, game: Game, request: FitRequest) -> None:
+        """Measure a model that is none of those that rounds have measured."""
+        if self._measured is not None:
+            outside = request.outside(game.layout.holdout)
+            X_outside = None if outside is None else outside.X
+            self._set_measured(*measure_model(game, self._scores, request.X, X_outside))
+
+    def _judged(self, *measured: MeasuredRates, positive: str = "") -> FairnessReport:
+        """The report on what was measured."""
+        options = self._options()
+        return fairness_report.build(
+            *measured,
+            confidence=options.asked_confidence,
+            positive=positive,
+            paper=options.multipliers == "paper",
+            rounds=len(self.trace_),
+        )
+
+    @property
+    def estimator_(self) -> Any:
+        """The fitted engine, a stock estimator of LightGBM or XGBoost."""
+        check_is_fitted(self, "_model")
+        return self._model.estimator
+
+    @property
+    def booster_(self) -> Booster:
+        """The stock booster, of LightGBM or XGBoost."""
+        check_is_fitted(self, "_model")
+        found: Booster = self._model.booster
+        return found
+
+    def _scores(self, X: Matrix) -> FloatArray:
+        check_is_fitted(self, "_model")
+        check_two_dimensional(X)
+        check_readable(X)
+        validate_data(self, columns_of_table(X), skip_check_array=True, reset=False)
+        if self._draw_seed is not None:
+            return as_numbers(randomized_scores(self._model, X, self._draw_seed))
+        return as_numbers(self._model.scores(X))
+
+    def _constrained(self, names: list[str]) -> list[str]:
+        """Those of the given sensitive columns that the constraints were trained on."""
+        known = [] if self.fairness_report_ is None else list(self.fairness_report_.columns)
+        one_each = len(known) == len(names) == 1
+        if not known or (one_each and DEFAULT_COLUMN in (*known, *names)):
+            return names  # loaded from a file of old, or a column without a name
+        missing = [name for name in known if name not in names]
+        if missing:
+            raise InvalidInputError(
+                f"the constraints are on the sensitive columns {known}, found in "
+                f"sensitive_features: {names}; pass {missing} as well"
+            )
+        return known
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file, as JSON with the booster in its engine's format.
+
+        Parameters
+        ----------
+        path : str or Path
+            Overwritten if it exists, whole or not at all. Read it with :func:`fairboost.load`.
+        """
+        check_is_fitted(self, "_model")
+        write_model(path, self)
+
+    def _export(self, path: str | Path, **notes: object) -> None:
+        """Write a stock model file, with notes that the engine passes over."""
+        check_is_fitted(self, "_model")
+        if self._draw_seed is not None:
+            raise ExportError(
+                "iterate='randomized' scores each row by another prefix of the ensemble, which "
+                "no single booster does; train with iterate='average' or 'last', or use "
+                "save()"
+            )
+        endings = self._model.file_endings
+        if endings and Path(path).suffix not in endings:
+            raise ExportError(
+                f"the engine tells the format of a model by the ending of its file, expected "
+                f"{' or '.join(endings)}, found {str(path)!r}; rename it"
+            )
+        write_text(path, self._model.export(**notes))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+
+def columns_of_table(X: Matrix) -> Matrix:
+    """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
+    return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
+
+
+def as_numbers(scores: FloatArray) -> FloatArray:
+    """Refuse scores of which nothing follows: NaN is neither above a threshold nor below."""
+    if (missing := np.isnan(scores)).any():
+        raise InvalidInputError(
+            f"the model's score of row {missing.argmax()} is NaN, expected a number: a linear "
+            "tree has met a feature that is too large for it. Scale the feature, or train "
+            "without linear_tree"
+        )
+    return scores

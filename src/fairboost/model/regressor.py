@@ -1,0 +1,380 @@
+"""``FairGBMRegressor``: a number is predicted under fairness constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost.data.cells import build_cells
+from fairboost.data.features import check_readable
+from fairboost.data.holdout import HoldoutLike
+from fairboost.data.validation import (
+    check_beside,
+    check_number_set,
+    check_numbers,
+    read_targets,
+    unpack,
+)
+from fairboost.engines.port import Engine, LossTerms
+from fairboost.engines.registry import default_regressor, engine_of
+from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.binding import leave_out_small
+from fairboost.fairness.constraints import ConstraintLike, columns_of
+from fairboost.fairness.numbers import NamedNumbers
+from fairboost.model.base import FairBooster, columns_of_table
+from fairboost.training.iterates import IterateName
+from fairboost.training.options import MembershipsName, NumberOptions
+from fairboost.training.outcome import measure_rows
+from fairboost.training.request import FitRequest, outcomes_of
+from fairboost.training.rows import plain_layout
+from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+
+
+class FairGBMRegressor(RegressorMixin, FairBooster):
+    """Boosted trees that predict a number under fairness constraints, on stock engines.
+
+    Trains the given ``LGBMRegressor`` or ``XGBRegressor`` on its own loss plus what constraints on
+    groups add to it, as :class:`~fairboost.FairGBMClassifier` does for decisions. The result is a
+    stock booster; groups are needed in training only.
+
+    Parameters
+    ----------
+    estimator : LGBMRegressor, XGBRegressor or FrozenEstimator, optional
+        The engine with its options; ``LGBMRegressor()`` by default. Its objective is the loss:
+        squared, absolute, quantile, Huber, Poisson, gamma or Tweedie, by the engine's own names.
+        It is cloned, never changed. A fitted one in ``sklearn.frozen.FrozenEstimator`` keeps its
+        trees, and a short stage of small ones is added.
+    constraint : str, constraint, sequence of them, or None, default="equal_distributions"
+        ``"equal_distributions"`` (no group's distribution of predictions is further from
+        everyone's than the tolerance, by the distance of Kolmogorov and Smirnov),
+        ``"equal_means"`` (mean predictions alike), ``"calibrated"`` (actual over expected within
+        1 ± tolerance in every group), ``"equal_errors"`` (mean losses alike),
+        ``"bounded_group_loss"`` (no group's mean loss above the tolerance); a
+        :func:`~fairboost.parity` or :func:`~fairboost.bound` of ``"prediction"`` or ``"loss"``; a
+        list of these; or None for the plain engine.
+    tolerance : float, optional
+        How far apart groups may be, for constraints that have no tolerance of their own. Of
+        distributions a share of rows, 0.05 by default; of calibration a share, 0.01 by default; of
+        means and losses in their own unit, and needed.
+    confidence : float in (0, 1), optional
+        Tighten the aim so that the constraints hold on all people at this confidence, as far as
+        the rows held out can tell; the report says where they cannot.
+    holdout : {"auto", "cross"}, float or None, default="auto"
+        The rows on which groups are compared, as in ``FairGBMClassifier``.
+    multiplier_learning_rate : float or "auto", default="auto"
+        Gain of the multipliers; ``"auto"`` is 1, and more for few rounds.
+    memberships : {"auto", "observed", "honest"}, default="auto"
+        What a row counts as in gradients: its group, or the probability of its group given its
+        features, as in ``FairGBMClassifier``.
+    iterate : {"best", "last", "average"}, default="best"
+        The model to keep, as in ``FairGBMClassifier``.
+    min_group_rows : int, default=0
+        Groups of fewer rows are reported, and neither held equal to others nor judged.
+    random_state : int, RandomState or None, default=None
+        Seeds the draw of rows to hold out, and the engine if its own ``random_state`` is None.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    estimator_ : LGBMRegressor or XGBRegressor
+        The fitted engine, a stock one.
+    booster_ : lightgbm.Booster or xgboost.Booster
+        Its booster.
+    multipliers_, trace_, best_iteration_, fairness_report_
+        As in ``FairGBMClassifier``; what is called a rate there is a mean here.
+    n_features_in_, feature_names_in_
+        Number of features, and their names, if X had them.
+
+    Notes
+    -----
+    With an exposure e the model predicts y / e, and rows weigh by exposure in every mean. Of the
+    losses that the engine sets leaves to medians for (absolute, quantile) constrained training
+    takes the steps of a parabola above the loss instead; see ``docs/regression.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lightgbm import LGBMRegressor
+    >>> from fairboost import FairGBMRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> sex = rng.integers(0, 2, 4_000)
+    >>> X = np.stack([rng.normal(size=4_000) + sex, rng.normal(size=4_000)], axis=1)
+    >>> y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=4_000)
+    >>> engine = LGBMRegressor(n_estimators=60, verbose=-1)
+    >>> model = FairGBMRegressor(engine, constraint="equal_means", tolerance=0.2)
+    >>> model = model.fit(X, y, sensitive_features=sex)
+    >>> predicted = model.predict(X)
+    >>> bool(abs(predicted[sex == 1].mean() - predicted[sex == 0].mean()) < 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        constraint: NamedNumbers | ConstraintLike = "equal_distributions",
+        tolerance: float | None = None,
+        confidence: float | None = None,
+        holdout: HoldoutLike = "auto",
+        multiplier_learning_rate: float | Literal["auto"] = "auto",
+        memberships: MembershipsName = "auto",
+        iterate: IterateName = "best",
+        min_group_rows: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.constraint = constraint
+        self.tolerance = tolerance
+        self.confidence = confidence
+        self.holdout = holdout
+        self.multiplier_learning_rate = multiplier_learning_rate
+        self.memberships = memberships
+        self.iterate = iterate
+        self.min_group_rows = min_group_rows
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        holdout_set: tuple[Any, ...] | None = None,
+        eval_set: Sequence[tuple[Matrix, ArrayLike]] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[ArrayLike] | None = None,
+        eval_metric: str | Callable[..., Any] | Sequence[str | Callable[..., Any]] | None = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+        categorical_feature: Sequence[str | int] | Literal["auto"] = "auto",
+    ) -> Self:
+        """Train under the constraints.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is.
+        y : array-like of shape (n,)
+            The numbers to predict.
+        sensitive_features : column or table of columns, optional
+            The groups, as in ``FairGBMClassifier.fit``.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, in the loss and in every mean.
+        exposure : array-like of shape (n,), optional
+            What the prediction of each row is multiplied by, such as years insured; for losses
+            with a log link (Poisson, gamma, Tweedie).
+        holdout_set : tuple (X, y, sensitive_features[, sample_weight[, exposure]]), optional
+            Rows of your own on which groups are compared, as in ``FairGBMClassifier.fit``.
+        eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
+            As in ``LGBMRegressor.fit``; XGBoost takes the last three with its options.
+
+        Returns
+        -------
+        self : FairGBMRegressor
+        """
+        fit_options = {
+            "eval_set": eval_set,
+            "eval_names": eval_names,
+            "eval_sample_weight": eval_sample_weight,
+            "eval_metric": eval_metric,
+            "callbacks": callbacks,
+            "categorical_feature": categorical_feature,
+        }
+        # Takes the place of this model when all is done: an interrupted fit changes nothing.
+        fitted = copy(self)
+        check_readable(X)
+        validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
+        data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+        request = fitted._request(data, holdout_set, fit_options)
+        fitted._train(request)
+        self.__dict__ = fitted.__dict__
+        self._warn()
+        return self
+
+    def _request(
+        self, data: Any, holdout_set: tuple[Any, ...] | None, fit_options: dict[str, Any]
+    ) -> FitRequest:
+        """Check everything; what is wrong raises here."""
+        X, pairs = data.X, fit_options.get("eval_set")
+        pairs = [pairs] if isinstance(pairs, tuple) else pairs or []
+        if pairs:
+            fit_options = {**fit_options, "eval_set": [_beside(pair, X) for pair in pairs]}
+        engine = self._engine(X)
+        engine.check_arguments(X, fit_options)
+        self._check_iterate(engine)
+        if self.iterate == "randomized":
+            raise InvalidInputError(
+                "iterate='randomized' draws a decision, and a number is predicted; use 'average'"
+            )
+        self._stream()  # raises here rather than after training
+        options = self._options()
+        held_out = None
+        if holdout_set is not None:
+            if self.holdout == "cross":
+                raise InvalidInputError(
+                    "holdout='cross' compares groups on the training rows out of fold, "
+                    "holdout_set on rows of your own; leave one of them out, or hold out a share "
+                    "beside the set, holdout=0.2"
+                )
+            held_out = check_number_set(holdout_set, X)
+        seed = 0 if self.random_state is None else self._draw()
+        request = FitRequest(options, engine, data.targets, data, held_out, fit_options, seed)
+        self._check_targets(request)
+        return request
+
+    def _check_targets(self, request: FitRequest) -> None:
+        """Refuse targets and tolerances of which nothing could come."""
+        terms, data = request.loss_terms, request.data
+        assert data.targets is not None
+        assert terms.loss is not None
+        if data.exposure is not None and not terms.loss.log_link:
+            raise InvalidInputError(
+                f"exposure multiplies predictions, which takes a log link, and the loss is "
+                f"{terms.loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave "
+                "exposure out"
+            )
+        actual = data.targets if data.exposure is None else data.targets / data.exposure
+        width = float(np.ptp(actual))
+        if width == 0:
+            raise InvalidInputError(
+                f"y is {actual[0]:g} in every row, so there is nothing to learn; check the column"
+            )
+        for c in request.options.constraints(request.columns):
+            moment = getattr(c, "moment", None)
+            limit = float(getattr(c, "tolerance", 0.0))
+            in_its_unit = getattr(moment, "name", "") == "prediction"
+            if in_its_unit and not getattr(c, "relative", False) and limit > width:
+                raise InvalidInputError(
+                    f"tolerance={limit:g} is larger than the range of y, {width:g}, so it asks "
+                    "for nothing; it has the unit of the prediction. For a share of the mean "
+                    "write parity('prediction', 0.02, relative=True)"
+                )
+        self._loss_terms = LossTerms(0.0, single=terms.single, loss=terms.loss)
+
+    def _engine(self, X: Matrix) -> Engine:
+        """Make the engine."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return engine_of(self.estimator.estimator).stage_on(self.estimator, X, None)
+        chosen = default_regressor() if self.estimator is None else self.estimator
+        kind = engine_of(chosen)
+        kind.check_estimator(chosen)
+        return kind.make(self._seeded(chosen), None)
+
+    def _options(self) -> NumberOptions:
+        return NumberOptions(
+            self.constraint,
+            self.tolerance,
+            self.confidence,
+            0.5,
+            self.holdout,
+            "two_sided",
+            self.multiplier_learning_rate,
+            "auto",
+            self.memberships,
+            self.min_group_rows,
+        )
+
+    def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
+        self._measured = measured
+        self.fairness_report_ = None if measured is None else self._judged(measured)
+
+    def predict(self, X: Matrix, *, exposure: ArrayLike | None = None) -> FloatArray:
+        """Predict a number for each row. No group is needed.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+        exposure : array-like of shape (n,), optional
+            What predictions are multiplied by; they are per unit of exposure without it.
+
+        Returns
+        -------
+        predictions : (n,) float64
+        """
+        found = np.asarray(self._model_predictions(X), np.float64)
+        return found if exposure is None else found * read_targets(exposure, "exposure")
+
+    def _model_predictions(self, X: Matrix) -> FloatArray:
+        scores = self._scores(X)
+        return self._model.predictions(scores)
+
+    def report_on(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> FairnessReport:
+        """Judge the constraints on other rows, such as a test set.
+
+        Parameters
+        ----------
+        X : table of shape (n, n_features)
+            The rows.
+        y, sensitive_features, sample_weight, exposure
+            Their targets, groups, weights and exposures, as in :meth:`fit`.
+
+        Returns
+        -------
+        report : FairnessReport
+            Of these rows as ``test``, beside the rows held out in training.
+        """
+        check_is_fitted(self, "_model")
+        data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+        options = self._options()
+        constraints = options.constraints(self._constrained([c.name for c in data.columns]))
+        if not constraints:
+            raise InvalidInputError(
+                "the model was trained without constraints, so there is nothing to judge"
+            )
+        used = {name for constraint in constraints for name in columns_of(constraint)}
+        kept = [c for c in data.columns if c.name in used]
+        weight = data.weight_in_moments
+        cells = build_cells(data.labels, kept, weight)
+        left = leave_out_small(cells, constraints, self.min_group_rows)
+        layout = plain_layout(left, constraints, weight, outcomes_of(data))
+        scores = self._scores(X)
+        scores = scores if data.offset is None else scores + data.offset
+        game = options.game(layout, self._loss_terms)
+        test = measure_rows(game, scores, "test", left.rows_without_group())
+        return self._judged(*filter(None, [self._measured, test]))
+
+    def export(self, path: str | Path) -> None:
+        """Write a stock model file that returns the same predictions without fairboost.
+
+        Parameters
+        ----------
+        path : str or Path
+            For ``lightgbm.Booster(model_file=path)``, or, ending in ``.json``, for
+            ``xgboost.Booster(model_file=path)``. Predictions are per unit of exposure.
+        """
+        self._export(path)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _beside(pair: Any, X: Matrix) -> tuple[Matrix, FloatArray]:
+    """Rows to evaluate on, checked."""
+    rows, y = unpack("each item of eval_set", pair, "(X, y)", most=2)
+    # Engines know their training rows by identity.
+    checked = rows if rows is X else check_beside(rows, X, "eval_set")
+    return checked, read_targets(y, "y of eval_set")

@@ -1,0 +1,250 @@
+"""The task of predicting a number: derivatives, sums, and cases with a known answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairboost.algorithm.game import Game, Session
+from fairboost.algorithm.multipliers import Control
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.fairness.means import FIRST_LEVEL, NUMBERS
+from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
+from fairboost.fairness.two_sided import TwoSided
+from fairboost.kernel.losses import Loss
+from fairboost.tasks.base import MemberWeights, Weights
+from fairboost.tasks.layout import Outcomes, lay_out
+from fairboost.tasks.regression import LOSS, PREDICTION, NumberCut, Regression, Rows
+
+LOSSES = [
+    Loss("squared"),
+    Loss("absolute"),
+    Loss("quantile", 0.8),
+    Loss("huber", 0.9),
+    Loss("pseudo_huber", 0.7),
+    Loss("poisson", step=0.7),
+    Loss("gamma"),
+    Loss("tweedie", 1.5),
+]
+EACH_LOSS = pytest.mark.parametrize("loss", LOSSES, ids=lambda x: x.name)
+STEADY = Control(gain=0.1, damping=0.5)  # the fake engine takes larger steps than trees do
+
+
+def drawn(loss, n=300, seed=0, exposed=True):
+    """Scores, outcomes, cells of three groups, and weights in moments."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=n) if not loss.log_link else rng.gamma(2.0, 1.0, n) + 0.01
+    exposure = rng.uniform(0.2, 2.0, n) if exposed and loss.log_link else None
+    weight = rng.uniform(0.5, 2.0, n).astype(np.float32)
+    codes = rng.integers(0, 3, n)
+    in_moments = weight if exposure is None else (weight * exposure).astype(np.float32)
+    return rng.normal(size=n), Outcomes(y, weight, exposure), codes, in_moments
+
+
+def layout_of(outcomes, codes, constraints, weight=None):
+    group = SensitiveColumn("g", codes.astype(np.int32), tuple("abc"[: codes.max() + 1]))
+    cells = build_cells(np.zeros(len(codes), np.int32), [group], weight)
+    layout = lay_out(cells, constraints, sample_weight=weight)
+    return layout.__class__(
+        **{**vars(layout), "outcomes": outcomes, "measured_outcomes": outcomes}
+    )
+
+
+def total(rows, scores, on_cells):
+    """Loss plus weighted quantities: what the gradient is the derivative of, row by row."""
+    task, exposure = rows.task, 1.0 if rows.exposure is None else rows.exposure
+    loss = rows.loss_weight * task.loss.value(scores, rows.y)
+    prediction = task.loss.prediction(rows.per_exposure(scores))
+    error = task.of_deviance * task.loss.value(scores, rows.y) / exposure
+    on = on_cells[:, rows.codes]
+    return loss + rows.weight * (on[PREDICTION] * prediction + on[LOSS] * error)
+
+
+@EACH_LOSS
+@pytest.mark.parametrize("quantity", [PREDICTION, LOSS], ids=["prediction", "loss"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_gradient_by_finite_differences(loss, quantity, sign):
+    scores, outcomes, codes, weight = drawn(loss)
+    rows = Rows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
+    on = np.zeros((FIRST_LEVEL, 3))
+    on[quantity] = sign * np.array([0.3, -0.7, 1.1])
+    rows.descend(scores, NumberCut(np.empty(0)), Weights(on))
+    step = 1e-6
+    up, down = (total(rows, scores + d, on) for d in (step, -step))
+    smooth = np.abs(scores - outcomes.targets) > 1e-3
+    expected = ((up - down) / (2 * step))[smooth]
+    np.testing.assert_allclose(rows.gradient[smooth], expected, rtol=1e-4, atol=1e-5)
+    assert (rows.hessian > 0).all()
+
+
+@EACH_LOSS
+def test_hessian_has_the_curvature_of_what_is_to_come_down(loss):
+    scores, outcomes, codes, weight = drawn(loss)
+    rows = Rows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
+    plain, pushed = np.zeros((2, FIRST_LEVEL, 3))
+    pushed[PREDICTION], pushed[LOSS] = 0.5, 0.5
+    rows.descend(scores, NumberCut(np.empty(0)), Weights(plain))
+    before = rows.hessian.copy()
+    rows.descend(scores, NumberCut(np.empty(0)), Weights(pushed))
+    assert (rows.hessian > before).all()
+
+
+@given(st.integers(1, 9), st.integers(0, 999), st.booleans())
+@settings(max_examples=40)
+def test_steps_push_by_hats(n_levels, seed, soft):
+    rng = np.random.default_rng(seed)
+    loss = Loss("squared")
+    scores, outcomes, codes, _ = drawn(loss, seed=seed)
+    thresholds, spread = np.sort(rng.normal(size=n_levels)), 0.8
+    task = Regression(loss, n_levels, dtype=np.float64)
+    on = np.zeros((FIRST_LEVEL + n_levels, 3))
+    on[FIRST_LEVEL:] = rng.normal(size=(n_levels, 3))
+    known = np.eye(3, dtype=np.float32)[codes]
+    rows = Rows(task, codes, Outcomes(outcomes.targets), None, [known] if soft else [])
+    weights = Weights(on)
+    if soft:  # the same by probabilities of groups that are certain
+        weights = Weights(np.zeros_like(on), [MemberWeights(known, on.T[:, np.newaxis, :])])
+    rows.descend(scores, NumberCut(thresholds, spread), weights)
+    first = thresholds[1] - thresholds[0] if n_levels > 1 else spread
+    last = thresholds[-1] - thresholds[-2] if n_levels > 1 else spread
+    knots = np.concatenate([[thresholds[0] - first], thresholds, [thresholds[-1] + last]])
+    expected = scores - outcomes.targets
+    for k in range(n_levels):
+        hat = np.interp(scores, knots, np.eye(n_levels + 2)[k + 1])
+        expected = expected + spread * on[FIRST_LEVEL + k, codes] * hat
+    np.testing.assert_allclose(rows.gradient, expected, atol=1e-9)
+
+
+@EACH_LOSS
+def test_sums_by_cell_are_those_of_the_rows(loss):
+    scores, outcomes, codes, weight = drawn(loss)
+    task, thresholds = Regression(loss, 4), np.array([-0.8, -0.1, 0.4, 1.2])
+    rows = Rows(task, codes, outcomes, weight)
+    found = rows.measure(scores, NumberCut(thresholds), 3)
+    sums, squares = task.sums_of(found.sums, None), task.squares_of(found.sums, None)
+    exposure = 1.0 if outcomes.exposure is None else outcomes.exposure
+    plain = scores - np.log(exposure)
+    errors = task.of_deviance * loss.value(scores, outcomes.targets) / exposure
+    quantities = [loss.prediction(plain), outcomes.targets / exposure, errors]
+    quantities += [(plain >= t).astype(float) for t in thresholds]
+    for k, q in enumerate(quantities):
+        for cell in range(3):
+            of_cell = codes == cell
+            assert sums[k, cell] == pytest.approx(weight[of_cell] @ q[of_cell])
+            assert squares[k, cell] == pytest.approx(weight[of_cell] @ q[of_cell] ** 2)
+    expected = outcomes.weight @ loss.value(scores, outcomes.targets)
+    assert found.loss == pytest.approx(expected)
+
+
+def boost(session, keys, rounds, rate=0.3, offset=0.0, start=0.0):
+    """A fake engine: a step per key, as trees would take that can tell all keys apart."""
+    scores = np.full(len(keys), start) + offset
+    for _ in range(rounds):
+        gradient, hessian = session.play(scores)
+        step = np.bincount(keys, gradient) / np.bincount(keys, hessian)
+        scores = scores - rate * step[keys]
+    session.finish(scores)
+    return scores
+
+
+def means(values, codes):
+    return np.array([values[codes == g].mean() for g in range(codes.max() + 1)])
+
+
+def two_groups(n=2_000, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = (rng.random(n) < 0.3).astype(np.int64)
+    return codes, rng
+
+
+def test_equal_means_of_two_constants_is_the_pooled_mean():
+    codes, rng = two_groups()
+    y = rng.normal(size=len(codes)) + 2.0 * codes
+    layout = layout_of(Outcomes(y), codes, [TwoSided(NUMBERS["prediction"], 0.0, "g")])
+    task = Regression(Loss("squared"), dtype=np.float64)
+    scores = boost(Session(Game(task, layout, STEADY, convex=True)), codes, 2_000)
+    np.testing.assert_allclose(means(scores, codes), y.mean(), atol=1e-6)
+
+
+def test_equal_rates_with_exposure_is_claims_over_years():
+    """Poisson: with one constant for all, the best is all claims over all years."""
+    codes, rng = two_groups(seed=1)
+    years = rng.uniform(0.2, 1.0, len(codes))
+    y = rng.poisson(years * np.where(codes, 0.4, 0.1)).astype(float)
+    weight = (years / years.mean()).astype(np.float32)
+    constraint = TwoSided(NUMBERS["prediction"], 0.0, "g")
+    layout = layout_of(Outcomes(y, None, years), codes, [constraint], weight)
+    task = Regression(Loss("poisson", step=0.7), dtype=np.float64)
+    session = Session(Game(task, layout, STEADY, convex=True))
+    scores = boost(session, codes, 6_000, offset=np.log(years), start=-2.0)
+    rates = np.exp(scores - np.log(years))
+    np.testing.assert_allclose(means(rates, codes), y.sum() / years.sum(), rtol=1e-3)
+
+
+def test_a_model_that_cannot_fit_is_calibrated_by_the_constraint():
+    """Keys mix the groups, so that the plain model overcharges one of them."""
+    codes, rng = two_groups(n=4_000, seed=2)
+    key = np.where(rng.random(len(codes)) < 0.8, codes, 1 - codes)
+    y = rng.poisson(np.where(codes, 3.0, 1.0)).astype(float)
+    task = Regression(Loss("poisson", step=0.7), dtype=np.float64)
+    found = []
+    for constraints in ([], [Calibrated(0.0, "g")]):
+        layout = layout_of(Outcomes(y), codes, constraints)
+        session = Session(Game(task, layout, STEADY, convex=True))
+        scores = boost(session, key, 3_000)
+        found.append(means(y, codes) / means(np.exp(scores), codes))
+    assert abs(found[0] - 1).max() > 0.1
+    np.testing.assert_allclose(found[1], 1.0, atol=0.01)
+
+
+def test_no_group_loses_more_than_the_bound():
+    """One constant for both groups: it moves to the group that loses most."""
+    codes, rng = two_groups(n=4_000, seed=3)
+    y = rng.normal(size=len(codes)) * 0.1 + 2.0 * codes
+    key = np.zeros(len(codes), np.int64)
+    task = Regression(Loss("squared"), dtype=np.float64)
+    layout = layout_of(Outcomes(y), codes, [EachAtMost(NUMBERS["loss"], 1.2, "g")])
+    scores = boost(Session(Game(task, layout, STEADY, convex=True)), key, 3_000)
+    errors = means((scores - y) ** 2, codes)
+    assert means((y.mean() - y) ** 2, codes)[1] > 1.5
+    assert errors[1] == pytest.approx(1.2, abs=0.02)
+    assert errors[0] < 1.2
+
+
+def test_distributions_meet_where_scores_can_move():
+    codes, rng = two_groups(n=6_000, seed=4)
+    rank = rng.integers(0, 40, len(codes))
+    y = rank / 20.0 + 0.8 * codes
+    key = rank + 40 * codes
+    task = Regression(Loss("squared"), 7, dtype=np.float64)
+    distance = []
+    for constraints in ([], [SameDistribution(0.02, "g", 7)]):
+        layout = layout_of(Outcomes(y), codes, constraints)
+        session = Session(Game(task, layout, Control(), convex=True))
+        scores = boost(session, key, 400, rate=0.1)
+        at = np.sort(scores)
+        both = [
+            np.searchsorted(np.sort(scores[codes == g]), at) / (codes == g).sum() for g in (0, 1)
+        ]
+        distance.append(np.abs(both[0] - both[1]).max())
+    assert distance[0] > 0.35
+    assert distance[1] < 0.15
+
+
+@pytest.mark.parametrize("constraint", [Calibrated(0.01, "g"), SameDistribution(0.05, "g", 3),
+                                        EachAtMost(NUMBERS["loss"], 0.5, "g")],
+                         ids=lambda c: type(c).__name__)  # fmt: skip
+def test_pullbacks_are_the_derivatives_of_violations(constraint):
+    rng = np.random.default_rng(0)
+    _, outcomes, codes, _ = drawn(Loss("squared"))
+    term = layout_of(outcomes, codes, [constraint]).terms[0]
+    values = rng.uniform(0.3, 0.9, term.counted.shape).ravel()
+    multipliers = rng.uniform(size=len(term.inequalities))
+    found = constraint.pullback(term.read(values), multipliers).ravel()
+    step = 1e-6
+    for k in range(len(values)):
+        unit = step * (np.arange(len(values)) == k)
+        up, down = (constraint.violations(term.read(values + s * unit)) for s in (1, -1))
+        assert found[k] == pytest.approx(multipliers @ (up - down) / (2 * step), abs=1e-6)
