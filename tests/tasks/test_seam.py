@@ -53,6 +53,7 @@ class TwoMeans:
 
     n_quantities = 2
     least_deviation = 1.0
+    wobble = 0.004
     cut_moves = False
 
     def on(self, layout, needs):
@@ -70,7 +71,7 @@ class TwoMeans:
     def variances(self, moments, squares, rows):
         return np.maximum(squares - moments**2, 0.0)
 
-    def deviations(self, moments, squares):
+    def deviations(self, moments, squares, quantities):
         return np.ones_like(moments)  # a step of the scores moves their mean by as much
 
     def stiffness(self, cut):

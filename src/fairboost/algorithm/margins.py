@@ -35,9 +35,6 @@ CAUTION = 0.5
 """Standard errors to stay inside the limit by where no confidence is asked for: the iterate is
 chosen on the same rows, and looks a little better on them than on others."""
 
-WOBBLE = 0.004
-"""What to stay inside by at least, as moments move a little from one round to the next."""
-
 ANOTHER_MODEL = 1.3
 """Errors out of fold, in standard errors of sampling, where a confidence is asked for: the model
 kept is none of those measured (``benchmarks/verdicts.md``)."""
@@ -167,9 +164,13 @@ class Margins:
         self.slack = np.repeat(slack, counts)
         # Half a point is much to a bound of one percent.
         bounds = [float(getattr(t.constraint, "at_most", np.inf)) for t in terms]
-        self.wobble = np.repeat([min(WOBBLE, b / 4) for b in bounds], counts)
+        self.wobble = np.repeat([min(task.wobble, abs(b) / 4) for b in bounds], counts)
+        self.quantities = np.array(
+            [m.quantity for t in terms for m in t.moments for _ in t.groups.names], np.int64
+        )
         limits = [t.constraint.at_most if isinstance(t.constraint, Bound) else None for t in terms]
         self.of_itself = np.repeat([0.0 if b is None else OF_ITSELF for b in limits], counts)
+        # Of shares alone: other moments have no half way to anywhere.
         highest = [np.inf if b is None else max(b, 0.5) for b in limits]
         self.highest = np.repeat(highest, [t.counted.size for t in terms])
         self.z = np.full(sum(counts), CAUTION)
@@ -209,7 +210,7 @@ class Margins:
         """Unit of each multiplier: weight on rows per violation; arguments as in ``errors``."""
         if squares is None:  # shares of rows
             moments = np.minimum(moments, self.highest)
-        size = at.means(self.task.deviations(moments, squares))
+        size = at.means(self.task.deviations(moments, squares, self.quantities))
         out: FloatArray = at.row_units / np.maximum(size, self.task.least_deviation)
         return out
 
@@ -243,6 +244,7 @@ class Margins:
 
 def _written_out(term: Term, moments: FloatArray) -> FloatArray:
     J = term.jacobian(moments)
-    # At parity the derivative of a constraint on distances is 0: any direction will do.
-    J[np.abs(J).max(axis=1) < 1e-6] = 1.0
+    # At parity the derivative of a constraint on distances is 0: any direction will do. That of a
+    # ratio of large moments is small, and yet as it should be.
+    J[(np.abs(J) * np.maximum(np.abs(moments), 1.0)).max(axis=1) < 1e-6] = 1.0
     return J

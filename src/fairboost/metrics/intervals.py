@@ -1,4 +1,4 @@
-"""How sure we are of a rate, of a gap between rates and of their ratio.
+"""How sure we are of a rate or a mean, of a gap between groups and of their ratio.
 
 One rate is a proportion, so it has closed forms (k events in n rows, z the normal quantile)::
 
@@ -6,7 +6,8 @@ One rate is a proportion, so it has closed forms (k events in n rows, z the norm
     Clopper-Pearson   Beta(k, n - k + 1) and Beta(k + 1, n - k) quantiles
 
 Weighted rows carry less information than their number says. Then n is Kish's effective sample size
-(Σw)² / Σw² and k the rate times n; neither need be whole, and both forms allow that.
+(Σw)² / Σw² and k the rate times n; neither need be whole, and both forms allow that. A mean of
+other numbers than 0 and 1 has Student's interval.
 
 A gap or a ratio between groups has no such form, so it is bootstrapped. Percentiles of gaps in
 resampled rows will not do: noise widens a gap and resampling adds noise, so they lie too high and
@@ -100,6 +101,36 @@ def clopper_pearson(
     low = special.betaincinv(k, n - k + 1, tail)
     high = special.betaincinv(k + 1, n - k, 1 - tail)
     return _pin_ends(low, high, k, n)
+
+
+def student(
+    mean: ArrayLike, error: ArrayLike, freedom: ArrayLike, confidence: float = 0.95
+) -> tuple[FloatArray, FloatArray]:
+    """Student's interval of a mean.
+
+    Parameters
+    ----------
+    mean, error : float or array
+        Means, and their standard errors.
+    freedom : float or array
+        Degrees of freedom: rows that the deviation is known from, less 1. Fractions are allowed.
+    confidence : float
+        Coverage aimed at, between 0 and 1.
+
+    Returns
+    -------
+    low, high : array
+        Shaped as the arguments.
+
+    Examples
+    --------
+    >>> low, high = student(100.0, 2.0, 9)
+    >>> round(float(low), 2), round(float(high), 2)
+    (95.48, 104.52)
+    """
+    t = special.stdtrit(np.asarray(freedom, np.float64), 0.5 + check_confidence(confidence) / 2)
+    mean, reach = np.asarray(mean, np.float64), t * np.asarray(error, np.float64)
+    return mean - reach, mean + reach
 
 
 MOST_IN_PAIRS = 40
@@ -251,8 +282,26 @@ def rows_needed(rate: float, gap: float, confidence: float = 0.95) -> float:
     >>> [round(rows_needed(0.39, gap)) for gap in (0.03, 0.05, 0.08)]
     [2031, 731, 286]
     """
+    return rows_to_tell(rate * (1 - rate), gap, confidence)
+
+
+def rows_to_tell(variance: float, gap: float, confidence: float = 0.95) -> float:
+    """Rows that must count in each of two groups to detect a gap between means.
+
+    Parameters
+    ----------
+    variance : float
+        Of a single row, in both groups.
+    gap, confidence : float
+        As for :func:`rows_needed`.
+
+    Examples
+    --------
+    >>> round(rows_to_tell(12_000.0**2, gap=500.0))
+    4425
+    """
     z = special.ndtri(0.5 + check_confidence(confidence) / 2)
-    return float(2 * (z / gap) ** 2 * rate * (1 - rate))
+    return float(2 * (z / gap) ** 2 * variance)
 
 
 def ratio_interval(

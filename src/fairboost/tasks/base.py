@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from fairboost._typing import FloatArray, ScoreArray
+from fairboost._typing import FloatArray, IntArray, ScoreArray
 
 Cut: TypeAlias = Any
 """Where decisions are made in a round: whatever the task needs to know of it."""
@@ -156,6 +156,10 @@ class LearningTask(Protocol):
     def least_deviation(self) -> float:
         """Moments that deviate less are taken to deviate so much when a step is scaled."""
 
+    @property
+    def wobble(self) -> float:
+        """What to stay inside a limit by at least, as moments move from round to round."""
+
     def on(self, layout: Any, needs: Any) -> Passes:
         """Make ready to pass over rows; ``needs`` tells which cells' quantities are read."""
 
@@ -179,8 +183,16 @@ class LearningTask(Protocol):
             Rows of equal weight that would tell as much.
         """
 
-    def deviations(self, moments: FloatArray, squares: Any) -> FloatArray:
-        """How far a single row's quantity is from its mean, in the task's own unit."""
+    def deviations(self, moments: FloatArray, squares: Any, quantities: IntArray) -> FloatArray:
+        """How far a single row's quantity is from its mean, in the task's own unit.
+
+        Parameters
+        ----------
+        moments, squares : (n_moments,) float64
+            Means of the quantity, and of its square.
+        quantities : (n_moments,) int
+            Which of the task's quantities each moment is of.
+        """
 
     def stiffness(self, cut: Cut) -> float:
         """Weight that it takes to move a quantity at the cut, over that at even odds."""

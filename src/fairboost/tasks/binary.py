@@ -88,6 +88,7 @@ class Binary:
 
     n_quantities = 2
     least_deviation = 2.0 * math.sqrt(RAREST)
+    wobble = 0.004
 
     def on(self, layout: RowLayout, needs: BoolArray) -> BinaryPasses:
         """Make ready to pass over rows."""
@@ -121,7 +122,7 @@ class Binary:
         rates = np.clip(moments, low, 1.0 - low)
         return rates * (1.0 - rates)
 
-    def deviations(self, moments: FloatArray, squares: None) -> FloatArray:
+    def deviations(self, moments: FloatArray, squares: None, quantities: IntArray) -> FloatArray:
         """Standard deviation of a single decision, over that at even odds."""
         out: FloatArray = 2.0 * np.sqrt(moments * (1.0 - moments))
         return out

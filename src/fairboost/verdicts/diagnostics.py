@@ -12,7 +12,7 @@ from fairboost._warnings import warn
 from fairboost.data.cells import Cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness.binding import Term
-from fairboost.fairness.rates import counted_cells
+from fairboost.fairness.rates import Rate, counted_cells
 from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.metrics.intervals import wilson
 
@@ -141,8 +141,9 @@ def warn_if_deciding_little(measured: MeasuredRates) -> None:
 
 
 def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
-    """Name the groups with few rows that count towards a constrained rate."""
+    """Name the groups with few rows that count towards a constrained moment."""
     small = []
+    what = "rate" if all(isinstance(m, Rate) for t in terms for m in t.moments) else "figure"
     for t in terms:
         for rate in t.moments:
             counted, groups = counted_cells(rate, cells.labels, t.groups.of_cell)
@@ -151,8 +152,8 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
                 small.append(f"{t.groups.label(g)} ({int(rows[g])} rows for {rate.name})")
     if small:
         warn(
-            f"fewer than {SMALL_CELL} rows count towards a constrained rate of: "
-            f"{'; '.join(dict.fromkeys(small))}. Their rates are mostly noise; merge small "
+            f"fewer than {SMALL_CELL} rows count towards a constrained {what} of: "
+            f"{'; '.join(dict.fromkeys(small))}. Their {what}s are mostly noise; merge small "
             f"groups, leave them out of comparisons (min_group_rows={SMALL_CELL}), or expect the "
             "constraint not to hold on new data",
             SmallCellWarning,

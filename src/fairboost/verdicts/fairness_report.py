@@ -1,6 +1,7 @@
-"""What the constrained rates are on rows held out, whether constraints are met, what to do if not.
+"""What constrained moments are on rows held out, whether constraints are met, what to do if not.
 
-Rates have Wilson's interval; how constraints are judged is in :mod:`fairboost.verdicts.verdict`.
+Rates have Wilson's interval, and means Student's; how constraints are judged is in
+:mod:`fairboost.verdicts.verdict`.
 Multipliers and iterate were chosen by the rows held out, so these look a little better than new
 people would; test rows do not. In cross-fitting the model that is kept is none of those measured,
 and intervals allow for that (:meth:`MeasuredRates.telling_rows`). How often verdicts are right is
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import zip_longest
 from typing import Any, Literal, get_args
@@ -37,26 +38,33 @@ from fairboost.fairness.binding import (
 from fairboost.fairness.constraints import Constraint
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.rates import RATES
+from fairboost.fairness.rates import RATES, Rate
 from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.metrics.intervals import check_confidence, wilson
 from fairboost.verdicts.diagnostics import judge_decisions
-from fairboost.verdicts.verdict import Status, Verdict, count, judge, status_of
+from fairboost.verdicts.sampling import SamplingLaw, law_of
+from fairboost.verdicts.verdict import Status, Verdict, count, judge, places, status_of
 
 KEYS = ("rate", "by", "group")
 FIGURES = ("value", "low", "high", "limit")
 
-ALLOW = {"gap": "a larger tolerance", "rate": "a larger bound", "violation": "more"}
+ALLOW = {
+    "gap": "a larger tolerance",
+    "rate": "a larger bound",
+    "mean": "a larger bound",
+    "figure": "more",
+    "violation": "more",
+}
 """What to allow more of, by measure."""
 OTHER_MULTIPLIERS = "multipliers='two_sided', the default, closes larger gaps than the paper's."
 TOO_FEW = {
-    "share": "Where rows are too few: holdout='cross' reads the rates on all rows.",
+    "share": "Where rows are too few: holdout='cross' reads the {rates} on all rows.",
     "set": "Where rows are too few: pass a larger holdout_set, or hold out a share as well.",
     "both": "Where rows are too few: hold out a larger share, or pass a larger holdout_set.",
     "search": "Where rows are too few: search on more rows.",
 }
 TRAINING_ROWS = (
-    "These are rates of training rows, which trees fit: expect larger gaps among new people. "
+    "These are {rates} of training rows, which trees fit: expect larger gaps among new people. "
     "holdout='auto' reads them on rows held out."
 )
 OUT_OF_FOLD, LUCK = {5: 1.2, 3: 1.5, 2: 2.0}, 1.5
@@ -76,8 +84,8 @@ class MeasuredRates:
         Name of the rows in tables, e.g. "held out".
     note : str
         How they were chosen.
-    values : tuple of (n_rates, n_groups) float64
-        Exact rates, one array per term.
+    values : tuple of (n_moments, n_groups) float64
+        Exact moments, one array per term.
     terms : tuple of Term
         The constraints, bound to these rows.
     kind : {"share", "cross", "set", "both", "none", "search"}
@@ -86,7 +94,7 @@ class MeasuredRates:
     realised : RealisedRate, optional
         What the operating point came to.
     wobble : tuple of (n_moments,) float64
-        In cross-fitting, the mean square of what each rate moves by from one round to the next,
+        In cross-fitting, the mean square of what each moment moves by from one round to the next,
         one array per term; empty otherwise.
     left_out : tuple of LeftOut
         Rates of groups with too few rows to be judged.
@@ -96,6 +104,12 @@ class MeasuredRates:
         Among which models, and by which rows, this one was chosen, if it was.
     n_folds : int
         In cross-fitting, the number of folds.
+    variances : tuple of (n_moments, n_groups) float64 or None
+        Of terms that are of means, the variance of a single row's quantity, one array per term;
+        None for a term of shares. An array of shape (n_moments, n_moments, n_groups) has the
+        covariances of quantities, which a ratio of two of them takes. Empty where all are shares.
+    left_out_variances : tuple of float or None
+        The same for ``left_out``, one for each of them.
     """
 
     where: str
@@ -109,11 +123,19 @@ class MeasuredRates:
     decides_little: str = ""
     chosen: str = ""
     n_folds: int = 5
+    variances: tuple[FloatArray | None, ...] = ()
+    left_out_variances: tuple[float | None, ...] = ()
+
+    def laws(self) -> Iterator[SamplingLaw]:
+        """How far moments are off by chance, term by term."""
+        variances = self.variances or (None,) * len(self.terms)
+        for term, variance in zip(self.terms, variances, strict=True):
+            yield law_of(variance, term.rows)
 
     def telling_rows(self) -> Iterator[FloatArray]:
-        """Rows that would tell as much about each rate as was measured, term by term.
+        """Rows that would tell as much about each moment as was measured, term by term.
 
-        Those that count; fewer in cross-fitting. There rates are those of models that each leave
+        Those that count; fewer in cross-fitting. There moments are those of models that each leave
         out a fold, and the model kept is another: it may have been luckier with its trees. How
         much luck matters shows in how far one tree more moves a rate. With these constants,
         intervals of rates, and each end of a gap, hold in 92% of fits or more
@@ -122,9 +144,9 @@ class MeasuredRates:
         if not self.wobble:
             yield from (term.rows for term in self.terms)
             return
-        for (term, rates), wobble in zip(self.read(), self.wobble, strict=True):
-            p = (rates.values * term.rows + 2.0) / (term.rows + 4.0)  # a rate of 0 has an error
-            moved = wobble.reshape(p.shape) / (p * (1.0 - p))
+        for (term, rates), law, wobble in zip(self.read(), self.laws(), self.wobble, strict=True):
+            variances = law.variances(rates.values, term.rows)
+            moved = wobble.reshape(variances.shape) / variances
             yield 1.0 / (OUT_OF_FOLD[self.n_folds] / term.rows + LUCK**2 * moved)
 
     @property
@@ -134,9 +156,20 @@ class MeasuredRates:
         return f"{where} rows" if where in ("test", "training") else f"rows {where}"
 
     def read(self) -> Iterator[tuple[Term, GroupMoments]]:
-        """Each term with its rates."""
-        for term, values in zip(self.terms, self.values, strict=True):
-            yield term, term.read(np.clip(values, 0.0, 1.0))  # sums of weights round
+        """Each term with its moments."""
+        for term, values, law in zip(self.terms, self.values, self.laws(), strict=True):
+            yield term, term.read(np.clip(values, *law.range))  # sums of weights round
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Names of moments that are no rates, in words."""
+        found = [*(m for t in self.terms for m in t.moments), *(r.moment for r in self.left_out)]
+        return {m.name: m.title for m in found if not isinstance(m, Rate)}
+
+    @property
+    def in_words(self) -> str:
+        """What its moments are: "rates", if all are."""
+        return "figures" if self.titles else "rates"
 
 
 def measure(
@@ -187,8 +220,9 @@ class FairnessReport:
     Parameters
     ----------
     rates : pandas.DataFrame
-        One line per ``rate`` and ``group``: the groups' column ``by``, the ``rows`` that count,
-        the rate, in a column named as the rows (``held out``), and its interval ``low``, ``high``.
+        One line per ``rate`` (or another moment) and ``group``: the groups' column ``by``, the
+        ``rows`` that count, the rate, in a column named as the rows (``held out``), and its
+        interval ``low``, ``high``.
         With test rows also ``test``, ``test low``, ``test high`` and ``test rows``.
     verdicts, test_verdicts : tuple of Verdict
         One per constraint, on the rows held out and on the test rows.
@@ -203,7 +237,9 @@ class FairnessReport:
     columns : tuple of str
         The sensitive columns that constraints are on; unknown, so empty, in files of old.
     positive : str
-        The positive label; empty in files of old.
+        The positive label; empty in files of old, and where a number is predicted.
+    titles : dict of str to str
+        Names of moments that are no rates, in words.
     """
 
     rates: pd.DataFrame
@@ -215,6 +251,7 @@ class FairnessReport:
     test_verdicts: tuple[Verdict, ...] = ()
     columns: tuple[str, ...] = ()
     positive: str = ""
+    titles: dict[str, str] = field(default_factory=dict)
 
     @property
     def met(self) -> bool:
@@ -276,15 +313,28 @@ class FairnessReport:
                     smallest = f"{v.smallest_group}: {v.smallest_rows:,} rows"
                     lines.append([name, str(v), smallest, v.status])
         titles = ["constraint", self.where, "smallest group", "verdict"]
-        in_words = {name: rate.title for name, rate in RATES.items()}
+        in_words = {**{name: rate.title for name, rate in RATES.items()}, **self.titles}
         rates = self.rates[["group", "rate"]].replace({"rate": in_words})
+        digits = {name: self._places(name) for name in self.rates["rate"].unique()}
+        decimals = [digits[name] for name in self.rates["rate"]]
         for where, prefix in ((self.where, ""), ("test", "test ")):
             if f"{prefix}rows" in self.rates:
                 rows, ends = f"{prefix}rows", [f"{prefix}low", f"{prefix}high"]
                 rates[rows] = ["-" if np.isnan(n) else f"{n:,.0f}" for n in self.rates[rows]]
                 figures = self.rates[[where, *ends]].to_numpy()
-                rates[where] = ["-" if np.isnan(r).any() else interval(*r) for r in figures]
+                rates[where] = [
+                    "-" if np.isnan((r, low, high)).any() else interval(r, low, high, d)
+                    for (r, low, high), d in zip(figures, decimals, strict=True)
+                ]
         return [pd.DataFrame(lines, columns=titles), rates]
+
+    def _places(self, moment: str) -> int:
+        """Decimals in the table: the same for all groups; three, if it is a rate."""
+        if moment not in self.titles:
+            return 3
+        figures = self.rates[self.rates["rate"] == moment].drop(columns=list(KEYS))
+        rows = [name for name in figures if str(name).endswith("rows")]
+        return places(*figures.drop(columns=rows).to_numpy().ravel().tolist())
 
 
 def build(
@@ -340,21 +390,25 @@ def build(
         if t.status not in ("met", v.status)
     ]
     advice += _on_not_met(held_out, verdicts, paper, rounds)
-    advice += [TOO_FEW.get(held_out.kind, "")] * any(v.rows_needed for v in verdicts)
+    rates = held_out.in_words
+    too_few = TOO_FEW.get(held_out.kind, "").format(rates=rates)
+    advice += [too_few] * any(v.rows_needed for v in verdicts)
     advice += [_on_groups_left_out(m) for m in measured]
-    advice += [TRAINING_ROWS] * (held_out.kind == "none" and bool(verdicts))
+    advice += [TRAINING_ROWS.format(rates=rates)] * (held_out.kind == "none" and bool(verdicts))
     advice += [_on_operating_point(m, level) for m in measured]
-    rates, said = _rate_table(measured, level), tuple(filter(None, advice))
+    table, said = _rate_table(measured, level), tuple(filter(None, advice))
     note = "; ".join(f"{m.where}: {m.note}" for m in measured if m.note)
     columns = tuple(dict.fromkeys(c for term in held_out.terms for c in term.groups.columns))
-    rest = held_out.where, level, tested, columns, positive
-    return FairnessReport(rates, verdicts, note, said, *rest)
+    rest = held_out.where, level, tested, columns, positive, held_out.titles
+    return FairnessReport(table, verdicts, note, said, *rest)
 
 
 def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str]]:
     """The verdicts on some rows, and what to say about each."""
-    for pair, rows in zip(measured.read(), measured.telling_rows(), strict=True):
-        verdict, said = judge(*pair, level, rows, says_nothing=bool(measured.decides_little))
+    empty = bool(measured.decides_little)
+    parts = zip(measured.read(), measured.telling_rows(), measured.laws(), strict=True)
+    for pair, rows, law in parts:
+        verdict, said = judge(*pair, level, rows, law=law, says_nothing=empty)
         if measured.kind == "none" and verdict.status == "met":
             # Trees fit the rows they are grown on: no number of these makes it certain.
             verdict, said = replace(verdict, status="met on these rows, not certain"), ""
@@ -429,9 +483,9 @@ def _rate_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame
     lines: dict[object, dict[str, Any]] = {}
     for m, prefix in zip(measured, ("", "test "), strict=False):
         where = "test" if prefix else m.where
-        for (term, rates), telling in zip(m.read(), m.telling_rows(), strict=True):
+        for (term, rates), telling, law in zip(m.read(), m.telling_rows(), m.laws(), strict=True):
             by = ", ".join(term.groups.columns) or "everyone"
-            low, high = wilson(rates.values * telling, telling, level)
+            low, high = law.interval(rates.values, telling, level)
             figures = {where: rates.values, f"{prefix}low": low, f"{prefix}high": high}
             figures[f"{prefix}rows"] = term.rows
             for k, g in np.ndindex(rates.values.shape):
@@ -439,14 +493,26 @@ def _rate_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame
                 line = lines.setdefault((rate, term.groups.columns, rates.groups[g]), {})
                 line |= {"rate": rate.name, "by": by, "group": term.groups.label(g)}
                 line |= {name: values[k, g] for name, values in figures.items()}
-        for r in m.left_out:
+        variances = m.left_out_variances or (None,) * len(m.left_out)
+        for r, variance in zip(m.left_out, variances, strict=True):
             line = lines.setdefault((r.moment, r.columns, r.name), {})
             line |= {"rate": r.moment.name, "by": ", ".join(r.columns), "group": r.group}
-            events = np.nan_to_num(r.value) * r.rows
-            low, high = wilson(events, r.rows, level)
+            low, high = _interval_left_out(r, variance, level)
             line |= {where: r.value, f"{prefix}low": low, f"{prefix}high": high}
             line[f"{prefix}rows"] = r.rows
     return _frame({c: [line.get(c, np.nan) for line in lines.values()] for c in columns})
+
+
+def _interval_left_out(
+    found: LeftOut, variance: float | None, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Interval of the moment of a group that is not judged; none, where no row counts."""
+    rows = np.array([[found.rows]])
+    law = law_of(None if variance is None else np.array([[variance]]), rows)
+    if found.rows <= 0:
+        return np.array(np.nan), np.array(np.nan)
+    low, high = law.interval(np.array([[found.value]]), rows, level)
+    return low[0, 0], high[0, 0]
 
 
 def _verdict(plain: dict[str, Any]) -> Verdict:

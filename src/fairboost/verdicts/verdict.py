@@ -8,21 +8,26 @@ upper end is asked whether a limit is kept, a lower one whether it is broken, an
 Nothing is *met* by decisions that say nothing about anyone: rates are equal where everyone, or no
 one, is decided positively.
 
-The interval of a gap follows from the errors e_g of the rates R_g of groups, as in
-:mod:`fairboost.metrics.intervals`, drawn from their sampling law (n_g the rows that count)::
+The interval of a gap follows from the errors e_g of the moments R_g of groups, as in
+:mod:`fairboost.metrics.intervals`, drawn from their sampling law. There is one law of shares and
+one of means (:mod:`fairboost.verdicts.sampling`). That of a share, with n_g the rows that count::
 
     e_g ~ Binomial(n_g, p_g) / n_g - p_g      p_g = (n_g R_g + 2) / (n_g + 4)
 
-The two events in four rows are about what Wilson's interval adds; with half an event in one row, a
-group of 5 rows beside one of 500 was covered in 86% of samples instead of 95%.
+With half an event in one row instead of two in four, a group of 5 rows beside one of 500 was
+covered in 86% of samples instead of 95%.
+
+A constraint that is no parity and no bound is judged by its largest violation, by the delta
+method. It may say what that is in words of its own, see :class:`OwnFigure`.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 import numpy as np
 from scipy.special import ndtri
@@ -33,9 +38,10 @@ from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.two_sided import TwoSided, two_sided
-from fairboost.metrics.intervals import gap_at_most, gap_interval, rows_needed, wilson
+from fairboost.metrics.intervals import gap_at_most, gap_interval, rows_to_tell
+from fairboost.verdicts.sampling import SamplingLaw, ShareLaw
 
-Measure: TypeAlias = Literal["gap", "rate", "violation"]
+Measure: TypeAlias = Literal["gap", "rate", "mean", "figure", "violation"]
 Status: TypeAlias = Literal[
     "met",
     "met on these rows, by decisions that say nothing",
@@ -49,11 +55,37 @@ DRAWS = 2_000
 """Draws of the errors of groups."""
 
 ROUNDING = 1e-9
-"""A gap of 0.3 - 0.29 is within a tolerance of 0.01, though not in floating point."""
+"""A gap of 0.3 - 0.29 is within a tolerance of 0.01, though not in floating point. As a share of
+the size of the figures that are compared."""
+
+
+class OwnFigure(Protocol):
+    """What a constraint may offer, so that a verdict on it is more than a bare violation.
+
+    The figure is the largest violation plus the limit, so that the constraint is met where the
+    figure is at most the limit. A constraint with a figure has all of these; ``least``, what the
+    figure cannot be below (0, for a distance), is looked for and may be missing.
+    """
+
+    @property
+    def limit(self) -> float:
+        """What the figure may be at most."""
+
+    def figure(self, moments: GroupMoments) -> float:
+        """What is held to the limit."""
+
+    def words(self, by: str) -> str:
+        """The constraint in words, given the columns whose groups it reads."""
 
 
 def status_of(
-    value: float, low: float, high: float, limit: float, *, says_nothing: bool = False
+    value: float,
+    low: float,
+    high: float,
+    limit: float,
+    *,
+    says_nothing: bool = False,
+    scale: float = 1.0,
 ) -> Status:
     """The verdict on a figure that may be at most ``limit``: the one definition.
 
@@ -66,6 +98,8 @@ def status_of(
     says_nothing : bool, default=False
         Whether the decisions say next to nothing about anyone, as told by
         :func:`fairboost.verdicts.diagnostics.decides_little`.
+    scale : float, default=1.0
+        Size of the figures that are compared: differences that are tiny beside it are rounding.
 
     Examples
     --------
@@ -78,7 +112,7 @@ def status_of(
     not met on these rows, not certain
     not met
     """
-    limit += ROUNDING
+    limit += ROUNDING * scale
     if value <= limit:
         if says_nothing:
             return SAYS_NOTHING
@@ -94,9 +128,10 @@ class Verdict:
     ----------
     constraint : str
         The constraint in words.
-    measure : {"gap", "rate", "violation"}
-        What is held to the limit: the largest difference between groups, a bounded rate, or the
-        largest violation of a constraint of the user's own.
+    measure : {"gap", "rate", "mean", "figure", "violation"}
+        What is held to the limit: the largest difference between groups, a bounded rate, a
+        bounded mean, the figure that a constraint of the user's own has for itself
+        (:class:`OwnFigure`), or the largest violation of one that has none.
     value, low, high : float
         The figure, and what it is at least and at most.
     limit : float
@@ -125,8 +160,11 @@ class Verdict:
 
     def __str__(self) -> str:
         # As many digits as it takes to see on which side of the limit the figure is.
-        seen = (d for d in range(4, 9) if (round(self.value, d) <= self.limit) == self.within)
-        return f"{self.measure} {interval(self.value, self.low, self.high, next(seen, 8))}"
+        least = self.places
+        choice = range(least, least + 5)
+        seen = (d for d in choice if (round(self.value, d) <= self.limit) == self.within)
+        shown = interval(self.value, self.low, self.high, next(seen, choice[-1]))
+        return f"{self.measure} {shown}"
 
     @property
     def within(self) -> bool:
@@ -134,9 +172,30 @@ class Verdict:
         return not self.status.startswith("not met")
 
     @property
+    def places(self) -> int:
+        """Decimals that its figures are worth."""
+        return places(self.value, self.low, self.high, self.limit)
+
+    @property
     def certain(self) -> bool:
         """Whether its interval leaves no doubt of that."""
         return self.status in ("met", "not met")
+
+
+def places(*figures: float) -> int:
+    """Decimals of some figures that are printed together.
+
+    Four below 10, as of rates; fewer of large figures, down to none; more where all are so small
+    that two digits would not show.
+
+    Examples
+    --------
+    >>> [places(x) for x in (41_234.0, 523.0, 0.0612, 0.0003)]
+    [0, 2, 4, 5]
+    """
+    largest = max((abs(x) for x in figures if math.isfinite(x)), default=0.0)
+    power = math.floor(math.log10(largest)) if largest > 0 else 0
+    return max(4 - power, 0) if power >= 0 else min(max(4, 1 - power), 12)
 
 
 class CountedVerdict(Protocol):
@@ -182,6 +241,7 @@ def judge(
     level: float,
     rows: FloatArray | None = None,
     *,
+    law: SamplingLaw | None = None,
     says_nothing: bool = False,
 ) -> tuple[Verdict, str]:
     """The verdict on a constraint, and what to say about it.
@@ -196,120 +256,169 @@ def judge(
         How sure each end of the interval is to be.
     rows : (n_moments, n_groups) float64, optional
         Rows that would tell as much as was measured; those that count if left out.
+    law : SamplingLaw, optional
+        How far moments are off by chance; as shares, if left out.
     says_nothing : bool, default=False
         As in :func:`status_of`.
     """
     tell = term.rows if rows is None else rows
-    text, measure, limit, counted = _asked(term)
-    value, low, high = _figure(term, rates, tell, level)
-    ends = (low, high) if measure == "violation" else (max(low, 0.0), min(high, 1.0))
-    status = status_of(value, *ends, limit, says_nothing=says_nothing)
+    law = ShareLaw() if law is None else law
+    text, measure, limit, counted = _asked(term, law)
+    value, low, high = _figure(term, rates, tell, level, law)
+    if measure not in ("violation", "figure"):
+        low, high = max(low, law.range[0]), min(high, law.range[1])
+    status = status_of(
+        value, low, high, limit, says_nothing=says_nothing, scale=_scale(measure, rates, law)
+    )
     g = int(counted.argmin())
     smallest = term.groups.label(g), round(counted[g])
     needed = None
     if status not in ("met", SAYS_NOTHING, "not met"):
-        needed = _rows_needed(measure, limit, rates, counted, level)
+        needed = _rows_needed(measure, value, limit, rates, counted, level, law)
         if needed is not None and needed <= smallest[1]:
             needed = None
-    verdict = Verdict(text, measure, value, *ends, limit, status, *smallest, needed)
+    verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed)
     return verdict, _say(verdict, term, rates)
 
 
-def judge_gap(rates: FloatArray, rows: FloatArray, level: float) -> tuple[float, float, float]:
+def judge_gap(
+    rates: FloatArray, rows: FloatArray, level: float, law: SamplingLaw | None = None
+) -> tuple[float, float, float]:
     """A gap between groups, what it is at least and what it is at most.
 
     Parameters
     ----------
     rates, rows : (n_groups,) float64
-        The rates of groups, and the rows that count.
+        The moments of groups, and the rows that tell.
     level : float
         How sure each end is to be.
+    law : SamplingLaw, optional
+        How far moments are off by chance; as shares, if left out.
     """
     value = float(np.ptp(rates))
-    errors = _drawn_errors(rates, rows)
+    errors = _drawn_errors(rates, rows, law)
     low, _ = gap_interval(rates, errors, level)
     return value, min(low, value), max(gap_at_most(rates, errors, level), value)
 
 
-def _asked(term: Term) -> tuple[str, Measure, float, FloatArray]:
+def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArray]:
     """The constraint in words, what is held to which limit, and the rows of the groups in it."""
     c, by = term.constraint, ", ".join(term.groups.columns) or "everyone"
     rows: FloatArray = term.rows.min(axis=0)
     if isinstance(c, Parity | TwoSided):
-        text = f"{c.moment.title} alike by {by}, tolerance {c.tolerance:g}"
+        text = f"{c.moment.title} alike by {by}, tolerance {_plain(c.tolerance)}"
         return text, "gap", c.tolerance, rows
     if isinstance(c, Bound):
         g = term.groups.names.index(c.group)
-        text = f"{c.moment.title} of {term.groups.label(g)} at most {c.at_most:g}"
-        return text, "rate", c.at_most, np.where(np.arange(len(rows)) == g, rows, np.inf)
+        text = f"{c.moment.title} of {term.groups.label(g)} at most {_plain(c.at_most)}"
+        rows = np.where(np.arange(len(rows)) == g, rows, np.inf)
+        return text, "rate" if isinstance(law, ShareLaw) else "mean", c.at_most, rows
+    if (own := _own_figure(c)) is not None:
+        return own.words(by), "figure", float(own.limit), rows
     return f"{getattr(c, 'name', type(c).__name__)} by {by}", "violation", 0.0, rows
 
 
+def _own_figure(constraint: Constraint) -> OwnFigure | None:
+    """The constraint, where it has a figure of its own; one that stands for another asks that."""
+    if all(hasattr(constraint, part) for part in ("figure", "limit", "words")):
+        return cast(OwnFigure, constraint)
+    return None
+
+
+def _plain(limit: float) -> str:
+    """A limit in words, without an exponent where it is large."""
+    return f"{limit:g}" if abs(limit) < 1e6 else f"{limit:.0f}"
+
+
+def _scale(measure: Measure, rates: GroupMoments, law: SamplingLaw) -> float:
+    """Size of what is compared: of moments, but of shares and of constraints' own figures 1."""
+    if isinstance(law, ShareLaw) or measure in ("violation", "figure"):
+        return 1.0
+    return float(np.abs(rates.values).max())
+
+
 def _figure(
-    term: Term, rates: GroupMoments, rows: FloatArray, level: float
+    term: Term,
+    rates: GroupMoments,
+    rows: FloatArray,
+    level: float,
+    law: SamplingLaw | None = None,
 ) -> tuple[float, float, float]:
-    """What is held to the limit, and the ends of its interval, perhaps beyond [0, 1]."""
+    """What is held to the limit, and the ends of its interval, perhaps beyond its range."""
+    law = ShareLaw() if law is None else law
     c = two_sided(term.constraint)
     if isinstance(c, TwoSided):
-        return judge_gap(rates.values[0], rows[0], level)
+        return judge_gap(rates.values[0], rows[0], level, law.at(0))
     if isinstance(c, Bound):
-        g = rates.groups.index(c.group)
-        value, n = float(rates.values[0, g]), rows[0, g]
-        low, high = map(float, wilson(value * n, n, max(2 * level - 1, 1e-9)))
+        at = 0, rates.groups.index(c.group)
+        value = float(rates.values[at])
+        one_sided = max(2 * level - 1, 1e-9)
+        ends = law.at(at).interval(rates.values[at], rows[at], one_sided)
+        low, high = map(float, ends)
     else:
-        v, margins = _margins(c, rows, rates, 1 - level)
+        v, margins = _margins(c, rows, rates, 1 - level, law)
         value, low, high = (float(x.max()) for x in (v, v - margins, v + margins))
+        if (own := _own_figure(c)) is not None:
+            moved = own.figure(rates) - value
+            least = float(getattr(c, "least", -np.inf))
+            value, low, high = value + moved, max(low + moved, least), high + moved
     return value, min(low, value), max(high, value)
 
 
-def _drawn_errors(r: FloatArray, n: FloatArray) -> FloatArray:
-    """Errors of the rates of groups in samples like the one seen."""
-    order = np.lexsort((r, n))  # so that draws do not depend on how groups are ordered
+def _drawn_errors(r: FloatArray, n: FloatArray, law: SamplingLaw | None = None) -> FloatArray:
+    """Errors of the moments of groups in samples like the one seen."""
+    law = ShareLaw() if law is None else law
+    # So that draws do not depend on how groups are ordered.
+    order = np.lexsort((law.variances(r, n), r, n))
     back = np.argsort(order)
-    r, n = r[order], n[order]
-    p, whole = (n * r + 2) / (n + 4), np.maximum(np.rint(n), 1).astype(np.int64)
     rng = np.random.default_rng(0)
-    # Group by group: NumPy sets up its draws anew whenever the parameters change.
-    drawn = np.stack([rng.binomial(*group, DRAWS) for group in zip(whole, p, strict=True)], axis=1)
-    errors: FloatArray = ((drawn / whole - p) * np.sqrt(whole / n))[:, back]
+    errors: FloatArray = law.at(order).draw(r[order], n[order], DRAWS, rng)[:, back]
     return errors
 
 
 def _margins(
-    constraint: Constraint, rows: FloatArray, rates: GroupMoments, tail: float
+    constraint: Constraint,
+    rows: FloatArray,
+    rates: GroupMoments,
+    tail: float,
+    law: SamplingLaw,
 ) -> tuple[FloatArray, FloatArray]:
     """Violations, and by how much all may be larger but for a probability of ``tail``.
 
-    The delta method, at the rates seen and not, as by :meth:`Term.jacobian`, where rates are
+    The delta method, at the moments seen and not, as by :meth:`Term.jacobian`, where they are
     alike: there the derivative of a constraint on distances is 0.
     """
     violations = np.asarray(constraint.violations(rates), np.float64)
     units = np.eye(len(violations))
-    slopes = np.stack([constraint.pullback(rates, unit).ravel() for unit in units])
-    least = 0.5 / (rows + 1.0)  # as in training, a rate of 0 has an error too
-    p = np.clip(rates.values, least, 1.0 - least)
-    errors = np.sqrt(slopes**2 @ (p * (1.0 - p) / rows).ravel())
+    slopes = np.stack([constraint.pullback(rates, unit) for unit in units])
+    errors = law.errors(slopes, rates.values, rows)
     return violations, max(-float(ndtri(tail / len(units))), 0.0) * errors
 
 
 def _rows_needed(
     measure: Measure,
+    value: float,
     limit: float,
     rates: GroupMoments,
     counted: FloatArray,
     level: float,
+    law: SamplingLaw,
 ) -> int | None:
-    """Rows in each group that distinguish a gap as large as the limit from 0, to two digits."""
-    if limit <= 0 or measure == "violation":  # whose scale is its own
+    """Rows in each group that distinguish what has to be told apart, to two digits.
+
+    A gap, or a rate, as large as the limit from 0; a mean, which may be far from 0, from its
+    limit.
+    """
+    apart = abs(value - limit) if measure == "mean" else limit
+    if apart <= 0 or measure in ("violation", "figure"):  # whose scale is its own
         return None
     if measure == "gap":
-        events, rows = float(rates.values[0] @ counted), float(counted.sum())
-        pairs = 1.0
+        pairs, variance = 1.0, law.at(0).pooled_variance(rates.values[0], counted)
     else:  # of one group, whose variance is that of half a difference
-        g = int(counted.argmin())
-        events, rows, pairs = float(rates.values[0, g] * counted[g]), float(counted[g]), 0.5
-    # Two events in four rows more, as above: where none was seen there may be some all the same.
-    needed = pairs * rows_needed((events + 2) / (rows + 4), limit, level)
+        g = slice(int(counted.argmin()), int(counted.argmin()) + 1)
+        of_group = law.at((0, g))
+        pairs, variance = 0.5, of_group.pooled_variance(rates.values[0, g], counted[g])
+    needed = pairs * rows_to_tell(variance, apart, level)
     return int(float(f"{max(needed, 1):.1e}"))
 
 
@@ -317,24 +426,38 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     """What a verdict comes to, and what to do; nothing where all is well."""
     if v.status in ("met", SAYS_NOTHING):  # what is wrong with the latter is told once for all
         return ""
+    digits = v.places
     if v.certain:
-        text = f"{v.constraint}: not met, by {v.value - v.limit:.4f}."
-        if v.measure == "gap":
-            (r,), (n,) = rates.values, term.rows
-            ends = (
-                f"{term.groups.label(g)} ({r[g]:.3f} on {n[g]:,.0f} rows)"
-                for g in (int(r.argmax()), int(r.argmin()))
-            )
-            text += f" Farthest apart: {' and '.join(ends)}."
-        return text
-    may = f"up to {v.high:.4f}" if v.within else f"as small as {v.low:.4f}"
+        return (
+            f"{v.constraint}: not met, by {v.value - v.limit:.{digits}f}.{_worst(v, term, rates)}"
+        )
+    may = f"up to {v.high:.{digits}f}" if v.within else f"as small as {v.low:.{digits}f}"
     text = f"{v.constraint}: {v.status}; among new people the {v.measure} may be {may}."
     text += f" {v.smallest_rows:,} rows of {v.smallest_group} count"
-    if v.measure != "violation" and v.limit <= 0:
+    if v.measure in ("gap", "rate") and v.limit <= 0:
         return f"{text}, but no number of rows can show a {v.measure} of 0; allow more than 0."
     if v.rows_needed is not None:
         each = " in each group" if v.measure == "gap" else ""
         merge = ", or merge groups" if v.measure == "gap" and len(term.groups) > 2 else ""
-        aim = f"detect a {v.measure} of {v.limit:g}"
+        aim = f"detect a {v.measure} of {_plain(v.limit)}"
+        if v.measure == "mean":
+            aim = f"tell {v.value:.{digits}f} from {_plain(v.limit)}"
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
-    return f"{text}, and {v.value:.4f} is too close to the limit of {v.limit:g} for them to tell."
+    near = f"{v.value:.{digits}f} is too close to the limit of {_plain(v.limit)}"
+    return f"{text}, and {near} for them to tell."
+
+
+def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
+    """Where a constraint that is not met is broken most."""
+    if v.measure == "gap":
+        (r,), (n,) = rates.values, term.rows
+        digits = max(places(*r) - 1, 0)
+        ends = (
+            f"{term.groups.label(g)} ({r[g]:.{digits}f} on {n[g]:,.0f} rows)"
+            for g in (int(r.argmax()), int(r.argmin()))
+        )
+        return f" Farthest apart: {' and '.join(ends)}."
+    if v.measure == "figure":
+        k = int(np.argmax(term.constraint.violations(rates)))
+        return f" Most of all: {term.inequalities[k]}."
+    return ""
