@@ -89,6 +89,7 @@ class Regression:
     dtype: Any = np.float32
 
     least_deviation = 1e-12
+    wobble = 0.0  # moments have units of their own: sampling errors alone tell what is small
     cut_moves = False
     point = None
 
