@@ -60,11 +60,8 @@ CONSTANTS = {
     "tweedie": ("tweedie_variance_power", 1.5, 1.0, 2.0),
 }
 
-_NOT_OF_NUMBERS = {
-    name: rule for name, rule in ALLOWED.items() if name not in ("num_class", "sigmoid")
-} | {
-    "num_class": ((1,), "one number is predicted"),
-    "class_weight": ((), "numbers have no classes; pass sample_weight to fit"),
+_ALLOWED = {name: rule for name, rule in ALLOWED.items() if name != "sigmoid"} | {
+    "num_class": ((1,), "one number is predicted")
 }
 
 Formula: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
@@ -85,7 +82,12 @@ def check_options(params: dict[str, Any]) -> None:
             "the estimator sets reg_sqrt, by which LightGBM predicts squares of scores; leave it "
             "out, and train on np.sqrt(y) where that is wanted"
         )
-    check_shared(params, _NOT_OF_NUMBERS)
+    if (found := option(params, "class_weight")) is not None:
+        raise EngineOptionError(
+            f"the estimator sets class_weight={found!r}, but numbers have no classes; leave it "
+            "out, and pass sample_weight to fit"
+        )
+    check_shared(params, _ALLOWED)
 
 
 def objective_name(params: dict[str, Any]) -> str:
@@ -187,24 +189,18 @@ def _check_targets(y: FloatArray, weight: FloatArray | None, objective: str) -> 
 
 
 def _percentile(y: FloatArray, level: float, weight: FloatArray | None) -> float:
-    """A percentile as LightGBM interpolates it, which is by weight not quite the usual one."""
-    if len(y) == 1:
-        return float(y[0])
+    """A percentile as LightGBM has it: by weights, between rows only where these weigh 1."""
     if weight is None:
-        falling = np.sort(y)[::-1]
-        place = (1.0 - level) * len(y)
-        k = int(place)
-        if k < 1 or k >= len(y):
-            return float(falling[0 if k < 1 else -1])
-        return float(falling[k - 1] - (falling[k - 1] - falling[k]) * (place - k))
+        return float(np.quantile(y, level))
     order = np.argsort(y, kind="stable")
     rising, up_to = y[order], np.cumsum(weight[order])
-    wanted = up_to[-1] * level
-    k = min(int(np.searchsorted(up_to, wanted, side="right")), len(y) - 1)
-    if k in (0, len(y) - 1) or up_to[k + 1] - up_to[k] < 1.0:
+    wanted, last = up_to[-1] * level, len(y) - 1
+    k = min(int(np.searchsorted(up_to, wanted, side="right")), last)
+    if k in (0, last):
         return float(rising[k])
-    share = (wanted - up_to[k]) / (up_to[k + 1] - up_to[k])
-    return float(share * (rising[k] - rising[k - 1]) + rising[k - 1])
+    share = (wanted - up_to[k - 1]) / weight[order[k]]
+    between = share if weight[order[k]] >= 1.0 else 0.0
+    return float(rising[k - 1] + between * (rising[k] - rising[k - 1]))
 
 
 def metrics_of(params: dict[str, Any]) -> MetricSet:
