@@ -1,4 +1,4 @@
-"""The user's data and options as ``LGBMClassifier.fit`` reads them, and what it leaves behind.
+"""The user's data and options as the estimator's ``fit`` reads them, and what it leaves behind.
 
 Labels, class weights, categories, aliases of options, seeds: LightGBM's own estimator makes of
 these what training needs, and this file takes it from there. A callback that raises before the
@@ -10,17 +10,16 @@ test compares it with a stock fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import lightgbm
 import numpy as np
-from lightgbm import LGBMClassifier
+from lightgbm import LGBMModel
 
-from fairboost._typing import BoolArray, IntArray
-from fairboost.data.validation import encode_known
+from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost.engines.lightgbm.options import option
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData
@@ -119,9 +118,9 @@ class _Ready(Exception):
 
 
 def prepare(
-    estimator: LGBMClassifier,
+    estimator: LGBMModel,
     data: EngineData,
-    classes: Any,
+    encode: Callable[[ArrayLike], IntArray | FloatArray],
     eval_set: list[Any] | None,
     **options: Any,
 ) -> Prepared:
@@ -129,12 +128,12 @@ def prepare(
 
     Parameters
     ----------
-    estimator : LGBMClassifier
+    estimator : LGBMModel
         Gets the fitted state that does not depend on trees.
     data : EngineData
         The user's data.
-    classes : array of two
-        The labels as the user wrote them.
+    encode : callable
+        Further labels as they are trained on.
     eval_set : list of (Matrix, ArrayLike), optional
         The evaluation sets of the user.
     **options
@@ -146,9 +145,7 @@ def prepare(
     if eval_set and others:
         # By the names that LightGBM prefers since 4.7, which do not encode labels.
         options["eval_X"] = tuple(eval_set[k][0] for k in others)
-        options["eval_y"] = tuple(
-            encode_known(eval_set[k][1], np.asarray(classes), "y of eval_set") for k in others
-        )
+        options["eval_y"] = tuple(encode(eval_set[k][1]) for k in others)
     for what in ("eval_sample_weight", "eval_init_score"):
         options[what] = _pick(options.get(what), others)
     found: list[Prepared] = []
@@ -176,13 +173,13 @@ def prepare(
 
 
 def conclude(
-    estimator: LGBMClassifier, booster: lightgbm.Booster, history: dict[str, Any], has_names: bool
+    estimator: LGBMModel, booster: lightgbm.Booster, history: dict[str, Any], has_names: bool
 ) -> None:
     """Give the estimator the fitted state that ``fit`` would have set after training.
 
     Parameters
     ----------
-    estimator : LGBMClassifier
+    estimator : LGBMModel
         As :func:`prepare` left it.
     booster : lightgbm.Booster
         Trained.

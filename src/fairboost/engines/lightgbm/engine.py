@@ -25,13 +25,13 @@ import joblib
 import lightgbm
 import numpy as np
 import pandas as pd
-from lightgbm import LGBMClassifier
+from lightgbm import LGBMClassifier, LGBMModel, LGBMRegressor
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._numbers import probabilities
-from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
+from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.data.validation import by_row
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
@@ -44,6 +44,7 @@ from fairboost.engines.lightgbm.data import (
     prepare,
 )
 from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
+from fairboost.engines.lightgbm.kinds import Kind, check_options, class_of, kind_of
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
 from fairboost.engines.lightgbm.soundness import split_points
 from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_notes
@@ -99,15 +100,15 @@ class LightGBMModel:
 
     Parameters
     ----------
-    estimator : LGBMClassifier
-        Fitted, with the user's parameters; predicts probabilities like any stock one.
+    estimator : LGBMClassifier or LGBMRegressor
+        Fitted, with the user's parameters; predicts like any stock one.
     intercept : float
         The score that training started from; it sits in the first tree.
     n_base : int
         Trees of a frozen model that training started from.
     """
 
-    estimator: LGBMClassifier
+    estimator: LGBMModel
     intercept: float
     n_base: int = 0
     file_endings: ClassVar[tuple[str, ...]] = ()
@@ -133,7 +134,7 @@ class LightGBMModel:
         fitted = self.estimator if rounds in (None, self.n_rounds) else self._of_this_thread()
         return np.asarray(fitted.predict(X, raw_score=True, num_iteration=rounds))
 
-    def _of_this_thread(self) -> LGBMClassifier:
+    def _of_this_thread(self) -> LGBMModel:
         """A copy of the estimator that no other thread predicts with."""
         copies = _COPIES.of_boosters
         if self.booster not in copies:
@@ -143,6 +144,10 @@ class LightGBMModel:
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of scores, to the last digit LightGBM's own."""
         return probabilities(scores, single=False)
+
+    def predictions(self, scores: FloatArray) -> FloatArray:
+        """Numbers that scores stand for, to the last digit LightGBM's own."""
+        return kind_of(self.estimator).predictions(scores)
 
     def text(self) -> str:
         """The booster in LightGBM's text format."""
@@ -167,7 +172,11 @@ class LightGBMModel:
         """The same trees, each times a factor. The starting score keeps its weight."""
         # Put back what the first tree's factor takes from the intercept.
         missing = (1.0 - weights[0]) * self.intercept
-        return self._with(as_stock_model(self.text(), intercept=missing, tree_weights=weights), 0)
+        objective = kind_of(self.estimator).objective
+        text = as_stock_model(
+            self.text(), intercept=missing, tree_weights=weights, objective=objective
+        )
+        return self._with(text, 0)
 
     def _with(self, text: str, n_base: int) -> LightGBMModel:
         fitted = _fitted(self.estimator, self.estimator, text)
@@ -176,21 +185,26 @@ class LightGBMModel:
 
 @dataclass(frozen=True)
 class LightGBMEngine:
-    """Trains the user's ``LGBMClassifier`` on gradients handed to it.
+    """Trains the user's estimator on gradients handed to it.
 
     Parameters
     ----------
-    estimator : LGBMClassifier
+    estimator : LGBMClassifier or LGBMRegressor
         Unfitted or fitted; it is cloned, never changed.
-    classes : array of two
-        The labels as the user wrote them.
-    base : LGBMClassifier, optional
+    classes : array of two, optional
+        The labels as the user wrote them; None where a number is predicted.
+    base : LGBMClassifier or LGBMRegressor, optional
         A fitted model to go on from: its trees stay, further ones are added.
     """
 
-    estimator: LGBMClassifier
+    estimator: LGBMModel
     classes: Any
-    base: LGBMClassifier | None = None
+    base: LGBMModel | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What is predicted."""
+        return kind_of(self.estimator)
 
     @property
     def rescales_trees(self) -> bool:
@@ -224,10 +238,14 @@ class LightGBMEngine:
         """Rounds that the options ask for."""
         return int(self.estimator.n_estimators)
 
-    def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
+    def loss_terms(
+        self,
+        labels: IntArray | FloatArray,
+        sample_weight: Float32Array | None,
+        offset: FloatArray | None = None,
+    ) -> LossTerms:
         """What the options say about the loss: class weights and the starting score."""
-        params = self.estimator.get_params()
-        return options.read_loss_terms(params, labels, sample_weight, self.classes)
+        return self.kind.loss_terms(labels, sample_weight, offset, self.classes)
 
     def group_model(self, fit_options: dict[str, Any]) -> LightGBMGroupModel:
         """What grows small boosters for groups."""
@@ -253,6 +271,11 @@ class LightGBMEngine:
         """Boost to a stock model; the binned data is there for further stages."""
         fit_options = dict(data.fit_options)
         eval_set = fit_options.pop("eval_set", None)
+        if eval_set and data.offset is not None:
+            raise InvalidInputError(
+                "eval_set has rows without an exposure, but the rows to train on have one; leave "
+                "eval_set out, or train without an exposure"
+            )
         # Over a linear tree and a set that is sparse by columns LightGBM ends the process.
         eval_set = eval_set and [
             (X if X is data.X else as_table(by_row(X)), *rest) for X, *rest in eval_set
@@ -264,6 +287,7 @@ class LightGBMEngine:
             fit_options.pop("eval_metric", None),
             bool(eval_set),
             any(getattr(callback, "first_metric_only", False) for callback in callbacks),
+            self.kind.metrics,
         )
         # class_weight stays: with a custom objective LightGBM weighs only metrics by it.
         training = clone(self.estimator).set_params(objective=_nothing, metric=builtin or "None")
@@ -271,9 +295,9 @@ class LightGBMEngine:
             fit_options["eval_init_score"] = [self._start(X, intercept) for X, _ in eval_set]
         history: dict[str, Any] = {}
         prepared = prepare(
-            training, data, self.classes, eval_set,
+            training, data, self._encode, eval_set,
             sample_weight=data.sample_weight,
-            init_score=self._start(data.X, intercept),
+            init_score=self._start(data.X, intercept, data.offset),
             **fit_options,
         )  # fmt: skip
         self._check_features(prepared.rows.construct())
@@ -314,12 +338,13 @@ class LightGBMEngine:
         rate = options.option(self.estimator.get_params(), "learning_rate", 0.1)
         return turns_taken(problem, self.n_rounds, rate)
 
-    def _stock(self, training: LGBMClassifier, intercept: float) -> LightGBMModel:
+    def _stock(self, training: LGBMModel, intercept: float) -> LightGBMModel:
         """The stock model of what was trained, with the trees of the base before it."""
         text = training.booster_.model_to_string()
         check_linear_leaves(text, "the model")
         if self.base is None:
-            n_base, text = 0, as_stock_model(text, intercept=intercept)
+            n_base = 0
+            text = as_stock_model(text, intercept=intercept, objective=self.kind.objective)
         else:
             before = self.base.booster_
             # Trees that it predicts with. Early stopping may have grown more, and counts rounds
@@ -368,7 +393,7 @@ class LightGBMEngine:
             given = prepared.rows.create_valid(
                 as_table(by_row(X)),
                 label=labels,  # which metrics of the user may want
-                init_score=self._start(X, intercept),
+                init_score=self._start(X, intercept, data.held_out_offset),
                 params=prepared.params,
             )
             held_out.append(given.construct())  # by the bins of all rows, before these are cut
@@ -392,25 +417,31 @@ class LightGBMEngine:
             names = "categorical_feature", "feature_name"
             whole = prepare(
                 clone(self.estimator).set_params(objective=_nothing, metric="None", **coarse),
-                data, self.classes, None,
+                data, self._encode, None,
                 sample_weight=data.sample_weight,
-                init_score=self._start(data.X, intercept),
+                init_score=self._start(data.X, intercept, data.offset),
                 **{name: data.fit_options[name] for name in names if name in data.fit_options},
             ).rows  # fmt: skip
         return rows.with_followers(whole.construct(), [f.fold for f in problem.followers], coarse)
 
-    def _start(self, X: Matrix, intercept: float) -> FloatArray:
+    def _encode(self, y: ArrayLike) -> IntArray | FloatArray:
+        """Labels of an evaluation set as they are trained on."""
+        return self.kind.encode(y, self.classes)
+
+    def _start(self, X: Matrix, intercept: float, offset: FloatArray | None = None) -> FloatArray:
         """The scores that training starts from."""
         if self.base is None:
-            return np.full(as_table(X).shape[0], intercept)
-        return np.asarray(self.base.predict(X, raw_score=True), np.float64)
+            start = np.full(as_table(X).shape[0], intercept)
+        else:
+            start = np.asarray(self.base.predict(X, raw_score=True), np.float64)
+        return start if offset is None else start + offset
 
 
 class _Copies(local):
     """Fitted estimators of one thread, by the booster that each is a copy of."""
 
     def __init__(self) -> None:
-        self.of_boosters = WeakKeyDictionary[lightgbm.Booster, LGBMClassifier]()
+        self.of_boosters = WeakKeyDictionary[lightgbm.Booster, LGBMModel]()
 
 
 _COPIES = _Copies()
@@ -421,18 +452,27 @@ def version() -> str:
     return str(lightgbm.__version__)
 
 
-make, make_estimator = LightGBMEngine, LGBMClassifier
+def make(estimator: Any, classes: Any) -> LightGBMEngine:
+    """An engine that trains from scratch; without classes it predicts a number."""
+    check_kind(estimator, _class_for(classes))
+    return LightGBMEngine(estimator, classes)
+
+
+def make_estimator(*, regressor: bool = False, **options: Any) -> LGBMModel:
+    """An estimator with these options."""
+    return (LGBMRegressor if regressor else LGBMClassifier)(**options)
 
 
 def check_estimator(estimator: Any) -> None:
-    """Refuse what is not a single-machine ``LGBMClassifier`` with options that fit."""
-    check_kind(estimator, LGBMClassifier)
+    """Refuse what is not an estimator of a single machine with options that fit."""
+    expected = class_of(estimator)
+    check_kind(estimator, expected)
     if type(estimator).__module__.startswith("lightgbm.dask"):
         raise EngineOptionError(
             f"{type(estimator).__name__} cannot be constrained: its workers do not share rates; "
-            "use LGBMClassifier on one machine, or XGBoost"
+            f"use {expected.__name__} on one machine, or XGBoost"
         )
-    options.check_options(estimator.get_params())
+    check_options(estimator)
 
 
 def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine:
@@ -441,16 +481,19 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
     Parameters
     ----------
     frozen : FrozenEstimator
-        Holds a fitted ``LGBMClassifier``; its options hold for the stage, but for the number and
-        the size of trees.
+        Holds a fitted estimator; its options hold for the stage, but for the number and the size
+        of trees.
     X : Matrix
         The rows to train on; its categories must be those of the fitted model.
-    classes : array of two
-        The labels of the rows to train on.
+    classes : array of two, optional
+        The labels of the rows to train on; None where a number is predicted.
     """
     base = frozen.estimator
+    check_kind(base, expected := _class_for(classes))
     check_estimator(base)
-    check_frozen(base, bool(getattr(base, "fitted_", False)), classes)
+    fitted = bool(getattr(base, "fitted_", False))
+    if not fitted or classes is not None:  # a number has no labels to compare
+        check_frozen(base, fitted, classes)
     check_linear_leaves(base.booster_.model_to_string(), "the frozen model")
     # LightGBM writes no blanks in names.
     found = [name.replace(" ", "_") for name in feature_names(X) or ()]
@@ -465,7 +508,7 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
         )
     params = base.get_params()
     boosting = options.option(params, "boosting")
-    stage = LGBMClassifier(
+    stage = expected(
         **options.without(
             params,
             *("num_iterations", "num_leaves", "learning_rate", "boosting", "early_stopping_round"),
@@ -479,28 +522,36 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
 
 
 def restore(
-    estimator: Classifier, text: str, intercept: float, classes: Any, n_features: int, n_base: int
+    estimator: Any, text: str, intercept: float, classes: Any, n_features: int, n_base: int
 ) -> LightGBMModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
-    split_points(text, n_features)
+    check_kind(estimator, expected := _class_for(classes))
+    split_points(text, n_features, [kind_of(estimator).objective])
     check_threads(options.option(estimator.get_params(), "num_threads"))
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
-    dummy = LGBMClassifier(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=1)
-    dummy.fit(np.arange(2.0 * n_features).reshape(2, n_features), np.asarray(classes))
+    dummy = expected(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=1)
+    labels = np.arange(2.0) if classes is None else np.asarray(classes)
+    dummy.fit(np.arange(2.0 * n_features).reshape(2, n_features), labels)
     return LightGBMModel(_fitted(estimator, dummy, text), intercept, n_base)
 
 
-def _fitted(estimator: LGBMClassifier, state: LGBMClassifier, text: str) -> LGBMClassifier:
+def _class_for(classes: Any) -> type[LGBMModel]:
+    """The class of estimators that tell these labels apart; without labels, that predict."""
+    found: type[LGBMModel] = LGBMRegressor if classes is None else LGBMClassifier
+    return found
+
+
+def _fitted(estimator: LGBMModel, state: LGBMModel, text: str) -> LGBMModel:
     """An estimator with the fitted state of another, but its own parameters, and a booster."""
-    fitted: LGBMClassifier = clone(estimator)
+    fitted: LGBMModel = clone(estimator)
     params = {*state.get_params(), "_other_params"}
     fitted.__dict__.update({k: v for k, v in vars(state).items() if k not in params})
     fitted._Booster = lightgbm.Booster(model_str=text)
-    fitted._objective = "binary"  # no longer a custom one: predict_proba applies the link
+    fitted._objective = kind_of(estimator).asked  # no longer a custom one: the link is applied
     return fitted
 
 
-def _names(fitted: LGBMClassifier) -> list[str] | None:
+def _names(fitted: LGBMModel) -> list[str] | None:
     """The names of features that LightGBM was given; it has names of its own for those without."""
     known = list(fitted.feature_name_)
     return None if known == [f"Column_{k}" for k in range(len(known))] else known

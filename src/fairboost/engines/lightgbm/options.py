@@ -1,15 +1,17 @@
 """LightGBM's options that a custom objective contradicts or silently drops: honoured or refused.
 
-With an objective of ours LightGBM ignores, without a word, everything that its own binary
-objective would have read. What can be given the same meaning is given it (:func:`read_loss_terms`,
-:func:`read_metrics`); the rest raises (:func:`check_options`).
+With an objective of ours LightGBM ignores, without a word, everything that its own objective would
+have read. What can be given the same meaning is given it (:func:`read_loss_terms`,
+:func:`read_metrics`); the rest raises (:func:`check_options`). What is said here of the objective
+is of classifiers; that of regressors is in :mod:`fairboost.engines.lightgbm.regression`.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -87,8 +89,8 @@ ALLOWED = {
 RANK_METRICS = ("auc", "average_precision")
 
 # Other names of metrics.
-METRIC_NAMES = {
-    "": "none", "null": "none", "na": "none", "custom": "none",
+NO_METRIC = {"": "none", "null": "none", "na": "none", "custom": "none"}
+METRIC_NAMES = NO_METRIC | {
     "binary": "binary_logloss", "logloss": "binary_logloss", "multi_logloss": "binary_logloss",
     "cross_entropy": "binary_logloss", "xentropy": "binary_logloss",
     "error": "binary_error", "multi_error": "binary_error",
@@ -104,13 +106,33 @@ def check_options(params: dict[str, Any]) -> None:
         ``get_params()`` of the user's ``LGBMClassifier``.
     """
     check_objective(option(params, "objective"), "binary")
+    check_shared(params, ALLOWED)
+    if is_true(option(params, "is_unbalance", False)) and _scale_pos_weight(params) != 1:
+        raise EngineOptionError(
+            "the estimator sets both is_unbalance and scale_pos_weight, which LightGBM does not "
+            "allow; keep one of them"
+        )
+
+
+def check_shared(
+    params: dict[str, Any], allowed: Mapping[str, tuple[tuple[Any, ...], str]]
+) -> None:
+    """Refuse the options that contradict the method, whatever is predicted.
+
+    Parameters
+    ----------
+    params : dict
+        ``get_params()`` of the user's estimator.
+    allowed : mapping
+        As ``ALLOWED``.
+    """
     for alias in ALIASES["objective"][1:]:
         if alias in params:  # even as None it would make LightGBM forget our objective
             raise EngineOptionError(
                 f"the estimator sets {alias}={params[alias]!r}, which LightGBM puts before any "
                 f"objective that fairboost brings; leave {alias} out"
             )
-    check_allowed(partial(option, params), ALLOWED, float)
+    check_allowed(partial(option, params), allowed, float)
     if (categorical := option(params, "categorical_feature")) is not None:
         raise EngineOptionError(
             f"the estimator sets categorical_feature={categorical!r}; pass it to fit instead, "
@@ -121,11 +143,6 @@ def check_options(params: dict[str, Any]) -> None:
             "the estimator sets boosting_type='rf', which does not boost: LightGBM takes no "
             "custom objective there; use 'gbdt' (with subsample and colsample_bytree if you "
             "like) or 'dart'"
-        )
-    if _is_true(option(params, "is_unbalance", False)) and _scale_pos_weight(params) != 1:
-        raise EngineOptionError(
-            "the estimator sets both is_unbalance and scale_pos_weight, which LightGBM does not "
-            "allow; keep one of them"
         )
 
 
@@ -215,11 +232,11 @@ def read_loss_terms(
     weights = counts if sample_weight is None else np.bincount(labels, sample_weight, 2)
     negative, positive = by_class * weights
     factor = np.ones(2)
-    if _is_true(option(params, "is_unbalance", False)):
+    if is_true(option(params, "is_unbalance", False)):
         factor = counts.max() / counts
     factor[1] *= _scale_pos_weight(params)
     intercept = 0.0
-    if _is_true(option(params, "boost_from_average", True)):
+    if is_true(option(params, "boost_from_average", True)):
         share = min(max(positive / (negative + positive), 1e-15), 1 - 1e-15)
         intercept = math.log(share / (1 - share))
     final = by_class * factor
@@ -238,55 +255,32 @@ def _by_code(class_weight: dict[Any, float], classes: Any) -> dict[int, float]:
     return {known.index(label): weight for label, weight in class_weight.items()}
 
 
-def read_metrics(
-    params: dict[str, Any], eval_metric: Any, has_eval_set: bool, first_metric_only: bool = False
-) -> tuple[list[str], list[Callable[..., Any]]]:
-    """Metrics on an evaluation set, with the meaning they have for a binary objective.
+@dataclass(frozen=True)
+class MetricSet:
+    """Metrics that an objective goes with.
 
-    With a custom objective LightGBM hands raw scores to every metric. Rank metrics do not mind;
-    log loss and error are replaced by functions that apply the link first, and so are the user's
-    own.
-
-    Returns
-    -------
-    builtin : list of str
-        Metrics of LightGBM's own.
-    functions : list of callable
+    Parameters
+    ----------
+    own : str
+        The objective's own, which LightGBM always shows.
+    builtin : tuple of str
+        Those that are right on raw scores, so that LightGBM computes them.
+    functions : mapping
         The others, as functions of raw scores and a ``lightgbm.Dataset``.
+    names : mapping
+        Other names of metrics.
+    link : callable
+        Makes of scores what functions of the user take.
+    word : str
+        What that is.
     """
-    if not has_eval_set:
-        return [], []
-    in_options = _as_list(option(params, "metric"))
-    names = [_metric_name(m) for m in (*_as_list(eval_metric), *in_options)]
-    if "none" in names:
-        names = [m for m in names if m != "none"]
-    elif not any(isinstance(m, str) for m in in_options):
-        names.append("binary_logloss")  # as LightGBM does: the objective's own metric, always
-    # LightGBM puts functions last.
-    ordered = sorted(dict.fromkeys(names), key=callable)
-    builtin = [m for m in ordered if m in RANK_METRICS]
-    others = [OWN_METRICS.get(m) or _on_probabilities(m) for m in ordered if m not in builtin]
-    stop_by_first = first_metric_only or _is_true(option(params, "first_metric_only", False))
-    if stop_by_first and builtin and ordered[0] not in builtin:
-        raise EngineOptionError(
-            f"first_metric_only is set and the first metric is {ordered[0]!r}, but LightGBM would "
-            f"see {builtin[0]!r} first; name only the metric to stop by"
-        )
-    return builtin, others
 
-
-def _metric_name(metric: Any) -> Any:
-    """Bring a metric's aliases to one name; refuse those that would be wrong on raw scores."""
-    if callable(metric):
-        return metric
-    name = METRIC_NAMES.get(str(metric).lower(), str(metric).lower())
-    if name not in (*RANK_METRICS, *OWN_METRICS, "none"):
-        raise EngineOptionError(
-            f"the evaluation metric {metric!r} is not supported: with a custom objective "
-            "LightGBM would compute it on raw scores. Expected binary_logloss, binary_error, auc, "
-            "average_precision or a function f(y_true, probability[, weight])"
-        )
-    return name
+    own: str
+    builtin: tuple[str, ...]
+    functions: Mapping[Any, Callable[..., Any]]
+    names: Mapping[str, str]
+    link: Callable[[FloatArray], FloatArray]
+    word: str
 
 
 def _logloss(scores: FloatArray, rows: Any) -> tuple[str, float, bool]:
@@ -304,17 +298,86 @@ def _error(scores: FloatArray, rows: Any) -> tuple[str, float, bool]:
 OWN_METRICS: dict[Any, Callable[..., Any]] = {"binary_logloss": _logloss, "binary_error": _error}
 
 
-def _on_probabilities(metric: Callable[..., Any]) -> Callable[..., Any]:
-    """Hand the user's metric probabilities, as a binary objective would."""
+BINARY_METRICS = MetricSet(
+    own="binary_logloss",
+    builtin=RANK_METRICS,
+    functions=OWN_METRICS,
+    names=METRIC_NAMES,
+    link=expit,
+    word="probability",
+)
+
+
+def read_metrics(
+    params: dict[str, Any],
+    eval_metric: Any,
+    has_eval_set: bool,
+    first_metric_only: bool = False,
+    metrics: MetricSet = BINARY_METRICS,
+) -> tuple[list[str], list[Callable[..., Any]]]:
+    """Metrics on an evaluation set, with the meaning they have for LightGBM's own objective.
+
+    With a custom objective LightGBM hands raw scores to every metric. Rank metrics do not mind;
+    others are replaced by functions that apply the link first, and so are the user's own.
+
+    Returns
+    -------
+    builtin : list of str
+        Metrics of LightGBM's own.
+    functions : list of callable
+        The others, as functions of raw scores and a ``lightgbm.Dataset``.
+    """
+    if not has_eval_set:
+        return [], []
+    in_options = _as_list(option(params, "metric"))
+    names = [_metric_name(m, metrics) for m in (*_as_list(eval_metric), *in_options)]
+    if "none" in names:
+        names = [m for m in names if m != "none"]
+    elif not any(isinstance(m, str) for m in in_options):
+        names.append(metrics.own)  # as LightGBM does: the objective's own metric, always
+    # LightGBM puts functions last.
+    ordered = sorted(dict.fromkeys(names), key=callable)
+    builtin = [m for m in ordered if m in metrics.builtin]
+    others = [
+        metrics.functions.get(m) or _on_predictions(m, metrics)
+        for m in ordered
+        if m not in builtin
+    ]
+    stop_by_first = first_metric_only or is_true(option(params, "first_metric_only", False))
+    if stop_by_first and builtin and ordered[0] not in builtin:
+        raise EngineOptionError(
+            f"first_metric_only is set and the first metric is {ordered[0]!r}, but LightGBM would "
+            f"see {builtin[0]!r} first; name only the metric to stop by"
+        )
+    return builtin, others
+
+
+def _metric_name(metric: Any, metrics: MetricSet) -> Any:
+    """Bring a metric's aliases to one name; refuse those that would be wrong on raw scores."""
+    if callable(metric):
+        return metric
+    name = metrics.names.get(str(metric).lower(), str(metric).lower())
+    known = (*metrics.functions, *metrics.builtin)
+    if name not in (*known, "none"):
+        raise EngineOptionError(
+            f"the evaluation metric {metric!r} is not supported: with a custom objective "
+            f"LightGBM would compute it on raw scores. Expected {', '.join(known)} or a function "
+            f"f(y_true, {metrics.word}[, weight])"
+        )
+    return name
+
+
+def _on_predictions(metric: Callable[..., Any], metrics: MetricSet) -> Callable[..., Any]:
+    """Hand the user's metric predictions, as LightGBM's own objective would."""
     n_arguments = len(signature(metric).parameters)
     if not 2 <= n_arguments <= 4:
         raise EngineOptionError(
-            "an evaluation metric must be a function f(y_true, probability[, weight[, group]]), "
-            f"found {metric!r} with {n_arguments} arguments"
+            f"an evaluation metric must be a function f(y_true, {metrics.word}[, weight[, "
+            f"group]]), found {metric!r} with {n_arguments} arguments"
         )
 
     def evaluate(scores: FloatArray, rows: Any) -> Any:
-        known = rows.get_label(), expit(scores), rows.get_weight(), rows.get_group()
+        known = rows.get_label(), metrics.link(scores), rows.get_weight(), rows.get_group()
         return metric(*known[:n_arguments])
 
     return evaluate
@@ -330,12 +393,12 @@ def _as_list(value: Any) -> Sequence[Any]:
 
 def has_linear_trees(params: dict[str, Any]) -> bool:
     """Tell whether leaves are linear in the features."""
-    return _is_true(option(params, "linear_tree", False))
+    return is_true(option(params, "linear_tree", False))
 
 
 def quantizes(params: dict[str, Any]) -> bool:
     """Tell whether gradients are rounded to a few levels."""
-    return _is_true(option(params, "use_quantized_grad", False))
+    return is_true(option(params, "use_quantized_grad", False))
 
 
 def looks_at_few_rows(params: dict[str, Any]) -> bool:
@@ -354,5 +417,6 @@ def _scale_pos_weight(params: dict[str, Any]) -> float:
     return weight
 
 
-def _is_true(value: Any) -> bool:
+def is_true(value: Any) -> bool:
+    """Read a truth value as LightGBM does, which takes it as text too."""
     return value.lower() in ("true", "+", "1") if isinstance(value, str) else bool(value)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import FloatArray, IntArray
+from fairboost.engines.lightgbm.kinds import STOCK_OBJECTIVES
 from fairboost.engines.lightgbm.text import split_text
 from fairboost.engines.soundness import check_shape, integer, integers, reals, require
 
@@ -37,12 +38,24 @@ _NAMED = re.compile(r"\w+=", re.ASCII)
 _PARAMETER = re.compile(r"\[\w+: .*\]", re.ASCII)
 
 
-def split_points(text: str, n_features: int) -> dict[int, list[float]]:
-    """Check a model's text; returns the values at which each feature is split."""
+def split_points(
+    text: str, n_features: int, objectives: Sequence[str] = STOCK_OBJECTIVES
+) -> dict[int, list[float]]:
+    """Check a model's text; returns the values at which each feature is split.
+
+    Parameters
+    ----------
+    text : str
+        The model.
+    n_features : int
+        Number of its features.
+    objectives : sequence of str
+        What its objective may be.
+    """
     require(not re.search(r"[\x00-\x08\x0b-\x1f]", text), "it has control characters")
     require(text.startswith("tree\n") and text.count("end of trees\n") == 1, "it has no trees")
     head, trees, tail = split_text(text)
-    _check_head(head, trees, n_features)
+    _check_head(head, trees, n_features, objectives)
     _check_tail(tail, n_features)
     found: dict[int, set[float]] = {}
     for k, tree in enumerate(trees):
@@ -51,17 +64,17 @@ def split_points(text: str, n_features: int) -> dict[int, list[float]]:
     return {feature: sorted(found[feature]) for feature in sorted(found)}
 
 
-def _check_head(head: str, trees: list[str], n_features: int) -> None:
+def _check_head(head: str, trees: list[str], n_features: int, objectives: Sequence[str]) -> None:
     fields = _fields(head.split("\n")[1:])
     for name, value in {
         "num_class": "1",
         "num_tree_per_iteration": "1",
         "label_index": "0",
         "max_feature_idx": str(n_features - 1),
-        "objective": "binary sigmoid:1",
         "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
     }.items():
         require(fields.get(name) == value, f"{name} is not {value[:80]}")
+    require(fields.get("objective") in objectives, f"objective is not {' or '.join(objectives)}")
     for name in ("feature_names", "feature_infos"):
         require(len(fields.get(name, "").split(" ")) == n_features, f"{name} are too few or many")
     if "monotone_constraints" in fields:

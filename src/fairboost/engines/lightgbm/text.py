@@ -1,9 +1,9 @@
 """LightGBM's text format, edited: intercept, objective and tree weights.
 
 A booster trained with a custom objective leaves out two things that a stock one carries: the score
-it started from, and the link that turns scores into probabilities. Both have a place in the text
+it started from, and the link that turns scores into predictions. Both have a place in the text
 format (``docs/algorithm.md``, "A stock booster"), and once there any reader of LightGBM models
-returns our probabilities. The edit touches the numbers of leaves only, so the file stays
+returns our predictions. The edit touches the numbers of leaves only, so the file stays
 LightGBM's own.
 """
 
@@ -19,9 +19,18 @@ from fairboost._typing import FloatArray
 _CONSTANTS = ("leaf_value", "leaf_const", "internal_value")
 _SLOPES = ("leaf_coeff",)
 
+BINARY = "binary sigmoid:1"
+"""The objective of a stock classifier."""
 
-def as_stock_model(text: str, *, intercept: float, tree_weights: FloatArray | None = None) -> str:
-    """Make a booster of a custom objective into a stock ``objective=binary`` one.
+
+def as_stock_model(
+    text: str,
+    *,
+    intercept: float,
+    tree_weights: FloatArray | None = None,
+    objective: str = BINARY,
+) -> str:
+    """Make a booster of a custom objective into a stock one.
 
     Parameters
     ----------
@@ -32,6 +41,8 @@ def as_stock_model(text: str, *, intercept: float, tree_weights: FloatArray | No
         puts the average it boosts from.
     tree_weights : (n_trees,) float64, optional
         A factor per tree.
+    objective : str
+        The objective as LightGBM itself writes it.
 
     Returns
     -------
@@ -48,8 +59,8 @@ def as_stock_model(text: str, *, intercept: float, tree_weights: FloatArray | No
     # As LightGBM does when it folds its average in: the tree is no longer a scaled one.
     trees[0] = re.sub(r"(?m)^shrinkage=.*$", "shrinkage=1", trees[0])
     head = re.sub(r"(?m)^objective=.*\n", "", head)
-    head = re.sub(r"(?m)^feature_names=", "objective=binary sigmoid:1\nfeature_names=", head)
-    tail = re.sub(r"(?m)^\[objective: \w+\]$", "[objective: binary]", tail)
+    head = re.sub(r"(?m)^feature_names=", f"objective={objective}\nfeature_names=", head)
+    tail = re.sub(r"(?m)^\[objective: \w+\]$", f"[objective: {objective.partition(' ')[0]}]", tail)
     return _join(head, trees, tail)
 
 
