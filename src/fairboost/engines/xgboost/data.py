@@ -177,9 +177,8 @@ def _evaluated(
     sets = data.fit_options.get("eval_set") or []
     if sets and data.offset is not None:
         raise EngineOptionError(
-            "eval_set has no exposure, so its predictions could not be compared with its targets; "
-            "leave eval_set out, or pass targets per unit of exposure, weights times exposure, and "
-            "no exposure"
+            "eval_set has no exposure, so XGBoost could not compare its predictions with its "
+            "targets; leave eval_set out, and early stopping with it"
         )
     names = data.fit_options.get("eval_names") or [f"validation_{k}" for k in range(len(sets))]
     weights = data.fit_options.get("eval_sample_weight") or [None] * len(sets)

@@ -361,11 +361,16 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
     classes : array of two, or None
         The labels of the rows to train on; None where numbers are predicted.
     """
-    base, numbers = frozen.estimator, classes is None
-    check_estimator(base)
-    check_kind(base, _kind(numbers))
-    fitted = base.__sklearn_is_fitted__()
-    if not fitted or not numbers:  # numbers are not told apart by a list of them
+    base, kind = frozen.estimator, _kind(classes is None)
+    check_kind(base, kind)
+    fitted, known = base.__sklearn_is_fitted__(), base
+    if fitted and classes is None:
+        objective_of(base)
+        # XGBoost's own reader of files does not set the constant of a loss.
+        config = json.loads(base.get_booster().save_config())
+        known = clone(base).set_params(**written_options(config["learner"]["objective"]))
+    check_estimator(known)
+    if not fitted or classes is not None:  # numbers are not told apart by a list of them
         check_frozen(base, fitted, classes)
     booster, found = base.get_booster(), feature_names(X)
     check_features(X, int(booster.num_features()), found, booster.feature_names)
@@ -375,11 +380,8 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
             f"{booster.feature_names[0]!r} and so on; pass a data frame with the same columns in "
             "the same order"
         )
-    params = base.get_params()
-    if numbers:  # an estimator that was read from a file does not know its constants
-        config = json.loads(booster.save_config())
-        params |= written_options(config["learner"]["objective"])
-    stage = _kind(numbers)(
+    params = known.get_params()
+    stage = kind(
         **options.without(
             {**params, **small_trees(params, STAGE_LEAVES)},
             *("n_estimators", "learning_rate", "early_stopping_rounds", "callbacks"),
