@@ -1,4 +1,4 @@
-"""The user's data in the form that XGBoost trains on, as ``XGBClassifier.fit`` would make it.
+"""The user's data in the form that XGBoost trains on, as the estimator's ``fit`` would make it.
 
 Binned data cannot be cut, so the rows that are trained on and those held out are picked from X
 itself, and binned a piece at a time: X is read in place and never copied as a whole. But a table
@@ -13,18 +13,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import finalize
 
 import numpy as np
 import pandas as pd
 import xgboost
 from scipy.sparse import issparse
-from xgboost import XGBClassifier
+from xgboost import XGBModel
 
-from fairboost._typing import BoolArray, Float32Array, IntArray, Matrix
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import listed_categories
-from fairboost.data.validation import by_row, encode_known, take_rows
+from fairboost.data.validation import by_row, take_rows
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData, is_on_disk
 from fairboost.engines.tables import PartedTable, as_table, feature_names
@@ -32,7 +32,7 @@ from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import is_dart, thread_option
-from fairboost.exceptions import InvalidInputError
+from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.threads import Threads
 
 PIECE = 131_072
@@ -43,6 +43,10 @@ ROWS_PER_THREAD = 30_000
 
 BINNED = (None, "auto", "hist")
 """Methods of growing trees that work on bins made once, before training."""
+
+
+Encode: TypeAlias = Callable[[Any, str], IntArray | FloatArray]
+"""Makes labels what a matrix holds; takes them, and what they are called in messages."""
 
 
 @dataclass(frozen=True)
@@ -97,35 +101,38 @@ def _plain_words() -> Iterator[None]:
 
 @_plain_words()
 def build(
-    estimator: XGBClassifier,
+    estimator: XGBModel,
     data: EngineData,
-    classes: Any,
-    base: XGBClassifier | None,
+    encode: Encode,
+    base: XGBModel | None,
     threads: Threads,
     folds: Sequence[IntArray] = (),
+    intercept: float = 0.0,
 ) -> Matrices:
     """Bin the rows.
 
     Parameters
     ----------
-    estimator : XGBClassifier
+    estimator : XGBModel
         Its options say how.
     data : EngineData
         The user's data.
-    classes : array of two
-        The labels as the user wrote them.
-    base : XGBClassifier, optional
+    encode : callable
+        Makes labels of an evaluation set, and what they are called in messages, those of the rows.
+    base : XGBModel, optional
         A model to go on from. It scores the rows as they are, since bins are not cut where it
         splits, and categories are coded as it knows them.
     threads : Threads
         Those that score rows held out.
     folds : sequence of (m,) int
         The rows that each follower leaves out.
+    intercept : float
+        The score that all rows start from, beside their offset.
     """
     make = MatrixMaker(estimator, base, threads)
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
-    start = make.start(X)
+    start = make.start(X, data.offset, intercept)
     X = make.table(X)
     held_out: list[HeldOut] = []
     if data.trained is None:
@@ -139,7 +146,8 @@ def build(
     if data.held_out is not None:
         outside, outside_labels = data.held_out
         outside = make.table(outside, "X of holdout_set")
-        held_out.append(make.held_out(outside, outside_labels, make.start(outside)))
+        outside_start = make.start(outside, data.held_out_offset, intercept)
+        held_out.append(make.held_out(outside, outside_labels, outside_start))
     followers = []
     if len(folds):
         X, coarse = by_row(X), MatrixMaker(estimator, base, threads, FOLLOWER_BINS + 1)
@@ -150,19 +158,7 @@ def build(
         coarse.reference = coarse.reference or trained_on
         coarse.weigh_features(trained_on)
         followers.append((trained_on, coarse.held_out(X, labels, start, fold)))
-    evals = []
-    sets = data.fit_options.get("eval_set") or []
-    names = data.fit_options.get("eval_names") or [f"validation_{k}" for k in range(len(sets))]
-    weights = data.fit_options.get("eval_sample_weight") or [None] * len(sets)
-    for (eval_X, eval_y), name, eval_weight in zip(sets, names, weights, strict=True):
-        matrix = rows
-        # As in stock XGBoost, metrics on a set do not know weights that were not given for it.
-        same = eval_X is data.X and eval_y is data.y and weight is None and eval_weight is None
-        if not same:
-            known = encode_known(eval_y, np.asarray(classes), "y of eval_set")
-            eval_X = make.table(eval_X, "X of eval_set")
-            matrix = make.matrix(eval_X, known, eval_weight, make.start(eval_X))
-        evals.append((matrix, str(name)))
+    evals = _evaluated(data, encode, make, rows)
     if data.label_factors != (1.0, 1.0) and any(matrix is rows for matrix, _ in evals):
         # Metrics weigh the labels as they were before rows were held out. The rows are binned by
         # now, and gradients of our own do not know the weights of a matrix.
@@ -173,14 +169,39 @@ def build(
     return Matrices(rows, held_out, evals, followers, bins)
 
 
+def _evaluated(
+    data: EngineData, encode: Encode, make: MatrixMaker, rows: xgboost.DMatrix
+) -> list[tuple[xgboost.DMatrix, str]]:
+    """The evaluation sets of the user, and their names."""
+    evals = []
+    sets = data.fit_options.get("eval_set") or []
+    if sets and data.offset is not None:
+        raise EngineOptionError(
+            "eval_set has no exposure, so XGBoost could not compare its predictions with its "
+            "targets; leave eval_set out, and early stopping with it"
+        )
+    names = data.fit_options.get("eval_names") or [f"validation_{k}" for k in range(len(sets))]
+    weights = data.fit_options.get("eval_sample_weight") or [None] * len(sets)
+    for (eval_X, eval_y), name, eval_weight in zip(sets, names, weights, strict=True):
+        matrix = rows
+        # As in stock XGBoost, metrics on a set do not know weights that were not given for it.
+        unweighted = data.sample_weight is None and eval_weight is None
+        if not (eval_X is data.X and eval_y is data.y and unweighted):
+            known = encode(eval_y, "y of eval_set")
+            eval_X = make.table(eval_X, "X of eval_set")
+            matrix = make.matrix(eval_X, known, eval_weight, make.start(eval_X))
+        evals.append((matrix, str(name)))
+    return evals
+
+
 class MatrixMaker:
     """Makes matrices by the options of an estimator, the first as a reference for the others.
 
     Parameters
     ----------
-    estimator : XGBClassifier
+    estimator : XGBModel
         The estimator.
-    base : XGBClassifier, optional
+    base : XGBModel, optional
         A model to go on from.
     threads : Threads
         Those that score rows held out.
@@ -190,8 +211,8 @@ class MatrixMaker:
 
     def __init__(
         self,
-        estimator: XGBClassifier,
-        base: XGBClassifier | None,
+        estimator: XGBModel,
+        base: XGBModel | None,
         threads: Threads,
         most_bins: int | None = None,
     ) -> None:
@@ -215,12 +236,18 @@ class MatrixMaker:
             self.known = listed_categories(X)
         return as_known(X, self.known, what)
 
-    def start(self, X: Matrix) -> Float32Array | None:
-        """The scores that the model to go on from gives to all rows of a table."""
+    def start(
+        self, X: Matrix, offset: FloatArray | None = None, intercept: float = 0.0
+    ) -> Float32Array | None:
+        """The scores that all rows of a table start from, unless it is the booster's own.
+
+        They are those of the model to go on from, or else the intercept, and the rows' offset.
+        """
         if self.base is None:
-            return None
+            return None if offset is None else (intercept + offset).astype(np.float32)
         parts = X.batches() if is_on_disk(X) else [as_table(self.table(X))]
-        return np.concatenate([self.base.predict(part, output_margin=True) for part in parts])
+        found = np.concatenate([self.base.predict(part, output_margin=True) for part in parts])
+        return found if offset is None else (found + offset).astype(np.float32)
 
     def weigh_features(self, matrix: xgboost.DMatrix) -> None:
         """Give a matrix that is trained on the weights by which columns are drawn."""

@@ -2,9 +2,10 @@
 
 Facts of XGBoost that shape this file (3.2):
 
-* With gradients of our own the objective named in the parameters still gives the link and the
-  metrics. So ``binary:logistic`` stays, ``base_score`` is the probability of the score to start
-  from, and the booster is a stock one as it is trained: nothing has to be mended afterwards.
+* With gradients of our own the objective named in the parameters still gives the link, the
+  metrics and the largest step of a Poisson loss. So it stays, ``base_score`` is the prediction of
+  the score to start from, and the booster is a stock one as it is trained. Two objectives get
+  their name afterwards (:mod:`fairboost.engines.xgboost.objectives`).
 * A round always adds its trees, if only roots: rounds of training and of the model are the same.
 * ``XGBClassifier`` knows the labels 0 and 1 only, so it is handed those.
 * Scores are in single precision.
@@ -21,13 +22,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import xgboost
-from scipy.special import expit
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from xgboost import XGBClassifier
+from xgboost import XGBClassifier, XGBModel, XGBRegressor
 
 from fairboost._numbers import probabilities
-from fairboost._typing import Classifier, Float32Array, FloatArray, IntArray, Matrix
+from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
 from fairboost.engines.lockstep import threads_each, turns_taken
@@ -46,6 +46,12 @@ from fairboost.engines.xgboost.lockstep import (
     small_trees,
 )
 from fairboost.engines.xgboost.model_json import append_rounds, first_rounds, weighted_rounds
+from fairboost.engines.xgboost.objectives import (
+    OF_NUMBERS,
+    Objective,
+    objective_of,
+    written_options,
+)
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.threads import Threads, thread_count
 
@@ -56,15 +62,15 @@ class XGBoostModel:
 
     Parameters
     ----------
-    estimator : XGBClassifier
-        Fitted, with the user's parameters; predicts probabilities like any stock one.
+    estimator : XGBModel
+        Fitted, with the user's parameters; predicts like any stock one.
     intercept : float
         The score that training started from; it is the booster's base score.
     n_base : int
         Rounds of a frozen model that training started from.
     """
 
-    estimator: XGBClassifier
+    estimator: XGBModel
     intercept: float
     n_base: int = 0
     file_endings: ClassVar[tuple[str, ...]] = (".json",)  # by which XGBoost tells formats
@@ -101,6 +107,12 @@ class XGBoostModel:
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of scores, to the last digit XGBoost's own."""
         return probabilities(scores, single=True)
+
+    def predictions(self, scores: FloatArray) -> FloatArray:
+        """Numbers that scores stand for, in single precision as XGBoost has them."""
+        single = scores.astype(np.float32).astype(np.float64)
+        with np.errstate(over="ignore"):  # XGBoost predicts infinity as well
+            return objective_of(self.estimator).link(single).astype(np.float32).astype(np.float64)
 
     def text(self) -> str:
         """The booster in XGBoost's JSON format."""
@@ -142,21 +154,26 @@ class XGBoostModel:
 
 @dataclass(frozen=True)
 class XGBoostEngine:
-    """Trains the user's ``XGBClassifier`` on gradients handed to it.
+    """Trains the user's ``XGBClassifier`` or ``XGBRegressor`` on gradients handed to it.
 
     Parameters
     ----------
-    estimator : XGBClassifier
+    estimator : XGBModel
         Unfitted or fitted; it is cloned, never changed.
-    classes : array of two
-        The labels as the user wrote them.
-    base : XGBClassifier, optional
+    classes : array of two, or None
+        The labels as the user wrote them; None where numbers are predicted.
+    base : XGBModel, optional
         A fitted model to go on from: its trees stay, further ones are added.
     """
 
-    estimator: XGBClassifier
+    estimator: XGBModel
     classes: Any
-    base: XGBClassifier | None = None
+    base: XGBModel | None = None
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What is predicted."""
+        return objective_of(self.estimator)
 
     @property
     def rescales_trees(self) -> bool:
@@ -180,9 +197,18 @@ class XGBoostEngine:
         """Rounds that the options ask for."""
         return int(self.estimator.get_num_boosting_rounds())
 
-    def loss_terms(self, labels: IntArray, sample_weight: Float32Array | None) -> LossTerms:
-        """What the options say about the loss: class weights and the starting score."""
-        return options.read_loss_terms(self.estimator.get_params(), labels, sample_weight)
+    def loss_terms(
+        self,
+        labels: IntArray | FloatArray,
+        sample_weight: Float32Array | None,
+        offset: FloatArray | None = None,
+    ) -> LossTerms:
+        """What the options say about the loss: its kind, class weights and the starting score."""
+        params = self.estimator.get_params()
+        if self.objective.loss is None:
+            return options.read_loss_terms(params, labels.astype(np.int64), sample_weight)
+        y = labels.astype(np.float64)
+        return options.read_number_terms(params, self.objective, y, sample_weight, offset)
 
     def group_model(self, fit_options: dict[str, Any]) -> XGBoostGroupModel:
         """What grows small boosters for groups."""
@@ -199,10 +225,10 @@ class XGBoostEngine:
         if not self.estimator.enable_categorical and (names := categories_of(X)):
             raise InvalidInputError(
                 f"column {names[0]!r} of X is categorical, which XGBoost takes if it is told so: "
-                "XGBClassifier(enable_categorical=True)"
+                f"{self.objective.kind.__name__}(enable_categorical=True)"
             )
         check_texts(X)
-        options.check_fit_options(self.estimator.get_params(), fit_options)
+        options.check_fit_options(self.estimator.get_params(), fit_options, self.objective)
 
     def _turns(self, problem: Problem, callbacks: list[Any]) -> int:
         """In how many turns followers take their rounds."""
@@ -211,21 +237,34 @@ class XGBoostEngine:
         rate = options.option(self.estimator.get_params(), "learning_rate", options.DEFAULT_RATE)
         return turns_taken(problem, self.n_rounds, rate)
 
+    def _params(self, builtin: Any, intercept: float) -> dict[str, Any]:
+        """Parameters of the boosters, by XGBoost's names."""
+        params = options.without(self.estimator.get_xgb_params(), "eval_metric", "base_score")
+        params["objective"] = self.objective.trained_as
+        metrics: Any = self.objective.metric if builtin is None else builtin
+        if metrics is not None:
+            params["eval_metric"] = metrics
+        if self.objective.metric is not None and "quantile" not in metrics:
+            params.pop("quantile_alpha", None)  # nothing would read it, and XGBoost would warn
+        # Rows of a frozen model have their own.
+        params["base_score"] = float(self.objective.link(np.float64(intercept)))
+        return params
+
+    def _encode(self, y: Any, what: str) -> IntArray | FloatArray:
+        """Labels of an evaluation set as those of the rows are."""
+        return self.objective.encode(y, self.classes, what)
+
     def train(
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[XGBoostModel, XGBoostLockstep]:
         """Boost to a stock model; the binned data is there for further stages."""
         estimator, verbosity = self.estimator, self.estimator.verbosity
-        builtin, function = options.read_metrics(estimator.get_params())
-        params = options.without(estimator.get_xgb_params(), "eval_metric", "base_score")
-        params["objective"] = "binary:logistic"
-        if builtin is not None:
-            params["eval_metric"] = builtin
-        params["base_score"] = float(expit(intercept))  # rows of a frozen model have their own
+        builtin, function = options.read_metrics(estimator.get_params(), self.objective)
+        params = self._params(builtin, intercept)
         with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
             threads = Threads(thread_count(self.n_jobs), self.library)
             folds = [f.fold for f in problem.followers]
-            matrices = build(estimator, data, self.classes, self.base, threads, folds)
+            matrices = build(estimator, data, self._encode, self.base, threads, folds, intercept)
             callbacks = list(estimator.callbacks or [])
             turns = self._turns(problem, callbacks)
             if folds:
@@ -262,6 +301,8 @@ class XGBoostEngine:
             if folds:
                 booster.set_param({"nthread": threads.count})
         if self.base is None:
+            if self.objective.trained_as != self.objective.name:
+                booster.set_param(self.objective.options(estimator.get_params()))
             model = XGBoostModel(_fitted(estimator, booster, history or None), intercept)
             return model.first(_rounds_kept(booster)), lockstep
         before = self.base.get_booster()
@@ -276,19 +317,35 @@ def version() -> str:
     return str(xgboost.__version__)
 
 
-make, make_estimator = XGBoostEngine, XGBClassifier
+def make(estimator: XGBModel, classes: Any) -> XGBoostEngine:
+    """An engine that trains from scratch: a classifier of two classes, a regressor of None."""
+    check_kind(estimator, _kind(classes is None))
+    return XGBoostEngine(estimator, classes)
+
+
+def make_estimator(numbers: bool | None = None, /, **options: Any) -> XGBModel:
+    """An estimator with these options; without ``numbers`` the objective tells which."""
+    if numbers is None:
+        numbers = options.get("objective") in OF_NUMBERS
+    return _kind(numbers)(**options)
+
+
+def _kind(numbers: bool) -> type[XGBModel]:
+    return XGBRegressor if numbers else XGBClassifier
 
 
 def check_estimator(estimator: Any) -> None:
-    """Refuse what is not a single-machine ``XGBClassifier`` with options that fit."""
-    check_kind(estimator, XGBClassifier)
-    if isinstance(estimator, xgboost.XGBRFClassifier):
+    """Refuse what is no single-machine classifier or regressor with options that fit."""
+    kind = _kind(isinstance(estimator, XGBRegressor))
+    check_kind(estimator, kind)
+    if isinstance(estimator, xgboost.XGBRFClassifier | xgboost.XGBRFRegressor):
+        name = kind.__name__
         raise EngineOptionError(
-            "XGBRFClassifier does not boost: its trees are grown in one round, and multipliers "
-            "need several to settle; use XGBClassifier (with subsample and colsample_bynode if "
-            "you like)"
+            f"{name.replace('XGB', 'XGBRF')} does not boost: its trees are grown in one round, "
+            f"and multipliers need several to settle; use {name} (with subsample and "
+            "colsample_bynode if you like)"
         )
-    options.check_options(estimator.get_params())
+    options.check_options(estimator.get_params(), objective_of(estimator))
 
 
 def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
@@ -297,16 +354,24 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
     Parameters
     ----------
     frozen : FrozenEstimator
-        Holds a fitted ``XGBClassifier``; its options hold for the stage, but for the number and
-        the size of trees.
+        Holds a fitted estimator; its options hold for the stage, but for the number and the size
+        of trees.
     X : Matrix
         The rows to train on.
-    classes : array of two
-        The labels of the rows to train on.
+    classes : array of two, or None
+        The labels of the rows to train on; None where numbers are predicted.
     """
-    base = frozen.estimator
-    check_estimator(base)
-    check_frozen(base, base.__sklearn_is_fitted__(), classes)
+    base, kind = frozen.estimator, _kind(classes is None)
+    check_kind(base, kind)
+    fitted, known = base.__sklearn_is_fitted__(), base
+    if fitted and classes is None:
+        objective_of(base)
+        # XGBoost's own reader of files does not set the constant of a loss.
+        config = json.loads(base.get_booster().save_config())
+        known = clone(base).set_params(**written_options(config["learner"]["objective"]))
+    check_estimator(known)
+    if not fitted or classes is not None:  # numbers are not told apart by a list of them
+        check_frozen(base, fitted, classes)
     booster, found = base.get_booster(), feature_names(X)
     check_features(X, int(booster.num_features()), found, booster.feature_names)
     if found is None and booster.feature_names is not None:
@@ -315,8 +380,8 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
             f"{booster.feature_names[0]!r} and so on; pass a data frame with the same columns in "
             "the same order"
         )
-    params = base.get_params()
-    stage = XGBClassifier(
+    params = known.get_params()
+    stage = kind(
         **options.without(
             {**params, **small_trees(params, STAGE_LEAVES)},
             *("n_estimators", "learning_rate", "early_stopping_rounds", "callbacks"),
@@ -335,11 +400,13 @@ def split_points(text: str, n_features: int) -> dict[int, list[float]]:
 
 
 def restore(
-    estimator: Classifier, text: str, intercept: float, classes: Any, n_features: int, n_base: int
+    estimator: XGBModel, text: str, intercept: float, classes: Any, n_features: int, n_base: int
 ) -> XGBoostModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
     document = json.loads(text)
     soundness.split_points(document, n_features)
+    name = document["learner"]["objective"]["name"]
+    require(name == objective_of(estimator).name, f"its objective {name!r} is another one")
     factors = document["learner"]["gradient_booster"].get("model", {}).get("weight_drop", [])
     require(
         options.every_booster_drops() or set(factors) <= {1.0},
@@ -353,7 +420,7 @@ def restore(
     return XGBoostModel(_fitted(estimator, booster, None), intercept, n_base)
 
 
-def _booster_of(estimator: XGBClassifier, text: str) -> xgboost.Booster:
+def _booster_of(estimator: XGBModel, text: str) -> xgboost.Booster:
     """Read a booster, on as many threads as the estimator has."""
     booster = xgboost.Booster({"nthread": options.option(estimator.get_params(), "n_jobs")})
     booster.load_model(bytearray(text.encode()))
@@ -371,13 +438,14 @@ def _text(booster: xgboost.Booster) -> str:
 
 
 def _fitted(
-    estimator: XGBClassifier, booster: xgboost.Booster, history: dict[str, Any] | None
-) -> XGBClassifier:
+    estimator: XGBModel, booster: xgboost.Booster, history: dict[str, Any] | None
+) -> XGBModel:
     """Return an estimator with the state that ``fit`` would have set."""
-    fitted: XGBClassifier = clone(estimator)
+    fitted: XGBModel = clone(estimator)
     fitted._Booster = booster
-    fitted.n_classes_ = 2
-    fitted.objective = "binary:logistic"
+    if isinstance(fitted, XGBClassifier):
+        fitted.n_classes_ = 2
+    fitted.objective = objective_of(estimator).name
     if history is not None:
         fitted.evals_result_ = history
     return fitted

@@ -13,7 +13,7 @@ import numpy as np
 import xgboost
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
-from xgboost import XGBClassifier
+from xgboost import XGBModel
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.engines.group_model import PATIENCE, CodedRows, Grown, Started, most_rounds
@@ -28,19 +28,19 @@ class XGBoostGroupModel:
 
     Parameters
     ----------
-    estimator : XGBClassifier
+    estimator : XGBModel
         Its options say how a table is read.
     threads : int
         Threads that may be used.
-    base : XGBClassifier, optional
+    base : XGBModel, optional
         A model to go on from; categories are coded as it knows them.
     whole : MatrixMaker, optional
         Makes matrices that are binned like the whole table, its reference.
     """
 
-    estimator: XGBClassifier
+    estimator: XGBModel
     threads: int = 1
-    base: XGBClassifier | None = None
+    base: XGBModel | None = None
     whole: MatrixMaker | None = None
 
     def side_by_side(self, data: CodedRows, threads: int) -> XGBoostGroupModel:

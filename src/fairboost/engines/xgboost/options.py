@@ -2,8 +2,8 @@
 
 With gradients of ours XGBoost's own objective is asked for two things only, the link and the
 metrics; what else it would have read, ``scale_pos_weight`` and the score to start from, is given
-the same meaning here (:func:`read_loss_terms`). The rest raises (:func:`check_options`,
-:func:`check_fit_options`).
+the same meaning here (:func:`read_loss_terms`, :func:`read_number_terms`). The rest raises
+(:func:`check_options`, :func:`check_fit_options`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from scipy.special import expit
 from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.engines.options import Aliases, check_allowed, check_objective
 from fairboost.engines.port import LossTerms
+from fairboost.engines.xgboost.objectives import (
+    LOGISTIC,
+    OBJECTIVES,
+    Objective,
+    check_targets,
+    estimated_start,
+)
 from fairboost.exceptions import EngineOptionError
 
 # Every name under which XGBoost knows an option, scikit-learn's first.
@@ -46,46 +53,61 @@ ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
     "device": (("cpu",), "gradients are made on the CPU, and nobody has tried the rest with them"),
     "boost_from_average": ((), "XGBoost itself passes over it; base_score sets where to start"),
 }
+ALLOWED_OF_NUMBERS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "num_class": ((0, 1), "a regressor predicts one number"),
+    "scale_pos_weight": ((1,), "it is for two labels; sample_weight weighs rows"),
+}
 
 
-def check_options(params: dict[str, Any]) -> None:
+def check_options(params: dict[str, Any], objective: Objective) -> None:
     """Refuse the options that contradict the method.
 
     Parameters
     ----------
     params : dict
-        ``get_params()`` of the user's ``XGBClassifier``.
+        ``get_params()`` of the user's estimator.
+    objective : Objective
+        What the estimator predicts.
     """
-    check_objective(option(params, "objective"), "binary:logistic")
+    if objective.loss is None:
+        check_objective(option(params, "objective"), LOGISTIC)
+        _scale_pos_weight(params)
+    else:
+        check_allowed(partial(option, params), ALLOWED_OF_NUMBERS)
     check_allowed(partial(option, params), ALLOWED)
     rounds = option(params, "n_estimators", 100)
     if not rounds >= 1:
         raise EngineOptionError(f"n_estimators must be at least 1, found {rounds!r}")
-    _scale_pos_weight(params)
-    _base_score(params)
+    objective.read_loss(params)
+    _base_score(params, objective)
 
 
-def check_fit_options(params: dict[str, Any], fit_options: dict[str, Any]) -> None:
+def check_fit_options(
+    params: dict[str, Any], fit_options: dict[str, Any], objective: Objective
+) -> None:
     """Refuse arguments of ``fit`` that XGBoost takes elsewhere, or not at all.
 
     Parameters
     ----------
     params : dict
-        ``get_params()`` of the user's ``XGBClassifier``.
+        ``get_params()`` of the user's estimator.
     fit_options : dict
         The engine's own arguments of ``fit``.
+    objective : Objective
+        What the estimator predicts.
     """
-    read_metrics(params)
+    estimator = objective.kind.__name__
+    read_metrics(params, objective)
     for name in ("eval_metric", "callbacks"):
         if fit_options.get(name) is not None:
             raise EngineOptionError(
                 f"XGBoost takes {name} with its other options, not in fit; pass "
-                f"XGBClassifier({name}=...)"
+                f"{estimator}({name}=...)"
             )
     if fit_options.get("categorical_feature", "auto") != "auto":
         raise EngineOptionError(
             "categorical_feature is an argument of LightGBM; XGBoost reads columns of a "
-            "categorical dtype, with XGBClassifier(enable_categorical=True), or feature_types"
+            f"categorical dtype, with {estimator}(enable_categorical=True), or feature_types"
         )
     if option(params, "early_stopping_rounds") is not None and not fit_options.get("eval_set"):
         raise EngineOptionError(
@@ -139,7 +161,7 @@ def read_loss_terms(
     There boosting starts from the weighted share of positives. With ``scale_pos_weight`` it starts
     from one Newton step at even odds instead, on the gradient that the factor is in.
     """
-    factor, share = _scale_pos_weight(params), _base_score(params)
+    factor, share = _scale_pos_weight(params), _base_score(params, OBJECTIVES[LOGISTIC])
     negative, positive = np.bincount(labels, sample_weight, minlength=2).astype(np.float64)
     if share is None and abs(factor - 1.0) <= 1e-6:
         share = positive / (negative + positive)
@@ -150,11 +172,40 @@ def read_loss_terms(
     return LossTerms(math.log(share / (1 - share)), (1.0, factor), single=True)
 
 
-def read_metrics(params: dict[str, Any]) -> tuple[Any, Callable[..., Any] | None]:
-    """Metrics on an evaluation set, with the meaning they have for a binary objective.
+def read_number_terms(
+    params: dict[str, Any],
+    objective: Objective,
+    y: FloatArray,
+    sample_weight: Float32Array | None,
+    offset: FloatArray | None,
+) -> LossTerms:
+    """The loss of a number, and the score that stock XGBoost starts from.
+
+    Stock XGBoost knows no offset of an estimate: with one it is made of the residuals, and under a
+    log link it is the sum of y over the sum of exposures.
+    """
+    loss = objective.read_loss(params)
+    assert loss is not None
+    check_targets(loss, y)
+    start = _base_score(params, objective)
+    if start is None and loss.log_link and offset is not None:
+        weight = np.ones(len(y)) if sample_weight is None else sample_weight.astype(np.float64)
+        start = float(weight @ y / (weight @ np.exp(offset)))
+    elif start is None:
+        rest = y if offset is None else y - offset
+        asked, threads = objective.options(params), thread_option(params)
+        start = estimated_start(asked, rest, sample_weight, threads)
+    # XGBoost keeps it in single precision.
+    return LossTerms(loss.score(float(np.float32(start))), single=True, loss=loss)
+
+
+def read_metrics(
+    params: dict[str, Any], objective: Objective
+) -> tuple[Any, Callable[..., Any] | None]:
+    """Metrics on an evaluation set, with the meaning they have for the objective.
 
     XGBoost applies the link before its own metrics. To a function, where the objective is not its
-    own, it hands raw scores: here the function gets probabilities, as it would in stock XGBoost.
+    own, it hands raw scores: here the function gets predictions, as it would in stock XGBoost.
 
     Returns
     -------
@@ -174,14 +225,14 @@ def read_metrics(params: dict[str, Any]) -> tuple[Any, Callable[..., Any] | None
             "the others from predictions"
         )
     builtin = names if several or names is None else names[0]
-    return builtin, _on_probabilities(functions[0]) if functions else None
+    return builtin, _on_predictions(functions[0], objective) if functions else None
 
 
-def _on_probabilities(metric: Callable[..., Any]) -> Callable[..., Any]:
+def _on_predictions(metric: Callable[..., Any], objective: Objective) -> Callable[..., Any]:
     def evaluate(scores: FloatArray, rows: Any) -> tuple[str, float]:
-        weight, proba = rows.get_weight(), expit(scores)
+        weight, predicted = rows.get_weight(), objective.link(scores)
         options = {"sample_weight": weight} if weight.size else {}
-        return metric.__name__, metric(rows.get_label(), proba, **options)
+        return metric.__name__, metric(rows.get_label(), predicted, **options)
 
     return evaluate
 
@@ -193,14 +244,17 @@ def _scale_pos_weight(params: dict[str, Any]) -> float:
     return weight
 
 
-def _base_score(params: dict[str, Any]) -> float | None:
+def _base_score(params: dict[str, Any], objective: Objective) -> float | None:
     given = option(params, "base_score")
     if given is None:
         return None
     found = np.ravel(given).astype(np.float64)
-    if len(found) != 1 or not 0 < found[0] < 1:
+    least, most = objective.starts
+    if len(found) != 1 or not least < found[0] < most:
+        wanted = "probability" if objective.loss is None else "prediction"
+        instead = "the share of positives" if objective.loss is None else "an estimate"
         raise EngineOptionError(
-            f"base_score must be one probability in (0, 1), found {given!r}; leave "
-            "it out to start from the share of positives"
+            f"base_score must be one {wanted} in ({least:g}, {most:g}), found {given!r}; leave "
+            f"it out to start from {instead}"
         )
     return float(found[0])

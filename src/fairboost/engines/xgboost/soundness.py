@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -20,16 +19,15 @@ from fairboost.engines.soundness import (
     require,
 )
 from fairboost.engines.xgboost.model_json import INTEGERS
+from fairboost.engines.xgboost.objectives import LARGEST, NUMBER, OBJECTIVES, written_options
+from fairboost.exceptions import EngineOptionError, ModelFileError
 
-LARGEST = float(np.finfo(np.float32).max)
 NO_PARENT = 2**31 - 1
 MOST_CATEGORY = 2**24
 """Larger ones have no place in a number of single precision."""
 MOST_CATEGORY_BITS = 2**30
 """XGBoost keeps a bit for every category up to the largest, at each node."""
 FEATURE_TYPES = ("float", "int", "q", "i", "c", "indicator")
-
-_NUMBER = re.compile(r"\[?([-+]?\d{1,50}(?:\.\d{1,50})?(?:[eE][-+]?\d{1,3})?)\]?", re.ASCII)
 
 
 def split_points(document: Any, n_features: int) -> dict[int, list[float]]:
@@ -64,17 +62,26 @@ def _check_learner(learner: dict[str, Any], n_features: int) -> None:
     require(n_features <= MOST_FEATURES, f"it has more than {MOST_FEATURES:,} features")
     integer(of_model.get("num_class"), "num_class", 0, 1)
     integer(of_model.get("num_target", "1"), "num_target", 1, 1)
-    start = of_model.get("base_score")
-    number = _NUMBER.fullmatch(start) if isinstance(start, str) else None
-    require(number is not None and 0 < float(number[1]) < 1, f"base_score is {start!r:.80}")
-    objective = _get(learner, "objective", dict)
-    require(objective.get("name") == "binary:logistic", "the objective is not binary:logistic")
+    _check_objective(_get(learner, "objective", dict), of_model.get("base_score"))
     for name in ("feature_names", "feature_types"):
         listed = learner.get(name, [])
         sound = isinstance(listed, list) and len(listed) in (0, n_features)
         require(sound and all(isinstance(v, str) for v in listed), f"{name} are not sound")
     known = set(learner.get("feature_types", [])) <= set(FEATURE_TYPES)
     require(known, "feature_types has one that is not known")
+
+
+def _check_objective(objective: dict[str, Any], start: Any) -> None:
+    name = objective.get("name")
+    require(isinstance(name, str) and name in OBJECTIVES, "the objective is not one known here")
+    try:
+        written_options(objective)
+    except EngineOptionError as error:
+        raise ModelFileError(f"its booster is not sound: {error}") from error
+    number = NUMBER.fullmatch(start) if isinstance(start, str) else None
+    value = math.nan if number is None else float(number[1])
+    least, most = OBJECTIVES[str(name)].starts
+    require(least < value < most and abs(value) <= LARGEST, f"base_score is {start!r:.80}")
 
 
 def _check_rounds(model: dict[str, Any], n_trees: int, attributes: dict[str, Any]) -> None:
