@@ -9,9 +9,11 @@ from fairboost.algorithm.margins import CAUTION, Margins
 from fairboost.algorithm.multipliers import Control, DualState, start
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.binding import MomentMap, bind
-from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.constraints import Bound, bound, parity
+from fairboost.fairness.numbers import Calibrated
 from fairboost.fairness.proxies import PROXIES
-from fairboost.fairness.two_sided import two_sided
+from fairboost.fairness.rates import RATES
+from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.tasks.binary import Binary
 from tests.problems import MeanGap, session, without_margin
 
@@ -400,3 +402,50 @@ def test_the_unit_of_a_bound_grows_with_its_multiplier_up_to_a_limit():
     for integral, expected in ((0.0, 0.1), (0.04, 0.1), (0.5, 1.0), (100.0, 2.5)):
         grown = margins.grown(units, np.full(5, integral))
         assert grown.tolist() == pytest.approx([0.1] * 4 + [expected])
+
+
+# Tasks whose moments are no shares
+
+
+class Scaled(Binary):
+    """The binary task with a wobble of another size, that writes down what it is asked."""
+
+    wobble = 25.0
+    asked = ()
+
+    def deviations(self, moments, squares, quantities):
+        object.__setattr__(self, "asked", quantities)
+        return np.ones_like(moments)
+
+
+def scaled(constraints, n=(300, 200)):
+    column = SensitiveColumn("g", np.repeat([0, 1], n), ("a", "b"))
+    cells = build_cells(np.tile([0, 1], sum(n) // 2).astype(np.int32), [column])
+    terms = [bind(c, cells) for c in constraints]
+    task = Scaled(PROXIES["sigmoid"])
+    return task, Margins(task, np.ones(sum(t.counted.size for t in terms)), terms, None)
+
+
+def test_the_task_says_how_much_moments_wobble():
+    """In the unit of the moments; half of it is much to a bound of that size, or of a negative."""
+    limits = [Bound(RATES["fpr"], at_most, ("g",), ("a",)) for at_most in (400.0, 40.0, -40.0)]
+    _, margins = scaled([TwoSided(RATES["fnr"], 1_000.0, "g"), *limits])
+    np.testing.assert_array_equal(margins.wobble, [25.0] * 4 + [25.0, 10.0, 10.0])
+    assert Binary(PROXIES["sigmoid"]).wobble == 0.004
+
+
+def test_the_task_is_told_of_which_quantity_each_moment_is():
+    task, margins = scaled([MeanGap(), TwoSided(RATES["fnr"], 0.1, "g")])
+    moments = np.array([0.1, 0.2, 0.6, 0.7, 0.3, 0.4])
+    margins.units(moments, None, margins.at(moments))
+    assert task.asked.tolist() == [0, 0, 0, 0, 1, 1]  # fpr and tpr, then fnr, of two groups
+
+
+def test_the_ratio_of_large_moments_is_not_taken_for_flat():
+    """Its derivative is one over ten million, as it should be; that at parity is none at all."""
+    cells = build_cells(np.zeros(500, np.int32), [SensitiveColumn("g", np.arange(500) % 2, "ab")])
+    term = bind(Calibrated(0.01, "g"), cells)
+    margins = Margins(Scaled(PROXIES["sigmoid"]), np.ones(4), [term], None)
+    moments = np.array([1e7, 2e7, 1.1e7, 2.2e7])
+    squares = margins.at(moments).squares(np.array([0.0, 0.0, 1.0, 0.0]))
+    np.testing.assert_allclose(squares, [1e-14, 0.0, 1e-14, 0.0])

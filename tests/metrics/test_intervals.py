@@ -23,7 +23,9 @@ from fairboost.metrics.intervals import (
     gap_interval,
     ratio_interval,
     rows_needed,
+    rows_to_tell,
     smooth_decisions,
+    student,
     wilson,
 )
 
@@ -346,3 +348,21 @@ def test_an_estimate_can_be_copied_whole(again):
     found = Estimate(0.25, 0.2, high=0.3, confidence=0.95)
     assert again(found) == found and type(again(found)) is Estimate
     assert asdict(found) == {"value": 0.25, "low": 0.2, "high": 0.3, "confidence": 0.95}
+
+
+# Means
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+def test_students_interval_is_scipys(confidence):
+    mean, error, freedom = np.array([2.0, -7.5]), np.array([0.1, 3.0]), np.array([4.0, 99.5])
+    expected = stats.t.interval(confidence, freedom, mean, error)
+    np.testing.assert_allclose(student(mean, error, freedom, confidence), expected)
+    with pytest.raises(InvalidInputError, match="strictly between 0 and 1"):
+        student(mean, error, freedom, 1.0)
+
+
+def test_rows_to_tell_a_gap_of_means_are_those_at_which_it_is_two_errors():
+    n = rows_to_tell(144.0, gap=3.0, confidence=0.9)
+    assert stats.norm.isf(0.05) * np.sqrt(2 * 144.0 / n) == pytest.approx(3.0)
+    assert rows_needed(0.3, 0.1) == pytest.approx(rows_to_tell(0.21, 0.1))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import zip_longest
 from typing import Any, Literal, get_args
@@ -238,8 +238,8 @@ class FairnessReport:
         The sensitive columns that constraints are on; unknown, so empty, in files of old.
     positive : str
         The positive label; empty in files of old, and where a number is predicted.
-    titles : dict of str to str
-        Names of moments that are no rates, in words.
+    titles : tuple of (str, str)
+        Names of moments that are no rates, and what they are in words.
     """
 
     rates: pd.DataFrame
@@ -251,7 +251,7 @@ class FairnessReport:
     test_verdicts: tuple[Verdict, ...] = ()
     columns: tuple[str, ...] = ()
     positive: str = ""
-    titles: dict[str, str] = field(default_factory=dict)
+    titles: tuple[tuple[str, str], ...] = ()
 
     @property
     def met(self) -> bool:
@@ -290,6 +290,7 @@ class FairnessReport:
             name: tuple(_verdict(v) for v in plain[name]) for name in ("verdicts", "test_verdicts")
         }
         lists = {name: tuple(plain.get(name, ())) for name in ("advice", "columns")}
+        lists["titles"] = tuple(map(tuple, plain.get("titles", ())))
         return cls(**{**plain, **verdicts, **lists, "rates": _frame(plain["rates"])})
 
     @property
@@ -313,7 +314,7 @@ class FairnessReport:
                     smallest = f"{v.smallest_group}: {v.smallest_rows:,} rows"
                     lines.append([name, str(v), smallest, v.status])
         titles = ["constraint", self.where, "smallest group", "verdict"]
-        in_words = {**{name: rate.title for name, rate in RATES.items()}, **self.titles}
+        in_words = {**{name: rate.title for name, rate in RATES.items()}, **dict(self.titles)}
         rates = self.rates[["group", "rate"]].replace({"rate": in_words})
         digits = {name: self._places(name) for name in self.rates["rate"].unique()}
         decimals = [digits[name] for name in self.rates["rate"]]
@@ -330,7 +331,7 @@ class FairnessReport:
 
     def _places(self, moment: str) -> int:
         """Decimals in the table: the same for all groups; three, if it is a rate."""
-        if moment not in self.titles:
+        if moment not in dict(self.titles):
             return 3
         figures = self.rates[self.rates["rate"] == moment].drop(columns=list(KEYS))
         rows = [name for name in figures if str(name).endswith("rows")]
@@ -399,7 +400,8 @@ def build(
     table, said = _rate_table(measured, level), tuple(filter(None, advice))
     note = "; ".join(f"{m.where}: {m.note}" for m in measured if m.note)
     columns = tuple(dict.fromkeys(c for term in held_out.terms for c in term.groups.columns))
-    rest = held_out.where, level, tested, columns, positive, held_out.titles
+    titles = tuple({name: title for m in measured for name, title in m.titles.items()}.items())
+    rest = held_out.where, level, tested, columns, positive, titles
     return FairnessReport(table, verdicts, note, said, *rest)
 
 

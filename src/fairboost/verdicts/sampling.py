@@ -13,18 +13,25 @@ with t Student's of k - 1 degrees of freedom. The two events in four rows are ab
 interval adds: where no event was seen there may be some all the same.
 
 Student's t is exact where rows are normal. Where they are skewed, a sample without large values
-has a mean that is too small and a variance that is too small with it, and the interval is too
-short until rows are many. The difference of two groups of equal size is less skewed than either
-of them. Shares of samples in which each end at 95% holds, of the gap of two groups, and in
-brackets of the mean of one::
+has too small a mean, and too small a variance with it: the interval is too short until rows are
+many. The difference of two groups of about the same size is hardly skewed. Shares of samples in
+which an end at 95% holds (the worse of the two; groups alike, or a standard deviation or more
+apart)::
 
-    rows per group      30               100              1,000
-    normal              .96 (.95)        .95 (.95)        .95 (.95)
-    exponential         .96 (.89)        .95 (.92)        .95 (.94)
-    Poisson(0.05)       .99 (.79)        .96 (.88)        .95 (.93)
+                          normal    exponential    Poisson(0.05)
+    gap of two groups
+      30 rows each        .95       .94            .98
+      100 rows each       .95       .95            .95
+      1,000 rows each     .95       .95            .95
+      30 and 1,000 rows   .95       .91            .99
+      100 and 1,000 rows  .95       .93            .90
+    mean of one group
+      30 rows             .95       .90            .87
+      100 rows            .94       .92            .88
+      1,000 rows          .95       .94            .94
 
-(``tests/verdicts/test_sampling.py``; the worse end of each.) Below 30 rows, and of rare counts
-below some 50 events, do not trust the interval of a mean.
+(2,500 samples each; ``tests/verdicts/test_sampling.py`` has the same with fewer.) Below 30 rows,
+and of rare counts below some 50 events, intervals of means are too short.
 """
 
 from __future__ import annotations
