@@ -161,6 +161,8 @@ OPTIONS = {
     "regularised": {"reg_alpha": 0.5, "reg_lambda": 3.0, "max_delta_step": 0.3},
     "columns": {"colsample_bytree": 0.5},
     "linear trees": {"linear_tree": True},
+    "smoothed": {"path_smooth": 5.0, "min_split_gain": 0.5},
+    "quantised": {"use_quantized_grad": True},
     "dart": {"boosting_type": "dart", "drop_rate": 0.4, "boost_from_average": False},
 }
 
@@ -232,7 +234,8 @@ def test_losses_without_curvature_end_near_stocks(make_toy, options, weighted):
         for toy in (train, test)
     )
     w = train.weight.astype(np.float32) if weighted else None
-    options = {**options, "n_estimators": 100, "learning_rate": 0.1}
+    # With 100 trees the absolute loss is 2.5% above stock's, since the parabola's steps are short.
+    options = {**options, "n_estimators": 200, "learning_rate": 0.1}
     stock = make(**options).fit(train.X, y, sample_weight=w)
     trained = Trained(make(**options), train.X, y, w)
     loss = trained.terms.loss
@@ -393,7 +396,6 @@ def test_estimators_are_made_by_what_they_predict():
         ("regression", [0.0, 1e40], "scale y down"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_targets_that_an_objective_is_not_for(objective, y, message):
     with pytest.raises(InvalidInputError, match=message):
         engine.make(make(objective=objective), None).loss_terms(np.array(y), None)

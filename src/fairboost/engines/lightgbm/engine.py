@@ -71,7 +71,7 @@ def check_table(X: Matrix) -> None:
     if names:
         raise InvalidInputError(
             f"LightGBM reads categories from pandas alone, found column {names[0]!r} in "
-            f"{type(X).__module__.partition('.')[0]}; pass X.to_pandas(), or use XGBClassifier"
+            f"{type(X).__module__.partition('.')[0]}; pass X.to_pandas(), or use XGBoost"
         )
     for name, dtype in X.dtypes.items() if isinstance(X, pd.DataFrame) else ():
         plain = issubclass(dtype.type, np.integer | np.floating | np.bool_)
@@ -255,9 +255,10 @@ class LightGBMEngine:
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
         """Refuse tables on disk. LightGBM checks the rest as it reads it."""
         if is_on_disk(X):
+            what = class_of(self.estimator).__name__.removeprefix("LGBM")
             raise InvalidInputError(
                 f"LightGBM trains on features in memory, found {type(X).__name__}; use "
-                "FairGBMClassifier(XGBClassifier(...)), or load the table"
+                f"FairGBM{what}(XGB{what}(...)), or load the table"
             )
         check_names(X, '",:[]{}', "LightGBM")
         for table in (X, *(rows for rows, _ in fit_options.get("eval_set") or ())):

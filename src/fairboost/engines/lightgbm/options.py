@@ -130,7 +130,8 @@ def check_shared(
         if alias in params:  # even as None it would make LightGBM forget our objective
             raise EngineOptionError(
                 f"the estimator sets {alias}={params[alias]!r}, which LightGBM puts before any "
-                f"objective that fairboost brings; leave {alias} out"
+                f"objective that fairboost brings; leave {alias} out, and name an objective by "
+                "objective= alone"
             )
     check_allowed(partial(option, params), allowed, float)
     if (categorical := option(params, "categorical_feature")) is not None:

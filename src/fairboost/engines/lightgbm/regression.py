@@ -132,7 +132,7 @@ def predictions(loss: Loss, scores: FloatArray) -> FloatArray:
     # real numbers is a vector loop, and differs in the last digit of one number in twenty.
     with np.errstate(invalid="ignore", over="ignore"):
         found: FloatArray = np.exp(np.asarray(scores, np.complex128)).real
-    return found
+    return np.ascontiguousarray(found)
 
 
 def read_loss_terms(
@@ -143,11 +143,12 @@ def read_loss_terms(
 ) -> LossTerms:
     """The loss, and the score that stock LightGBM starts from.
 
-    With an offset, that is the score at which predictions have the mean of the targets, or their
-    percentile is that of the residuals.
+    With an offset it is the score at which predictions have the mean of the targets; for absolute
+    and quantile losses it is a percentile of the targets less the offset.
     """
     loss = read_loss(params)
-    y = labels.astype(np.float32).astype(np.float64)  # as LightGBM keeps them
+    with np.errstate(over="ignore"):  # refused below
+        y = labels.astype(np.float32).astype(np.float64)  # as LightGBM keeps them
     weight = None if sample_weight is None else sample_weight.astype(np.float64)
     _check_targets(y, weight, objective_name(params))
     intercept = 0.0
@@ -189,7 +190,10 @@ def _check_targets(y: FloatArray, weight: FloatArray | None, objective: str) -> 
 
 
 def _percentile(y: FloatArray, level: float, weight: FloatArray | None) -> float:
-    """A percentile as LightGBM has it: by weights, between rows only where these weigh 1."""
+    """A percentile as LightGBM has it, in single precision there.
+
+    By weights, it is between two rows only where the upper one weighs 1 or more.
+    """
     if weight is None:
         return float(np.quantile(y, level))
     order = np.argsort(y, kind="stable")
