@@ -47,7 +47,6 @@ from fairboost.engines.xgboost.lockstep import (
 )
 from fairboost.engines.xgboost.model_json import append_rounds, first_rounds, weighted_rounds
 from fairboost.engines.xgboost.objectives import (
-    OF_NUMBERS,
     Objective,
     objective_of,
     written_options,
@@ -323,15 +322,13 @@ def make(estimator: XGBModel, classes: Any) -> XGBoostEngine:
     return XGBoostEngine(estimator, classes)
 
 
-def make_estimator(numbers: bool | None = None, /, **options: Any) -> XGBModel:
-    """An estimator with these options; without ``numbers`` the objective tells which."""
-    if numbers is None:
-        numbers = options.get("objective") in OF_NUMBERS
-    return _kind(numbers)(**options)
+def make_estimator(*, regressor: bool = False, **options: Any) -> XGBModel:
+    """An estimator with these options."""
+    return _kind(regressor)(**options)
 
 
-def _kind(numbers: bool) -> type[XGBModel]:
-    return XGBRegressor if numbers else XGBClassifier
+def _kind(regressor: bool) -> type[XGBModel]:
+    return XGBRegressor if regressor else XGBClassifier
 
 
 def check_estimator(estimator: Any) -> None:
