@@ -1,7 +1,8 @@
 """Gradient boosted trees under fairness constraints, on stock LightGBM or XGBoost.
 
 The rooms, in the order of the paper: :mod:`~fairboost.fairness`, :mod:`~fairboost.algorithm`,
-:mod:`~fairboost.training`; and :class:`FairGBMClassifier`, which puts them together.
+:mod:`~fairboost.training`; and :class:`FairGBMClassifier` and :class:`FairGBMRegressor`, which
+put them together.
 
 Names are imported when they are first used, so that ``fairboost --help`` and completion in the
 shell do not wait for the engines.
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from fairboost.fairness.constraints import bound, parity
     from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
     from fairboost.model.estimator import FairGBMClassifier, load
+    from fairboost.model.regressor import FairGBMRegressor
     from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
     from fairboost.selection.tuning import SearchOptions, Tuned, tune
 
 __all__ = [
     "FairGBMClassifier",
+    "FairGBMRegressor",
     "SearchOptions",
     "TradeoffCurve",
     "Tuned",
@@ -41,6 +44,7 @@ _HOMES = {
     "fairness.constraints": ("bound", "parity"),
     "fairness.operating_points": ("at_fpr", "at_positive_rate", "at_tpr"),
     "model.estimator": ("FairGBMClassifier", "load"),
+    "model.regressor": ("FairGBMRegressor",),
     "selection.tradeoff": ("TradeoffCurve", "tradeoff_curve"),
     "selection.tuning": ("SearchOptions", "Tuned", "tune"),
 }

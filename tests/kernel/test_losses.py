@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.kernel.losses import LOSSES, Loss
+from fairboost.kernel.losses import CLOSEST, LOSSES, Loss
 
 KNOWN = [
     Loss("squared"),
@@ -76,7 +76,7 @@ def test_nothing_is_lost_where_prediction_and_target_agree(loss):
 def test_the_parabola_is_nowhere_below_the_loss(loss, seed):
     scores, y = rows(loss, seed, n=50)
     gradient, hessian = loss.slopes(scores, y)
-    far = np.abs(scores - y) > 0.05 * np.median(np.abs(scores - y))
+    far = np.abs(scores - y) > CLOSEST * np.median(np.abs(scores - y))
     for move in (-3.0, -0.5, 0.1, 2.0):
         above = loss.value(scores, y) + gradient * move + hessian * move**2 / 2
         assert (above >= loss.value(scores + move, y) - 1e-9)[far].all()

@@ -16,7 +16,7 @@ from fairboost.fairness.two_sided import TwoSided
 from fairboost.kernel.losses import Loss
 from fairboost.tasks.base import MemberWeights, Weights
 from fairboost.tasks.layout import Outcomes, lay_out
-from fairboost.tasks.regression import LOSS, PREDICTION, NumberCut, Regression, Rows
+from fairboost.tasks.regression import LOSS, PREDICTION, NumberCut, Regression, RegressionRows
 
 LOSSES = [
     Loss("squared"),
@@ -67,7 +67,7 @@ def total(rows, scores, on_cells):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_gradient_by_finite_differences(loss, quantity, sign):
     scores, outcomes, codes, weight = drawn(loss)
-    rows = Rows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
+    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
     on = np.zeros((FIRST_LEVEL, 3))
     on[quantity] = sign * np.array([0.3, -0.7, 1.1])
     rows.descend(scores, NumberCut(np.empty(0)), Weights(on))
@@ -82,7 +82,7 @@ def test_gradient_by_finite_differences(loss, quantity, sign):
 @EACH_LOSS
 def test_hessian_has_the_curvature_of_what_is_to_come_down(loss):
     scores, outcomes, codes, weight = drawn(loss)
-    rows = Rows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
+    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
     plain, pushed = np.zeros((2, FIRST_LEVEL, 3))
     pushed[PREDICTION], pushed[LOSS] = 0.5, 0.5
     rows.descend(scores, NumberCut(np.empty(0)), Weights(plain))
@@ -102,7 +102,7 @@ def test_steps_push_by_hats(n_levels, seed, soft):
     on = np.zeros((FIRST_LEVEL + n_levels, 3))
     on[FIRST_LEVEL:] = rng.normal(size=(n_levels, 3))
     known = np.eye(3, dtype=np.float32)[codes]
-    rows = Rows(task, codes, Outcomes(outcomes.targets), None, [known] if soft else [])
+    rows = RegressionRows(task, codes, Outcomes(outcomes.targets), None, [known] if soft else [])
     weights = Weights(on)
     if soft:  # the same by probabilities of groups that are certain
         weights = Weights(np.zeros_like(on), [MemberWeights(known, on.T[:, np.newaxis, :])])
@@ -121,7 +121,7 @@ def test_steps_push_by_hats(n_levels, seed, soft):
 def test_sums_by_cell_are_those_of_the_rows(loss):
     scores, outcomes, codes, weight = drawn(loss)
     task, thresholds = Regression(loss, 4), np.array([-0.8, -0.1, 0.4, 1.2])
-    rows = Rows(task, codes, outcomes, weight)
+    rows = RegressionRows(task, codes, outcomes, weight)
     found = rows.measure(scores, NumberCut(thresholds), 3)
     sums, squares = task.sums_of(found.sums, None), task.squares_of(found.sums, None)
     exposure = 1.0 if outcomes.exposure is None else outcomes.exposure

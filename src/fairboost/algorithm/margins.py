@@ -63,6 +63,7 @@ class Written:
         size = np.abs(J)
         self.row_units = 1.0 / (size * per_row).max(axis=1, initial=0.0, where=size > 0)
         self.squared, self.shares = J**2, size / size.sum(axis=1, keepdims=True)
+        self.largest = size.max(axis=1, initial=0.0)
 
     def squares(self, values: FloatArray) -> FloatArray:
         """``J**2`` times some values of moments."""
@@ -92,6 +93,7 @@ class OfParity:
         first = int((pi * per_row).argmax())
         others[first] = np.delete(pi * per_row, first).max()
         self.row_units = 1.0 / np.tile(np.maximum((1 - pi) * per_row, others), 2)
+        self.largest = np.ones(2 * len(pi))
 
     def squares(self, values: FloatArray) -> FloatArray:
         """As in :class:`Written`."""
@@ -178,7 +180,11 @@ class Margins:
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in counts], counts)
             self.z *= ANOTHER_MODEL if out_of_fold else 1.0
         # Others may have another derivative at other moments.
-        self.linear = all(isinstance(t.constraint, TwoSided | Bound) for t in terms)
+        self.linear = all(
+            isinstance(t.constraint, TwoSided | Bound)
+            and not getattr(t.constraint, "relative", False)
+            for t in terms
+        )
         self.half_way = self._derive(np.full(len(self.rows), 0.5))
 
     def at(self, moments: FloatArray) -> Derivative:
@@ -211,6 +217,8 @@ class Margins:
         if squares is None:  # shares of rows
             moments = np.minimum(moments, self.highest)
         size = at.means(self.task.deviations(moments, squares, self.quantities))
+        if squares is not None:  # violations may have another unit than means
+            size *= np.concatenate([block.largest for block in at.blocks])
         out: FloatArray = at.row_units / np.maximum(size, self.task.least_deviation)
         return out
 

@@ -35,11 +35,8 @@ class EngineModule(Protocol):
     def stage_on(self, frozen: FrozenEstimator, X: Matrix, classes: Any) -> Engine:
         """An engine that goes on from a fitted estimator."""
 
-    def make_estimator(self, **options: Any) -> Any:
-        """An estimator with these options."""
-
-    def make_regressor(self, **options: Any) -> Any:
-        """One that predicts numbers."""
+    def make_estimator(self, *, regressor: bool = False, **options: Any) -> Any:
+        """An estimator with these options; one that predicts numbers if asked."""
 
     def split_points(self, text: str, n_features: int) -> dict[int, list[float]]:
         """Check the text of a booster; returns the values at which each feature is split."""
@@ -85,11 +82,6 @@ def default_estimator(**options: Any) -> Any:
     20
     """
     return load_engine(ENGINES[0]).make_estimator(**options)
-
-
-def default_regressor(**options: Any) -> Any:
-    """The same for numbers."""
-    return load_engine(ENGINES[0]).make_regressor(**options)
 
 
 def load_engine(name: str) -> EngineModule:

@@ -57,7 +57,10 @@ class Constraint(Protocol):
 
     ``moments`` names the moments it reads. ``by`` says of which groups: None for every sensitive
     column by itself (one copy of the constraint per column), a column name, several names for
-    their crossing, or ``()`` for all rows as one group.
+    their crossing, or ``()`` for all rows as one group. A constraint may also offer
+    ``figure(moments)``, ``limit`` and ``words(by)``: the figure is its largest violation plus the
+    limit, and a verdict then shows the figure held to the limit in these words; ``least`` says
+    what the figure cannot be below.
     """
 
     @property

@@ -78,9 +78,20 @@ class SameDistribution(OfAllGroups):
         coef: FloatArray = net - shares * net.sum(axis=1, keepdims=True)
         return coef
 
+    least = 0.0
+
+    @property
+    def limit(self) -> float:
+        """What the distance may be at most."""
+        return self.tolerance
+
     def figure(self, moments: GroupMoments) -> float:
         """The largest distance."""
         return float(np.abs(self._apart(moments)).max())
+
+    def words(self, by: str) -> str:
+        """The constraint in words."""
+        return f"distributions of predictions alike by {by}, distance at most {self.tolerance:g}"
 
     def _apart(self, moments: GroupMoments) -> FloatArray:
         pooled = (self._shares(moments) * moments.values).sum(axis=1, keepdims=True)
@@ -126,6 +137,22 @@ class Calibrated(OfAllGroups):
         expected, actual = moments.values
         net = multipliers[: len(actual)] - multipliers[len(actual) :]
         return np.stack([-net * actual / expected**2, net / expected])
+
+    least = 0.0
+
+    @property
+    def limit(self) -> float:
+        """How far actual over expected may be from 1."""
+        return self.tolerance
+
+    def figure(self, moments: GroupMoments) -> float:
+        """How far actual over expected is from 1, in the group where it is farthest."""
+        expected, actual = moments.values
+        return float(np.abs(actual / expected - 1.0).max())
+
+    def words(self, by: str) -> str:
+        """The constraint in words."""
+        return f"actual over expected by {by} within 1 ± {self.tolerance:g}"
 
 
 @dataclass(frozen=True)

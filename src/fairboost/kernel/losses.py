@@ -38,8 +38,10 @@ LossName: TypeAlias = Literal[
 ]
 LOSSES: tuple[str, ...] = get_args(LossName)
 
-CLOSEST = 0.05
-"""Residuals of the absolute and the quantile loss are at least this share of their median."""
+CLOSEST = 0.5
+"""Residuals of the absolute and the quantile loss are at least this share of their median. With
+0.05, rows that are nearly right hold their leaf where it is: after 100 trees at a rate of 0.1 the
+loss on new rows was 2.5% above that of the stock engine, with 0.5 it was the same."""
 
 
 @dataclass(frozen=True)

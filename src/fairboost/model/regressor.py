@@ -25,7 +25,7 @@ from fairboost.data.validation import (
     unpack,
 )
 from fairboost.engines.port import Engine, LossTerms
-from fairboost.engines.registry import default_regressor, engine_of
+from fairboost.engines.registry import default_estimator, engine_of
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import ConstraintLike, columns_of
@@ -268,7 +268,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         """Make the engine."""
         if isinstance(self.estimator, FrozenEstimator):
             return engine_of(self.estimator.estimator).stage_on(self.estimator, X, None)
-        chosen = default_regressor() if self.estimator is None else self.estimator
+        chosen = default_estimator(regressor=True) if self.estimator is None else self.estimator
         kind = engine_of(chosen)
         kind.check_estimator(chosen)
         return kind.make(self._seeded(chosen), None)

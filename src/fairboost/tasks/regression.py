@@ -34,7 +34,7 @@ from fairboost.tasks.layout import Outcomes, RowLayout
 
 PREDICTION, ACTUAL, LOSS = range(FIRST_LEVEL)
 PLACED_ROWS = 20_000
-"""Rows, at most, whose scores place the thresholds."""
+"""RegressionRows, at most, whose scores place the thresholds."""
 
 RESPONSE = 4.0
 """What a coefficient of 1 moves a moment by, over what it moves a rate by at even odds, where the
@@ -146,8 +146,8 @@ class Regression:
         return 1.0
 
 
-class Rows:
-    """Rows that are passed over, with all that does not change from round to round.
+class RegressionRows:
+    """RegressionRows that are passed over, with all that does not change from round to round.
 
     Parameters
     ----------
@@ -259,13 +259,13 @@ class Pull:
 
     Parameters
     ----------
-    rows : Rows
+    rows : RegressionRows
         The rows.
     weights : Weights
         By cell, and by the probability of groups.
     """
 
-    def __init__(self, rows: Rows, weights: Weights) -> None:
+    def __init__(self, rows: RegressionRows, weights: Weights) -> None:
         self.rows, self.on_cells = rows, weights.on_cells
         self.soft = [
             (known, s.on_groups[:, 0, :])
@@ -323,10 +323,12 @@ class RegressionPasses:
         assert layout.outcomes is not None
         assert layout.measured_outcomes is not None
         known = list(layout.memberships.values())
-        self.trained = Rows(task, layout.cells.codes, layout.outcomes, layout.sample_weight, known)
+        self.trained = RegressionRows(
+            task, layout.cells.codes, layout.outcomes, layout.sample_weight, known
+        )
         self.held_out = self.trained
         if holdout.measured is not None:
-            self.held_out = Rows(
+            self.held_out = RegressionRows(
                 task, holdout.measured.codes, layout.measured_outcomes, layout.measured_weight
             )
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
@@ -397,11 +399,11 @@ class RegressionPasses:
             rows.total_loss(values) / layout.measured.total_weight,
         )
 
-    def _without(self, rows: IntArray) -> Rows:
+    def _without(self, rows: IntArray) -> RegressionRows:
         """The rows of a booster that leaves out a fold."""
         layout, weight = self.layout, self.layout.sample_weight
         assert layout.outcomes is not None
-        return Rows(
+        return RegressionRows(
             self.task,
             layout.cells.codes[rows],
             layout.outcomes.among(rows),

@@ -121,5 +121,6 @@ def outcomes_of(rows: CheckedRows) -> Outcomes:
     """What checked rows are to come to, where a number is predicted."""
     assert rows.targets is not None
     weight = rows.sample_weight
-    as_engines_have_it = None if weight is None else weight.astype(np.float32)
-    return Outcomes(rows.targets, as_engines_have_it, rows.exposure)
+    # As engines keep them, in single precision.
+    targets = rows.targets.astype(np.float32).astype(np.float64)
+    return Outcomes(targets, None if weight is None else weight.astype(np.float32), rows.exposure)
