@@ -134,6 +134,10 @@ def test_sums_by_cell_are_those_of_the_rows(loss):
             of_cell = codes == cell
             assert sums[k, cell] == pytest.approx(weight[of_cell] @ q[of_cell])
             assert squares[k, cell] == pytest.approx(weight[of_cell] @ q[of_cell] ** 2)
+    both = quantities[0] * quantities[1]
+    for cell in range(3):
+        of_cell = codes == cell
+        assert found.sums[-1, cell] == pytest.approx(weight[of_cell] @ both[of_cell])
     expected = outcomes.weight @ loss.value(scores, outcomes.targets)
     assert found.loss == pytest.approx(expected)
 

@@ -373,6 +373,10 @@ class BinarySummary:
         out: FloatArray = (share[0] + 1.0 - share[1]) / 2
         return out
 
+    def variances(self, terms: Any, found: Any) -> tuple[()]:
+        """Those of shares follow from them."""
+        return ()
+
     def quantities(self, sums: FloatArray) -> FloatArray:
         """Sums of positive and negative decisions, (2, n_cells)."""
         return np.concatenate([sums, self.measured.weights - sums])

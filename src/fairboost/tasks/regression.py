@@ -27,6 +27,7 @@ import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
+from fairboost.fairness.binding import Term, slices
 from fairboost.fairness.means import FIRST_LEVEL, levels
 from fairboost.kernel.losses import Loss
 from fairboost.tasks.base import Measured, Slopes, Weights
@@ -114,7 +115,7 @@ class Regression:
 
     def squares_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
         """Sums of their squares."""
-        return sums[self.n_quantities :]
+        return sums[self.n_quantities : -1]
 
     def exact(self, moments: FloatArray) -> FloatArray:
         """Moments as they are."""
@@ -230,7 +231,10 @@ class RegressionRows:
         return push, bend
 
     def measure(self, scores: ScoreArray, cut: NumberCut, n_cells: int) -> Measured:
-        """Sums by cell of all quantities, and of their squares, and the loss."""
+        """Sums by cell of all quantities, of their squares, and of prediction times actual figure.
+
+        The last tells how far the two go together, on which the error of their ratio depends.
+        """
         task, plain = self.task, self.per_exposure(scores)
         values = task.loss.value(in_full(scores), self.y)
         errors = task.of_deviance * values
@@ -243,7 +247,10 @@ class RegressionRows:
             sums[1, k] = np.bincount(self.codes, weighted * quantity, n_cells)
         if task.n_levels:
             sums[:, FIRST_LEVEL:] = self._above(plain, cut.thresholds, n_cells)
-        return Measured(sums.reshape(-1, n_cells), self.total_loss(values))
+        both = quantities[PREDICTION] * quantities[ACTUAL]
+        both = both if self.weight is None else both * self.weight
+        together = np.bincount(self.codes, both, n_cells)
+        return Measured(np.vstack([*sums, together]), self.total_loss(values))
 
     def _above(self, plain: FloatArray, thresholds: FloatArray, n_cells: int) -> FloatArray:
         """Weight of the rows at or above each threshold, by cell."""
@@ -446,6 +453,44 @@ class RegressionSummary:
     def quantities(self, sums: FloatArray) -> FloatArray:
         """Sums of all quantities by cell."""
         return sums[: len(sums) // 2]
+
+    def variances(self, terms: Sequence[Term], found: Any) -> tuple[FloatArray | None, ...]:
+        """Variances of single rows' quantities, term by term, for verdicts.
+
+        Parameters
+        ----------
+        terms : sequence of Term
+            Bound to the measured rows.
+        found : Round
+            What was measured on them.
+
+        Returns
+        -------
+        variances : tuple
+            None for shares; (n_moments, n_groups) for means; covariances, (2, 2, n_groups), where
+            the actual figures are compared with predictions.
+        """
+        parts = slices([t.counted.size for t in terms])
+        return tuple(
+            self._of_term(t, found.moments[p], found.variances[p], found.sums)
+            for t, p in zip(terms, parts, strict=True)
+        )
+
+    def _of_term(
+        self, term: Term, moments: FloatArray, variances: FloatArray, sums: FloatArray
+    ) -> FloatArray | None:
+        of = [m.quantity for m in term.moments]
+        if min(of) >= FIRST_LEVEL:
+            return None
+        alone = variances.reshape(term.counted.shape)
+        if of != [PREDICTION, ACTUAL]:
+            return alone
+        groups = term.groups.of_cell
+        known = groups >= 0
+        together = np.bincount(groups[known], sums[-1][known], len(term.groups))
+        r, a = moments.reshape(term.counted.shape)
+        beside = together / term.counted[0] - r * a
+        return np.array([[alone[0], beside], [beside, alone[1]]])
 
     def realised(self, cut: NumberCut, placed: FloatArray) -> None:
         """There is no operating point."""

@@ -117,14 +117,6 @@ def of_round(
         As in :class:`MeasuredRates`.
     """
     parts = slices([t.counted.size for t in terms])
-    variances: tuple[FloatArray | None, ...] = ()
-    if found.variances is not None:
-        variances = tuple(
-            None
-            if all(getattr(m, "is_share", True) for m in term.moments)
-            else found.variances[part].reshape(term.counted.shape)
-            for term, part in zip(terms, parts, strict=True)
-        )
     little = ""
     if summary.label_factors is not None:
         little = diagnostics.judge_decisions(
@@ -145,7 +137,7 @@ def of_round(
         summary.realised(found.cut, found.placed),
         left_out=left_out,
         decides_little=little,
-        variances=variances,
+        variances=summary.variances(terms, found),
     )
 
 
