@@ -19,6 +19,7 @@ round on at most ``PLACED_ROWS`` of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,12 +31,16 @@ from fairboost.data.cells import Cells
 from fairboost.fairness.binding import Term, slices
 from fairboost.fairness.means import FIRST_LEVEL, levels
 from fairboost.kernel.losses import Loss
+from fairboost.kernel.threads import Threads
 from fairboost.tasks.base import Measured, Slopes, Weights
 from fairboost.tasks.layout import Outcomes, RowLayout
 
 PREDICTION, ACTUAL, LOSS = range(FIRST_LEVEL)
 PLACED_ROWS = 20_000
-"""RegressionRows, at most, whose scores place the thresholds."""
+"""Rows, at most, whose scores place the thresholds."""
+
+BLOCK = 16_384
+"""Rows that a thread takes at a time."""
 
 RESPONSE = 4.0
 """What a coefficient of 1 moves a moment by, over what it moves a rate by at even odds, where the
@@ -148,7 +153,7 @@ class Regression:
 
 
 class RegressionRows:
-    """RegressionRows that are passed over, with all that does not change from round to round.
+    """Rows that are passed over at once, with all that does not change from round to round.
 
     Parameters
     ----------
@@ -172,7 +177,7 @@ class RegressionRows:
         weight: Float32Array | None,
         memberships: Sequence[Float32Array] = (),
     ) -> None:
-        self.task, self.codes, self.memberships = task, codes, memberships
+        self.task, self.codes, self.memberships = task, codes, list(memberships)
         self.y = outcomes.targets
         self.exposure = outcomes.exposure
         self.offset = None if self.exposure is None else np.log(self.exposure)
@@ -181,6 +186,20 @@ class RegressionRows:
         self.weight = weight
         self.gradient = np.empty(len(codes), task.dtype)
         self.hessian = np.empty(len(codes), task.dtype)
+
+    def part(self, at: slice) -> RegressionRows:
+        """Some of the rows, which fill their part of the buffers."""
+        out = copy(self)
+        for name in ("codes", "y", "exposure", "offset", "actual", "loss_weight", "weight",
+                     "gradient", "hessian"):  # fmt: skip
+            column = getattr(self, name)
+            setattr(out, name, None if column is None else column[at])
+        out.memberships = [known[at] for known in self.memberships]
+        return out
+
+    def loss(self, scores: ScoreArray) -> float:
+        """The loss alone."""
+        return self.total_loss(self.task.loss.value(in_full(scores), self.y))
 
     def per_exposure(self, scores: ScoreArray) -> FloatArray:
         """Scores without what exposure adds to them."""
@@ -261,6 +280,50 @@ class RegressionRows:
         return above
 
 
+class RegressionBlocks:
+    """All rows of a pass, cut into blocks that threads share.
+
+    A block fits into the cache of a core, with all that is made of it on the way. Sums are added
+    up in the order of blocks: results do not depend on the number of threads.
+
+    Parameters
+    ----------
+    rows : RegressionRows
+        The rows as a whole; the buffers of blocks are parts of its own.
+    threads : Threads
+        Those that share the blocks.
+    """
+
+    def __init__(self, rows: RegressionRows, threads: Threads) -> None:
+        n, self.rows, self.threads = len(rows.codes), rows, threads
+        # What is close to a median is told by all residuals at once.
+        size = n if rows.task.loss.renews_leaves else BLOCK
+        self.at = [slice(lo, min(lo + size, n)) for lo in range(0, max(n, 1), max(size, 1))]
+        self.parts = [rows.part(at) for at in self.at]
+
+    def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
+        """Gradient, Hessian and loss."""
+        losses = self.threads.each(
+            lambda k: self.parts[k].descend(scores[self.at[k]], cut, weights), len(self.at)
+        )
+        return Slopes(self.rows.gradient, self.rows.hessian, float(sum(losses)))
+
+    def measure(self, scores: ScoreArray, cut: NumberCut, n_cells: int) -> Measured:
+        """Sums by cell, and the loss."""
+        found = self.threads.each(
+            lambda k: self.parts[k].measure(scores[self.at[k]], cut, n_cells), len(self.at)
+        )
+        total = found[0].sums.copy()
+        for part in found[1:]:
+            total += part.sums
+        return Measured(total, float(sum(part.loss for part in found)))
+
+    def loss(self, scores: ScoreArray) -> float:
+        """The loss alone."""
+        losses = self.threads.each(lambda k: self.parts[k].loss(scores[self.at[k]]), len(self.at))
+        return float(sum(losses))
+
+
 class Pull:
     """What constraints weigh on the quantities of each of some rows.
 
@@ -330,16 +393,16 @@ class RegressionPasses:
         assert layout.outcomes is not None
         assert layout.measured_outcomes is not None
         known = list(layout.memberships.values())
-        self.trained = RegressionRows(
+        rows = RegressionRows(
             task, layout.cells.codes, layout.outcomes, layout.sample_weight, known
         )
-        self.held_out = self.trained
+        self.trained = self.held_out = RegressionBlocks(rows, layout.threads)
         if holdout.measured is not None:
-            self.held_out = RegressionRows(
-                task, holdout.measured.codes, layout.measured_outcomes, layout.measured_weight
-            )
+            theirs = layout.measured_outcomes, layout.measured_weight
+            rows = RegressionRows(task, holdout.measured.codes, *theirs)
+            self.held_out = RegressionBlocks(rows, layout.threads)
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
-        self.placing = slice(None, None, 1 + len(self.held_out.codes) // PLACED_ROWS)
+        self.placing = slice(None, None, 1 + len(self.held_out.rows.codes) // PLACED_ROWS)
 
     def start(self) -> NumberCut:
         """No thresholds yet."""
@@ -349,9 +412,9 @@ class RegressionPasses:
         """Thresholds at quantiles of the predictions of rows that are measured."""
         if not self.task.n_levels:
             return cut
-        rows, at = self.held_out, self.placing
-        plain = rows.per_exposure(scores)[at]
-        weight = None if rows.weight is None else rows.weight[at]
+        rows, at = self.held_out.rows.part(self.placing), self.placing
+        plain = rows.per_exposure(scores[at])
+        weight = rows.weight
         spread = float(plain.std())
         wanted = levels(self.task.n_levels)
         return NumberCut(_quantiles(plain, weight, wanted), max(spread, np.finfo(float).tiny))
@@ -362,22 +425,17 @@ class RegressionPasses:
 
     def loss(self, scores: ScoreArray, cut: NumberCut) -> float:
         """The loss on the rows trained on."""
-        rows = self.trained
-        return rows.total_loss(self.task.loss.value(in_full(scores), rows.y))
+        return self.trained.loss(scores)
 
     def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
         """Gradient and Hessian of the rows trained on."""
-        rows = self.trained
-        loss = rows.descend(scores, cut, weights)
-        return Slopes(rows.gradient, rows.hessian, loss)
+        return self.trained.descend(scores, cut, weights)
 
     def descend_without(
         self, fold: int, scores: ScoreArray, cut: NumberCut, weights: Weights
     ) -> Slopes:
         """The same for the booster that leaves out a fold."""
-        rows = self.without_folds[fold]
-        loss = rows.descend(scores, cut, weights)
-        return Slopes(rows.gradient, rows.hessian, loss)
+        return self.without_folds[fold].descend(scores, cut, weights)
 
     def descend_and_sum(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
         """The same with what is measured; smooth means are the exact ones, but for steps."""
@@ -396,7 +454,7 @@ class RegressionPasses:
 
     def summary(self) -> RegressionSummary:
         """What the measured rows come to."""
-        layout, rows = self.layout, self.held_out
+        layout, rows = self.layout, self.held_out.rows
         exposure = np.ones(len(rows.y)) if rows.exposure is None else rows.exposure
         constant = _best_constant(self.task.loss, rows.y, exposure, rows.loss_weight)
         score = constant if rows.offset is None else constant + rows.offset
@@ -406,17 +464,18 @@ class RegressionPasses:
             rows.total_loss(values) / layout.measured.total_weight,
         )
 
-    def _without(self, rows: IntArray) -> RegressionRows:
+    def _without(self, rows: IntArray) -> RegressionBlocks:
         """The rows of a booster that leaves out a fold."""
         layout, weight = self.layout, self.layout.sample_weight
         assert layout.outcomes is not None
-        return RegressionRows(
+        kept = RegressionRows(
             self.task,
             layout.cells.codes[rows],
             layout.outcomes.among(rows),
             None if weight is None else weight[rows],
             [known[rows] for known in layout.memberships.values()],
         )
+        return RegressionBlocks(kept, layout.threads)
 
 
 @dataclass(frozen=True)
