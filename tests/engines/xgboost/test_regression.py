@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import mean_absolute_error
+from sklearn.metrics import mean_absolute_error, roc_auc_score
 
+from fairboost.engines.group_model import CodedRows
 from fairboost.engines.port import EngineData, Follower, Problem
 from fairboost.engines.xgboost import data as xgboost_data
 from fairboost.engines.xgboost.engine import (
@@ -531,6 +532,9 @@ def test_estimators_by_their_options():
         ({"objective": "count:poisson", "base_score": 0.0}, r"one prediction in \(0, inf\)"),
         ({"base_score": [1.0, 2.0]}, r"base_score must be one prediction in \(-inf, inf\)"),
         ({"base_score": np.nan}, "base_score must be one prediction"),
+        ({"base_score": 1e60}, r"base_score must be one prediction in .* found 1e\+60"),
+        ({"objective": "reg:gamma", "base_score": 1e-60}, r"in \(0, inf\), found 1e-60"),
+        ({"objective": "reg:pseudohubererror", "huber_slope": 1e60}, "found 1e"),
         ({"scale_pos_weight": 3.0}, "scale_pos_weight=3.0, expected 1: it is for two labels"),
         ({"num_class": 2}, "num_class=2, expected 0 or 1: a regressor predicts one number"),
         ({"booster": "gblinear"}, "booster='gblinear', expected 'gbtree' or 'dart'"),
@@ -561,7 +565,7 @@ def test_estimators_of_another_kind():
         ("poisson", [1.0, -2.0, 0.0], r"y has -2, but under a poisson loss .* 0 or more; leave"),
         ("tweedie", [1.0, -2.0, -1.0], r"leave such rows out \(2 of 3\), or choose reg:squared"),
         ("gamma", [1.0, 0.0, 3.0], r"y has 0, but under a gamma loss targets must be above 0; .*"),
-        ("poisson", [0.0, 0.0], "y is 0 in all rows, but a poisson loss needs some that are abov"),
+        ("poisson", [0.0, 0.0], "y is 0 in all rows that have a weight, but a poisson loss"),
         ("squared", [0.0, 1e60], "y has 1e\\+60, expected numbers up to 3e\\+38"),
         ("squared", [0.0, np.nan], "y has nan, expected numbers up to"),
     ],
@@ -569,6 +573,14 @@ def test_estimators_of_another_kind():
 def test_targets_that_a_loss_is_not_for(loss, y, match):
     with pytest.raises(InvalidInputError, match=match):
         make(regressor(**SMOOTH[loss]), None).loss_terms(np.array(y), None)
+
+
+def test_targets_that_no_weight_counts():
+    engine = make(regressor(**SMOOTH["poisson"]), None)
+    weight = np.array([0.0, 1.0], np.float32)
+    with pytest.raises(InvalidInputError, match="y is 0 in all rows that have a weight"):
+        engine.loss_terms(np.array([3.0, 0.0]), weight)
+    assert engine.loss_terms(np.array([3.0, 2.0]), weight).intercept == pytest.approx(np.log(2))
 
 
 def test_categories_ask_for_an_option_of_the_regressor(toy):
@@ -620,3 +632,22 @@ def test_starts_that_were_edited(toy, start):
     document["learner"]["learner_model_param"]["base_score"] = start
     with pytest.raises(ModelFileError, match="base_score is"):
         restore(regressor(**SMOOTH["poisson"]), json.dumps(document), 0.0, None, 4, 0)
+
+
+# Groups
+
+
+def test_boosters_of_groups_are_those_of_a_classifier(toy):
+    codes = (toy.group == "b").astype(np.int64)
+    rows = np.arange(len(toy))
+    learn, others = rows[rows % 3 > 0], rows[rows % 3 == 0]
+    options = {"n_jobs": 1, "enable_categorical": True}
+    found = []
+    for engine in (
+        make(xgboost.XGBRegressor(objective="reg:gamma", **options), None),
+        make(xgboost.XGBClassifier(**options), np.array([0, 1])),
+    ):
+        data = CodedRows(toy.frame, toy.y, codes, 2, engine.group_model({}))
+        found.append(data.learner.few_trees(data, learn, others))
+    np.testing.assert_array_equal(*found)
+    assert roc_auc_score(codes[others], found[0][:, 1]) > 0.8
