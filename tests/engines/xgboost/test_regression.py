@@ -554,7 +554,7 @@ def test_estimators_of_another_kind():
     with pytest.raises(EngineOptionError, match="LGBMClassifier or XGBClassifier, found XGBRegr"):
         make(regressor(), np.array([0, 1]))
     with pytest.raises(EngineOptionError, match="LGBMRegressor or XGBRegressor, found XGBClass"):
-        make(xgboost.XGBClassifier(), None)
+        make(xgboost.XGBClassifier(), None).loss_terms(np.array([0.5, 1.5]), None)
     with pytest.raises(EngineOptionError, match="estimator must be"):
         check_estimator(xgboost.XGBRegressor)
 
