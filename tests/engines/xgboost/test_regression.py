@@ -6,11 +6,14 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import mean_absolute_error
+from sklearn.metrics import mean_absolute_error, roc_auc_score
 
+from fairboost.datasets import ParquetRows
+from fairboost.engines.group_model import CodedRows
 from fairboost.engines.port import EngineData, Follower, Problem
 from fairboost.engines.xgboost import data as xgboost_data
 from fairboost.engines.xgboost.engine import (
@@ -81,7 +84,8 @@ def train(engine, X, y, *, weight=None, folds=(), **given):
     engine.check_arguments(X, fit_options)
     terms = engine.loss_terms(y, weight, given.get("offset"))
     data = EngineData(X, y, y, weight, fit_options, **given)
-    seen = SimpleNamespace(terms=terms, scores=[], measured=[], rounds=[])
+    # No callback holds what holds the matrices: one on disk must go when its test ends.
+    all_scores, all_measured, rounds = [], [], []
 
     def gradients_on(which):
         def gradients(scores, measured=None):
@@ -95,8 +99,8 @@ def train(engine, X, y, *, weight=None, folds=(), **given):
     gradients = gradients_on(rows)
 
     def note(scores, measured):
-        seen.scores.append(np.array(scores))
-        seen.measured.append(None if measured is None else np.array(measured))
+        all_scores.append(np.array(scores))
+        all_measured.append(None if measured is None else np.array(measured))
 
     def play(scores, measured):
         note(scores, measured)
@@ -104,9 +108,12 @@ def train(engine, X, y, *, weight=None, folds=(), **given):
 
     followers = [Follower(f, gradients_on(np.delete(np.arange(len(y)), f))) for f in folds]
     watched = data.trained is not None or data.held_out is not None
-    seen.problem = Problem(play, note, seen.rounds.append, watched, followers)
-    seen.model, seen.ended = engine.train(data, seen.problem, terms.intercept)
-    return seen
+    problem = Problem(play, note, rounds.append, watched, followers)
+    model, ended = engine.train(data, problem, terms.intercept)
+    return SimpleNamespace(
+        terms=terms, scores=all_scores, measured=all_measured, rounds=rounds, problem=problem,
+        model=model, ended=ended,
+    )  # fmt: skip
 
 
 def assert_equal_to_stock(model, stock, X):
@@ -346,6 +353,24 @@ def test_a_share_held_out(toy, options, with_offset):
 
 
 @pytest.mark.parametrize("with_offset", [False, True], ids=["", "offset"])
+def test_features_that_stay_on_disk(toy, tmp_path, with_offset):
+    y, trained = targets(toy, SMOOTH["tweedie"]), np.arange(len(toy)) % 3 > 0
+    frame = pd.DataFrame(np.round(toy.X, 1), columns=["a", "b", "c", "d"])  # bins are exact
+    frame.to_parquet(tmp_path / "rows.parquet")
+    rows = ParquetRows(tmp_path / "rows.parquet", cache=tmp_path)
+    given = {"trained": trained, "weight": toy.weight}
+    if with_offset:
+        given["offset"] = np.linspace(-0.5, 0.5, len(toy))
+    engine = make(regressor(**SMOOTH["tweedie"]), None)
+    on_disk, in_memory = (train(engine, X, y, **given) for X in (rows, frame))
+    np.testing.assert_allclose(on_disk.scores[-1], in_memory.scores[-1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(on_disk.measured[-1], in_memory.measured[-1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        on_disk.model.scores(rows), in_memory.model.scores(frame), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("with_offset", [False, True], ids=["", "offset"])
 @pytest.mark.parametrize("options", ALL.values(), ids=ALL)
 def test_followers_predict_what_they_leave_out(toy, options, with_offset):
     y = targets(toy, options)
@@ -531,6 +556,9 @@ def test_estimators_by_their_options():
         ({"objective": "count:poisson", "base_score": 0.0}, r"one prediction in \(0, inf\)"),
         ({"base_score": [1.0, 2.0]}, r"base_score must be one prediction in \(-inf, inf\)"),
         ({"base_score": np.nan}, "base_score must be one prediction"),
+        ({"base_score": 1e60}, r"base_score must be one prediction in .* found 1e\+60"),
+        ({"objective": "reg:gamma", "base_score": 1e-60}, r"in \(0, inf\), found 1e-60"),
+        ({"objective": "reg:pseudohubererror", "huber_slope": 1e60}, "found 1e"),
         ({"scale_pos_weight": 3.0}, "scale_pos_weight=3.0, expected 1: it is for two labels"),
         ({"num_class": 2}, "num_class=2, expected 0 or 1: a regressor predicts one number"),
         ({"booster": "gblinear"}, "booster='gblinear', expected 'gbtree' or 'dart'"),
@@ -550,7 +578,7 @@ def test_estimators_of_another_kind():
     with pytest.raises(EngineOptionError, match="LGBMClassifier or XGBClassifier, found XGBRegr"):
         make(regressor(), np.array([0, 1]))
     with pytest.raises(EngineOptionError, match="LGBMRegressor or XGBRegressor, found XGBClass"):
-        make(xgboost.XGBClassifier(), None)
+        make(xgboost.XGBClassifier(), None).loss_terms(np.array([0.5, 1.5]), None)
     with pytest.raises(EngineOptionError, match="estimator must be"):
         check_estimator(xgboost.XGBRegressor)
 
@@ -561,7 +589,7 @@ def test_estimators_of_another_kind():
         ("poisson", [1.0, -2.0, 0.0], r"y has -2, but under a poisson loss .* 0 or more; leave"),
         ("tweedie", [1.0, -2.0, -1.0], r"leave such rows out \(2 of 3\), or choose reg:squared"),
         ("gamma", [1.0, 0.0, 3.0], r"y has 0, but under a gamma loss targets must be above 0; .*"),
-        ("poisson", [0.0, 0.0], "y is 0 in all rows, but a poisson loss needs some that are abov"),
+        ("poisson", [0.0, 0.0], "y is 0 in all rows that have a weight, but a poisson loss"),
         ("squared", [0.0, 1e60], "y has 1e\\+60, expected numbers up to 3e\\+38"),
         ("squared", [0.0, np.nan], "y has nan, expected numbers up to"),
     ],
@@ -569,6 +597,14 @@ def test_estimators_of_another_kind():
 def test_targets_that_a_loss_is_not_for(loss, y, match):
     with pytest.raises(InvalidInputError, match=match):
         make(regressor(**SMOOTH[loss]), None).loss_terms(np.array(y), None)
+
+
+def test_targets_that_no_weight_counts():
+    engine = make(regressor(**SMOOTH["poisson"]), None)
+    weight = np.array([0.0, 1.0], np.float32)
+    with pytest.raises(InvalidInputError, match="y is 0 in all rows that have a weight"):
+        engine.loss_terms(np.array([3.0, 0.0]), weight)
+    assert engine.loss_terms(np.array([3.0, 2.0]), weight).intercept == pytest.approx(np.log(2))
 
 
 def test_categories_ask_for_an_option_of_the_regressor(toy):
@@ -620,3 +656,22 @@ def test_starts_that_were_edited(toy, start):
     document["learner"]["learner_model_param"]["base_score"] = start
     with pytest.raises(ModelFileError, match="base_score is"):
         restore(regressor(**SMOOTH["poisson"]), json.dumps(document), 0.0, None, 4, 0)
+
+
+# Groups
+
+
+def test_boosters_of_groups_are_those_of_a_classifier(toy):
+    codes = (toy.group == "b").astype(np.int64)
+    rows = np.arange(len(toy))
+    learn, others = rows[rows % 3 > 0], rows[rows % 3 == 0]
+    options = {"n_jobs": 1, "enable_categorical": True}
+    found = []
+    for engine in (
+        make(xgboost.XGBRegressor(objective="reg:gamma", **options), None),
+        make(xgboost.XGBClassifier(**options), np.array([0, 1])),
+    ):
+        data = CodedRows(toy.frame, toy.y, codes, 2, engine.group_model({}))
+        found.append(data.learner.few_trees(data, learn, others))
+    np.testing.assert_array_equal(*found)
+    assert roc_auc_score(codes[others], found[0][:, 1]) > 0.8

@@ -203,6 +203,7 @@ class XGBoostEngine:
         offset: FloatArray | None = None,
     ) -> LossTerms:
         """What the options say about the loss: its kind, class weights and the starting score."""
+        check_kind(self.estimator, _kind(self.classes is None))
         params = self.estimator.get_params()
         if self.objective.loss is None:
             return options.read_loss_terms(params, labels.astype(np.int64), sample_weight)
@@ -317,8 +318,13 @@ def version() -> str:
 
 
 def make(estimator: XGBModel, classes: Any) -> XGBoostEngine:
-    """An engine that trains from scratch: a classifier of two classes, a regressor of None."""
-    check_kind(estimator, _kind(classes is None))
+    """An engine that trains from scratch; without classes it predicts a number.
+
+    On a cluster options are checked before classes are known, so that a classifier without them
+    is refused when it comes to its loss.
+    """
+    if classes is not None:
+        check_kind(estimator, XGBClassifier)
     return XGBoostEngine(estimator, classes)
 
 

@@ -40,6 +40,12 @@ NUMBER = re.compile(r"\[?([-+]?\d{1,50}(?:\.\d{1,50})?(?:[eE][-+]?\d{1,3})?)\]?"
 """A number as XGBoost writes it into a model."""
 
 
+def in_single(value: float) -> float:
+    """A number as XGBoost keeps it; infinite beyond single precision."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
 @dataclass(frozen=True)
 class Constant:
     """A number that a loss has, and the option that sets it.
@@ -66,7 +72,7 @@ class Constant:
         """The constant, in single precision as XGBoost keeps it; raises if it is none."""
         found: Any = np.ravel(np.asarray(self.default if given is None else given))
         try:
-            value = float(np.float32(found[0])) if len(found) == 1 else math.nan
+            value = in_single(found[0]) if len(found) == 1 else math.nan
         except (TypeError, ValueError):
             value = math.nan
         if not (self.least < value < self.most or (self.closed and value == self.least)):
@@ -208,8 +214,8 @@ def written_options(of_model: Mapping[str, Any]) -> dict[str, Any]:
     return objective.options(given)
 
 
-def check_targets(loss: Loss, y: FloatArray) -> None:
-    """Refuse numbers that the loss is not defined for."""
+def check_targets(loss: Loss, y: FloatArray, weight: Float32Array | None) -> None:
+    """Refuse numbers that the loss is not defined for, or that have no mean under a log link."""
     if not (np.abs(y) <= LARGEST).all():
         raise InvalidInputError(
             f"y has {y[np.argmax(~(np.abs(y) <= LARGEST))]:g}, expected numbers up to "
@@ -223,10 +229,10 @@ def check_targets(loss: Loss, y: FloatArray) -> None:
             f"{'above 0' if above else '0 or more'}; leave such rows out ({int(wrong.sum()):,} of "
             f"{len(y):,}), or choose {'reg:tweedie' if above else SQUARED}"
         )
-    if loss.log_link and not (y > 0).any():
+    if loss.log_link and not (y > 0 if weight is None else y * weight > 0).any():
         raise InvalidInputError(
-            f"y is 0 in all rows, but a {loss.name} loss needs some that are above 0; check y, or "
-            f"choose {SQUARED}"
+            f"y is 0 in all rows that have a weight, but a {loss.name} loss needs some that are "
+            f"above 0; check y, or choose {SQUARED}"
         )
 
 

@@ -27,6 +27,7 @@ from fairboost.engines.xgboost.objectives import (
     Objective,
     check_targets,
     estimated_start,
+    in_single,
 )
 from fairboost.exceptions import EngineOptionError
 
@@ -186,7 +187,7 @@ def read_number_terms(
     """
     loss = objective.read_loss(params)
     assert loss is not None
-    check_targets(loss, y)
+    check_targets(loss, y, sample_weight)
     start = _base_score(params, objective)
     if start is None and loss.log_link and offset is not None:
         weight = np.ones(len(y)) if sample_weight is None else sample_weight.astype(np.float64)
@@ -195,8 +196,7 @@ def read_number_terms(
         rest = y if offset is None else y - offset
         asked, threads = objective.options(params), thread_option(params)
         start = estimated_start(asked, rest, sample_weight, threads)
-    # XGBoost keeps it in single precision.
-    return LossTerms(loss.score(float(np.float32(start))), single=True, loss=loss)
+    return LossTerms(loss.score(in_single(start)), single=True, loss=loss)
 
 
 def read_metrics(
@@ -250,6 +250,8 @@ def _base_score(params: dict[str, Any], objective: Objective) -> float | None:
         return None
     found = np.ravel(given).astype(np.float64)
     least, most = objective.starts
+    if objective.loss is not None:  # a probability is moved away from both ends later
+        found = np.array([in_single(value) for value in found])
     if len(found) != 1 or not least < found[0] < most:
         wanted = "probability" if objective.loss is None else "prediction"
         instead = "the share of positives" if objective.loss is None else "an estimate"
