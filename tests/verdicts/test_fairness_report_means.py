@@ -38,21 +38,24 @@ class AnyRow:
 
 
 @dataclass(frozen=True)
-class InWords(Calibrated):
-    """Actual over expected, with a figure of its own."""
+class Bare:
+    """Actual over expected of someone who has no words for it."""
 
-    least = 0.0
+    own: Calibrated
 
     @property
-    def limit(self):
-        return self.tolerance
+    def moments(self):
+        return self.own.moments
 
-    def figure(self, moments):
-        expected, actual = moments.values
-        return float(np.abs(actual / expected - 1.0).max())
+    @property
+    def by(self):
+        return self.own.by
 
-    def words(self, by):
-        return f"actual over expected by {by} within 1 ± {self.tolerance:g}"
+    def violations(self, moments):
+        return self.own.violations(moments)
+
+    def pullback(self, moments, multipliers):
+        return self.own.pullback(moments, multipliers)
 
 
 def people(n):
@@ -220,7 +223,7 @@ def calibration(rng, n, truth, constraint):
 
 def test_actual_over_expected_in_words_of_its_own():
     n, truth = [6_000, 9_000], [1.0, 1.05]
-    measured, rows = calibration(np.random.default_rng(0), n, truth, InWords(0.01, "g"))
+    measured, rows = calibration(np.random.default_rng(0), n, truth, Calibrated(0.01, "g"))
     report = build(measured)
     (found,) = report.verdicts
     A, E = (np.array([x[k].mean() for x in rows]) for k in (1, 0))
@@ -238,7 +241,7 @@ def test_actual_over_expected_in_words_of_its_own():
 
 def test_a_figure_is_no_less_than_it_can_be_and_knows_its_column():
     """Written without ``by``, a constraint stands for one of each column."""
-    (placed,) = resolve(InWords(0.01), None, ["g"])
+    (placed,) = resolve(Calibrated(0.01), None, ["g"])
     measured, _ = calibration(np.random.default_rng(1), [300, 300], [1.0, 1.0], placed)
     (found,) = build(measured).verdicts
     assert found.constraint == "actual over expected by g within 1 ± 0.01"
@@ -249,7 +252,7 @@ def test_without_words_it_is_a_violation():
     n, truth = [6_000, 9_000], [1.0, 1.05]
     (figure,), (bare,) = (
         build(calibration(np.random.default_rng(0), n, truth, c)[0]).verdicts
-        for c in (InWords(0.01, "g"), Calibrated(0.01, "g"))
+        for c in (Calibrated(0.01, "g"), Bare(Calibrated(0.01, "g")))
     )
     assert (bare.measure, bare.limit, bare.status) == ("violation", 0.0, figure.status)
     for name in ("value", "low", "high"):
@@ -260,7 +263,7 @@ def test_without_words_it_is_a_violation():
 def test_what_actual_over_expected_is_at_most_holds(shrink, least, most):
     rng, held = np.random.default_rng(0), 0
     for _ in range(300):
-        measured, _ = calibration(rng, [300, 500], [1.0, 1.2], InWords(0.01, "g"))
+        measured, _ = calibration(rng, [300, 500], [1.0, 1.2], Calibrated(0.01, "g"))
         (found,) = build(measured).verdicts
         held += found.value + shrink * (found.high - found.value) >= 0.2
     assert least <= held / 300 <= most
