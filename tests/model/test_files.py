@@ -148,6 +148,7 @@ def test_names_categories_and_missing_values(fair, toy, path):
         parity("fnr", 0.2),
         parity("fpr", 0.1, by="sex"),
         parity("fpr", 0.1, by=("sex", "region")),
+        parity("fpr", 0.1, relative=True),
         bound("fpr", 0.25),
         bound("ppr", 0.5, group={"sex": "a"}),
         bound("ppr", 0.5, group={"sex": "a", "region": 1}),

@@ -24,7 +24,7 @@ from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._files import checksum, write_text
-from fairboost._numbers import plain
+from fairboost._numbers import is_finite, plain
 from fairboost._typing import FloatArray
 from fairboost.engines.port import LossTerms, TrainedModel
 from fairboost.engines.registry import load_engine, name_of
@@ -278,10 +278,13 @@ def _answer(fitted: dict[str, Any]) -> Callable[[FloatArray], FloatArray]:
 
 
 def _n_features(content: dict[str, Any]) -> int:
-    found = content["n_features"]
-    if type(found) is not int or found < 1:
-        raise ModelFileError(f"n_features is {found!r:.80}")
-    return found
+    return _whole(content["n_features"], "n_features", 1)
+
+
+def _whole(value: Any, name: str, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise ModelFileError(f"{name} is {value!r:.80}")
+    return value
 
 
 def _text(value: Any) -> str:
@@ -493,12 +496,20 @@ def _decode_of_numbers(name: str, parts: dict[str, Any]) -> Any:
     parts = {**parts, "by": _columns(parts["by"])}
     if "moment" in parts:
         parts["moment"] = _decode_moment(parts["moment"])
+    # They do not look at what they are made of.
+    for limit in {"tolerance", "at_most"} & set(parts):
+        if not is_finite(parts[limit]):
+            raise ModelFileError(f"{limit} of its constraint is {parts[limit]!r:.80}")
+    _whole(parts.get("count", 1), "count of its constraint", 1)
     return OF_NUMBERS[name](**parts)
 
 
 def _decode_moment(parts: dict[str, Any]) -> Rate | NumberMoment:
     """A rate, which has a direction, or the mean of a number."""
-    return Rate(**parts) if "direction" in parts else NumberMoment(**parts)
+    if "direction" in parts:
+        return Rate(**parts)
+    _whole(parts["quantity"], "quantity of its moment", 0)
+    return NumberMoment(**parts)
 
 
 def _columns(by: Any) -> Any:
