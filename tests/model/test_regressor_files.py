@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import warnings
+from pathlib import Path
 
 import lightgbm
 import numpy as np
@@ -21,6 +22,7 @@ from fairboost._files import checksum
 from fairboost.exceptions import ConstraintError, ModelFileError
 from fairboost.fairness.means import NUMBERS, above
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
+from fairboost.kernel.losses import Loss
 from fairboost.model import self_test
 from fairboost.model.files import DECIDING
 
@@ -320,6 +322,34 @@ def test_a_file_of_a_classifier_is_as_it_was(toy, engine, path):
     assert document["format_version"] == 3
     assert "predicts" not in document["model"]
     assert type(load(path)) is FairGBMClassifier
+
+
+def test_a_file_of_an_earlier_fairboost():
+    """The first that held a regressor."""
+    model = load(Path(__file__).with_name("regressor_of_version_4.json"))
+    X = np.arange(400.0).reshape(200, 2) % 7
+    expected = [2.184370656730156, 2.207853622455158, 2.384180955036962, 2.4594972130874053]
+    np.testing.assert_allclose(model.predict(X[:4]), expected, rtol=1e-12)
+    assert model.constraint == [
+        Calibrated(0.1),
+        bound("prediction", 2.0, group={"sex": "a"}),
+        parity("loss", 0.2, relative=True),
+    ]
+    assert model.estimator.objective == "poisson"
+    assert model.multipliers_["prediction<=2 of a"] == 0.4568274150652921
+    assert model._loss_terms.loss == Loss("poisson", step=0.7)
+    sex = np.array(["a", "b"])[np.arange(200) % 3 // 2]
+    y = np.random.default_rng(0).poisson(0.5 + X[:, 0] / 3 + (sex == "a"))
+    verdicts = model.report_on(X, y, sensitive_features=pd.DataFrame({"sex": sex})).verdicts
+    assert [v.value for v in verdicts[:2]] == pytest.approx([0.3307298385385654, 2.28858104624231])
+
+
+def test_what_could_not_be_read_again_is_not_written(fair, path):
+    model = fair()
+    model.n_features_in_ = 9
+    with pytest.raises(ModelFileError, match=r"was not written, since .* max_feature_idx is not"):
+        model.save(path)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("kind", LOSSES)

@@ -71,7 +71,14 @@ def write_model(path: str | Path, model: Any) -> None:
     """Write a fitted ``FairGBMClassifier`` or ``FairGBMRegressor``, whole or not at all."""
     content = _content(model)
     # By the model that will be read: what cannot be read again is not written either.
-    _, fitted = _decoded(content)
+    try:
+        _, fitted = _decoded(content)
+    except ModelFileError as error:
+        raise ModelFileError(
+            f"{path} was not written, since it could not be read again: {error}. Check the "
+            "parameters and attributes of the model that were changed after fit, or keep it with "
+            "pickle"
+        ) from error
     points = load_engine(content["engine"]).split_points(model._model.text(), _n_features(content))
     content["self_test"] = {
         **self_test.describe(_answer(fitted), _labels(fitted), points, fitted["n_features_in_"]),
