@@ -298,7 +298,7 @@ def test_early_stopping(fair, toy, costs, path):
 
 def test_an_infinite_figure_of_the_trace(fair, toy, path):
     model = fair()
-    model.trace_.loc[0, "held_out_loss"] = np.inf
+    model.trace_.loc[0, "held-out loss"] = np.inf
     assert_same(round_trip(model, path), model, toy.X)
 
 
