@@ -48,7 +48,8 @@ from fairboost.fairness.constraints import (
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy, ProxyName
 from fairboost.model.base import FairBooster, columns_of_table
-from fairboost.model.files import read_model
+from fairboost.model.files import LABEL, NUMBER, read_model
+from fairboost.model.regressor import FairGBMRegressor
 from fairboost.training.iterates import (
     IterateName,
 )
@@ -668,8 +669,8 @@ def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.nda
     return found
 
 
-def load(path: str | Path) -> FairGBMClassifier:
-    """Read a model that :meth:`FairGBMClassifier.save` wrote.
+def load(path: str | Path) -> Any:  # one class or the other: a checker cannot know which
+    """Read a model that :meth:`FairGBMClassifier.save` or :meth:`FairGBMRegressor.save` wrote.
 
     Parameters
     ----------
@@ -679,8 +680,9 @@ def load(path: str | Path) -> FairGBMClassifier:
 
     Returns
     -------
-    model : FairGBMClassifier
-        Fitted; scores equal those of the saved model bit by bit.
+    model : FairGBMClassifier or FairGBMRegressor
+        Fitted, of the class that was saved; scores and predictions equal those of the saved model
+        bit by bit.
 
     Examples
     --------
@@ -695,8 +697,10 @@ def load(path: str | Path) -> FairGBMClassifier:
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    parameters, fitted = read_model(path, set(FairGBMClassifier._get_param_names()))
-    model = FairGBMClassifier(**parameters)
+    kinds: dict[str, Any] = {LABEL: FairGBMClassifier, NUMBER: FairGBMRegressor}
+    known = {name: set(kind._get_param_names()) for name, kind in kinds.items()}
+    predicts, parameters, fitted = read_model(path, known)
+    model = kinds[predicts](**parameters)
     for name, value in fitted.items():
         setattr(model, name, value)
     return model

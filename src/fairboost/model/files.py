@@ -2,7 +2,8 @@
 
 Text only, so that a model can be read, compared and archived, and so that loading one never runs
 code; the booster is in it as its engine's own text. A checksum over the content tells an edited or
-damaged file from a sound one.
+damaged file from a sound one. A file says if its model predicts a number; without a word about it,
+as in all files of old, it predicts a label.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import expit
+from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._files import checksum, write_text
-from fairboost._numbers import plain
+from fairboost._numbers import is_finite, plain
 from fairboost._typing import FloatArray
-from fairboost.engines.port import TrainedModel
+from fairboost.engines.port import LossTerms, TrainedModel
 from fairboost.engines.registry import load_engine, name_of
 from fairboost.exceptions import ConstraintError, MissingFileError, ModelFileError, NotAFileError
 from fairboost.fairness.constraints import Bound, Parity, own_tolerances, parity, takes_tolerance
+from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import Rate
@@ -37,7 +41,12 @@ from fairboost.training.iterates import randomized_scores
 from fairboost.verdicts.fairness_report import FairnessReport
 
 FORMAT = "fairboost-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+"""The newest that is read; only models of numbers are written in it."""
+LABEL, NUMBER = "label", "number"
+"""What a model predicts."""
+WRITTEN = {LABEL: 3, NUMBER: 4}
+"""The version that a file has. Models of labels keep the one that earlier programs read."""
 NAMED = {"array", "dtype", "tuple", "items", "float"}
 """Keys by which values are known that JSON has no type for."""
 MOST_LABEL = 2**16
@@ -46,55 +55,74 @@ DECIDING = (
     "booster", "classes", "draw_seed", "feature_names", "fitted_engine_parameters", "intercept",
     "n_base", "n_features", "score_threshold",
 )  # fmt: skip
-"""What decisions rest on; it has a seal of its own."""
+"""What decisions and predictions rest on; it has a seal of its own."""
 SELF_TESTED = 3
 """From this version on a file holds rows to test what was loaded."""
+SAVES = "FairGBMClassifier.save or FairGBMRegressor.save"
+OF_NUMBERS: dict[str, Any] = {
+    "distribution": SameDistribution,
+    "calibrated": Calibrated,
+    "each": EachAtMost,
+}
+"""Constraints on numbers that have no function to make them, by their name in a file."""
 
 
 def write_model(path: str | Path, model: Any) -> None:
-    """Write a fitted ``FairGBMClassifier``, whole or not at all."""
+    """Write a fitted ``FairGBMClassifier`` or ``FairGBMRegressor``, whole or not at all."""
     content = _content(model)
     # By the model that will be read: what cannot be read again is not written either.
-    _, fitted = _decoded(content)
+    try:
+        _, fitted = _decoded(content)
+    except ModelFileError as error:
+        raise ModelFileError(
+            f"{path} was not written, since it could not be read again: {error}. Check the "
+            "parameters and attributes of the model that were changed after fit, or keep it with "
+            "pickle"
+        ) from error
     points = load_engine(content["engine"]).split_points(model._model.text(), _n_features(content))
     content["self_test"] = {
-        **self_test.describe(_decide(fitted), _labels(fitted), points, fitted["n_features_in_"]),
+        **self_test.describe(_answer(fitted), _labels(fitted), points, fitted["n_features_in_"]),
         "sha256": _deciding_seal(content),
     }
     sealed = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": WRITTEN[_predicts(content)],
         "sha256": checksum(content),
         "model": content,
     }
     write_text(path, json.dumps(sealed, indent=1, allow_nan=False) + "\n")
 
 
-def read_model(path: str | Path, known: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_model(
+    path: str | Path, known: dict[str, set[str]]
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Read a model file and check that it is sound.
 
     Parameters
     ----------
     path : str or Path
         The file.
-    known : set of str
-        The parameters that the estimator has.
+    known : dict of str to set of str
+        By what is predicted, the parameters that the estimator has.
 
     Returns
     -------
+    predicts : {"label", "number"}
+        What the model predicts.
     parameters, fitted : dict, dict
         The parameters of the estimator that was saved, and the attributes that fitting had set.
     """
     content, written = _sealed_content(path)
     try:
+        predicts = _predicts(content)
         parameters, fitted = _decoded(content)
-        if unknown := sorted(set(parameters) - known):
+        if unknown := sorted(set(parameters) - known[predicts]):
             raise ModelFileError(f"it has the parameter {unknown[0]!r}, which is not known here")
         if written >= SELF_TESTED or "self_test" in content:
             test = content["self_test"]
             if _deciding_seal(content) != test["sha256"]:
                 raise ModelFileError("it decides by other values than were saved")
-            self_test.check(test, _decide(fitted), _labels(fitted), fitted["n_features_in_"])
+            self_test.check(test, _answer(fitted), _labels(fitted), fitted["n_features_in_"])
         str(fitted["fairness_report_"])
     except (ImportError, MemoryError):  # an engine that is not installed, a machine too small
         raise
@@ -106,69 +134,116 @@ def read_model(path: str | Path, known: set[str]) -> tuple[dict[str, Any], dict[
             f"{content.get('engine_version')!r:.40}; restore the file, save the model again, or "
             "install those versions"
         ) from error
-    return parameters, fitted
+    return predicts, parameters, fitted
+
+
+def _predicts(content: dict[str, Any]) -> str:
+    """What the model of a file predicts."""
+    found = content.get("predicts", LABEL)
+    if found not in (LABEL, NUMBER):
+        raise ModelFileError(f"it predicts {found!r:.80}, expected {LABEL!r} or {NUMBER!r}")
+    return str(found)
 
 
 def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters and fitted attributes; raises whatever a content that is not sound leads to."""
-    engine = load_engine(content["engine"])
-    classes, n_features = _decode_labels(content["classes"]), _n_features(content)
-    positive = int(content["classes"].get("positive", 1) > 0)
-
-    def restored(estimator: Any) -> TrainedModel:
-        booster, n_base = "\n".join(content["booster"]), int(content["n_base"])
-        labels = classes if positive else np.array([0, 1])  # as the engine got them
-        rest = float(content["intercept"]), labels, n_features, n_base
-        return engine.restore(estimator, booster, *rest)
-
-    parameters = _decode_parameters(content["parameters"])
-    constraint = parameters["constraint"] = _decode_constraint(parameters["constraint"])
-    if own_tolerances(constraint) and not takes_tolerance(constraint):
-        parameters["tolerance"] = None  # older files name the default, which nothing used
-    point = parameters["operating_point"]
-    if isinstance(point, dict):
-        point = parameters["operating_point"] = OperatingPoint(**point)
-    if content["engine_parameters"] is not None:
-        options = _decode_parameters(content["engine_parameters"])
-        parameters["estimator"] = engine.make_estimator(**options)
-    if content["frozen"]:  # its trees are the first of the booster
-        parameters["estimator"] = FrozenEstimator(
-            restored(parameters["estimator"]).first(0).estimator
-        )
-    options = _decode_parameters(content["fitted_engine_parameters"])
-    model = restored(engine.make_estimator(**options))
-    threshold = content.get("score_threshold")
-    moving = isinstance(point, OperatingPoint)
-    if threshold is None:  # a file of version 1, whose operating points are probabilities
-        threshold = math.log(point / (1 - point))
-    if not moving and not math.isclose(expit(threshold), point, abs_tol=1e-6):
-        raise ModelFileError(f"its operating point is {point!r}, its threshold {threshold!r}")
+    of_numbers, n_features = _predicts(content) == NUMBER, _n_features(content)
+    parameters = _decoded_parameters(content)
+    model = _restored(content, _made(content, "fitted_engine_parameters"))
+    if of_numbers:
+        own = {"_loss_terms": _loss_terms(model), "_draw_seed": None}
+    else:
+        own = _decoded_decisions(content, parameters["operating_point"])
     if not 0 <= model.n_base <= model.n_rounds or not math.isfinite(model.intercept):
         raise ModelFileError("it starts from trees or from a score that it does not have")
     names, report = _names(content["feature_names"], model), content["fairness_report"]
     if names is not None and len(names) != n_features:
         raise ModelFileError(f"it has {n_features} features, and names of {len(names)}")
-    seed = content["draw_seed"]
     multipliers = content["multipliers"]
     trace = pd.DataFrame(content["trace"])
     floats = trace.columns.difference(["round", "trees"])
     return parameters, {
         "_model": model,
-        "_score_threshold": float(threshold),
-        "_draw_seed": None if seed is None else int(seed),
         "_measured": None,  # its figures are in the report
         "fairness_report_": None if report is None else FairnessReport.from_dict(report),
-        "classes_": classes,
-        "pos_label_": classes[positive],
+        **own,
         "n_features_in_": n_features,
         **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
-        "threshold_": probability_of(threshold) if moving else float(point),
         "multipliers_": pd.Series(
             list(multipliers.values()), list(multipliers), name="multiplier", dtype=np.float64
         ),
         "trace_": trace.astype(dict.fromkeys(floats, np.float64)),
         "best_iteration_": model.n_rounds,
     }
+
+
+def _decoded_parameters(content: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the estimator that was saved."""
+    of_numbers = _predicts(content) == NUMBER
+    parameters = _decode_parameters(content["parameters"])
+    constraint = parameters["constraint"] = _decode_constraint(
+        parameters["constraint"], of_numbers
+    )
+    if not of_numbers:
+        if own_tolerances(constraint) and not takes_tolerance(constraint):
+            parameters["tolerance"] = None  # older files name the default, which nothing used
+        if isinstance(point := parameters["operating_point"], dict):
+            parameters["operating_point"] = OperatingPoint(**point)
+    if content["engine_parameters"] is not None:
+        parameters["estimator"] = _made(content, "engine_parameters")
+    if content["frozen"]:  # its trees are the first of the booster
+        before = _restored(content, parameters["estimator"]).first(0)
+        parameters["estimator"] = FrozenEstimator(before.estimator)
+    return parameters
+
+
+def _made(content: dict[str, Any], options: str) -> Any:
+    """An estimator of the engine with the options that stand under a name."""
+    return load_engine(content["engine"]).make_estimator(
+        regressor=_predicts(content) == NUMBER, **_decode_parameters(content[options])
+    )
+
+
+def _restored(content: dict[str, Any], estimator: Any) -> TrainedModel:
+    """The trained model, inside an estimator of the engine."""
+    labels = None
+    if _predicts(content) == LABEL:  # as the engine got them
+        classes, positive = _decoded_classes(content)
+        labels = classes if positive else np.array([0, 1])
+    booster, n_base = "\n".join(content["booster"]), int(content["n_base"])
+    rest = float(content["intercept"]), labels, _n_features(content), n_base
+    return load_engine(content["engine"]).restore(estimator, booster, *rest)
+
+
+def _decoded_classes(content: dict[str, Any]) -> tuple[Any, int]:
+    """The labels, and which of them is the positive one."""
+    return _decode_labels(content["classes"]), int(content["classes"].get("positive", 1) > 0)
+
+
+def _decoded_decisions(content: dict[str, Any], point: Any) -> dict[str, Any]:
+    """The attributes that say how scores become labels."""
+    classes, positive = _decoded_classes(content)
+    threshold, seed = content.get("score_threshold"), content["draw_seed"]
+    moving = isinstance(point, OperatingPoint)
+    if threshold is None:  # a file of version 1, whose operating points are probabilities
+        threshold = math.log(point / (1 - point))
+    if not moving and not math.isclose(expit(threshold), point, abs_tol=1e-6):
+        raise ModelFileError(f"its operating point is {point!r}, its threshold {threshold!r}")
+    return {
+        "_score_threshold": float(threshold),
+        "_draw_seed": None if seed is None else int(seed),
+        "classes_": classes,
+        "pos_label_": classes[positive],
+        "threshold_": probability_of(threshold) if moving else float(point),
+    }
+
+
+def _loss_terms(model: TrainedModel) -> LossTerms:
+    """The loss that reports are about, as the options of the engine have it."""
+    engine = load_engine(name_of(model.estimator)).make(model.estimator, None)
+    # Any two targets do: only the score to start from depends on them.
+    terms = engine.loss_terms(np.array([1.0, 2.0]), None)
+    return LossTerms(0.0, single=terms.single, loss=terms.loss)
 
 
 def _names(listed: Any, model: TrainedModel) -> list[str] | None:
@@ -182,8 +257,10 @@ def _names(listed: Any, model: TrainedModel) -> list[str] | None:
     return names
 
 
-def _labels(fitted: dict[str, Any]) -> list[Any]:
-    """The negative and the positive label."""
+def _labels(fitted: dict[str, Any]) -> list[Any] | None:
+    """The negative and the positive label; None where numbers are predicted."""
+    if "classes_" not in fitted:
+        return None
     labels: list[Any] = fitted["classes_"].tolist()
     return labels if fitted["pos_label_"] == fitted["classes_"][1] else labels[::-1]
 
@@ -192,8 +269,8 @@ def _deciding_seal(content: dict[str, Any]) -> str:
     return checksum({name: content.get(name) for name in DECIDING})
 
 
-def _decide(fitted: dict[str, Any]) -> Callable[[FloatArray], FloatArray]:
-    """Features to scores less the threshold, as the estimator computes them."""
+def _answer(fitted: dict[str, Any]) -> Callable[[FloatArray], FloatArray]:
+    """Features to scores less the threshold, or to numbers, as the estimator computes them."""
     model, seed = fitted["_model"], fitted["_draw_seed"]
 
     def decide(X: FloatArray) -> FloatArray:
@@ -201,14 +278,20 @@ def _decide(fitted: dict[str, Any]) -> Callable[[FloatArray], FloatArray]:
         found: FloatArray = scores - fitted["_score_threshold"]
         return found
 
-    return decide
+    def predict(X: FloatArray) -> FloatArray:
+        return np.asarray(model.predictions(model.scores(X)), np.float64)
+
+    return decide if "classes_" in fitted else predict
 
 
 def _n_features(content: dict[str, Any]) -> int:
-    found = content["n_features"]
-    if type(found) is not int or found < 1:
-        raise ModelFileError(f"n_features is {found!r:.80}")
-    return found
+    return _whole(content["n_features"], "n_features", 1)
+
+
+def _whole(value: Any, name: str, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise ModelFileError(f"{name} is {value!r:.80}")
+    return value
 
 
 def _text(value: Any) -> str:
@@ -251,14 +334,10 @@ def _check_file(path: Path) -> None:
     """Say what to name instead of a path that no file has."""
     if path.is_dir():
         inside = path / "model.json"  # as the command train writes
-        what = (
-            f"; load {str(inside)!r}" if inside.is_file() else " that FairGBMClassifier.save wrote"
-        )
+        what = f"; load {str(inside)!r}" if inside.is_file() else f" that {SAVES} wrote"
         raise NotAFileError(f"{str(path)!r} is a folder, expected a file{what}")
     if not path.exists():
-        raise MissingFileError(
-            f"there is no file {str(path)!r}; name one that FairGBMClassifier.save wrote"
-        )
+        raise MissingFileError(f"there is no file {str(path)!r}; name one that {SAVES} wrote")
 
 
 def seal_of(path: str | Path) -> str:
@@ -276,41 +355,52 @@ def _no_number(name: str) -> Any:
 
 def _content(model: Any) -> dict[str, Any]:
     """Everything that a fitted model is, in the types of JSON."""
-    own, point = model.get_params(deep=False), model.operating_point
+    own, of_numbers = model.get_params(deep=False), isinstance(model, RegressorMixin)
     engine, frozen = own.pop("estimator"), isinstance(model.estimator, FrozenEstimator)
     own["constraint"] = _encode_constraint(model.constraint)
-    own["proxy"] = _encode_proxy(model.proxy)
-    own["operating_point"] = asdict(point) if isinstance(point, OperatingPoint) else point
+    if not of_numbers:
+        point = model.operating_point
+        own["proxy"] = _encode_proxy(model.proxy)
+        own["operating_point"] = asdict(point) if isinstance(point, OperatingPoint) else point
     options = None
     if engine is not None:
         options = (engine.estimator if frozen else engine).get_params()
         options.pop("coll_cfg", None)  # about the cluster, which the model does not need any more
     kind, names = name_of(model.estimator_), getattr(model, "feature_names_in_", None)
-    trace = model.trace_.astype(object).where(model.trace_.notna(), None)
     report = model.fairness_report_
     return {
         "fairboost_version": version("fairboost"),
+        **({"predicts": NUMBER} if of_numbers else {}),
         "engine": kind,
         "engine_version": load_engine(kind).version(),
         "parameters": _encode_parameters(own),
         "engine_parameters": None if options is None else _encode_parameters(options),
         "fitted_engine_parameters": _encode_parameters(model.estimator_.get_params()),
-        "classes": {
-            **_encode_labels(model.classes_),
-            "positive": int(model.pos_label_ == model.classes_[1]),
-        },
+        **({} if of_numbers else {"classes": _encode_classes(model)}),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
-        "draw_seed": model._draw_seed,
-        "score_threshold": float(model._score_threshold),
+        **({} if of_numbers else {"draw_seed": model._draw_seed}),
+        **({} if of_numbers else {"score_threshold": float(model._score_threshold)}),
         "intercept": model._model.intercept,
         "n_base": model._model.n_base,
         "frozen": frozen,
         "multipliers": {str(name): float(value) for name, value in model.multipliers_.items()},
-        "trace": {str(name): column.tolist() for name, column in trace.items()},
+        "trace": {str(name): _encode_column(column) for name, column in model.trace_.items()},
         "fairness_report": None if report is None else report.to_dict(),
         "booster": model._model.text().split("\n"),
     }
+
+
+def _encode_classes(model: Any) -> dict[str, Any]:
+    """The labels, and which of them is the positive one."""
+    positive = int(model.pos_label_ == model.classes_[1])
+    return {**_encode_labels(model.classes_), "positive": positive}
+
+
+def _encode_column(column: Any) -> list[Any]:
+    """A column of the trace; what is missing is None, and an infinite figure a text."""
+    values = column.astype(object).where(column.notna(), None).tolist()
+    return [str(v) if isinstance(v, float) and math.isinf(v) else v for v in values]
 
 
 def _encode_labels(classes: Any) -> dict[str, Any]:
@@ -365,11 +455,14 @@ def _encode_constraint(constraint: Any) -> Any:
     if isinstance(constraint, list | tuple):
         listed = [_encode_constraint(c) for c in constraint]
         return listed if isinstance(constraint, list) else {"all": listed}
-    moment = getattr(constraint, "moment", None)
-    if isinstance(constraint, Parity) and isinstance(moment, Rate):
+    moment: Any = getattr(constraint, "moment", None)
+    known = isinstance(moment, Rate | NumberMoment)
+    if isinstance(constraint, Parity) and known:
         own = constraint.tolerance if constraint.has_own_tolerance else None
-        return {"parity": asdict(moment), "tolerance": own, "by": constraint.by}
-    if isinstance(constraint, Bound) and isinstance(moment, Rate):
+        found = {"parity": asdict(moment), "tolerance": own, "by": constraint.by}
+        # Left out where it is not so, as in files of old.
+        return {**found, "relative": True} if constraint.relative else found
+    if isinstance(constraint, Bound) and known:
         rest = {
             "at_most": constraint.at_most,
             "by": constraint.by,
@@ -377,22 +470,58 @@ def _encode_constraint(constraint: Any) -> Any:
         }
         if _is_plain(rest["group"]):
             return {"bound": asdict(moment), **rest}
+    for name, kind in OF_NUMBERS.items():
+        if type(constraint) is kind and (kind is not EachAtMost or known):
+            return {name: plain(asdict(constraint))}
     return {"lost": getattr(constraint, "description", repr(constraint))}
 
 
-def _decode_constraint(value: Any) -> Any:
+def _decode_constraint(value: Any, of_numbers: bool) -> Any:
     if isinstance(value, list):
-        return [_decode_constraint(v) for v in value]
+        return [_decode_constraint(v, of_numbers) for v in value]
     if not isinstance(value, dict):
         return value
     if "all" in value:  # of a tuple
-        return tuple(map(_decode_constraint, value["all"]))
+        return tuple(_decode_constraint(v, of_numbers) for v in value["all"])
     if "lost" in value:
-        return LostConstraint(value["lost"])
-    by = tuple(value["by"]) if isinstance(value["by"], list) else value["by"]
+        moments = {"moments": ("prediction",)} if of_numbers else {}
+        return LostConstraint(value["lost"], **moments)
+    for name in OF_NUMBERS:
+        if name in value:
+            return _decode_of_numbers(name, value[name])
+    by = _columns(value["by"])
     if "parity" in value:
-        return parity(Rate(**value["parity"]), value["tolerance"], by=by)
-    return Bound(Rate(**value["bound"]), value["at_most"], by, tuple(value["group"]))
+        relative = value.get("relative", False)
+        return parity(
+            _decode_moment(value["parity"]), value["tolerance"], by=by, relative=relative
+        )
+    return Bound(_decode_moment(value["bound"]), value["at_most"], by, tuple(value["group"]))
+
+
+def _decode_of_numbers(name: str, parts: dict[str, Any]) -> Any:
+    """A constraint on numbers that has no function to make it."""
+    parts = {**parts, "by": _columns(parts["by"])}
+    if "moment" in parts:
+        parts["moment"] = _decode_moment(parts["moment"])
+    # They do not look at what they are made of.
+    for limit in {"tolerance", "at_most"} & set(parts):
+        if not is_finite(parts[limit]):
+            raise ModelFileError(f"{limit} of its constraint is {parts[limit]!r:.80}")
+    _whole(parts.get("count", 1), "count of its constraint", 1)
+    return OF_NUMBERS[name](**parts)
+
+
+def _decode_moment(parts: dict[str, Any]) -> Rate | NumberMoment:
+    """A rate, which has a direction, or the mean of a number."""
+    if "direction" in parts:
+        return Rate(**parts)
+    _whole(parts["quantity"], "quantity of its moment", 0)
+    return NumberMoment(**parts)
+
+
+def _columns(by: Any) -> Any:
+    """Names of sensitive columns; several are a tuple."""
+    return tuple(by) if isinstance(by, list) else by
 
 
 def _encode_proxy(proxy: str | Proxy) -> str:
