@@ -319,3 +319,20 @@ def test_order_of_groups_does_not_matter_to_means():
         law = law_of(s2[order][np.newaxis], n[order][np.newaxis].astype(float)).at(0)
         found.append(verdicts.judge_gap(r[order], n[order].astype(float), 0.95, law))
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-12)
+
+
+def test_a_relative_gap_is_a_share_of_the_mean_of_everyone():
+    """The same rows, as a gap in units and as a share: figures and rows needed tell the same."""
+    cells = people([4_000, 4_000])
+    values, variances = np.array([[1_000.0, 1_030.0]]), np.array([[900.0, 900.0]]) ** 2
+    (units,), (share,) = (
+        build(MeasuredRates("held out", "", (values,), (bind(c, cells),), variances=(variances,)))
+        .verdicts
+        for c in (parity("prediction", 20.3, by="g"),
+                  parity("prediction", 0.02, by="g", relative=True))
+    )  # fmt: skip
+    for name in ("value", "low", "high"):
+        assert getattr(share, name) == pytest.approx(getattr(units, name) / 1_015.0)
+    assert (share.status, share.rows_needed) == (units.status, units.rows_needed)
+    assert share.limit == 0.02
+    assert share.constraint == "mean prediction alike by g, tolerance 0.02 of everyone's"

@@ -96,13 +96,17 @@ class Regression:
 
     least_deviation = 1e-12
     wobble = 0.0  # moments have units of their own: sampling errors alone tell what is small
-    cut_moves = False
     point = None
 
     @property
     def n_quantities(self) -> int:
         """Prediction, actual figure, loss, and a step at each threshold."""
         return FIRST_LEVEL + self.n_levels
+
+    @property
+    def cut_moves(self) -> bool:
+        """Whether there are thresholds, which follow the predictions."""
+        return self.n_levels > 0
 
     @property
     def of_deviance(self) -> float:

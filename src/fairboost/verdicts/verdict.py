@@ -35,7 +35,7 @@ from scipy.special import ndtri
 from fairboost._text import interval
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
-from fairboost.fairness.constraints import Bound, Constraint, Parity
+from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import gap_at_most, gap_interval, rows_to_tell
@@ -265,8 +265,9 @@ def judge(
     law = ShareLaw() if law is None else law
     text, measure, limit, counted = _asked(term, law)
     value, low, high = _figure(term, rates, tell, level, law)
+    unit = unit_of(rates, getattr(term.constraint, "relative", False))
     if measure not in ("violation", "figure"):
-        low, high = max(low, law.range[0]), min(high, law.range[1])
+        low, high = max(low, law.range[0] / unit), min(high, law.range[1] / unit)
     status = status_of(
         value, low, high, limit, says_nothing=says_nothing, scale=_scale(measure, rates, law)
     )
@@ -274,7 +275,7 @@ def judge(
     smallest = term.groups.label(g), round(counted[g])
     needed = None
     if status not in ("met", SAYS_NOTHING, "not met"):
-        needed = _rows_needed(measure, value, limit, rates, counted, level, law)
+        needed = _rows_needed(measure, value, limit * unit, rates, counted, level, law)
         if needed is not None and needed <= smallest[1]:
             needed = None
     verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed)
@@ -306,7 +307,8 @@ def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArra
     c, by = term.constraint, ", ".join(term.groups.columns) or "everyone"
     rows: FloatArray = term.rows.min(axis=0)
     if isinstance(c, Parity | TwoSided):
-        text = f"{c.moment.title} alike by {by}, tolerance {_plain(c.tolerance)}"
+        of = " of everyone's" * c.relative
+        text = f"{c.moment.title} alike by {by}, tolerance {_plain(c.tolerance)}{of}"
         return text, "gap", c.tolerance, rows
     if isinstance(c, Bound):
         g = term.groups.names.index(c.group)
@@ -348,7 +350,9 @@ def _figure(
     law = ShareLaw() if law is None else law
     c = two_sided(term.constraint)
     if isinstance(c, TwoSided):
-        return judge_gap(rates.values[0], rows[0], level, law.at(0))
+        unit = unit_of(rates, c.relative)
+        value, low, high = judge_gap(rates.values[0], rows[0], level, law.at(0))
+        return value / unit, low / unit, high / unit
     if isinstance(c, Bound):
         at = 0, rates.groups.index(c.group)
         value = float(rates.values[at])

@@ -574,3 +574,15 @@ def test_followers_of_dart_draw_from_one_stream(toy):
     )
     for scores in others:
         np.testing.assert_array_equal(scores, first)
+
+
+def test_a_best_iterate_before_early_stopping_is_a_model_that_predicts(toy):
+    """XGBoost's own note of the best round is of one that is left out."""
+    engine = xgboost.XGBClassifier(n_estimators=50, early_stopping_rounds=2, max_depth=3, n_jobs=1)
+    model = FairGBMClassifier(engine, constraint="demographic_parity", tolerance=0.3)
+    model.fit(toy.X, toy.y, sensitive_features=toy.group, eval_set=[(toy.X, toy.y)])
+    short = model._model.first(2)
+    assert short.n_rounds == 2
+    expected = short.scores(toy.X)
+    found = short.estimator.predict(toy.X, output_margin=True)  # up to the best round, if noted
+    np.testing.assert_array_equal(found, expected)

@@ -45,7 +45,12 @@ from fairboost.engines.xgboost.lockstep import (
     XGBoostLockstep,
     small_trees,
 )
-from fairboost.engines.xgboost.model_json import append_rounds, first_rounds, weighted_rounds
+from fairboost.engines.xgboost.model_json import (
+    STOPPED,
+    append_rounds,
+    first_rounds,
+    weighted_rounds,
+)
 from fairboost.engines.xgboost.objectives import (
     Objective,
     objective_of,
@@ -130,8 +135,10 @@ class XGBoostModel:
             return self
         if not self.booster.get_categories().empty():  # which XGBoost would forget
             return self._with(first_rounds(self.text(), rounds), self.n_base)
-        booster = self.booster[:rounds]
-        booster.set_attr(**self.booster.attributes())
+        booster, notes = self.booster[:rounds], self.booster.attributes()
+        if int(notes.get("best_iteration") or -1) >= rounds:  # of a round that is left out
+            notes = {name: note for name, note in notes.items() if name not in STOPPED}
+        booster.set_attr(**notes)
         booster.set_param({"nthread": options.option(self.estimator.get_params(), "n_jobs")})
         return self._of(booster, self.n_base)
 
