@@ -46,13 +46,13 @@ NUMBER_SPECS: dict[str, NumberSpec] = {
     "acs_mobility_2018": NumberSpec(
         "PINCP",
         ("SEX", "RAC1P"),
-        tuple("ANC CIT COW ESP ESR GCL MAR MIL NATIVITY RAC1P RELP".split()),
+        ("ANC", "CIT", "COW", "ESP", "ESR", "GCL", "MAR", "MIL", "NATIVITY", "RAC1P", "RELP"),
         ("row_id", "split", "WKHP", "label"),  # income is hours times pay: a label in disguise
     ),
     "motor_policies_2009": NumberSpec(
         "Numtppd",
         ("Gender",),
-        tuple("Gender Type Category Occupation SubGroup2 Group2".split()),
+        ("Gender", "Type", "Category", "Occupation", "SubGroup2", "Group2"),
         # Other claims of the same year are as unknown as the target; days are the exposure.
         ("PolNum", "Numtpbi", "Indtppd", "Indtpbi", "Exppdays"),
         "Exposure",
