@@ -339,8 +339,8 @@ HEAD = f"""# Regression under constraints
 
 Made by `python -m benchmarks.regression`. {TREES} trees of LightGBM with its other defaults. 80%
 of the rows to train on, if nothing else is said, and figures on the others: means over {{seeds}}
-seeds with standard errors. Each seed draws and splits the rows anew, so the seeds share rows, and the
-standard errors are a little too small. `blind`: no sensitive column is a feature. `plain` is
+seeds with standard errors. Each seed draws and splits the rows anew, so the seeds share rows, and
+the standard errors are a little too small. `blind`: no sensitive column is a feature. `plain` is
 LightGBM alone; `- plain` is the difference from it, seed by seed. `transport` maps the predictions
 of each group to the weighted barycentre of the groups' quantile functions. It takes the group of
 everyone it predicts for, which fairboost does not.
@@ -430,15 +430,16 @@ def acs_text(results: dict) -> str:
             parts.append(f"\n### By {column}, {word}\n\n{shown}")
     errors = [
         ("squared error", "error", 4), ("- plain", "error - plain", 4),
-        ("of the worst group", "worst error", 4), ("gap of errors", "gap of errors", 4), ("gap of means", "gap", 3),
+        ("of the worst group", "worst error", 4), ("gap of errors", "gap of errors", 4),
+        ("gap of means", "gap", 3),
     ]  # fmt: skip
     parts.append(
         "\n### Bounded losses by SEX, blind\n\n"
         f"{SAMPLE_ROWS[0]:,} training and {SAMPLE_ROWS[1]:,} test rows for each seed, since "
         "fairlearn trains many models.\nfairboost reads losses on rows held out and gets a bound "
-        f"of {BOUND}. fairlearn reads them on the rows\nthat it trains on, where they are smaller; "
-        f"a bound that asks for about as much there is {TRAINING_BOUND}.\nGrid of 8; at most 5 "
-        "iterations.\n\n"
+        f"of {BOUND}. fairlearn reads them on the rows\nthat it trains on, where they are "
+        "smaller; a bound that asks for about as much there is "
+        f"{TRAINING_BOUND}.\nGrid of 8; at most 5 iterations.\n\n"
         f"{table(results, 'acs bounded', errors)}"
     )
     return "".join(parts)
