@@ -310,7 +310,9 @@ def run(path: Path, seeds: int, again: str) -> None:
     """Fit what is not among the results yet."""
     done, all_cases = read_results(path, again), cases()
     path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(r) + "\n" for r in done.values()))
+    kept = path.with_suffix(".tmp")  # renamed when it is whole
+    kept.write_text("".join(json.dumps(r) + "\n" for r in done.values()))
+    kept.replace(path)
     work = [
         (name, method, seed)
         for seed in range(seeds)
