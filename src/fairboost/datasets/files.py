@@ -8,6 +8,7 @@ per file in :data:`SPECS`.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -188,7 +189,7 @@ def load(
     """
     path = find_file(name, folder)
     spec = SPECS[name]
-    frame = _read(path, spec)
+    frame = read_columns(path, (spec.label, *spec.sensitive, *spec.categorical, *spec.kept))
     left_out = {spec.label, *spec.dropped}
     if not aware:
         left_out |= {*spec.sensitive, *spec.restated}
@@ -218,14 +219,14 @@ def _find_folder(folder: str | Path | None) -> Path | None:
     return place
 
 
-def _present(place: Path) -> tuple[str, ...]:
-    return tuple(name for name in SPECS if (place / f"{name}.parquet").is_file())
+def _present(place: Path, known: Iterable[str] = SPECS) -> tuple[str, ...]:
+    return tuple(name for name in known if (place / f"{name}.parquet").is_file())
 
 
-def find_file(name: str, folder: str | Path | None) -> Path:
-    """Where the file of a table is; raises if it is nowhere."""
-    if name not in SPECS:
-        raise InvalidInputError(f"unknown table {name!r}; expected one of {', '.join(SPECS)}")
+def find_file(name: str, folder: str | Path | None, known: Collection[str] = SPECS) -> Path:
+    """Where the file of one of the known tables is; raises if it is nowhere."""
+    if name not in known:
+        raise InvalidInputError(f"unknown table {name!r}; expected one of {', '.join(known)}")
     place = _find_folder(folder)
     if place is None:
         raise InvalidInputError(
@@ -235,7 +236,7 @@ def find_file(name: str, folder: str | Path | None) -> Path:
         )
     path = place / f"{name}.parquet"
     if not path.is_file():
-        here = ", ".join(_present(place)) or "none of the tables"
+        here = ", ".join(_present(place, known)) or "none of the tables"
         raise InvalidInputError(
             f"there is no file {path.name!r} in {str(place)!r}, which holds {here}; put it there, "
             f"or name another folder by folder= or {FOLDER_VARIABLE}"
@@ -243,7 +244,8 @@ def find_file(name: str, folder: str | Path | None) -> Path:
     return path
 
 
-def _read(path: Path, spec: Spec) -> pd.DataFrame:
+def read_columns(path: Path, wanted: Iterable[str]) -> pd.DataFrame:
+    """Read a file; raises if it lacks one of the columns that are wanted."""
     if find_spec("pyarrow") is None:
         raise ImportError("reading parquet files needs pyarrow: pip install pyarrow")
     try:
@@ -252,7 +254,6 @@ def _read(path: Path, spec: Spec) -> pd.DataFrame:
         raise InvalidInputError(
             f"{str(path)!r} cannot be read as parquet ({error}); fetch the file again"
         ) from error
-    wanted = (spec.label, *spec.sensitive, *spec.categorical, *spec.kept)
     absent = [column for column in dict.fromkeys(wanted) if column not in frame.columns]
     if absent:
         raise InvalidInputError(

@@ -1,0 +1,37 @@
+"""The page on regression does what it shows, and shows what it does."""
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "regression.md"
+
+
+def form(text):
+    """The words and the rows of an output: figures may differ by version of the engine."""
+    return [re.sub(r"-?\d+(\.\d+)?", "#", " ".join(line.split())) for line in text.splitlines()]
+
+
+def test_page_on_regression_runs_when_pasted_and_prints_what_it_shows(capsys):
+    page, namespace, printed = PAGE.read_text(), {}, []
+    pairs = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert len(pairs) == page.count("```python") == 4
+    for block, _ in pairs:
+        exec(compile(block, "regression.md", "exec"), namespace)
+        printed.append(capsys.readouterr().out)
+    *tables, report = printed
+    assert [*map(form, tables)] == [form(shown) for _, shown in pairs[:-1]]
+    # Verdicts may differ with the figures, the rest of the report may not.
+    assert "actual over expected by gender within 1 ± 0.02" in report
+    first_words = [line.split()[:1] for line in report.splitlines() if "gender=" in line[:7]]
+    assert first_words == [["gender=F"], ["gender=M"]] * 2
+
+    found = re.findall(r"means (-?[\d.]+) and (-?[\d.]+), squared", printed[0])
+    plain, fair = (abs(float(b) - float(a)) for a, b in found)
+    assert plain > 0.9
+    assert fair < 0.2
+    by_gender = [
+        namespace["actual_over_expected"](namespace[name], namespace["new_gender"])["A/E"]
+        for name in ("plain", "model")
+    ]
+    plain, fair = (abs(ratios["M"] - ratios["F"]) for ratios in by_gender)
+    assert fair < plain - 0.03  # two standard errors of a difference
