@@ -43,6 +43,22 @@ def drawn(loss, n=300, seed=0, exposed=True):
     return rng.normal(size=n), Outcomes(y, weight, exposure), codes, in_moments
 
 
+@EACH_LOSS
+def test_curvature_is_the_hessian_to_be_expected(loss):
+    """Of targets whose mean is the prediction; of residuals as large as the scale."""
+    rng = np.random.default_rng(0)
+    task, prediction = Regression(loss, scale=0.5), 0.7
+    if loss.log_link:
+        y = rng.gamma(2.0, prediction / 2.0, 200_000)
+    elif loss.renews_leaves:
+        y = prediction + 0.5 * rng.choice([-1.0, 1.0], 200_000)
+    else:
+        y = np.full(2, prediction)
+    scores = np.full(len(y), loss.score(prediction))
+    expected = loss.slopes(scores, y)[1].mean()
+    assert np.mean(task.curvature(np.array([prediction]))) == pytest.approx(expected, rel=0.01)
+
+
 def layout_of(outcomes, codes, constraints, weight=None):
     group = SensitiveColumn("g", codes.astype(np.int32), tuple("abc"[: codes.max() + 1]))
     cells = build_cells(np.zeros(len(codes), np.int32), [group], weight)

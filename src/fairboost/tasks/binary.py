@@ -373,6 +373,9 @@ class BinarySummary:
         out: FloatArray = (share[0] + 1.0 - share[1]) / 2
         return out
 
+    def squares(self, sums: FloatArray) -> None:
+        """Of zeros and ones, squares say nothing more."""
+
     def variances(self, terms: Any, found: Any) -> tuple[()]:
         """Those of shares follow from them."""
         return ()

@@ -135,6 +135,15 @@ class Regression:
         spread = np.maximum(squares - moments**2, 0.0)
         return np.maximum(spread * rows / np.maximum(rows - 1.0, 1.0), np.finfo(float).tiny)
 
+    def curvature(self, predictions: FloatArray) -> FloatArray | float:
+        """Hessian of the loss that is to be expected at some predictions."""
+        name = self.loss.name
+        if name in ("poisson", "tweedie"):
+            power = 1.0 if name == "poisson" else 2.0 - self.loss.shape
+            out: FloatArray = np.exp(self.loss.step) * predictions**power
+            return out
+        return {"absolute": 1.0, "quantile": 0.5}.get(name, self.scale) / self.scale
+
     def deviations(
         self, moments: FloatArray, squares: FloatArray, quantities: IntArray
     ) -> FloatArray:
@@ -142,9 +151,9 @@ class Regression:
 
         A leaf moves by slope over curvature, so the mean of a quantity q by the mean of q'^2 / h.
         """
-        log_link, step = self.loss.log_link, np.exp(self.loss.step)
-        of_mean = np.abs(moments) / step if log_link else np.ones_like(moments)
-        of_loss = 2.0 * self.of_deviance * np.abs(moments) / step
+        size = np.abs(moments)
+        of_mean = (size**2 if self.loss.log_link else np.ones_like(moments)) / self.curvature(size)
+        of_loss = 2.0 * self.of_deviance * size / np.exp(self.loss.step)
         shares = np.clip(moments, 0.0, 1.0)
         of_step = 2.0 * np.sqrt(shares * (1.0 - shares)) / RESPONSE
         kinds = [quantities < LOSS, quantities == LOSS]
@@ -241,14 +250,19 @@ class RegressionRows:
             c = pull.on(PREDICTION)
             if self.task.loss.log_link:
                 c = c * np.exp(self.per_exposure(scores))
-                bend = bend + np.maximum(c, 0.0)
+                # Of a mean that is to rise too: its pull grows with every step towards it.
+                bend = bend + np.abs(c)
             push = push + c
         if pull.reads(LOSS):
             c = self.task.of_deviance * pull.on(LOSS)
             c = c if self.exposure is None else c / self.exposure
             push, bend = push + c * gradient, bend + np.maximum(c, 0.0) * hessian
         if pull.reads_levels:
-            push = push + cut.spread * pull.between(self.per_exposure(scores), cut.knots)
+            # In proportion to the curvature, so that no leaf moves further than the next
+            # threshold: under a log link it is nearly 0 where little is predicted.
+            curvature = self.task.curvature(self.task.loss.prediction(scores))
+            steps = pull.between(self.per_exposure(scores), cut.knots)
+            push = push + cut.spread * curvature * steps
         if self.weight is not None:
             push, bend = push * self.weight, bend * self.weight
         return push, bend
@@ -516,6 +530,10 @@ class RegressionSummary:
     def quantities(self, sums: FloatArray) -> FloatArray:
         """Sums of all quantities by cell."""
         return sums[: len(sums) // 2]
+
+    def squares(self, sums: FloatArray) -> FloatArray:
+        """Sums of squares of all quantities by cell."""
+        return sums[len(sums) // 2 : -1]
 
     def variances(self, terms: Sequence[Term], found: Any) -> tuple[FloatArray | None, ...]:
         """Variances of single rows' quantities, term by term, for verdicts.

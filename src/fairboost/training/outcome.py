@@ -125,9 +125,15 @@ def of_round(
             placed=summary.point is not None,
             label_factors=summary.label_factors,
         )
-    left_out = rates_left_out(
-        [t.constraint for t in terms], summary.measured, summary.quantities(found.sums)
-    )
+    asked = [t.constraint for t in terms], summary.measured
+    left_out = rates_left_out(*asked, summary.quantities(found.sums))
+    squares = summary.squares(found.sums)
+    spread: tuple[float | None, ...] = ()
+    if squares is not None:
+        spread = tuple(
+            None if getattr(r.moment, "is_share", True) else max(s.value - r.value**2, 0.0)
+            for r, s in zip(left_out, rates_left_out(*asked, squares), strict=True)
+        )
     return MeasuredRates(
         where,
         note,
@@ -136,6 +142,7 @@ def of_round(
         kind,
         summary.realised(found.cut, found.placed),
         left_out=left_out,
+        left_out_variances=spread,
         decides_little=little,
         variances=summary.variances(terms, found),
     )
