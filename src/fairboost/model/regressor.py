@@ -18,6 +18,7 @@ from fairboost.data.cells import build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
+    CheckedRows,
     check_beside,
     check_number_set,
     check_numbers,
@@ -30,6 +31,7 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import ConstraintLike, columns_of
 from fairboost.fairness.numbers import NamedNumbers
+from fairboost.kernel.losses import Loss
 from fairboost.model.base import FairBooster, columns_of_table
 from fairboost.training.iterates import IterateName
 from fairboost.training.options import MembershipsName, NumberOptions
@@ -37,6 +39,9 @@ from fairboost.training.outcome import measure_rows
 from fairboost.training.request import FitRequest, outcomes_of
 from fairboost.training.rows import plain_layout
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+
+ITERATES = "best", "last", "average"
+"""The models that can be kept."""
 
 
 class FairGBMRegressor(RegressorMixin, FairBooster):
@@ -214,11 +219,12 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             fit_options = {**fit_options, "eval_set": [_beside(pair, X) for pair in pairs]}
         engine = self._engine(X)
         engine.check_arguments(X, fit_options)
-        self._check_iterate(engine)
-        if self.iterate == "randomized":
+        if self.iterate not in ITERATES:
             raise InvalidInputError(
-                "iterate='randomized' draws a decision, and a number is predicted; use 'average'"
+                f"iterate must be one of {', '.join(map(repr, ITERATES))}, found "
+                f"{self.iterate!r}; 'randomized' draws decisions, and a number is predicted"
             )
+        self._check_iterate(engine)
         self._stream()  # raises here rather than after training
         options = self._options()
         held_out = None
@@ -230,6 +236,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                     "beside the set, holdout=0.2"
                 )
             held_out = check_number_set(holdout_set, X)
+            _check_both_exposed(data, held_out)
         seed = 0 if self.random_state is None else self._draw()
         request = FitRequest(options, engine, data.targets, data, held_out, fit_options, seed)
         self._check_targets(request)
@@ -237,16 +244,19 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
 
     def _check_targets(self, request: FitRequest) -> None:
         """Refuse targets and tolerances of which nothing could come."""
-        terms, data = request.loss_terms, request.data
-        assert data.targets is not None
-        assert terms.loss is not None
-        if data.exposure is not None and not terms.loss.log_link:
+        data = request.data
+        if len(data.labels) == 1:
             raise InvalidInputError(
-                f"exposure multiplies predictions, which takes a log link, and the loss is "
-                f"{terms.loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave "
-                "exposure out"
+                "X has one sample, n_samples=1, of which nothing can be learned; pass more rows"
             )
-        actual = data.targets if data.exposure is None else data.targets / data.exposure
+        terms = request.loss_terms
+        assert terms.loss is not None
+        _check_under(terms.loss, data)
+        if request.held_out is not None:
+            _check_under(terms.loss, request.held_out, "holdout_set: ")
+        for _, y in request.fit_options.get("eval_set") or ():
+            _check_range(terms.loss, y, "y of eval_set")
+        actual = _actual_of(data)
         width = float(np.ptp(actual))
         if width == 0:
             raise InvalidInputError(
@@ -304,12 +314,25 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         -------
         predictions : (n,) float64
         """
-        found = np.asarray(self._model_predictions(X), np.float64)
-        return found if exposure is None else found * read_targets(exposure, "exposure")
-
-    def _model_predictions(self, X: Matrix) -> FloatArray:
         scores = self._scores(X)
-        return self._model.predictions(scores)
+        found: FloatArray = np.asarray(self._model.predictions(scores), np.float64)
+        if exposure is None:
+            return found
+        _check_takes_exposure(self._loss)
+        years = read_targets(exposure, "exposure")
+        if len(years) != len(found) or (years < 0).any():
+            raise InvalidInputError(
+                f"exposure must be one number of 0 or more for each of the {len(found)} rows, "
+                f"found {len(years)} numbers, the least of them {years.min(initial=np.inf):g}"
+            )
+        return found * years
+
+    @property
+    def _loss(self) -> Loss:
+        """The loss that the model was trained by."""
+        loss = self._loss_terms.loss
+        assert loss is not None
+        return loss
 
     def report_on(
         self,
@@ -336,6 +359,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         """
         check_is_fitted(self, "_model")
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+        _check_under(self._loss, data)
         options = self._options()
         constraints = options.constraints(self._constrained([c.name for c in data.columns]))
         if not constraints:
@@ -378,3 +402,50 @@ def _beside(pair: Any, X: Matrix) -> tuple[Matrix, FloatArray]:
     # Engines know their training rows by identity.
     checked = rows if rows is X else check_beside(rows, X, "eval_set")
     return checked, read_targets(y, "y of eval_set")
+
+
+def _check_both_exposed(data: CheckedRows, held_out: CheckedRows) -> None:
+    """Refuse exposures of the rows trained on without those of the rows held out, or the other."""
+    if (data.exposure is None) != (held_out.exposure is None):
+        with_it, without = "fit", "holdout_set"
+        if data.exposure is None:
+            with_it, without = without, with_it
+        raise InvalidInputError(
+            f"{with_it} has an exposure and {without} has none, so their rows cannot be compared; "
+            "pass it for both: exposure=..., and (X, y, sensitive_features, None, exposure)"
+        )
+
+
+def _check_takes_exposure(loss: Loss) -> None:
+    """Refuse exposures where the loss has no log link."""
+    if not loss.log_link:
+        raise InvalidInputError(
+            f"exposure multiplies predictions, which takes a log link, and the loss is "
+            f"{loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave exposure out"
+        )
+
+
+def _check_under(loss: Loss, data: CheckedRows, where: str = "") -> None:
+    """Refuse rows that a loss is not for."""
+    if data.exposure is not None:
+        _check_takes_exposure(loss)
+    assert data.targets is not None
+    _check_range(loss, data.targets, f"{where}y")
+
+
+def _check_range(loss: Loss, targets: FloatArray, what: str) -> None:
+    """Refuse targets of which a loss has no value."""
+    positive = loss.name == "gamma"
+    wrong = targets <= 0 if positive else targets < loss.least_target
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidInputError(
+            f"{what} must be {'above 0' if positive else '0 or more'} under a {loss.name} loss, "
+            f"found {targets[row]:g} in row {row}; leave such rows out, or use a squared loss"
+        )
+
+
+def _actual_of(data: CheckedRows) -> FloatArray:
+    """What was actual in each row, per unit of exposure."""
+    assert data.targets is not None
+    return data.targets if data.exposure is None else data.targets / data.exposure
