@@ -204,7 +204,8 @@ def by_name(name: str, tolerance: float | None) -> Constraint:
     if name not in DEFAULTS:
         raise ConstraintError(
             f"unknown constraint {name!r}; expected one of {', '.join(map(repr, DEFAULTS))}, a "
-            "parity(...) or bound(...) of 'prediction' or 'loss', a list of them, or None"
+            "parity(...) or bound(...) of 'prediction' or 'loss', a list of them, or None; rates "
+            "of decisions are for FairGBMClassifier"
         )
     limit = DEFAULTS[name] if tolerance is None else tolerance
     if limit is None:
