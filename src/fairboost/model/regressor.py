@@ -254,7 +254,13 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         _check_under(terms.loss, data)
         if request.held_out is not None:
             _check_under(terms.loss, request.held_out, "holdout_set: ")
-        for _, y in request.fit_options.get("eval_set") or ():
+        pairs = request.fit_options.get("eval_set") or ()
+        if pairs and data.exposure is not None:
+            raise InvalidInputError(
+                "eval_set has no exposures, and the rows to train on have, so that metrics would "
+                "compare other numbers; leave eval_set out"
+            )
+        for _, y in pairs:
             _check_range(terms.loss, y, "y of eval_set")
         actual = _actual_of(data)
         width = float(np.ptp(actual))
