@@ -220,6 +220,36 @@ def test_a_frozen_model_that_is_fair_already_stays_as_it_is(claims, name, loss):
     assert errors[1] <= 1.02 * errors[0]
 
 
+@every_engine
+def test_early_stopping(claims, name):
+    rounds = {"lightgbm": "early_stopping_round", "xgboost": "early_stopping_rounds"}[name]
+    X, y, _ = claims.held_out
+    estimator = engine(name, n_estimators=300, learning_rate=0.5, **{rounds: 3})
+    with warnings.catch_warnings():
+        # LightGBM's own, since 4.7.
+        warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
+        model = fit(estimator, claims, given={"eval_set": [(X, y)]}, **CONSTRAINTS["means"])
+    assert model.best_iteration_ <= len(model.trace_) < 300
+    check_sound(model, claims.X)
+
+
+@every_engine
+def test_a_fit_that_fails_leaves_the_model_as_it_was(claims, name):
+    model = fit(engine(name), claims, **CONSTRAINTS["means"])
+    before = model.predict(claims.X)
+    with pytest.raises(ValueError, match="y must be finite"):
+        model.fit(claims.X[:, :2], np.full(len(claims.y), np.nan), sensitive_features=claims.group)
+    np.testing.assert_array_equal(model.predict(claims.X), before)
+    assert model.n_features_in_ == 4
+
+
+def test_pandas_rows_in_another_order_are_refused(claims):
+    y = pd.Series(claims.y)
+    shuffled = pd.Series(claims.exposure).sample(frac=1.0, random_state=0)
+    with pytest.raises(ValueError, match="exposure and y have pandas indices that differ"):
+        fit(engine("lightgbm", "poisson"), claims, y=y, given={"exposure": shuffled})
+
+
 # Laws
 
 
@@ -298,6 +328,21 @@ def test_the_reports_figures_are_those_of_predictions(claims, name, weighted, it
     np.testing.assert_allclose(figures, expected, rtol=1e-5)
     again = model.report_on(X, y, sensitive_features=group, sample_weight=weight)
     assert str(again).startswith("Fairness constraints on the test rows")
+
+
+@every_engine
+@every_constraint
+def test_other_rows_are_judged_as_those_held_out(claims, name, asked):
+    """On the same rows the report says the same twice."""
+    X, y, group = claims.held_out
+    model = fit(engine(name), claims, given={"holdout_set": claims.held_out}, **asked)
+    report = model.report_on(X, y, sensitive_features=group)
+    held_out, test = report.verdicts, report.test_verdicts
+    assert len(held_out) == len(test) == (2 if asked is CONSTRAINTS["several"] else 1)
+    for one, other in zip(held_out, test, strict=True):
+        assert other.value == pytest.approx(one.value, rel=1e-5)
+        assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-4, abs=1e-6)
+        assert other.status == one.status
 
 
 @every_engine

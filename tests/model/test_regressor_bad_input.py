@@ -94,7 +94,7 @@ def test_the_engines_would_train_otherwise(engines):
         (3.0, r"found shape \(\)"),
         (None, "requires y to be passed, but the target y is None"),
         (Y[1:], "y has 119 rows but X has 120"),
-        (np.full(N, 3.0), "y is 3 in every row, so there is nothing to learn; check the column"),
+        (np.full(N, 3.0), "y is 3 in every row that has a weight, so there is nothing to learn"),
     ],
 )  # fmt: skip
 def test_targets(engines, y, match):
@@ -126,6 +126,23 @@ def test_counts_that_are_all_zero(engines):
 def test_too_few_rows(engines, n, match):
     with pytest.raises(InvalidInputError, match=match):
         FairGBMRegressor(engines["squared"], constraint=None).fit(X[:n], Y[:n])
+
+
+def test_rows_without_weight_tell_nothing(engines):
+    y, weight = np.full(N, 3.0), np.ones(N)
+    y[:5], weight[:5] = 4.0, 0.0
+    match = "y is 3 in every row that has a weight"
+    refuses(InvalidInputError, match, engines["squared"], y=y, sample_weight=weight)
+
+
+def test_ratios_of_targets_that_cancel_out(engines):
+    calibrated = {"constraint": "calibrated"}
+    centred = np.where(GROUP == "b", Y - Y[GROUP == "b"].mean(), Y)
+    match = "in group sensitive_feature=b y is .* on average, which cannot be told from 0"
+    refuses(InvalidInputError, match, engines["squared"], y=centred, params=calibrated)
+    for y in (-Y, with_one(Y, -0.1)):  # of one sign, or nearly so
+        with pytest.raises(AssertionError, match="asked to train"):
+            FairGBMRegressor(engines["squared"], **calibrated).fit(X, y, sensitive_features=GROUP)
 
 
 # Exposures

@@ -30,8 +30,7 @@ from fairboost.engines.registry import default_estimator, engine_of
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import ConstraintLike, columns_of
-from fairboost.fairness.numbers import NamedNumbers
-from fairboost.kernel.losses import Loss
+from fairboost.fairness.numbers import Calibrated, NamedNumbers
 from fairboost.model.base import FairBooster, columns_of_table
 from fairboost.training.iterates import IterateName
 from fairboost.training.options import MembershipsName, NumberOptions
@@ -65,7 +64,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         1 ± tolerance in every group), ``"equal_errors"`` (mean losses alike),
         ``"bounded_group_loss"`` (no group's mean loss above the tolerance); a
         :func:`~fairboost.parity` or :func:`~fairboost.bound` of ``"prediction"`` or ``"loss"``; a
-        list of these; or None for the plain engine.
+        list of these; or None for the engine's loss alone.
     tolerance : float, optional
         How far apart groups may be, for constraints that have no tolerance of their own. Of
         distributions a share of rows, 0.05 by default; of calibration a share, 0.01 by default; of
@@ -103,8 +102,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
     Notes
     -----
     With an exposure e the model predicts y / e, and rows weigh by exposure in every mean. Of the
-    losses that the engine sets leaves to medians for (absolute, quantile) constrained training
-    takes the steps of a parabola above the loss instead; see ``docs/regression.md``.
+    losses that the engine sets leaves to medians for (absolute, quantile) training takes the steps
+    of a parabola above the loss instead, also without a constraint; see ``docs/regression.md``.
 
     Examples
     --------
@@ -250,10 +249,9 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                 "X has one sample, n_samples=1, of which nothing can be learned; pass more rows"
             )
         terms = request.loss_terms
-        assert terms.loss is not None
-        _check_under(terms.loss, data)
+        _check_under(terms, data)
         if request.held_out is not None:
-            _check_under(terms.loss, request.held_out, "holdout_set: ")
+            _check_under(terms, request.held_out, "holdout_set: ")
         pairs = request.fit_options.get("eval_set") or ()
         if pairs and data.exposure is not None:
             raise InvalidInputError(
@@ -261,14 +259,17 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                 "compare other numbers; leave eval_set out"
             )
         for _, y in pairs:
-            _check_range(terms.loss, y, "y of eval_set")
+            _check_range(terms, y, "y of eval_set")
         actual = _actual_of(data)
         width = float(np.ptp(actual))
         if width == 0:
             raise InvalidInputError(
-                f"y is {actual[0]:g} in every row, so there is nothing to learn; check the column"
+                f"y is {actual[0]:g} in every row that has a weight, so there is nothing to "
+                "learn; check the column"
             )
         for c in request.options.constraints(request.columns):
+            if isinstance(c, Calibrated):
+                _check_ratios(data, columns_of(c))
             moment = getattr(c, "moment", None)
             limit = float(getattr(c, "tolerance", 0.0))
             in_its_unit = getattr(moment, "name", "") == "prediction"
@@ -324,7 +325,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         found: FloatArray = np.asarray(self._model.predictions(scores), np.float64)
         if exposure is None:
             return found
-        _check_takes_exposure(self._loss)
+        _check_takes_exposure(self._loss_terms)
         years = read_targets(exposure, "exposure")
         if len(years) != len(found) or (years < 0).any():
             raise InvalidInputError(
@@ -332,13 +333,6 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                 f"found {len(years)} numbers, the least of them {years.min(initial=np.inf):g}"
             )
         return found * years
-
-    @property
-    def _loss(self) -> Loss:
-        """The loss that the model was trained by."""
-        loss = self._loss_terms.loss
-        assert loss is not None
-        return loss
 
     def report_on(
         self,
@@ -365,7 +359,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         """
         check_is_fitted(self, "_model")
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
-        _check_under(self._loss, data)
+        _check_under(self._loss_terms, data)
         options = self._options()
         constraints = options.constraints(self._constrained([c.name for c in data.columns]))
         if not constraints:
@@ -422,25 +416,29 @@ def _check_both_exposed(data: CheckedRows, held_out: CheckedRows) -> None:
         )
 
 
-def _check_takes_exposure(loss: Loss) -> None:
+def _check_takes_exposure(terms: LossTerms) -> None:
     """Refuse exposures where the loss has no log link."""
-    if not loss.log_link:
+    assert terms.loss is not None
+    if not terms.loss.log_link:
         raise InvalidInputError(
             f"exposure multiplies predictions, which takes a log link, and the loss is "
-            f"{loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave exposure out"
+            f"{terms.loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave exposure "
+            "out"
         )
 
 
-def _check_under(loss: Loss, data: CheckedRows, where: str = "") -> None:
+def _check_under(terms: LossTerms, data: CheckedRows, where: str = "") -> None:
     """Refuse rows that a loss is not for."""
     if data.exposure is not None:
-        _check_takes_exposure(loss)
+        _check_takes_exposure(terms)
     assert data.targets is not None
-    _check_range(loss, data.targets, f"{where}y")
+    _check_range(terms, data.targets, f"{where}y")
 
 
-def _check_range(loss: Loss, targets: FloatArray, what: str) -> None:
+def _check_range(terms: LossTerms, targets: FloatArray, what: str) -> None:
     """Refuse targets of which a loss has no value."""
+    loss = terms.loss
+    assert loss is not None
     positive = loss.name == "gamma"
     wrong = targets <= 0 if positive else targets < loss.least_target
     if wrong.any():
@@ -451,7 +449,26 @@ def _check_range(loss: Loss, targets: FloatArray, what: str) -> None:
         )
 
 
+def _check_ratios(data: CheckedRows, columns: Sequence[str]) -> None:
+    """Refuse to compare actual with expected where targets of both signs nearly cancel out."""
+    actual = data.targets
+    assert actual is not None
+    if (actual >= 0).all() or (actual <= 0).all():
+        return
+    for column in data.columns:
+        for code in np.unique(column.codes[column.codes >= 0]) if column.name in columns else ():
+            part = actual[column.codes == code]
+            if abs(part.mean()) < 2.0 * part.std() / np.sqrt(len(part)):
+                raise InvalidInputError(
+                    f"'calibrated' divides by the mean prediction, and in group "
+                    f"{column.name}={column.values[code]} y is {part.mean():g} on average, which "
+                    "cannot be told from 0; use parity('prediction', ...), or a target without "
+                    "negative numbers"
+                )
+
+
 def _actual_of(data: CheckedRows) -> FloatArray:
-    """What was actual in each row, per unit of exposure."""
+    """What was actual in each row that has a weight, per unit of exposure."""
     assert data.targets is not None
-    return data.targets if data.exposure is None else data.targets / data.exposure
+    actual = data.targets if data.exposure is None else data.targets / data.exposure
+    return actual if data.sample_weight is None else actual[data.sample_weight > 0]
