@@ -119,20 +119,28 @@ def check_numbers(
         X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight,
         exposure=exposure,
     )  # fmt: skip
+    if not n:
+        raise InvalidInputError("X has no rows, n_samples=0; pass rows to learn from, or to judge")
     columns = read_sensitive_features(sensitive_features, n)
     weight = read_weights(sample_weight, n)
-    exposed = None
-    if exposure is not None:
-        exposed = read_targets(exposure, "exposure")
-        _check_length("exposure", len(exposed), n, "X")
-        if not (exposed > 0).all():
-            row = int(np.argmin(exposed > 0))
-            raise InvalidInputError(
-                f"exposure must be above 0, found {exposed[row]:g} in row {row}; leave out rows "
-                "without exposure, of which nothing can be learned"
-            )
+    exposed = None if exposure is None else _read_exposure(exposure, n)
     nobody = np.zeros(n, np.int8)
     return CheckedRows(X, np.empty(0), nobody, columns, weight, targets, exposed)
+
+
+def _read_exposure(given: ArrayLike, n: int) -> FloatArray:
+    """Exposures of rows: one each, above 0."""
+    found = read_targets(given, "exposure")
+    _check_length("exposure", len(found), n, "X")
+    with np.errstate(over="ignore", under="ignore"):
+        single = found.astype(np.float32)  # as weights are kept
+    if (wrong := ~((single > 0) & np.isfinite(single))).any():
+        row = int(np.argmax(wrong))
+        raise InvalidInputError(
+            f"exposure must be above 0, and finite in single precision, found {found[row]:g} in "
+            f"row {row}; leave out rows without exposure, of which nothing can be learned"
+        )
+    return found
 
 
 def check_number_set(holdout_set: Any, X: Matrix) -> CheckedRows:
@@ -149,16 +157,26 @@ def check_number_set(holdout_set: Any, X: Matrix) -> CheckedRows:
 
 
 def read_targets(given: ArrayLike, name: str) -> FloatArray:
-    """Numbers of rows; refuses text, missing values and infinities."""
+    """Numbers of rows; refuses text, dates, missing values and infinities."""
+    if given is None:
+        raise InvalidInputError(
+            f"requires {name} to be passed, but the target {name} is None; pass one number for "
+            "each row"
+        )
     if isinstance(given, pd.DataFrame) and given.shape[1] == 1:
         given = given.iloc[:, 0]
+    column = as_column(given)
     try:
-        found = np.asarray(given, np.float64)
+        if column.dtype.kind not in "biufO" or _holds_text(column):
+            raise TypeError(f"{column.dtype} are no numbers")
+        found = column.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{name} must be a column of numbers, found {type(given).__name__} that holds "
-            "something else; FairGBMClassifier is for labels"
+            f"something else: {error}. Convert it, or use FairGBMClassifier for labels"
         ) from error
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = column_or_1d(found, warn=True)
     if found.ndim != 1:
         raise InvalidInputError(
             f"{name} must be a column of numbers, found shape {found.shape}; pass one number for "
@@ -167,10 +185,15 @@ def read_targets(given: ArrayLike, name: str) -> FloatArray:
     if not (finite := np.isfinite(found)).all():
         row = int(np.argmin(finite))
         raise InvalidInputError(
-            f"{name} must be finite numbers, found {found[row]} in row {row}; leave out the "
-            f"{int((~finite).sum()):,} rows without one"
+            f"{name} must be finite numbers without NaN, found {found[row]} in row {row}; leave "
+            f"out the {int((~finite).sum()):,} rows without one"
         )
     return found
+
+
+def _holds_text(column: np.ndarray) -> bool:
+    """Whether an array of objects holds text, which NumPy would read as numbers where it can."""
+    return column.dtype == object and any(isinstance(v, str | bytes) for v in column.flat)
 
 
 def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> CheckedRows:

@@ -27,6 +27,7 @@ from fairboost.fairness.constraints import (
 from fairboost.fairness.constraints import resolve as resolve_any
 from fairboost.fairness.means import NUMBERS, NumberMoment, above
 from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.rates import as_moment
 
 N_LEVELS = 15
 """Thresholds at which distributions are compared, unless the user asks for another number."""
@@ -203,7 +204,8 @@ def by_name(name: str, tolerance: float | None) -> Constraint:
     if name not in DEFAULTS:
         raise ConstraintError(
             f"unknown constraint {name!r}; expected one of {', '.join(map(repr, DEFAULTS))}, a "
-            "parity(...) or bound(...) of 'prediction' or 'loss', a list of them, or None"
+            "parity(...) or bound(...) of 'prediction' or 'loss', a list of them, or None; rates "
+            "of decisions are for FairGBMClassifier"
         )
     limit = DEFAULTS[name] if tolerance is None else tolerance
     if limit is None:
@@ -243,15 +245,54 @@ def resolve(
     if constraint is None:
         return ()
     listed: list[Any] = [*constraint] if isinstance(constraint, list | tuple) else [constraint]
+    if tolerance is not None:
+        _check_taken(listed, tolerance)
     named = [by_name(c, tolerance) if isinstance(c, str) else c for c in listed]
-    for c in named:
-        moment = getattr(c, "moment", None)
-        if isinstance(c, Parity | Bound) and not isinstance(moment, NumberMoment):
+    found = resolve_any([_with(c, tolerance) for c in named], None, columns)
+    for c in found:
+        _check_of_numbers(c)
+    return found
+
+
+def _check_taken(listed: Sequence[Any], tolerance: float) -> None:
+    """Refuse a tolerance beside constraints that all have their own: both cannot be meant."""
+    if any(isinstance(c, str) or _lacks_tolerance(c) for c in listed):
+        return
+    own = [c.tolerance for c in listed if hasattr(c, "tolerance")]
+    if not own and any(isinstance(c, Bound | EachAtMost) for c in listed):
+        raise ConstraintError(
+            f"tolerance={tolerance:g} is for constraints that compare groups, and a bound has its "
+            "limit in itself; leave tolerance out"
+        )
+    if own and set(own) != {tolerance}:
+        raise ConstraintError(
+            f"tolerance={tolerance:g} contradicts the constraint's own, {own[0]:g}; give one of "
+            "them: leave tolerance out, or write parity(...) without one"
+        )
+
+
+def _check_of_numbers(constraint: Constraint) -> None:
+    """Refuse constraints that are about something else, or that ask for nothing."""
+    expected = "expected 'prediction' or 'loss'"
+    for moment in map(as_moment, constraint.moments):
+        if not isinstance(moment, NumberMoment):
             raise ConstraintError(
-                f"{c.name!r} is a rate of decisions, and a number is predicted; expected one of "
-                f"{', '.join(map(repr, NUMBERS))}"
+                f"{moment.name!r} is a rate of decisions, and a number is predicted; {expected}"
             )
-    return resolve_any([_with(c, tolerance) for c in named], None, columns)
+    if isinstance(constraint, OneMoment) and constraint.moment.name == "actual":
+        raise ConstraintError(
+            "the mean of what was actual is the same whatever is predicted, so it cannot be "
+            f"constrained; {expected}, or 'calibrated', which compares it with predictions"
+        )
+    if isinstance(constraint, SameDistribution) and constraint.tolerance >= 1:
+        raise ConstraintError(
+            f"tolerance={constraint.tolerance:g} asks for nothing: distributions are at most 1 "
+            "apart; it is a share of rows, such as 0.05"
+        )
+
+
+def _lacks_tolerance(constraint: Any) -> bool:
+    return isinstance(constraint, Parity) and not constraint.has_own_tolerance
 
 
 def _with(constraint: Constraint, tolerance: float | None) -> Constraint:

@@ -18,6 +18,7 @@ from fairboost.data.cells import build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
+    CheckedRows,
     check_beside,
     check_number_set,
     check_numbers,
@@ -29,7 +30,7 @@ from fairboost.engines.registry import default_estimator, engine_of
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import ConstraintLike, columns_of
-from fairboost.fairness.numbers import NamedNumbers
+from fairboost.fairness.numbers import Calibrated, NamedNumbers
 from fairboost.model.base import FairBooster, columns_of_table
 from fairboost.training.iterates import IterateName
 from fairboost.training.options import MembershipsName, NumberOptions
@@ -37,6 +38,9 @@ from fairboost.training.outcome import measure_rows
 from fairboost.training.request import FitRequest, outcomes_of
 from fairboost.training.rows import plain_layout
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+
+ITERATES = "best", "last", "average"
+"""The models that can be kept."""
 
 
 class FairGBMRegressor(RegressorMixin, FairBooster):
@@ -60,7 +64,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         1 ± tolerance in every group), ``"equal_errors"`` (mean losses alike),
         ``"bounded_group_loss"`` (no group's mean loss above the tolerance); a
         :func:`~fairboost.parity` or :func:`~fairboost.bound` of ``"prediction"`` or ``"loss"``; a
-        list of these; or None for the plain engine.
+        list of these; or None for the engine's loss alone.
     tolerance : float, optional
         How far apart groups may be, for constraints that have no tolerance of their own. Of
         distributions a share of rows, 0.05 by default; of calibration a share, 0.01 by default; of
@@ -98,8 +102,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
     Notes
     -----
     With an exposure e the model predicts y / e, and rows weigh by exposure in every mean. Of the
-    losses that the engine sets leaves to medians for (absolute, quantile) constrained training
-    takes the steps of a parabola above the loss instead; see ``docs/regression.md``.
+    losses that the engine sets leaves to medians for (absolute, quantile) training takes the steps
+    of a parabola above the loss instead, also without a constraint; see ``docs/regression.md``.
 
     Examples
     --------
@@ -214,11 +218,12 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             fit_options = {**fit_options, "eval_set": [_beside(pair, X) for pair in pairs]}
         engine = self._engine(X)
         engine.check_arguments(X, fit_options)
-        self._check_iterate(engine)
-        if self.iterate == "randomized":
+        if self.iterate not in ITERATES:
             raise InvalidInputError(
-                "iterate='randomized' draws a decision, and a number is predicted; use 'average'"
+                f"iterate must be one of {', '.join(map(repr, ITERATES))}, found "
+                f"{self.iterate!r}; 'randomized' draws decisions, and a number is predicted"
             )
+        self._check_iterate(engine)
         self._stream()  # raises here rather than after training
         options = self._options()
         held_out = None
@@ -230,6 +235,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                     "beside the set, holdout=0.2"
                 )
             held_out = check_number_set(holdout_set, X)
+            _check_both_exposed(data, held_out)
         seed = 0 if self.random_state is None else self._draw()
         request = FitRequest(options, engine, data.targets, data, held_out, fit_options, seed)
         self._check_targets(request)
@@ -237,22 +243,33 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
 
     def _check_targets(self, request: FitRequest) -> None:
         """Refuse targets and tolerances of which nothing could come."""
-        terms, data = request.loss_terms, request.data
-        assert data.targets is not None
-        assert terms.loss is not None
-        if data.exposure is not None and not terms.loss.log_link:
+        data = request.data
+        if len(data.labels) == 1:
             raise InvalidInputError(
-                f"exposure multiplies predictions, which takes a log link, and the loss is "
-                f"{terms.loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave "
-                "exposure out"
+                "X has one sample, n_samples=1, of which nothing can be learned; pass more rows"
             )
-        actual = data.targets if data.exposure is None else data.targets / data.exposure
+        terms = request.loss_terms
+        _check_under(terms, data)
+        if request.held_out is not None:
+            _check_under(terms, request.held_out, "holdout_set: ")
+        pairs = request.fit_options.get("eval_set") or ()
+        if pairs and data.exposure is not None:
+            raise InvalidInputError(
+                "eval_set has no exposures, and the rows to train on have, so that metrics would "
+                "compare other numbers; leave eval_set out"
+            )
+        for _, y in pairs:
+            _check_range(terms, y, "y of eval_set")
+        actual = _actual_of(data)
         width = float(np.ptp(actual))
         if width == 0:
             raise InvalidInputError(
-                f"y is {actual[0]:g} in every row, so there is nothing to learn; check the column"
+                f"y is {actual[0]:g} in every row that has a weight, so there is nothing to "
+                "learn; check the column"
             )
         for c in request.options.constraints(request.columns):
+            if isinstance(c, Calibrated):
+                _check_ratios(data, columns_of(c))
             moment = getattr(c, "moment", None)
             limit = float(getattr(c, "tolerance", 0.0))
             in_its_unit = getattr(moment, "name", "") == "prediction"
@@ -304,12 +321,18 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         -------
         predictions : (n,) float64
         """
-        found = np.asarray(self._model_predictions(X), np.float64)
-        return found if exposure is None else found * read_targets(exposure, "exposure")
-
-    def _model_predictions(self, X: Matrix) -> FloatArray:
         scores = self._scores(X)
-        return self._model.predictions(scores)
+        found: FloatArray = np.asarray(self._model.predictions(scores), np.float64)
+        if exposure is None:
+            return found
+        _check_takes_exposure(self._loss_terms)
+        years = read_targets(exposure, "exposure")
+        if len(years) != len(found) or (years < 0).any():
+            raise InvalidInputError(
+                f"exposure must be one number of 0 or more for each of the {len(found)} rows, "
+                f"found {len(years)} numbers, the least of them {years.min(initial=np.inf):g}"
+            )
+        return found * years
 
     def report_on(
         self,
@@ -336,6 +359,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         """
         check_is_fitted(self, "_model")
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+        _check_under(self._loss_terms, data)
         options = self._options()
         constraints = options.constraints(self._constrained([c.name for c in data.columns]))
         if not constraints:
@@ -378,3 +402,73 @@ def _beside(pair: Any, X: Matrix) -> tuple[Matrix, FloatArray]:
     # Engines know their training rows by identity.
     checked = rows if rows is X else check_beside(rows, X, "eval_set")
     return checked, read_targets(y, "y of eval_set")
+
+
+def _check_both_exposed(data: CheckedRows, held_out: CheckedRows) -> None:
+    """Refuse exposures of the rows trained on without those of the rows held out, or the other."""
+    if (data.exposure is None) != (held_out.exposure is None):
+        with_it, without = "fit", "holdout_set"
+        if data.exposure is None:
+            with_it, without = without, with_it
+        raise InvalidInputError(
+            f"{with_it} has an exposure and {without} has none, so their rows cannot be compared; "
+            "pass it for both: exposure=..., and (X, y, sensitive_features, None, exposure)"
+        )
+
+
+def _check_takes_exposure(terms: LossTerms) -> None:
+    """Refuse exposures where the loss has no log link."""
+    assert terms.loss is not None
+    if not terms.loss.log_link:
+        raise InvalidInputError(
+            f"exposure multiplies predictions, which takes a log link, and the loss is "
+            f"{terms.loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave exposure "
+            "out"
+        )
+
+
+def _check_under(terms: LossTerms, data: CheckedRows, where: str = "") -> None:
+    """Refuse rows that a loss is not for."""
+    if data.exposure is not None:
+        _check_takes_exposure(terms)
+    assert data.targets is not None
+    _check_range(terms, data.targets, f"{where}y")
+
+
+def _check_range(terms: LossTerms, targets: FloatArray, what: str) -> None:
+    """Refuse targets of which a loss has no value."""
+    loss = terms.loss
+    assert loss is not None
+    positive = loss.name == "gamma"
+    wrong = targets <= 0 if positive else targets < loss.least_target
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidInputError(
+            f"{what} must be {'above 0' if positive else '0 or more'} under a {loss.name} loss, "
+            f"found {targets[row]:g} in row {row}; leave such rows out, or use a squared loss"
+        )
+
+
+def _check_ratios(data: CheckedRows, columns: Sequence[str]) -> None:
+    """Refuse to compare actual with expected where targets of both signs nearly cancel out."""
+    actual = data.targets
+    assert actual is not None
+    if (actual >= 0).all() or (actual <= 0).all():
+        return
+    for column in data.columns:
+        for code in np.unique(column.codes[column.codes >= 0]) if column.name in columns else ():
+            part = actual[column.codes == code]
+            if abs(part.mean()) < 2.0 * part.std() / np.sqrt(len(part)):
+                raise InvalidInputError(
+                    f"'calibrated' divides by the mean prediction, and in group "
+                    f"{column.name}={column.values[code]} y is {part.mean():g} on average, which "
+                    "cannot be told from 0; use parity('prediction', ...), or a target without "
+                    "negative numbers"
+                )
+
+
+def _actual_of(data: CheckedRows) -> FloatArray:
+    """What was actual in each row that has a weight, per unit of exposure."""
+    assert data.targets is not None
+    actual = data.targets if data.exposure is None else data.targets / data.exposure
+    return actual if data.sample_weight is None else actual[data.sample_weight > 0]

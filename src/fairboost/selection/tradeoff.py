@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import RegressorMixin, clone
 from tqdm.auto import tqdm
 
 from fairboost._typing import ArrayLike, Classifier, Matrix
@@ -26,7 +26,7 @@ from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.holdout import SHARE
 from fairboost.data.validation import as_column, read_weights
 from fairboost.engines.signals import heeding_signals
-from fairboost.exceptions import ConstraintError, InvalidInputError
+from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
 from fairboost.fairness.constraints import (
     Constraint,
     ConstraintLike,
@@ -284,6 +284,7 @@ def tradeoff_curve(
         raise InvalidInputError(
             f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
         )
+    check_classifies(estimator, "tradeoff_curve")
     if is_dask_estimator(estimator) or is_dask(X):
         raise InvalidInputError(
             "tradeoff_curve trains on one machine, found a Dask collection or estimator; fit "
@@ -305,6 +306,16 @@ def tradeoff_curve(
         found.append(curve.model(curve.stage(tolerance), tolerance))
     models, lines = zip(*found, strict=True)
     return TradeoffCurve(models, pd.DataFrame(list(lines)))
+
+
+def check_classifies(estimator: Any, what: str) -> None:
+    """Refuse an estimator of numbers: models are compared by the decisions they make."""
+    if isinstance(estimator, RegressorMixin):
+        raise EngineOptionError(
+            f"{what} compares models by their decisions, and {type(estimator).__name__} predicts "
+            "a number; pass an LGBMClassifier or XGBClassifier, or fit FairGBMRegressor once for "
+            "each tolerance"
+        )
 
 
 class _Curve:

@@ -57,6 +57,7 @@ from fairboost.selection.tradeoff import (
     GO_BY,
     TradeoffCurve,
     best_within,
+    check_classifies,
     fairest_of_best,
     held_to,
     tradeoff_curve,
@@ -305,6 +306,7 @@ def tune(
     >>> len(tuned.table), tuned.best(alpha=0.5).predict(loans.X).shape
     (8, (2000,))
     """
+    check_classifies(estimator, "tune")
     tolerance = _one_tolerance(constraint, tolerance)
     options = with_fields(options or SearchOptions(), search, "tune")
     rows = {"X": X, "y": y, "sensitive_features": sensitive_features}

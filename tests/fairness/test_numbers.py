@@ -1,0 +1,205 @@
+"""Constraints on a number that is predicted: derivatives, exact cases, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairboost.exceptions import ConstraintError
+from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.means import FIRST_LEVEL, NUMBERS, above, levels
+from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.numbers import (
+    DEFAULTS,
+    Calibrated,
+    EachAtMost,
+    SameDistribution,
+    by_name,
+    resolve,
+)
+
+CONSTRAINTS = {
+    "distributions": SameDistribution(0.05, count=3),
+    "calibrated": Calibrated(0.01),
+    "at most": EachAtMost(NUMBERS["loss"], 2.0),
+}
+each = pytest.mark.parametrize("constraint", CONSTRAINTS.values(), ids=CONSTRAINTS)
+
+
+def moments_of(values, weights=None):
+    """Moments of groups, of equal weight if none are given."""
+    values = np.array(values, np.float64)
+    found = np.ones_like(values) if weights is None else np.array(weights, np.float64)
+    return GroupMoments(values, found, tuple((g,) for g in "abcd"[: values.shape[1]]))
+
+
+def drawn(constraint, seed, n_groups=4):
+    rng = np.random.default_rng(seed)
+    shape = len(constraint.moments), n_groups
+    return moments_of(
+        rng.uniform(0.2, 0.9, shape), np.tile(rng.uniform(1, 5, n_groups), (shape[0], 1))
+    )
+
+
+@each
+@pytest.mark.parametrize("seed", range(3))
+def test_pullbacks_are_derivatives(constraint, seed):
+    moments = drawn(constraint, seed)
+    at, step = moments.values, 1e-6
+    multipliers = np.random.default_rng(seed).uniform(size=constraint.violations(moments).size)
+    expected = np.zeros_like(at)
+    for k in np.ndindex(at.shape):
+        moved = []
+        for sign in (1, -1):
+            values = at.copy()
+            values[k] += sign * step
+            moved.append(multipliers @ constraint.violations(moments_of(values, moments.weights)))
+        expected[k] = (moved[0] - moved[1]) / (2 * step)
+    np.testing.assert_allclose(
+        constraint.pullback(moments, multipliers), expected, rtol=1e-6, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("constraint", [SameDistribution(0.05), Calibrated(0.01)])
+def test_every_violation_has_a_name(constraint):
+    names = constraint.inequality_names(["a", "b", "c", "d"])
+    assert len(names) == len(set(names)) == constraint.violations(drawn(constraint, 0)).size
+
+
+@each
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_order_of_groups_does_not_matter(constraint, seed):
+    moments = drawn(constraint, seed)
+    order = np.random.default_rng(seed).permutation(moments.values.shape[1])
+    other = moments_of(moments.values[:, order], moments.weights[:, order])
+    np.testing.assert_allclose(
+        np.sort(constraint.violations(other)), np.sort(constraint.violations(moments)), atol=1e-12
+    )
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    limit=st.floats(0.0, 0.5),
+)
+def test_figures_are_above_limits_where_something_is_violated(seed, limit):
+    for constraint in (SameDistribution(limit, count=3), Calibrated(limit)):
+        moments = drawn(constraint, seed)
+        excess = constraint.figure(moments) - constraint.limit
+        assert excess == pytest.approx(constraint.violations(moments).max(), abs=1e-12)
+
+
+def test_distances_of_distributions_by_hand():
+    # Two groups, of one and of three quarters of the weight; everyone's share is 0.5.
+    moments = moments_of([[0.8, 0.4]], [[1.0, 3.0]])
+    constraint = SameDistribution(0.05, count=1)
+    assert constraint.figure(moments) == pytest.approx(0.3)
+    np.testing.assert_allclose(constraint.violations(moments), [0.25, -0.15, -0.35, 0.05])
+
+
+def test_actual_over_expected_by_hand():
+    moments = moments_of([[2.0, 4.0], [3.0, 3.0]])  # predicted, then actual
+    constraint = Calibrated(0.1)
+    assert constraint.figure(moments) == pytest.approx(0.5)
+    np.testing.assert_allclose(constraint.violations(moments), [0.4, -0.35, -0.6, 0.15])
+
+
+def test_equal_groups_violate_nothing():
+    for constraint in (SameDistribution(0.0, count=2), Calibrated(0.0)):
+        moments = moments_of(np.full((2, 3), 0.4))
+        assert constraint.figure(moments) == pytest.approx(0.0, abs=1e-15)
+        np.testing.assert_allclose(constraint.violations(moments), 0.0, atol=1e-15)
+
+
+def test_levels_are_evenly_spaced_quantiles():
+    np.testing.assert_allclose(levels(3), [0.25, 0.5, 0.75])
+    assert [m.quantity for m in above(3)] == [FIRST_LEVEL, FIRST_LEVEL + 1, FIRST_LEVEL + 2]
+    assert all(m.is_share for m in above(3))
+    assert not any(m.is_share for m in NUMBERS.values())
+    assert len({m.name for m in above(15)}) == 15
+
+
+# What users write
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_names(name):
+    (found,) = resolve(name, 0.3, ["sex"])
+    assert found.by == "sex"
+    assert getattr(found, "tolerance", None) == (None if name == "bounded_group_loss" else 0.3)
+
+
+@pytest.mark.parametrize(("name", "limit"), [(n, d) for n, d in DEFAULTS.items() if d])
+def test_tolerances_that_are_shares_have_defaults(name, limit):
+    assert by_name(name, None).limit == limit
+
+
+@pytest.mark.parametrize("name", [n for n, d in DEFAULTS.items() if d is None])
+def test_tolerances_in_a_unit_are_needed(name):
+    with pytest.raises(ConstraintError, match="needs a tolerance in the unit of the"):
+        by_name(name, None)
+
+
+def test_several_constraints_and_columns():
+    found = resolve(
+        ["equal_means", parity("loss", 0.2), bound("prediction", 3.0)], 0.1, ["u", "v"]
+    )
+    assert [(c.name, c.by) for c in found] == [
+        ("prediction", "u"), ("prediction", "v"), ("loss", "u"), ("loss", "v"),
+        ("prediction<=3", ()),
+    ]  # fmt: skip
+    assert [getattr(c, "tolerance", None) for c in found] == [0.1, 0.1, 0.2, 0.2, None]
+    assert resolve(None, None, []) == ()
+
+
+@dataclass(frozen=True)
+class OfDecisions:
+    """A user's own constraint, on a rate."""
+
+    by: str | None = None
+    moments = ("fnr",)
+
+    def violations(self, moments):
+        return moments.values[0]
+
+    def pullback(self, moments, multipliers):
+        return multipliers[np.newaxis]
+
+    def inequality_names(self, groups):
+        return list(groups)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "tolerance", "match"),
+    [
+        ("fnr", 0.1, "unknown constraint 'fnr'.*FairGBMClassifier"),
+        ("equalized_odds", 0.1, "unknown constraint 'equalized_odds'"),
+        (parity("fnr", 0.1), None, "'fnr' is a rate of decisions, and a number is predicted"),
+        (bound("fpr", 0.1), None, "'fpr' is a rate of decisions"),
+        ([parity("prediction", 1.0), parity("ppr", 0.1)], None, "'ppr' is a rate of decisions"),
+        (OfDecisions(), None, "'fnr' is a rate of decisions"),
+        (parity("actual", 0.1), None, "the same whatever is predicted.*'calibrated'"),
+        (bound("actual", 0.1), None, "the same whatever is predicted"),
+        (parity("prediction"), None, r"parity\('prediction'\) needs a tolerance in the unit"),
+        (parity("prediction", 0.1), 0.2, "tolerance=0.2 contradicts the constraint's own, 0.1"),
+        (Calibrated(0.1), 0.2, "tolerance=0.2 contradicts the constraint's own, 0.1"),
+        (bound("prediction", 0.1), 0.2, "a bound has its limit in itself; leave tolerance out"),
+        ("equal_distributions", 1.0, "asks for nothing: distributions are at most 1 apart"),
+        ("equal_means", -1.0, "tolerance must be a number, 0 or more, found -1"),
+        ("equal_means", np.nan, "tolerance must be a number, 0 or more, found nan"),
+        ("equal_means", "much", "tolerance must be a number, 0 or more, found 'much'"),
+        ([], None, "constraint is an empty list"),
+        (5, None, "5 is not a constraint"),
+    ],
+)
+def test_what_is_refused(constraint, tolerance, match):
+    with pytest.raises(ConstraintError, match=match):
+        resolve(constraint, tolerance, ["sex"])
+
+
+def test_a_tolerance_beside_the_same_one_is_no_contradiction():
+    (found,) = resolve(parity("prediction", 0.2), 0.2, ["sex"])
+    assert found.tolerance == 0.2

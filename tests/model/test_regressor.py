@@ -1,0 +1,389 @@
+"""``FairGBMRegressor`` from the outside: every way of asking, on every engine."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from lightgbm import LGBMRegressor
+from scipy.sparse import csr_matrix
+from sklearn.frozen import FrozenEstimator
+from xgboost import XGBRegressor
+
+from fairboost import FairGBMRegressor, bound, parity
+from fairboost.exceptions import FairnessWarning
+
+OBJECTIVES = {
+    "lightgbm": {"squared": "regression", "absolute": "mae", "poisson": "poisson",
+                 "gamma": "gamma", "tweedie": "tweedie", "huber": "huber"},
+    "xgboost": {"squared": "reg:squarederror", "absolute": "reg:absoluteerror",
+                "poisson": "count:poisson", "gamma": "reg:gamma", "tweedie": "reg:tweedie",
+                "huber": "reg:pseudohubererror"},
+}  # fmt: skip
+SMOOTH = ["squared", "huber", "poisson", "gamma", "tweedie"]
+CONSTRAINTS = {
+    "distributions": {"constraint": "equal_distributions", "tolerance": 0.05},
+    "means": {"constraint": "equal_means", "tolerance": 0.1},
+    "relative": {"constraint": parity("prediction", 0.05, relative=True)},
+    "calibrated": {"constraint": "calibrated", "tolerance": 0.02},
+    "errors": {"constraint": "equal_errors", "tolerance": 0.1},
+    "group loss": {"constraint": "bounded_group_loss", "tolerance": 1.2},
+    "bound": {"constraint": bound("prediction", 1.5)},
+    "bound of a group": {"constraint": bound("prediction", 1.5, group="a")},
+    "several": {"constraint": ["equal_distributions", parity("loss", 0.1)]},
+}
+every_engine = pytest.mark.parametrize("name", OBJECTIVES)
+every_constraint = pytest.mark.parametrize("asked", CONSTRAINTS.values(), ids=CONSTRAINTS)
+
+
+def engine(name, loss="squared", **options):
+    """A small, quiet engine on one thread."""
+    options = {"objective": OBJECTIVES[name][loss], "n_estimators": 20, "n_jobs": 1,
+               "random_state": 0, **options}  # fmt: skip
+    if name == "lightgbm":
+        return LGBMRegressor(**{"num_leaves": 7, "verbose": -1, **options})
+    return XGBRegressor(**{"max_depth": 3, "learning_rate": 0.1, **options})
+
+
+@pytest.fixture(scope="module")
+def claims(make_toy):
+    """Positive numbers, larger in group "a", with exposures and rows held out."""
+
+    def of(data, seed):
+        rng = np.random.default_rng(seed)
+        mean = np.exp(0.4 * data.X[:, 0] - 0.3 * data.X[:, 1] - 0.5 * (data.group == "b"))
+        exposure = rng.uniform(0.5, 2.0, len(data))
+        y = np.maximum(rng.gamma(2.0, mean * exposure), 1e-3)
+        return y.astype(np.float32).astype(np.float64), exposure
+
+    class Claims:
+        ours, theirs = make_toy(n=800), make_toy(n=500, seed=1)
+        X, group, weight = ours.X, ours.group, ours.weight
+        y, exposure = of(ours, 2)
+        held_y, held_exposure = of(theirs, 3)
+
+        @property
+        def held_out(self):
+            return self.theirs.X, self.held_y, self.theirs.group
+
+    return Claims()
+
+
+def fit(estimator, data, *, X=None, y=None, sensitive_features=None, given=None, **params):
+    """Fit; whether constraints are met in few rounds is not what most tests are about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        return FairGBMRegressor(estimator, **{"random_state": 0, **params}).fit(
+            data.X if X is None else X,
+            data.y if y is None else y,
+            sensitive_features=data.group if sensitive_features is None else sensitive_features,
+            **(given or {}),
+        )
+
+
+def by_group(values, group, weight=None):
+    """Means by group, in order."""
+    weight = np.ones(len(values)) if weight is None else weight
+    return np.array(
+        [np.average(values[group == g], weights=weight[group == g]) for g in np.unique(group)]
+    )
+
+
+def check_sound(model, X):
+    """Finite predictions that differ, and a report in words."""
+    found = model.predict(X)
+    assert np.isfinite(found).all()
+    assert found.std() > 0
+    assert model.fairness_report_.verdicts
+    assert "constraint" in str(model.fairness_report_)
+
+
+# Every way of asking
+
+
+@every_engine
+@every_constraint
+@pytest.mark.parametrize("holdout", [None, 0.3, "cross"])
+def test_constraints_and_rows_held_out(claims, name, asked, holdout):
+    check_sound(fit(engine(name), claims, holdout=holdout, **asked), claims.X)
+
+
+@every_engine
+@every_constraint
+@pytest.mark.parametrize("loss", ["absolute", "huber", "poisson", "gamma", "tweedie"])
+def test_constraints_and_losses(claims, name, asked, loss):
+    check_sound(fit(engine(name, loss, n_estimators=8), claims, **asked), claims.X)
+
+
+@every_engine
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize("holdout", [None, 0.3, "cross"])
+def test_exposures(claims, name, loss, holdout):
+    given = {"exposure": claims.exposure, "sample_weight": claims.weight}
+    model = fit(engine(name, loss), claims, constraint="calibrated", holdout=holdout, given=given)
+    check_sound(model, claims.X)
+    rate = model.predict(claims.X)
+    np.testing.assert_array_equal(
+        model.predict(claims.X, exposure=claims.exposure), rate * claims.exposure
+    )
+
+
+@every_engine
+@pytest.mark.parametrize("iterate", ["best", "last", "average"])
+@pytest.mark.parametrize("memberships", ["observed", "honest"])
+def test_iterates_and_memberships(claims, name, iterate, memberships):
+    asked = {**CONSTRAINTS["means"], "iterate": iterate, "memberships": memberships}
+    model = fit(engine(name), claims, **asked)
+    check_sound(model, claims.X)
+    assert model.best_iteration_ <= 20
+    assert len(model.trace_) == 20
+
+
+@every_engine
+@pytest.mark.parametrize("iterate", ["last", "average"])
+def test_dart(claims, name, iterate):
+    dart = {
+        "lightgbm": {"boosting_type": "dart"},
+        "xgboost": {"booster": "dart", "rate_drop": 0.3},
+    }
+    if iterate == "average":
+        with pytest.raises(ValueError, match="DART"):
+            fit(engine(name, **dart[name]), claims, iterate=iterate, **CONSTRAINTS["means"])
+        return
+    model = fit(engine(name, **dart[name]), claims, iterate=iterate, **CONSTRAINTS["means"])
+    check_sound(model, claims.X)
+
+
+@every_engine
+def test_several_sensitive_columns_and_missing_groups(claims, name):
+    age = np.where(claims.X[:, 2] > 0, "old", "young").astype(object)
+    age[::10] = None
+    groups = pd.DataFrame({"sex": claims.group, "age": age})
+    model = fit(engine(name), claims, sensitive_features=groups, **CONSTRAINTS["means"])
+    assert model.fairness_report_.columns == ("sex", "age")
+    crossed = parity("prediction", 0.1, by=("sex", "age"))
+    model = fit(engine(name), claims, sensitive_features=groups, constraint=crossed)
+    assert len(model.multipliers_) == 8  # four groups, above and below
+
+
+@every_engine
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "sparse", "lists"])
+def test_tables(claims, name, kind):
+    plain = fit(engine(name), claims, **CONSTRAINTS["means"]).predict(claims.X)
+    frame = pd.DataFrame(claims.X, columns=list("pqrs"))
+    X, y, group, weight = claims.X, claims.y, claims.group, None
+    if kind == "pandas":
+        X, y, group = frame, pd.Series(y, name="y"), pd.Series(group, name="sex")
+    elif kind == "polars":
+        X, y, group = pl.from_pandas(frame), pl.Series("y", y), pl.Series("sex", group)
+    elif kind == "arrow":
+        X, y, group = pa.Table.from_pandas(frame), pa.chunked_array([y]), pa.array(group)
+    elif kind == "sparse":
+        X = csr_matrix(X)
+    else:
+        y, group, weight = y.tolist(), group.tolist(), [1.0] * len(y)
+    given = {"sample_weight": weight}
+    asked = {"X": X, "y": y, "sensitive_features": group, **CONSTRAINTS["means"]}
+    found = fit(engine(name), claims, given=given, **asked).predict(X)
+    np.testing.assert_allclose(found, plain, rtol=1e-6)
+
+
+@every_engine
+@every_constraint
+def test_a_stage_on_a_frozen_model(claims, name, asked):
+    base = engine(name).fit(claims.X, claims.y)
+    before = base.predict(claims.X)
+    model = fit(FrozenEstimator(base), claims, **asked)
+    check_sound(model, claims.X)
+    np.testing.assert_array_equal(base.predict(claims.X), before)
+    if asked is CONSTRAINTS["means"]:
+        gaps = [np.ptp(by_group(p, claims.group)) for p in (before, model.predict(claims.X))]
+        assert gaps[1] < gaps[0] / 2
+
+
+@every_engine
+@pytest.mark.parametrize("loss", ["squared", "poisson"])
+def test_a_frozen_model_that_is_fair_already_stays_as_it_is(claims, name, loss):
+    """Nothing has to be moved, so that f_0 may be kept; what is kept is no worse than it."""
+    base = engine(name, loss, n_estimators=40).fit(claims.X, claims.y)
+    lax = parity("prediction", 5.0)
+    model = fit(
+        FrozenEstimator(base), claims, constraint=lax, given={"holdout_set": claims.held_out}
+    )
+    X, y, _ = claims.held_out
+    assert model.multipliers_.sum() == 0
+    errors = [np.square(m.predict(X) - y).mean() for m in (base, model)]
+    assert errors[1] <= 1.02 * errors[0]
+
+
+@every_engine
+def test_early_stopping(claims, name):
+    rounds = {"lightgbm": "early_stopping_round", "xgboost": "early_stopping_rounds"}[name]
+    X, y, _ = claims.held_out
+    estimator = engine(name, n_estimators=300, learning_rate=0.5, **{rounds: 3})
+    with warnings.catch_warnings():
+        # LightGBM's own, since 4.7.
+        warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
+        model = fit(estimator, claims, given={"eval_set": [(X, y)]}, **CONSTRAINTS["means"])
+    assert model.best_iteration_ <= len(model.trace_) < 300
+    check_sound(model, claims.X)
+
+
+@every_engine
+def test_a_fit_that_fails_leaves_the_model_as_it_was(claims, name):
+    model = fit(engine(name), claims, **CONSTRAINTS["means"])
+    before = model.predict(claims.X)
+    with pytest.raises(ValueError, match="y must be finite"):
+        model.fit(claims.X[:, :2], np.full(len(claims.y), np.nan), sensitive_features=claims.group)
+    np.testing.assert_array_equal(model.predict(claims.X), before)
+    assert model.n_features_in_ == 4
+
+
+def test_pandas_rows_in_another_order_are_refused(claims):
+    y = pd.Series(claims.y)
+    shuffled = pd.Series(claims.exposure).sample(frac=1.0, random_state=0)
+    with pytest.raises(ValueError, match="exposure and y have pandas indices that differ"):
+        fit(engine("lightgbm", "poisson"), claims, y=y, given={"exposure": shuffled})
+
+
+# Laws
+
+
+@every_engine
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_without_a_constraint_the_model_is_the_stock_one(claims, name, loss, weighted):
+    given = {"sample_weight": claims.weight.astype(np.float32) if weighted else None}
+    model = fit(engine(name, loss), claims, constraint=None, given=given)
+    stock = engine(name, loss).fit(claims.X, claims.y, **given)
+    np.testing.assert_allclose(model.predict(claims.X), stock.predict(claims.X), rtol=2e-6)
+    assert model.fairness_report_ is None
+    assert len(model.multipliers_) == 0
+
+
+@every_engine
+@pytest.mark.parametrize(
+    ("asked", "power"),
+    [("distributions", 0), ("means", 1), ("relative", 0), ("calibrated", 0), ("errors", 2)],
+)
+def test_targets_in_another_unit(claims, name, asked, power):
+    params = dict(CONSTRAINTS[asked])
+    plain = fit(engine(name), claims, **params)
+    assert plain.multipliers_.sum() > 0 or asked == "calibrated"
+    if power:
+        params["tolerance"] *= 1000.0**power
+    scaled = fit(engine(name), claims, y=1000.0 * claims.y, **params)
+    assert scaled.best_iteration_ == plain.best_iteration_
+    expected = 1000.0 * plain.predict(claims.X)
+    # Of the largest: what XGBoost has in single precision are sums of leaves.
+    np.testing.assert_allclose(
+        scaled.predict(claims.X), expected, rtol=0, atol=1e-6 * np.abs(expected).max()
+    )
+
+
+@every_engine
+def test_same_seed_same_model(claims, name):
+    drawn = {"lightgbm": {"subsample": 0.5, "subsample_freq": 1}, "xgboost": {"subsample": 0.5}}
+
+    def predictions(seed):
+        estimator = engine(name, random_state=None, **drawn[name])
+        model = fit(estimator, claims, random_state=seed, **CONSTRAINTS["distributions"])
+        return model.predict(claims.X)
+
+    np.testing.assert_array_equal(predictions(3), predictions(3))
+    assert (predictions(3) != predictions(4)).any()
+
+
+@every_engine
+def test_names_of_groups_do_not_matter(claims, name):
+    asked = CONSTRAINTS["means"]
+    other = np.where(claims.group == "a", 7, 5)  # in the other order
+    np.testing.assert_allclose(
+        fit(engine(name), claims, sensitive_features=other, holdout=None, **asked).predict(
+            claims.X
+        ),
+        fit(engine(name), claims, holdout=None, **asked).predict(claims.X),
+        rtol=1e-6,
+    )
+
+
+@every_engine
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("iterate", ["best", "last", "average"])
+def test_the_reports_figures_are_those_of_predictions(claims, name, weighted, iterate):
+    X, y, group = claims.held_out
+    weight = np.linspace(0.5, 2.0, len(y)) if weighted else None
+    given = {"holdout_set": (X, y, group, weight)}
+    asked = {"constraint": [parity("prediction", 0.1), parity("loss", 0.1), "calibrated"]}
+    model = fit(engine(name), claims, iterate=iterate, given=given, **asked)
+    found = model.predict(X)
+    means, losses = by_group(found, group, weight), by_group((found - y) ** 2, group, weight)
+    ratio = by_group(y, group, weight) / means
+    expected = [np.ptp(means), np.ptp(losses), np.abs(ratio - 1).max()]
+    figures = [v.value for v in model.fairness_report_.verdicts]
+    np.testing.assert_allclose(figures, expected, rtol=1e-5)
+    again = model.report_on(X, y, sensitive_features=group, sample_weight=weight)
+    assert str(again).startswith("Fairness constraints on the test rows")
+
+
+@every_engine
+@every_constraint
+def test_other_rows_are_judged_as_those_held_out(claims, name, asked):
+    """On the same rows the report says the same twice."""
+    X, y, group = claims.held_out
+    model = fit(engine(name), claims, given={"holdout_set": claims.held_out}, **asked)
+    report = model.report_on(X, y, sensitive_features=group)
+    held_out, test = report.verdicts, report.test_verdicts
+    assert len(held_out) == len(test) == (2 if asked is CONSTRAINTS["several"] else 1)
+    for one, other in zip(held_out, test, strict=True):
+        assert other.value == pytest.approx(one.value, rel=1e-5)
+        assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-4, abs=1e-6)
+        assert other.status == one.status
+
+
+@every_engine
+def test_the_reports_figures_are_per_unit_of_exposure(claims, name):
+    X, y, group = claims.held_out
+    years = claims.held_exposure
+    given = {"exposure": claims.exposure, "holdout_set": (X, y, group, None, years)}
+    asked = {"constraint": [parity("prediction", 0.1), "calibrated"]}
+    model = fit(engine(name, "poisson"), claims, given=given, **asked)
+    means = by_group(model.predict(X), group, years)
+    ratio = by_group(y / years, group, years) / means
+    figures = [v.value for v in model.fairness_report_.verdicts]
+    np.testing.assert_allclose(figures, [np.ptp(means), np.abs(ratio - 1).max()], rtol=1e-5)
+
+
+@every_engine
+def test_the_distance_of_distributions_is_that_of_predictions(claims, name):
+    X, _, group = claims.held_out
+    given = {"holdout_set": claims.held_out}
+    model = fit(engine(name), claims, given=given, **CONSTRAINTS["distributions"])
+    found = model.predict(X)
+    (verdict,) = model.fairness_report_.verdicts
+    everywhere = np.sort(found)
+    share = [
+        np.searchsorted(np.sort(part), everywhere, side="left") / len(part)
+        for part in (found, found[group == "a"], found[group == "b"])
+    ]
+    largest = max(np.abs(share[1] - share[0]).max(), np.abs(share[2] - share[0]).max())
+    # It is read at 15 of the predictions, so it is no larger, and between them less than 1/16.
+    assert largest - 1 / 16 <= verdict.value <= largest + 1e-9
+
+
+@every_engine
+def test_constraints_are_met_where_the_plain_model_breaks_them(claims, name):
+    estimator = engine(name, n_estimators=80)
+    X, y, group = claims.held_out
+    given = {"holdout_set": claims.held_out}
+    plain = engine(name, n_estimators=80).fit(claims.X, claims.y)
+    assert np.ptp(by_group(plain.predict(X), group)) > 0.3
+    model = FairGBMRegressor(estimator, **CONSTRAINTS["means"], random_state=0)
+    model.fit(claims.X, claims.y, sensitive_features=claims.group, **given)  # it would warn
+    assert np.ptp(by_group(model.predict(X), group)) <= 0.1 + 1e-6
+    constant = np.square(y - claims.y.mean()).mean()
+    assert np.square(model.predict(X) - y).mean() < constant
