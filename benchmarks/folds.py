@@ -68,7 +68,9 @@ def one_fit(case: tuple[int, bool, int | None, int, int, int]) -> tuple[float, f
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FairnessWarning)
         if folds is not None:
-            stack.enter_context(patch("fairboost.data.holdout.fold_count", lambda n, placed=False: folds))
+            stack.enter_context(
+                patch("fairboost.data.holdout.fold_count", lambda n, placed=False: folds)
+            )
         for module in [m for m in sys.modules.values() if m.__name__.startswith("fairboost.")]:
             if hasattr(module, "FOLLOWER_BINS"):
                 stack.enter_context(patch.object(module, "FOLLOWER_BINS", bins))

@@ -171,6 +171,30 @@ def test_several_sensitive_columns_and_missing_groups(claims, name):
 
 
 @every_engine
+@every_constraint
+def test_groups_of_few_rows_are_reported_and_not_judged(claims, name, asked):
+    group = np.where(np.arange(len(claims.y)) < 10, "few", claims.group)
+    model = fit(engine(name), claims, sensitive_features=group, min_group_rows=30, **asked)
+    check_sound(model, claims.X)
+    if asked["constraint"] == "equal_means":
+        assert not any("few" in label for label in model.multipliers_.index)
+        table = model.fairness_report_.rates
+        assert set(table["group"]) == {f"sensitive_feature={g}" for g in ("a", "b", "few")}
+        assert np.isfinite(table[["low", "high"]].to_numpy()).all()
+
+
+@every_engine
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize("asked", ["means", "relative", "calibrated"])
+def test_means_under_a_log_link_settle(claims, name, loss, asked):
+    """A group whose mean is to rise is not carried away by steps that grow with it."""
+    params = {**CONSTRAINTS[asked], "holdout": 0.3}
+    model = fit(engine(name, loss, n_estimators=100), claims, **params)
+    assert len(model.trace_) == 100
+    assert model.predict(claims.X).max() < 10 * claims.y.max()
+
+
+@every_engine
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "sparse", "lists"])
 def test_tables(claims, name, kind):
     plain = fit(engine(name), claims, **CONSTRAINTS["means"]).predict(claims.X)

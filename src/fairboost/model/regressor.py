@@ -14,6 +14,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost.cluster.collections import is_dask
+from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.cells import build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
@@ -199,6 +201,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         }
         # Takes the place of this model when all is done: an interrupted fit changes nothing.
         fitted = copy(self)
+        _refuse_dask(self.estimator, X)
         check_readable(X)
         validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
@@ -394,6 +397,15 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _refuse_dask(estimator: Any, X: Any) -> None:
+    """Refuse clusters, on which numbers are not predicted yet."""
+    if is_dask(X) or (estimator is not None and is_dask_estimator(estimator)):
+        raise InvalidInputError(
+            "FairGBMRegressor trains and predicts in memory, found a Dask "
+            f"{'collection' if is_dask(X) else 'estimator'}; pass X.compute() and an XGBRegressor"
+        )
 
 
 def _beside(pair: Any, X: Matrix) -> tuple[Matrix, FloatArray]:
