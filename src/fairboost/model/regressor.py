@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
 from fairboost.cluster.collections import is_dask
-from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.cells import build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
@@ -401,7 +400,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
 
 def _refuse_dask(estimator: Any, X: Any) -> None:
     """Refuse clusters, on which numbers are not predicted yet."""
-    if is_dask(X) or (estimator is not None and is_dask_estimator(estimator)):
+    of_dask = any(".dask" in kind.__module__ for kind in type(estimator).__mro__)
+    if is_dask(X) or of_dask:
         raise InvalidInputError(
             "FairGBMRegressor trains and predicts in memory, found a Dask "
             f"{'collection' if is_dask(X) else 'estimator'}; pass X.compute() and an XGBRegressor"
