@@ -624,6 +624,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             are positive from the probability on that ``fairboost_threshold`` gives, a line that
             LightGBM passes over, or an attribute of XGBoost's booster.
         """
+        check_is_fitted(self, "_model")
         notes = {"threshold": self.threshold_, "operating_point": self.operating_point}
         self._export(path, **notes)
 
