@@ -277,7 +277,7 @@ def cases() -> dict[str, Case]:
             constrained, parity("prediction", 0.01, relative=True), None
         ),
     }
-    first = {"plain": plain, "loose": partial(constrained, "equal_distributions", 1.0)}
+    first = {"plain": plain, "loose": partial(constrained, "equal_distributions", 0.999)}
     loose_counts = partial(constrained, "calibrated", 10.0)
     first_counts = {
         "plain": plain,
