@@ -1,4 +1,4 @@
-"""What constraints on a predicted number come to on test rows: grades, incomes, counts of claims.
+"""Constraints on a predicted number, measured on test rows: grades, incomes, counts of claims.
 
 Every seed draws rows anew and splits them 80/20 into training and test rows. All methods get the
 same training rows and are judged on the same test rows. Results are kept one JSON line per case,
@@ -246,7 +246,7 @@ def of_counts(test: Rows, rates: np.ndarray, seed: int) -> Record:
 
 
 def recognised(train: Rows, test: Rows, seed: int) -> float:
-    """How well other features tell the group of a row: the area under the ROC curve."""
+    """How well the other features predict the group: the area under the ROC curve."""
     guess = LGBMClassifier(n_estimators=TREES, n_jobs=1, random_state=seed, verbose=-1)
     guess.fit(train.X, train.s == "Male")
     return float(roc_auc_score(test.s == "Male", guess.predict_proba(test.X)[:, 1]))
@@ -380,7 +380,7 @@ def table(results: dict, case: str, columns: list[Column]) -> str:
 
 
 def rows_of(results: dict, case: str, method: str) -> list[Record]:
-    """What one method came to, with differences from plain and loose on the same rows."""
+    """The figures of one method, with differences from plain and loose on the same rows."""
     found = []
     for (c, m, seed), row in results.items():
         if (c, m) == (case, method):
@@ -474,8 +474,9 @@ def motor_text(results: dict) -> str:
         "A Poisson loss with exposure. A/E is actual over expected claims; `noise` is the "
         "standard error of\none A/E by the draw of the test rows. Deviance per year insured. "
         '`cross` is `holdout="cross"`, which\nreads A/E on all training rows out of fold; the '
-        "default reads it on 20% of them, where A/E has an\nerror of 2 to 4%.\n\nOther features "
-        "hardly tell the gender: a classifier trained on them has an area under the ROC\ncurve of "
+        "default reads it on 20% of them, where A/E has an\nerror of 2 to 4%.\n\nThe other "
+        "features say little about gender: a classifier trained on them has an area under the "
+        "ROC\ncurve of "
         f"{figure(rows, 'auc', 3)} on test rows. Men have more claims, so no blind model can be\n"
         "calibrated by gender, and asking for it costs deviance and gains nothing.\n"
         f"\n### Blind\n\n{table(results, 'motor blind', columns)}"

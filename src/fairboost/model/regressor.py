@@ -323,6 +323,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         -------
         predictions : (n,) float64
         """
+        _refuse_dask(None, X)
         scores = self._scores(X)
         found: FloatArray = np.asarray(self._model.predictions(scores), np.float64)
         if exposure is None:
@@ -357,7 +358,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Returns
         -------
         report : FairnessReport
-            Of these rows as ``test``, beside the rows held out in training.
+            Of these rows as ``test``, beside the rows held out in training; of these rows alone
+            if the model was loaded from a file.
         """
         check_is_fitted(self, "_model")
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)

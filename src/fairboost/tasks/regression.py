@@ -9,8 +9,10 @@ their means. With c_q what constraints weigh on quantity q of a row, the gradien
 
 with w its weight in the loss and v that in moments. r' is 1, or r under a log link. A step at t_k
 has no derivative: its place is taken by a hat, 1 at t_k and 0 at the thresholds beside it, times
-the spread of all scores. So a row is pushed by the thresholds between which it lies, and by no
-others, however many there are. Curvature is added where a quantity is convex and to come down.
+the spread of all scores and the curvature of the loss. So a row is pushed by the two thresholds
+between which it lies, however many there are, and leaves move by as much wherever they are. The
+Hessian grows where the loss of a group is to come down, and under a log link wherever a mean is to
+move.
 
 Thresholds are quantiles of the predictions on the rows that are measured, found anew in every
 round on at most ``PLACED_ROWS`` of them.
@@ -258,8 +260,8 @@ class RegressionRows:
             c = c if self.exposure is None else c / self.exposure
             push, bend = push + c * gradient, bend + np.maximum(c, 0.0) * hessian
         if pull.reads_levels:
-            # In proportion to the curvature, so that no leaf moves further than the next
-            # threshold: under a log link it is nearly 0 where little is predicted.
+            # In proportion to the curvature, so that leaves move by as much wherever they are:
+            # under a log link it is nearly 0 where little is predicted.
             curvature = self.task.curvature(self.task.loss.prediction(scores))
             steps = pull.between(self.per_exposure(scores), cut.knots)
             push = push + cut.spread * curvature * steps

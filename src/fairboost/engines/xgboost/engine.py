@@ -327,8 +327,8 @@ def version() -> str:
 def make(estimator: XGBModel, classes: Any) -> XGBoostEngine:
     """An engine that trains from scratch; without classes it predicts a number.
 
-    On a cluster options are checked before classes are known, so that a classifier without them
-    is refused when it comes to its loss.
+    A cluster checks options before it knows the classes. So a classifier without classes is
+    accepted here, and ``loss_terms`` refuses it.
     """
     if classes is not None:
         check_kind(estimator, XGBClassifier)
