@@ -244,14 +244,14 @@ class XGBoostEngine:
         rate = options.option(self.estimator.get_params(), "learning_rate", options.DEFAULT_RATE)
         return turns_taken(problem, self.n_rounds, rate)
 
-    def _params(self, builtin: Any, intercept: float) -> dict[str, Any]:
+    def _params(self, builtin: Any, intercept: float, by_engine: bool) -> dict[str, Any]:
         """Parameters of the boosters, by XGBoost's names."""
         params = options.without(self.estimator.get_xgb_params(), "eval_metric", "base_score")
-        params["objective"] = self.objective.trained_as
+        params["objective"] = self.objective.name if by_engine else self.objective.trained_as
         metrics: Any = self.objective.metric if builtin is None else builtin
         if metrics is not None:
             params["eval_metric"] = metrics
-        if self.objective.metric is not None and "quantile" not in metrics:
+        if self.objective.metric is not None and "quantile" not in metrics and not by_engine:
             params.pop("quantile_alpha", None)  # nothing would read it, and XGBoost would warn
         # Rows of a frozen model have their own.
         params["base_score"] = float(self.objective.link(np.float64(intercept)))
@@ -267,7 +267,7 @@ class XGBoostEngine:
         """Boost to a stock model; the binned data is there for further stages."""
         estimator, verbosity = self.estimator, self.estimator.verbosity
         builtin, function = options.read_metrics(estimator.get_params(), self.objective)
-        params = self._params(builtin, intercept)
+        params = self._params(builtin, intercept, problem.by_engine)
         with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
             threads = Threads(thread_count(self.n_jobs), self.library)
             folds = [f.fold for f in problem.followers]
@@ -296,7 +296,7 @@ class XGBoostEngine:
                     matrices.rows,
                     self.n_rounds,
                     evals=matrices.evals,
-                    obj=lockstep.gradients,
+                    obj=None if problem.by_engine else lockstep.gradients,
                     custom_metric=function,
                     early_stopping_rounds=estimator.early_stopping_rounds,
                     evals_result=history,
