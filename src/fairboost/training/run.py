@@ -62,6 +62,4 @@ def problem_of(
     followers = [Follower(fold, partial(session.follow, k)) for k, fold in enumerate(folds)]
     begin = None if session.game.task.cut_moves else session.begin
     watched = holdout.is_outside
-    return Problem(
-        session.play, session.finish, after_round, watched, followers, begin, by_engine
-    )
+    return Problem(session.play, session.finish, after_round, watched, followers, begin, by_engine)

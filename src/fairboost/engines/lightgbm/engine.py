@@ -34,7 +34,13 @@ from fairboost._numbers import probabilities
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.data.validation import by_row
-from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
+from fairboost.engines.frozen import (
+    STAGE,
+    STAGE_LEAVES,
+    check_features,
+    check_frozen,
+    check_trained_by,
+)
 from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.data import (
     Prepared,
@@ -91,6 +97,15 @@ def check_linear_leaves(text: str, whose: str) -> None:
         raise InvalidInputError(
             f"{whose} has a linear tree of which a leaf is NaN or infinite: features are too "
             "large for it. Scale the features down, or train without linear_tree"
+        )
+
+
+def check_linear_objective(objective: str) -> None:
+    """Refuse linear trees where LightGBM itself does."""
+    if objective == "regression_l1":
+        raise EngineOptionError(
+            "LightGBM grows no linear trees by objective='regression_l1'; leave linear_tree out, "
+            "or use objective='huber'"
         )
 
 
@@ -270,18 +285,12 @@ class LightGBMEngine:
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[LightGBMModel, LightGBMLockstep]:
         """Boost to a stock model; the binned data is there for further stages."""
-        fit_options = dict(data.fit_options)
-        eval_set = fit_options.pop("eval_set", None)
-        # Over a linear tree and a set that is sparse by columns LightGBM ends the process.
-        eval_set = eval_set and [
-            (X if X is data.X else as_table(by_row(X)), *rest) for X, *rest in eval_set
-        ]
-        eval_names = fit_options.pop("eval_names", None)
-        callbacks = fit_options.pop("callbacks", None) or []
+        eval_names = data.fit_options.get("eval_names")
+        callbacks = data.fit_options.get("callbacks") or []
         builtin, functions = options.read_metrics(
             self.estimator.get_params(),
-            fit_options.pop("eval_metric", None),
-            bool(eval_set),
+            data.fit_options.get("eval_metric"),
+            bool(data.fit_options.get("eval_set")),
             any(getattr(callback, "first_metric_only", False) for callback in callbacks),
             self.kind.metrics,
         )
@@ -291,22 +300,14 @@ class LightGBMEngine:
         if not problem.by_engine:
             start = intercept
             training.set_params(objective=_nothing)
-        offsets = fit_options.pop("eval_offset", None)
-        if eval_set and (start is not None or self.base is not None):
-            fit_options["eval_init_score"] = [
-                self._start(X, start, None if offsets is None else offsets[k])
-                for k, (X, _) in enumerate(eval_set)
-            ]
+        elif options.has_linear_trees(self.estimator.get_params()):
+            check_linear_objective(self.kind.objective)
         history: dict[str, Any] = {}
-        prepared = prepare(
-            training, data, self._encode, eval_set,
-            sample_weight=data.sample_weight,
-            init_score=self._start(data.X, start, data.offset),
-            **fit_options,
-        )  # fmt: skip
+        prepared = self._prepare(training, data, start)
         self._check_features(prepared.rows.construct())
         prepared, held_out = self._hold_out(prepared, data, start)
-        rows, each, threads, turns = SplitRows(held_out), {}, thread_count(self.n_jobs), 1
+        rows, threads, turns = SplitRows(held_out), thread_count(self.n_jobs), 1
+        each: dict[str, Any] = {}
         if problem.followers:
             rows = self._with_followers(rows, prepared, data, problem, intercept)
             turns = self._turns(problem, callbacks)
@@ -337,6 +338,28 @@ class LightGBMEngine:
         conclude(training, booster, history, prepared.has_names)
         model = self._stock(training, intercept, 0.0 if start is None else start)
         return model, lockstep
+
+    def _prepare(self, training: LGBMModel, data: EngineData, start: float | None) -> Prepared:
+        """The user's data and options as ``training`` reads them; scores begin at ``start``."""
+        eval_set = data.fit_options.get("eval_set")
+        # Over a linear tree and a set that is sparse by columns LightGBM ends the process.
+        eval_set = eval_set and [
+            (X if X is data.X else as_table(by_row(X)), *rest) for X, *rest in eval_set
+        ]
+        ours = "eval_set", "eval_names", "eval_metric", "eval_offset", "callbacks"
+        fit_options = {name: v for name, v in data.fit_options.items() if name not in ours}
+        if eval_set and (start is not None or self.base is not None):
+            offsets = data.fit_options.get("eval_offset") or [None] * len(eval_set)
+            fit_options["eval_init_score"] = [
+                self._start(X, start, offset)
+                for (X, _), offset in zip(eval_set, offsets, strict=True)
+            ]
+        return prepare(
+            training, data, self._encode, eval_set,
+            sample_weight=data.sample_weight,
+            init_score=self._start(data.X, start, data.offset),
+            **fit_options,
+        )  # fmt: skip
 
     def _turns(self, problem: Problem, callbacks: list[Any]) -> int:
         """In how many turns followers take their rounds."""
@@ -505,10 +528,12 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
     base = frozen.estimator
     check_kind(base, expected := _class_for(classes))
     check_estimator(base)
-    fitted = bool(getattr(base, "fitted_", False))
-    if not fitted or classes is not None:  # a number has no labels to compare
-        check_frozen(base, fitted, classes)
-    check_linear_leaves(base.booster_.model_to_string(), "the frozen model")
+    check_frozen(base, bool(getattr(base, "fitted_", False)), classes)
+    text = base.booster_.model_to_string()
+    if classes is None:
+        written = re.search(r"(?m)^objective=(\w+)", text)
+        check_trained_by(written[1] if written else "custom", kind_of(base).objective)
+    check_linear_leaves(text, "the frozen model")
     # LightGBM writes no blanks in names.
     found = [name.replace(" ", "_") for name in feature_names(X) or ()]
     check_features(X, base.n_features_in_, found, _names(base))

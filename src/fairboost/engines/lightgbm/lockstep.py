@@ -103,8 +103,7 @@ class LightGBMBoosters:
         if self.own_start is None or self.n_rounds():
             return None
         start = rows.get_init_score()
-        found: FloatArray = np.full(rows.num_data(), self.own_start) if start is None else start
-        return found
+        return np.full(rows.num_data(), self.own_start) if start is None else np.array(start)
 
     def n_rounds(self) -> int:
         """Trees of the booster that is kept."""

@@ -32,7 +32,7 @@ from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import is_dart, thread_option
-from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.exceptions import InvalidInputError
 from fairboost.kernel.threads import Threads
 
 PIECE = 131_072

@@ -29,7 +29,13 @@ from xgboost import XGBClassifier, XGBModel, XGBRegressor
 from fairboost._numbers import probabilities
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
-from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
+from fairboost.engines.frozen import (
+    STAGE,
+    STAGE_LEAVES,
+    check_features,
+    check_frozen,
+    check_trained_by,
+)
 from fairboost.engines.lockstep import threads_each, turns_taken
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
@@ -375,13 +381,14 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
     check_kind(base, kind)
     fitted, known = base.__sklearn_is_fitted__(), base
     if fitted and classes is None:
-        objective_of(base)
+        told = objective_of(base).name
+        learner = json.loads(base.get_booster().save_config())["learner"]
+        outputs = int(learner["learner_model_param"]["num_target"])
+        check_trained_by(learner["objective"]["name"], told, outputs)
         # XGBoost's own reader of files does not set the constant of a loss.
-        config = json.loads(base.get_booster().save_config())
-        known = clone(base).set_params(**written_options(config["learner"]["objective"]))
+        known = clone(base).set_params(**written_options(learner["objective"]))
     check_estimator(known)
-    if not fitted or classes is not None:  # numbers are not told apart by a list of them
-        check_frozen(base, fitted, classes)
+    check_frozen(base, fitted, classes)
     booster, found = base.get_booster(), feature_names(X)
     check_features(X, int(booster.num_features()), found, booster.feature_names)
     if found is None and booster.feature_names is not None:
