@@ -1,9 +1,9 @@
 """Numbers in another unit: the same model, in that unit.
 
 Let targets be c times as large, and tolerances with them. Under a squared loss gradients are c
-times as large, under an absolute one they stay and Hessians are 1/c of what they were; either way leaves
-are c times as large, if nothing in the engine's options has a unit (no penalty on leaves, no least
-sum of Hessians). Under a log link all scores move by log(c).
+times as large, under an absolute one they stay and Hessians are 1/c of what they were; either way
+leaves are c times as large, if nothing in the engine's options has a unit (no penalty on leaves,
+no least sum of Hessians). Under a log link all scores move by log(c).
 """
 
 from __future__ import annotations
