@@ -69,6 +69,7 @@ def lay_out_rows(
     outcomes, measured = request.outcomes(chosen)
     rows = replace(rows, outcomes=outcomes, measured_outcomes=measured)
     check_point(point, constraints, cells, rows)  # before memberships are trained
+    cells = replace(cells, left_out=rows.cells.left_out)
     found = {k: p[trained] for k, p in _memberships(request, cells, constraints).items()}
     return replace(rows, memberships=found)
 
