@@ -124,7 +124,7 @@ def fold_count(n_rows: int, placed: bool = False) -> int:
     return 5 if placed or n_rows < 10_000 else 3 if n_rows < 20_000 else 2
 
 
-NOTHING_HELD_OUT = Holdout("none", "rates are read on the training rows")
+NOTHING_HELD_OUT = Holdout("none", "groups are compared on the training rows")
 
 
 def choose(
@@ -363,7 +363,7 @@ def align_groups(
         if unseen:
             warn(
                 f"holdout_set has groups of {known.name!r} that training never saw: "
-                f"{', '.join(map(repr, unseen))}; their rows count in no group's rate",
+                f"{', '.join(map(repr, unseen))}; their rows count in no group",
                 FairnessWarning,
             )
         recode = np.array([*(position.get(v, -1) for v in new.values), -1], np.int32)

@@ -14,7 +14,7 @@ constraints is one linear map, :class:`fairboost.fairness.binding.MomentMap`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -43,6 +43,23 @@ class Moment(Protocol):
 
     def counts(self, labels: IntArray) -> BoolArray:
         """Which labels count."""
+
+
+class Farthest(NamedTuple):
+    """Of each group, the figure that is farthest from where it should be.
+
+    What a constraint that reads many moments of a group may offer by ``farthest(moments)``:
+    reports then print one line per group.
+    """
+
+    title: str
+    """What the figures are, in words."""
+
+    at: tuple[str, ...]
+    """Per group, where its figure was found, such as the name of a quantile."""
+
+    inequalities: IntArray
+    """Per group, the number of the violation whose excess over the limit the figure has."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from fairboost.fairness.constraints import (
 )
 from fairboost.fairness.constraints import resolve as resolve_any
 from fairboost.fairness.means import NUMBERS, NumberMoment, above
-from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.moments import Farthest, GroupMoments
 from fairboost.fairness.rates import as_moment
 
 N_LEVELS = 15
@@ -97,6 +97,15 @@ class SameDistribution(OfAllGroups):
     def words(self, by: str) -> str:
         """The constraint in words."""
         return f"distributions of predictions alike by {by}, distance at most {self.tolerance:g}"
+
+    def farthest(self, moments: GroupMoments) -> Farthest:
+        """Where the distribution of each group is farthest from everyone's."""
+        apart, groups = self._apart(moments), np.arange(len(moments.groups))
+        level = np.abs(apart).argmax(axis=0)
+        below = apart.size * (apart[level, groups] < 0)
+        at = tuple(self.moments[k].name.removeprefix("above ") for k in level)
+        which = level * len(groups) + groups + below
+        return Farthest("largest distance from everyone's", at, which)
 
     def _apart(self, moments: GroupMoments) -> FloatArray:
         pooled = moments.total(self._shares(moments) * moments.values)

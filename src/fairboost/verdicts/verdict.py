@@ -40,7 +40,7 @@ from fairboost._text import interval
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
-from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.moments import Farthest, GroupMoments
 from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import gap_interval, rows_to_tell
 from fairboost.verdicts.sampling import SamplingLaw, ShareLaw
@@ -416,6 +416,34 @@ def _margins(
     slopes = np.stack([constraint.pullback(rates, unit) for unit in units])
     errors = law.errors(slopes, rates.values, rows)
     return violations, max(-float(ndtri(tail / len(units))), 0.0) * errors
+
+
+def judge_farthest(
+    term: Term, rates: GroupMoments, level: float, rows: FloatArray, law: SamplingLaw
+) -> tuple[Farthest, FloatArray] | None:
+    """The figure of each group that is farthest from where it should be, with its interval.
+
+    Parameters
+    ----------
+    term, rates, level, rows, law
+        As in :func:`judge`.
+
+    Returns
+    -------
+    farthest, figures : Farthest, (3, n_groups) float64
+        The figures, and the ends of their intervals; None of a constraint that does not tell.
+    """
+    c, own = term.constraint, _own_figure(term.constraint)
+    if own is None or not hasattr(c, "farthest"):
+        return None
+    found: Farthest = c.farthest(rates)
+    violations = np.asarray(c.violations(rates), np.float64)
+    units = np.eye(len(violations))[found.inequalities]
+    slopes = np.stack([c.pullback(rates, unit) for unit in units])
+    reach = float(ndtri(0.5 + level / 2)) * law.errors(slopes, rates.values, rows)
+    value = violations[found.inequalities] + own.limit
+    least = float(getattr(c, "least", -np.inf))
+    return found, np.stack([value, np.maximum(value - reach, least), value + reach])
 
 
 def _rows_needed(
