@@ -63,6 +63,11 @@ class Term:
         return compared_by(self.groups.columns, given_of(self.constraint))
 
     @property
+    def most_compared(self) -> int:
+        """How many groups are compared with each other, at most."""
+        return len(self.groups) if self.strata is None else int(np.bincount(self.strata).max())
+
+    @property
     def moment_labels(self) -> list[str]:
         """Name each moment of each group, for the trace."""
         return [

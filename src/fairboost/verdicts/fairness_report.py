@@ -105,7 +105,7 @@ class MeasuredRates:
         What the operating point came to.
     wobble : tuple of (n_moments,) float64
         In cross-fitting, the mean square of what each moment moves by from one round to the next,
-        one array per term; empty otherwise.
+        beside its trend, one array per term; empty otherwise.
     left_out : tuple of LeftOut
         Rates of groups with too few rows to be judged.
     decides_little : str
@@ -465,7 +465,7 @@ def _on_not_met(
 ) -> Iterator[str]:
     """What would help the constraints whose figures are beyond their limits."""
     beyond = [
-        (v.measure, len(term.groups))
+        (v.measure, term.most_compared)
         for v, term in zip(verdicts, measured.terms, strict=True)
         if not v.within
     ]
@@ -561,7 +561,8 @@ def _in_order(rates: GroupMoments) -> list[int]:
 
 def _folded(measured: MeasuredRates) -> tuple[str, ...]:
     """Names of the moments that are read only by constraints with a farthest figure."""
-    pairs = [(m.name, hasattr(t.constraint, "farthest")) for t in measured.terms for m in t.moments]
+    terms = measured.terms
+    pairs = [(m.name, hasattr(t.constraint, "farthest")) for t in terms for m in t.moments]
     single = {name for name, folds in pairs if not folds}
     return tuple(dict.fromkeys(name for name, folds in pairs if folds and name not in single))
 

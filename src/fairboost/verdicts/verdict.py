@@ -328,6 +328,7 @@ def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArra
     rows: FloatArray = term.rows.min(axis=0)
     if isinstance(c, Parity | TwoSided):
         of = " of everyone's" * c.relative
+        of += f" of the same {', '.join(c.given)}" * bool(c.relative and c.given)
         text = f"{c.moment.title} alike by {by}, tolerance {_plain(c.tolerance)}{of}"
         return text, "gap", c.tolerance, rows
     if isinstance(c, Bound):
@@ -492,7 +493,7 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
         return f"{text}, but no number of rows can show a {v.measure} of 0; allow more than 0."
     if v.rows_needed is not None:
         each = " in each group" if v.measure == "gap" else ""
-        merge = ", or merge groups" if v.measure == "gap" and len(term.groups) > 2 else ""
+        merge = ", or merge groups" if v.measure == "gap" and term.most_compared > 2 else ""
         aim = f"detect a {v.measure} of {_plain(v.limit)}"
         if v.measure == "mean":
             aim = f"tell {v.value:.{digits}f} from {_plain(v.limit)}"
