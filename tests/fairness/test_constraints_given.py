@@ -165,7 +165,9 @@ def test_columns_that_are_not_there():
 @pytest.mark.parametrize("make", [parity, bound])
 def test_what_was_actual_is_not_offered(make):
     """It cannot be constrained: it is the same whatever is predicted."""
-    with pytest.raises(ConstraintError, match="where a number is predicted, one of prediction, lo"):
+    with pytest.raises(
+        ConstraintError, match="where a number is predicted, one of prediction, lo"
+    ):
         make("rmse", 0.1)
 
 

@@ -90,9 +90,7 @@ class OfParity:
         Whether violations are shares of the moment of the groups that are compared.
     """
 
-    def __init__(
-        self, moments: GroupMoments, per_row: FloatArray, relative: bool = False
-    ) -> None:
+    def __init__(self, moments: GroupMoments, per_row: FloatArray, relative: bool = False) -> None:
         (w,) = moments.weights
         self.unit = np.tile(np.broadcast_to(unit_of(moments, relative), w.shape), 2)
         self.total, self.pi = moments.total, w / moments.total(w)

@@ -461,7 +461,7 @@ def _encode_constraint(constraint: Any) -> Any:
         own = constraint.tolerance if constraint.has_own_tolerance else None
         found = {"parity": asdict(moment), "tolerance": own, "by": constraint.by}
         # Left out where it is not so, as in files of old.
-        further = {"relative": True} if constraint.relative else {}
+        further: dict[str, Any] = {"relative": True} if constraint.relative else {}
         further |= {"given": list(constraint.given)} if constraint.given else {}
         return {**found, **further}
     if isinstance(constraint, Bound) and known:

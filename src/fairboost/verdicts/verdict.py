@@ -371,8 +371,9 @@ def _figure(
     law = ShareLaw() if law is None else law
     c = two_sided(term.constraint)
     if isinstance(c, TwoSided):
-        told = {"units": unit_of(rates, c.relative), "parts": rates.parts()}
-        return judge_gap(rates.values[0], rows[0], level, law.at(0), **told)
+        units, parts = unit_of(rates, c.relative), rates.parts()
+        r, n = rates.values[0], rows[0]
+        return judge_gap(r, n, level, law.at(0), units=units, parts=parts)
     if isinstance(c, Bound):
         at = 0, rates.groups.index(c.group)
         value = float(rates.values[at])
