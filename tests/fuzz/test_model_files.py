@@ -8,7 +8,7 @@ pytest.importorskip("xgboost")
 
 
 def test_none_is_taken_for_sound_and_none_ends_the_process():
-    for k, seal, what, detail in model_files.run(150, seed=0):
+    for k, seal, what, detail in model_files.run(250, seed=0):
         assert what in model_files.FINE, (k, seal, what, detail)
 
 
@@ -18,6 +18,10 @@ def test_the_harness_can_tell(tmp_path):
     one, other = tmp_path / "linear.json", tmp_path / "dart.pickle"
     assert model_files.outcome(one, one.with_suffix(".pickle")) == ("same scores", "")
     assert model_files.outcome(one, other)[0] == "other scores"
+    number = tmp_path / "absolute.json"
+    assert model_files.outcome(number, number.with_suffix(".pickle")) == ("same scores", "")
+    assert model_files.outcome(number, tmp_path / "quantile.pickle")[0] == "other scores"
+    assert model_files.outcome(number, one.with_suffix(".pickle"))[0] == "other scores"
     assert model_files.outcome(other, other)[0] == "refused"
     assert model_files.outcome(tmp_path / "none", other)[0] == "refused"
     assert model_files.outcome(one, tmp_path / "xgboost.pickle")[0] == "other error"

@@ -129,7 +129,7 @@ def test_shapes(refuses, held, wrong, match):
 def test_cross_fitting_beside_a_set(refuses, held):
     refuses(
         InvalidInputError,
-        r"holdout='cross' reads rates on the training rows out of fold, .*; leave one of them "
+        r"holdout='cross' measures on the training rows out of fold, .*; leave one of them "
         r"out, or hold out a share beside the set, holdout=0.2",
         params={"holdout": "cross"},
         holdout_set=(held.X, held.y, held.group),

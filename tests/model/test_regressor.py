@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import warnings
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from lightgbm import LGBMRegressor
+import xgboost
+from lightgbm import LGBMRegressor, reset_parameter
 from scipy.sparse import csr_matrix
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBRegressor
 
-from fairboost import FairGBMRegressor, bound, parity
-from fairboost.exceptions import FairnessWarning
+from fairboost import FairGBMRegressor, bound, load, parity
+from fairboost.exceptions import EngineOptionError, FairnessWarning
 
 OBJECTIVES = {
     "lightgbm": {"squared": "regression", "absolute": "mae", "poisson": "poisson",
-                 "gamma": "gamma", "tweedie": "tweedie", "huber": "huber"},
+                 "gamma": "gamma", "tweedie": "tweedie", "huber": "huber",
+                 "quantile": "quantile"},
     "xgboost": {"squared": "reg:squarederror", "absolute": "reg:absoluteerror",
                 "poisson": "count:poisson", "gamma": "reg:gamma", "tweedie": "reg:tweedie",
-                "huber": "reg:pseudohubererror"},
+                "huber": "reg:pseudohubererror", "quantile": "reg:quantileerror"},
 }  # fmt: skip
 SMOOTH = ["squared", "huber", "poisson", "gamma", "tweedie"]
 CONSTRAINTS = {
@@ -44,6 +47,8 @@ def engine(name, loss="squared", **options):
     """A small, quiet engine on one thread."""
     options = {"objective": OBJECTIVES[name][loss], "n_estimators": 20, "n_jobs": 1,
                "random_state": 0, **options}  # fmt: skip
+    if loss == "quantile":
+        options |= {{"lightgbm": "alpha", "xgboost": "quantile_alpha"}[name]: 0.7}
     if name == "lightgbm":
         return LGBMRegressor(**{"num_leaves": 7, "verbose": -1, **options})
     return XGBRegressor(**{"max_depth": 3, "learning_rate": 0.1, **options})
@@ -287,6 +292,208 @@ def test_without_a_constraint_the_model_is_the_stock_one(claims, name, loss, wei
     np.testing.assert_allclose(model.predict(claims.X), stock.predict(claims.X), rtol=2e-6)
     assert model.fairness_report_ is None
     assert len(model.multipliers_) == 0
+
+
+RENEWED = ["absolute", "quantile"]
+DRAWN = {
+    "lightgbm": {
+        "plain": {},
+        "rows and columns": {"subsample": 0.5, "subsample_freq": 1, "colsample_bytree": 0.5},
+        "dart": {"boosting_type": "dart"},
+        "goss": {"data_sample_strategy": "goss"},
+        "start": {"boost_from_average": False},
+    },
+    "xgboost": {
+        "plain": {},
+        "rows and columns": {"subsample": 0.5, "colsample_bytree": 0.5},
+        "dart": {"booster": "dart", "rate_drop": 0.3},
+        "exact": {"tree_method": "exact"},
+        "start": {"base_score": 0.3},
+    },
+}
+
+
+@pytest.mark.parametrize("loss", RENEWED)
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        pytest.param(name, options, id=f"{name}-{what}")
+        for name, each in DRAWN.items()
+        for what, options in each.items()
+    ],
+)
+def test_leaves_that_the_engine_sets_to_medians(claims, name, loss, options, weighted):
+    """Without a constraint the engine's own objective grows the trees, bit for bit."""
+    given = {"sample_weight": claims.weight.astype(np.float32) if weighted else None}
+    asked = {"constraint": None, "iterate": "last", "given": given}
+    model = fit(engine(name, loss, **options), claims, **asked)
+    stock = engine(name, loss, **options).fit(claims.X, claims.y, **given)
+    np.testing.assert_array_equal(model.predict(claims.X), stock.predict(claims.X))
+    assert model.best_iteration_ == len(model.trace_) == 20
+    assert model.trace_["trees"].tolist() == list(range(1, 21))
+    assert model.estimator_.get_params() == stock.get_params()
+
+
+def pinball(y, predicted, level):
+    """The mean loss at a level; the absolute one is twice that of the median."""
+    return np.maximum(level * (y - predicted), (level - 1) * (y - predicted)).mean()
+
+
+@every_engine
+@pytest.mark.parametrize("loss", RENEWED)
+def test_the_trace_looks_on_while_the_engine_trains(claims, name, loss):
+    X, y, _ = claims.held_out
+    model = fit(
+        engine(name, loss), claims, constraint=None, given={"holdout_set": claims.held_out}
+    )
+    level, factor = (0.7, 1.0) if loss == "quantile" else (0.5, 2.0)
+    for rows, actual, column in ((claims.X, claims.y, "loss"), (X, y, "held-out loss")):
+        expected = [np.full(len(actual), np.quantile(claims.y, level))]
+        expected += [model._model.scores(rows, t) for t in range(1, 20)]
+        losses = [factor * pinball(actual, scores, level) for scores in expected]
+        np.testing.assert_allclose(model.trace_[column], losses, rtol=1e-3)
+        np.testing.assert_allclose(model.trace_[column][1:], losses[1:], rtol=1e-6)
+
+
+@every_engine
+@pytest.mark.parametrize("loss", RENEWED)
+def test_iterates_of_an_engine_that_trains_by_itself(claims, name, loss):
+    last = fit(engine(name, loss), claims, constraint=None, iterate="last")
+    mean = fit(engine(name, loss), claims, constraint=None, iterate="average")
+    prefixes = [last._model.scores(claims.X, t) for t in range(1, 21)]
+    np.testing.assert_allclose(mean.predict(claims.X), np.mean(prefixes, axis=0), rtol=1e-5)
+
+
+@every_engine
+@pytest.mark.parametrize("loss", [*RENEWED, "squared"])
+def test_early_stopping_without_a_constraint_is_the_engines(claims, name, loss):
+    rounds = {"lightgbm": "early_stopping_round", "xgboost": "early_stopping_rounds"}[name]
+    options = {"n_estimators": 300, "learning_rate": 0.5, rounds: 3}
+    X, y, _ = claims.held_out
+    sets = [(claims.X, claims.y), (X, y)]
+    with warnings.catch_warnings():
+        # LightGBM's own, since 4.7.
+        warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
+        stock = engine(name, loss, **options)
+        quiet = {"verbose": False} if name == "xgboost" else {}
+        stock.fit(claims.X, claims.y, eval_set=sets, **quiet)
+        model = fit(
+            engine(name, loss, **options), claims, constraint=None, given={"eval_set": sets}
+        )
+    assert model.best_iteration_ < len(model.trace_) < 300
+    np.testing.assert_allclose(
+        model.predict(X), stock.predict(X), rtol=0 if loss in RENEWED else 2e-6
+    )
+    found, expected = model.estimator_.evals_result_, stock.evals_result_
+    assert {k: [*v] for k, v in found.items()} == {k: [*v] for k, v in expected.items()}
+    for where, metrics in expected.items():
+        for metric, values in metrics.items():
+            np.testing.assert_allclose(found[where][metric], values, rtol=1e-5)
+
+
+def test_callbacks_without_a_constraint_are_lightgbms(claims):
+    """A rate that changes, and a callback that looks on."""
+    seen = []
+
+    def callbacks():
+        rate = reset_parameter(learning_rate=lambda k: 0.2 * 0.9**k)
+        return [rate, lambda env: seen.append(env.iteration)]
+
+    stock = engine("lightgbm", "absolute").fit(claims.X, claims.y, callbacks=callbacks())
+    given = {"callbacks": callbacks()}
+    model = fit(engine("lightgbm", "absolute"), claims, constraint=None, given=given)
+    np.testing.assert_array_equal(model.predict(claims.X), stock.predict(claims.X))
+    assert seen == [*range(20)] * 2
+
+
+@pytest.mark.parametrize("loss", RENEWED)
+def test_a_frozen_model_without_a_constraint_is_continued_as_lightgbm_does(claims, loss):
+    base = engine("lightgbm", loss).fit(claims.X, claims.y)
+    model = fit(FrozenEstimator(base), claims, constraint=None)
+    stage = engine("lightgbm", loss, n_estimators=40, learning_rate=0.1)
+    stage.fit(claims.X, claims.y, init_model=base)
+    assert model.best_iteration_ == 60
+    np.testing.assert_allclose(model.predict(claims.X), stage.predict(claims.X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", RENEWED)
+def test_a_frozen_model_without_a_constraint_is_continued_as_xgboost_does(claims, loss):
+    base = engine("xgboost", loss).fit(claims.X, claims.y)
+    model = fit(FrozenEstimator(base), claims, constraint=None)
+    stage = engine("xgboost", loss, n_estimators=40, learning_rate=0.1, grow_policy="lossguide",
+                   max_leaves=15)  # fmt: skip
+    stage.fit(claims.X, claims.y, xgb_model=base.get_booster())
+    assert model.best_iteration_ == 60
+    np.testing.assert_allclose(model.predict(claims.X), stage.predict(claims.X), rtol=1e-6)
+
+
+@every_engine
+@pytest.mark.parametrize("loss", RENEWED)
+def test_a_model_that_the_engine_trained_by_itself_is_saved(claims, name, loss, tmp_path):
+    model = fit(engine(name, loss), claims, constraint=None)
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    found = model.predict(claims.X)
+    np.testing.assert_array_equal(again.predict(claims.X), found)
+    model.export(tmp_path / "stock.json")
+    if name == "lightgbm":
+        stock = lightgbm.Booster(model_file=tmp_path / "stock.json").predict(claims.X)
+    else:
+        rows = xgboost.DMatrix(claims.X)
+        stock = xgboost.Booster(model_file=tmp_path / "stock.json").predict(rows)
+    np.testing.assert_array_equal(stock, found)
+
+
+def test_linear_trees_where_lightgbm_has_none(claims):
+    linear = engine("lightgbm", "absolute", linear_tree=True)
+    with pytest.raises(EngineOptionError, match="no linear trees by objective='regression_l1'"):
+        fit(linear, claims, constraint=None)
+
+
+# Exposures of evaluation sets
+
+
+@every_engine
+def test_metrics_of_evaluation_sets_know_exposures(claims, name):
+    X, y, _ = claims.held_out
+    years = claims.held_exposure
+    sets = {
+        "eval_set": [(claims.X, claims.y), (X, y), (claims.X[:90], claims.y[:90])],
+        "eval_names": ["train", "test", "part"],
+        "eval_exposure": [None, years, claims.exposure[:90]],
+    }
+    metric = {"lightgbm": {"metric": "l2"}, "xgboost": {"eval_metric": "rmse"}}[name]
+    power = {"lightgbm": 1, "xgboost": 2}[name]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
+        model = fit(
+            engine(name, "poisson", **metric), claims, holdout=None, iterate="last",
+            given={"exposure": claims.exposure, **sets}, **CONSTRAINTS["means"],
+        )  # fmt: skip
+    exposures = [claims.exposure, years, claims.exposure[:90]]
+    for where, (table, actual), exposure in zip(
+        sets["eval_names"], sets["eval_set"], exposures, strict=True
+    ):
+        (values,) = model.estimator_.evals_result_[where].values()
+        error = np.square(model.predict(table, exposure=exposure) - actual).mean()
+        assert values[-1] ** power == pytest.approx(error, rel=1e-5)
+
+
+@every_engine
+def test_early_stopping_by_rows_with_exposures(claims, name):
+    rounds = {"lightgbm": "early_stopping_round", "xgboost": "early_stopping_rounds"}[name]
+    X, y, _ = claims.held_out
+    estimator = engine(name, "poisson", n_estimators=300, learning_rate=0.5, **{rounds: 3})
+    given = {
+        "exposure": claims.exposure, "eval_set": [(X, y)], "eval_exposure": [claims.held_exposure]
+    }  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The argument 'eval_set' is deprecated")
+        model = fit(estimator, claims, constraint=None, given=given)
+    (history,) = model.estimator_.evals_result_.values()
+    (values,) = history.values()
+    assert np.argmin(values) + 1 == model.best_iteration_ < 300
 
 
 @every_engine

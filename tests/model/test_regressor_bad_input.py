@@ -10,10 +10,18 @@ import xgboost
 from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from xgboost import XGBClassifier, XGBRegressor
 
-from fairboost import FairGBMClassifier, FairGBMRegressor, bound, parity, tradeoff_curve, tune
+from fairboost import (
+    FairGBMClassifier,
+    FairGBMRegressor,
+    bound,
+    load,
+    parity,
+    tradeoff_curve,
+    tune,
+)
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
 
 N = 120
@@ -187,10 +195,26 @@ def test_exposures_of_some_rows_only(engines):
 
 
 def test_exposures_beside_an_evaluation_set(engines):
-    refuses(
-        InvalidInputError, "eval_set",
-        engines["poisson"], exposure=YEARS, eval_set=[(X, Y)],
-    )  # fmt: skip
+    others = [(X[:50], Y[:50])]
+    for match, given in (
+        (
+            r"set 0 of eval_set has no exposures.*pass eval_exposure=\[\.\.\.\]",
+            {"exposure": YEARS},
+        ),
+        ("eval_set has an exposure and fit has none", {"eval_exposure": [YEARS[:50]]}),
+        (
+            "eval_exposure has 2 items, expected one for each of the 1 sets",
+            {"exposure": YEARS, "eval_exposure": [YEARS[:50], YEARS]},
+        ),
+        ("eval_exposure has 120 rows", {"exposure": YEARS, "eval_exposure": [YEARS]}),
+        (
+            "eval_exposure must be above 0.*found -.* in row 0",
+            {"exposure": YEARS, "eval_exposure": [-YEARS[:50]]},
+        ),
+    ):
+        refuses(InvalidInputError, match, engines["poisson"], eval_set=others, **given)
+    match = "eval_exposure has 1 items, expected one for each of the 0 sets"
+    refuses(InvalidInputError, match, engines["poisson"], exposure=YEARS, eval_exposure=[YEARS])
 
 
 # Groups, weights and rows held out
@@ -233,7 +257,7 @@ def test_other_arguments(engines, error, match, fit):
 
 def test_cross_fitting_beside_a_set(engines):
     refuses(
-        InvalidInputError, "holdout='cross' compares groups on the training rows",
+        InvalidInputError, "holdout='cross' measures on the training rows",
         engines["squared"], params={**MEANS, "holdout": "cross"}, holdout_set=(X, Y, GROUP),
     )  # fmt: skip
 
@@ -275,13 +299,26 @@ def test_a_tolerance_beyond_the_range_of_what_is_predicted_per_exposure(engines)
         model.fit(X, Y, sensitive_features=GROUP, exposure=YEARS)
 
 
+OF_LABELS = r"to predict labels, use FairGBMClassifier\({}\(...\)\); else pass"
+OF_NUMBERS = r"to predict numbers, use FairGBMRegressor\({}\(...\)\); else pass"
+
+
 @pytest.mark.parametrize(
-    "estimator",
-    [LGBMClassifier(), XGBClassifier(), LinearRegression(), LGBMRegressor, FairGBMRegressor()],
-    ids=str,
+    ("estimator", "remedy"),
+    [
+        (LGBMClassifier(), OF_LABELS.format("LGBMClassifier")),
+        (XGBClassifier(), OF_LABELS.format("XGBClassifier")),
+        (LinearRegression(), r"; pass lightgbm.LGBMRegressor\(...\)"),
+        (LogisticRegression(), r"; pass lightgbm.LGBMRegressor\(...\)"),
+        (LGBMRegressor, "; pass lightgbm.LGBMRegressor"),
+        (FairGBMRegressor(), "FairGBMRegressor has an engine in it and cannot be one; pass"),
+        (FairGBMClassifier(), "FairGBMClassifier has an engine in it and cannot be one; pass"),
+    ],
+    ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_engine_of_numbers(estimator):
-    refuses(EngineOptionError, "must be an LGBMRegressor or XGBRegressor", estimator)
+def test_what_is_no_engine_of_numbers(estimator, remedy):
+    match = f"(?s)must be an LGBMRegressor or XGBRegressor, found .*{remedy}"
+    refuses(EngineOptionError, match, estimator)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +330,51 @@ def test_frozen_models_that_are_not_fitted(estimator):
 
 def test_frozen_classifiers():
     frozen = FrozenEstimator(LGBMClassifier(n_estimators=1, verbose=-1).fit(X, GROUP))
-    refuses(EngineOptionError, "must be an LGBMRegressor or XGBRegressor", frozen)
+    match = f"must be an LGBMRegressor or XGBRegressor.*{OF_LABELS.format('LGBMClassifier')}"
+    refuses(EngineOptionError, match, frozen)
+
+
+def tiny(kind, **options):
+    """An estimator with one tree, fitted."""
+    quiet = {"verbose": -1} if kind is LGBMRegressor else {}
+    return kind(**{"n_estimators": 1, "n_jobs": 1, **quiet, **options})
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective", "other"),
+    [(LGBMRegressor, "poisson", "regression"), (XGBRegressor, "reg:gamma", "reg:squarederror")],
+)
+def test_frozen_models_of_another_loss_than_their_options_say(kind, objective, other):
+    base = tiny(kind, objective=objective).fit(X, Y)
+    base.objective = other  # set_params of XGBoost would change its booster too
+    match = f"was trained with objective='{objective}', but its options say '{other}'"
+    refuses(EngineOptionError, match, FrozenEstimator(base))
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective"),
+    [(LGBMRegressor, "fair"), (LGBMRegressor, "mape"), (XGBRegressor, "reg:squaredlogerror")],
+)
+def test_frozen_models_of_a_loss_that_is_not_known(kind, objective):
+    base = tiny(kind, objective=objective).fit(X, Y)
+    refuses(EngineOptionError, f"objective='{objective}', expected one", FrozenEstimator(base))
+    base.set_params(objective=None)  # the trees are the same
+    refuses(EngineOptionError, f"trained with objective='{objective}'", FrozenEstimator(base))
+
+
+def test_frozen_models_of_several_numbers():
+    base = tiny(XGBRegressor).fit(X, np.c_[Y, Y])
+    match = "the frozen model predicts 2 numbers for each row, expected one"
+    refuses(EngineOptionError, match, FrozenEstimator(base))
+
+
+@pytest.mark.parametrize("kind", [LGBMRegressor, XGBRegressor])
+def test_frozen_models_of_other_features(kind):
+    frame = pd.DataFrame(X, columns=list("pqr"))
+    frozen = FrozenEstimator(tiny(kind).fit(frame, Y))
+    refuses(InvalidInputError, "X has 2 features, but the frozen model", frozen, X=X[:, 1:])
+    match = "X has the feature 'r' where the frozen model has 'p'"
+    refuses(InvalidInputError, match, frozen, X=frame[["r", "q", "p"]])
 
 
 # The other way round: numbers where decisions are expected
@@ -303,6 +384,14 @@ def test_frozen_classifiers():
     "estimator", [LGBMRegressor(), XGBRegressor()], ids=["lightgbm", "xgboost"]
 )
 def test_a_classifier_takes_no_regressor(estimator):
+    remedy = OF_NUMBERS.format(type(estimator).__name__)
+    match = f"(?s)must be an LGBMClassifier or XGBClassifier.*{remedy}"
+    with pytest.raises(EngineOptionError, match=match):
+        FairGBMClassifier(estimator).fit(X, LABELS, sensitive_features=GROUP)
+
+
+@pytest.mark.parametrize("estimator", [FairGBMRegressor(), LinearRegression()], ids=str)
+def test_a_classifier_says_that_it_is_for_labels(estimator):
     with pytest.raises(EngineOptionError, match="must be an LGBMClassifier or XGBClassifier"):
         FairGBMClassifier(estimator).fit(X, LABELS, sensitive_features=GROUP)
 
@@ -351,9 +440,19 @@ def test_exposures_of_predictions(fitted, exposure, match):
 @pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")
 def test_reports_on_rows_that_the_loss_is_not_for(fitted):
     with pytest.raises(InvalidInputError, match="y must be 0 or more under a poisson loss"):
-        fitted.report_on(X, with_one(Y, -1.0), sensitive_features=GROUP)
+        fitted.report_on(X, with_one(Y, -1.0), sensitive_features=GROUP, exposure=YEARS)
     with pytest.raises(InvalidInputError, match=r"pass .*sensitive_feature.* as well"):
-        fitted.report_on(X, Y, sensitive_features=None)
+        fitted.report_on(X, Y, sensitive_features=None, exposure=YEARS)
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")
+def test_reports_without_the_exposures_that_the_model_was_trained_with(fitted, tmp_path):
+    fitted.save(tmp_path / "model.json")
+    for model in (fitted, load(tmp_path / "model.json")):
+        with pytest.raises(InvalidInputError, match=r"trained with exposures.*pass exposure=\.\."):
+            model.report_on(X, Y, sensitive_features=GROUP)
+        report = model.report_on(X, Y, sensitive_features=GROUP, exposure=YEARS)
+        assert len([*report.verdicts, *report.test_verdicts]) == 1 + (model is fitted)
 
 
 def test_exposures_beside_a_model_without_log_link():

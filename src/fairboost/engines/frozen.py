@@ -16,17 +16,46 @@ STAGE_LEAVES = 15
 
 
 def check_frozen(base: Any, fitted: bool, classes: Any) -> None:
-    """Refuse a model that is not fitted, or that tells other labels apart."""
+    """Refuse a model that is not fitted, or that tells other labels apart.
+
+    Without classes a number is predicted, and there are no labels to compare.
+    """
     if not fitted:
         raise EngineOptionError(
             f"the {type(base).__name__} in FrozenEstimator is not fitted; fit it first, or pass "
             "it without FrozenEstimator to train from scratch"
         )
+    if classes is None:
+        return
     known, found = (np.asarray(labels).tolist() for labels in (base.classes_, classes))
     if known != found:
         raise EngineOptionError(
             f"the frozen model tells the labels {known} apart, but y has {found}; code y as the "
             "frozen model knows it"
+        )
+
+
+def check_trained_by(name: str, told: str, outputs: int = 1) -> None:
+    """Refuse a model of several numbers, or one whose trees do not predict what its options say.
+
+    Parameters
+    ----------
+    name : str
+        The objective that the trees were grown by.
+    told : str
+        The objective that the options name.
+    outputs : int
+        Numbers that the model predicts for each row.
+    """
+    if outputs != 1:
+        raise EngineOptionError(
+            f"the frozen model predicts {outputs} numbers for each row, expected one; fit a model "
+            "for each of them"
+        )
+    if name != told:
+        raise EngineOptionError(
+            f"the frozen model was trained with objective={name!r}, but its options say {told!r}; "
+            "set the objective that it was trained with, or fit it again"
         )
 
 

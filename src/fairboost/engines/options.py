@@ -39,9 +39,25 @@ def check_kind(estimator: Any, expected: type) -> None:
         package = expected.__module__.partition(".")[0]
         kind = expected.__name__.removeprefix("LGBM").removeprefix("XGB")
         raise EngineOptionError(
-            f"estimator must be an LGBM{kind} or XGB{kind}, found {estimator!r}; pass "
-            f"{package}.{expected.__name__}(...) with the engine's options in it"
+            f"estimator must be an LGBM{kind} or XGB{kind}, found {estimator!r}; "
+            f"{_better_class(estimator, kind)}pass {package}.{expected.__name__}(...) with the "
+            "engine's options in it"
         )
+
+
+def _better_class(estimator: Any, kind: str) -> str:
+    """What to use instead of an estimator that predicts something else, or that has an engine."""
+    names = [c.__name__ for c in type(estimator).__mro__]
+    other, what = {
+        "Regressor": ("Classifier", "labels, use"), "Classifier": ("Regressor", "numbers, use")
+    }[kind]  # fmt: skip
+    for name in (f"LGBM{other}", f"XGB{other}"):
+        if name in names:
+            return f"to predict {what} FairGBM{other}({name}(...)); else "
+    for name in ("FairGBMClassifier", "FairGBMRegressor"):
+        if name in names:
+            return f"{name} has an engine in it and cannot be one; "
+    return ""
 
 
 def check_objective(found: Any, own: str) -> None:

@@ -68,6 +68,9 @@ class Problem:
     begin : callable, optional
         Makes ready for a round of the followers, which may then begin before ``play``; without it
         they wait for it.
+    by_engine : bool
+        Whether trees are grown by the engine's own objective. ``play`` then only looks on: its
+        gradients are not used. There are no followers, and no offsets.
     """
 
     play: Callable[[ScoreArray, ScoreArray | None], Gradients]
@@ -76,6 +79,7 @@ class Problem:
     held_out: bool = False
     followers: Sequence[Follower] = ()
     begin: Callable[[], None] | None = None
+    by_engine: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ class LossTerms:
     label_weights: tuple[float, float] = (1.0, 1.0)
     single: bool = False
     loss: Loss | None = None
+
+    @property
+    def renews_leaves(self) -> bool:
+        """Whether engines set leaves to medians or quantiles, which no gradient asks for."""
+        return self.loss is not None and self.loss.renews_leaves
 
 
 @dataclass(frozen=True)

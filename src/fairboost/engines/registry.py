@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Matrix
+from fairboost.engines.options import check_kind
 from fairboost.engines.port import Engine, TrainedModel
 from fairboost.exceptions import ModelFileError
 
@@ -71,6 +72,11 @@ def name_of(estimator: object) -> str:
 def engine_of(estimator: object) -> EngineModule:
     """The engine that an estimator belongs to."""
     return load_engine(name_of(estimator))
+
+
+def check_predicts(estimator: object, *, number: bool) -> None:
+    """Refuse what is no estimator of an engine, or one that predicts something else."""
+    check_kind(estimator, type(engine_of(estimator).make_estimator(regressor=number)))
 
 
 def default_estimator(**options: Any) -> Any:

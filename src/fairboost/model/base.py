@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._files import write_text
 from fairboost._typing import Booster, FloatArray, Matrix
 from fairboost.algorithm.game import Game
+from fairboost.data.cells import SensitiveColumn
 from fairboost.data.features import check_readable
-from fairboost.data.validation import DEFAULT_COLUMN, check_two_dimensional
+from fairboost.data.validation import (
+    DEFAULT_COLUMN,
+    CheckedRows,
+    check_beside,
+    check_two_dimensional,
+    unpack,
+)
 from fairboost.engines.port import Engine, TrainedModel, is_on_disk
+from fairboost.engines.registry import check_predicts, default_estimator, engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.files import write_model
@@ -34,6 +43,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
 
     estimator: Any
     constraint: Any
+    holdout: Any
     confidence: float | None
     iterate: str
     random_state: Any
@@ -79,8 +89,21 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
                 "stay as they are; use iterate='best' or 'last'"
             )
 
-    def _seeded(self, estimator: Any) -> Any:
-        """A clone of the engine's estimator, with a seed of its own if it has none."""
+    def _check_holdout_set(self, holdout_set: Any) -> None:
+        """Refuse rows of the user's own beside cross-fitting."""
+        if holdout_set is not None and self.holdout == "cross":
+            raise InvalidInputError(
+                "holdout='cross' measures on the training rows out of fold, holdout_set on rows "
+                "of your own; leave one of them out, or hold out a share beside the set, "
+                "holdout=0.2"
+            )
+
+    def _chosen(self) -> Any:
+        """A clone of the estimator to train, checked, with a seed of its own if it has none."""
+        numbers, estimator = isinstance(self, RegressorMixin), self.estimator
+        estimator = default_estimator(regressor=numbers) if estimator is None else estimator
+        check_predicts(estimator, number=numbers)
+        engine_of(estimator).check_estimator(estimator)
         engine = clone(estimator)
         if self.random_state is not None and engine.random_state is None:
             engine.set_params(random_state=self._draw())
@@ -96,6 +119,10 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
                 f"or None, found {self.random_state!r}"
             ) from error
         return found
+
+    def _seed(self) -> int:
+        """Seed of the draw of rows to hold out: the same every time if none is given."""
+        return 0 if self.random_state is None else self._draw()
 
     def _draw(self) -> int:
         return int(self._stream().randint(2**31 - 1))
@@ -205,6 +232,27 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def with_evaluation(fit_options: dict[str, Any], X: Matrix) -> dict[str, Any]:
+    """Options of ``fit`` with the evaluation sets as a list, their tables checked."""
+    given = fit_options.get("eval_set")
+    pairs = [given] if isinstance(given, tuple) else given or ()
+    found = [unpack("each item of eval_set", pair, "(X, y)", most=2) for pair in pairs]
+    # Engines know their training rows by identity.
+    checked = [(t if t is X else check_beside(t, X, "eval_set"), y) for t, y in found]
+    return {**fit_options, "eval_set": checked} if checked else fit_options
+
+
+def columns_among(data: CheckedRows, names: Collection[str]) -> list[SensitiveColumn]:
+    """Sensitive columns of rows that have one of some names."""
+    return [column for column in data.columns if column.name in names]
 
 
 def columns_of_table(X: Matrix) -> Matrix:

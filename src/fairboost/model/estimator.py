@@ -28,15 +28,13 @@ from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
     CheckedRows,
-    check_beside,
     check_fit_data,
     check_holdout_set,
     encode_known,
     python_value,
-    unpack,
 )
 from fairboost.engines.port import Engine
-from fairboost.engines.registry import default_estimator, engine_of
+from fairboost.engines.registry import engine_of
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import (
@@ -47,7 +45,12 @@ from fairboost.fairness.constraints import (
 )
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy, ProxyName
-from fairboost.model.base import FairBooster, columns_of_table
+from fairboost.model.base import (
+    FairBooster,
+    columns_among,
+    columns_of_table,
+    with_evaluation,
+)
 from fairboost.model.files import LABEL, NUMBER, read_model
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.training.iterates import (
@@ -390,8 +393,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         validate_data(self, columns_of_table(X), skip_check_array=True, reset=True)
         data = check_fit_data(X, y, sensitive_features, sample_weight, pos_label=self.pos_label)
         classes, given = data.classes, y
-        if sets := _pairs(fit_options.get("eval_set")):
-            fit_options = {**fit_options, "eval_set": [_beside(pair, X) for pair in sets]}
+        fit_options = with_evaluation(fit_options, X)
         if classes[0] > classes[1]:  # to engines the larger label is the positive one
             y, classes = data.labels, np.array([0, 1])
             fit_options = _with_numbers(fit_options, X, given, data)
@@ -412,15 +414,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             )
         held_out = None
         if holdout_set is not None:
-            if self.holdout == "cross":
-                raise InvalidInputError(
-                    "holdout='cross' reads rates on the training rows out of fold, holdout_set on "
-                    "rows of your own; leave one of them out, or hold out a share beside the set, "
-                    "holdout=0.2"
-                )
+            self._check_holdout_set(holdout_set)
             held_out = check_holdout_set(holdout_set, X, data.classes)
-        seed = 0 if self.random_state is None else self._draw()
-        return FitRequest(options, engine, y, data, held_out, fit_options, seed)
+        return FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
 
     def _engine(self, X: Matrix, classes: np.ndarray, named: np.ndarray) -> Engine:
         """Make the engine, for labels as it gets them; ``named`` are the user's."""
@@ -432,10 +428,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                     "is the larger, such as 0 and 1"
                 )
             return engine_of(self.estimator.estimator).stage_on(self.estimator, X, classes)
-        chosen: Any = default_estimator() if self.estimator is None else self.estimator
-        kind = engine_of(chosen)
-        kind.check_estimator(chosen)
-        engine = self._seeded(chosen)
+        engine = self._chosen()
         weights = getattr(engine, "class_weight", None)
         if isinstance(weights, dict) and named.dtype.kind == "M":
             raise EngineOptionError(
@@ -445,7 +438,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         if classes is not named and isinstance(weights, dict):
             codes = {label: code for code, label in enumerate(named.tolist())}
             engine.set_params(class_weight={codes.get(k, k): w for k, w in weights.items()})
-        return kind.make(engine, classes)
+        return engine_of(engine).make(engine, classes)
 
     def _set_labels(self, classes: np.ndarray) -> None:
         """Set the attributes about labels, given the negative and the positive one."""
@@ -600,8 +593,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             rows = X, y, sensitive_features, sample_weight
             cells, decided = count_decisions(self._margins, rows, columns, self._labels)
         else:
-            kept = [c for c in data.columns if c.name in used]
-            cells = build_cells(data.labels, kept, data.sample_weight)
+            cells = build_cells(data.labels, columns_among(data, used), data.sample_weight)
             if positive is None:
                 positive = self._margins(X) >= 0
             decided = cells.weight_of(positive, data.sample_weight)
@@ -609,7 +601,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         left = leave_out_small(cells, constraints, self.min_group_rows)
         compared = [len(left.groups_by(by)) for c in constraints if (by := columns_of(c))]
         # Of few rows no two groups may be left: then all are judged, as well as rows allow.
-        cells = left if min(compared, default=2) >= 2 else cells
+        cells = left if min(compared, default=2) >= 2 else leave_out_small(cells, constraints, 0)
         test = fairness_report.measure(constraints, cells, decided, **told)
         return self._build_report(*filter(None, [self._measured, test]))
 
@@ -631,21 +623,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
         return tags
-
-
-def _pairs(eval_set: Any) -> Sequence[Any]:
-    """Evaluation sets as a sequence: none, one given by itself, or several."""
-    return [eval_set] if isinstance(eval_set, tuple) else eval_set or []
-
-
-def _beside(pair: Any, X: Matrix) -> tuple[Matrix, ArrayLike]:
-    """Rows to evaluate on, checked."""
-    rows, y = unpack("each item of eval_set", pair, "(X, y)", most=2)
-    # Engines know their training rows by identity.
-    return rows if rows is X else check_beside(rows, X, "eval_set"), y
 
 
 def _with_numbers(
@@ -659,7 +637,7 @@ def _with_numbers(
             if eval_X is X and eval_y is y
             else encode_known(eval_y, data.classes, "y of eval_set"),
         )
-        for eval_X, eval_y in _pairs(fit_options.get("eval_set"))
+        for eval_X, eval_y in fit_options.get("eval_set") or ()
     ]
     return {**fit_options, "eval_set": encoded} if encoded else fit_options
 

@@ -151,7 +151,11 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     parameters = _decoded_parameters(content)
     model = _restored(content, _made(content, "fitted_engine_parameters"))
     if of_numbers:
-        own = {"_loss_terms": _loss_terms(model), "_draw_seed": None}
+        own = {
+            "_loss_terms": _loss_terms(model),
+            "_draw_seed": None,
+            "_exposed": _exposed(content),
+        }
     else:
         own = _decoded_decisions(content, parameters["operating_point"])
     if not 0 <= model.n_base <= model.n_rounds or not math.isfinite(model.intercept):
@@ -244,6 +248,14 @@ def _loss_terms(model: TrainedModel) -> LossTerms:
     # Any two targets do: only the score to start from depends on them.
     terms = engine.loss_terms(np.array([1.0, 2.0]), None)
     return LossTerms(0.0, single=terms.single, loss=terms.loss)
+
+
+def _exposed(content: dict[str, Any]) -> bool:
+    """Whether the model was trained with exposures; files of old do not say."""
+    found = content.get("exposed", False)
+    if not isinstance(found, bool):
+        raise ModelFileError(f"exposed is {found!r:.80}")
+    return found
 
 
 def _names(listed: Any, model: TrainedModel) -> list[str] | None:
@@ -370,7 +382,7 @@ def _content(model: Any) -> dict[str, Any]:
     report = model.fairness_report_
     return {
         "fairboost_version": version("fairboost"),
-        **({"predicts": NUMBER} if of_numbers else {}),
+        **({"predicts": NUMBER, "exposed": model._exposed} if of_numbers else {}),
         "engine": kind,
         "engine_version": load_engine(kind).version(),
         "parameters": _encode_parameters(own),
@@ -461,7 +473,9 @@ def _encode_constraint(constraint: Any) -> Any:
         own = constraint.tolerance if constraint.has_own_tolerance else None
         found = {"parity": asdict(moment), "tolerance": own, "by": constraint.by}
         # Left out where it is not so, as in files of old.
-        return {**found, "relative": True} if constraint.relative else found
+        further: dict[str, Any] = {"relative": True} if constraint.relative else {}
+        further |= {"given": list(constraint.given)} if constraint.given else {}
+        return {**found, **further}
     if isinstance(constraint, Bound) and known:
         rest = {
             "at_most": constraint.at_most,
@@ -491,16 +505,14 @@ def _decode_constraint(value: Any, of_numbers: bool) -> Any:
             return _decode_of_numbers(name, value[name])
     by = _columns(value["by"])
     if "parity" in value:
-        relative = value.get("relative", False)
-        return parity(
-            _decode_moment(value["parity"]), value["tolerance"], by=by, relative=relative
-        )
+        further = {"relative": value.get("relative", False), "given": _columns(value.get("given"))}
+        return parity(_decode_moment(value["parity"]), value["tolerance"], by=by, **further)
     return Bound(_decode_moment(value["bound"]), value["at_most"], by, tuple(value["group"]))
 
 
 def _decode_of_numbers(name: str, parts: dict[str, Any]) -> Any:
     """A constraint on numbers that has no function to make it."""
-    parts = {**parts, "by": _columns(parts["by"])}
+    parts = {name: _columns(part) for name, part in parts.items()}
     if "moment" in parts:
         parts["moment"] = _decode_moment(parts["moment"])
     # They do not look at what they are made of.

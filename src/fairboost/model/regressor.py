@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
@@ -20,19 +19,23 @@ from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
     CheckedRows,
-    check_beside,
     check_number_set,
     check_numbers,
+    read_exposure,
     read_targets,
-    unpack,
 )
 from fairboost.engines.port import Engine, LossTerms
-from fairboost.engines.registry import default_estimator, engine_of
+from fairboost.engines.registry import engine_of
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import ConstraintLike, columns_of
 from fairboost.fairness.numbers import Calibrated, NamedNumbers
-from fairboost.model.base import FairBooster, columns_of_table
+from fairboost.model.base import (
+    FairBooster,
+    columns_among,
+    columns_of_table,
+    with_evaluation,
+)
 from fairboost.training.iterates import IterateName
 from fairboost.training.options import MembershipsName, NumberOptions
 from fairboost.training.outcome import measure_rows
@@ -102,9 +105,10 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
 
     Notes
     -----
-    With an exposure e the model predicts y / e, and rows weigh by exposure in every mean. Of the
-    losses that the engine sets leaves to medians for (absolute, quantile) training takes the steps
-    of a parabola above the loss instead, also without a constraint; see ``docs/regression.md``.
+    With ``constraint=None`` predictions equal those of the engine alone. With an exposure e the
+    model predicts y / e, and rows weigh by exposure in every mean. Of the losses that the engine
+    sets leaves to medians for (absolute, quantile) training under constraints takes the steps of a
+    parabola above the loss instead; see ``docs/regression.md``.
 
     Examples
     --------
@@ -122,6 +126,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
     >>> bool(abs(predicted[sex == 1].mean() - predicted[sex == 0].mean()) < 0.3)
     True
     """
+
+    _exposed: bool = False
 
     def __init__(
         self,
@@ -162,6 +168,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         eval_set: Sequence[tuple[Matrix, ArrayLike]] | None = None,
         eval_names: Sequence[str] | None = None,
         eval_sample_weight: Sequence[ArrayLike] | None = None,
+        eval_exposure: Sequence[ArrayLike | None] | None = None,
         eval_metric: str | Callable[..., Any] | Sequence[str | Callable[..., Any]] | None = None,
         callbacks: Sequence[Callable[..., Any]] | None = None,
         categorical_feature: Sequence[str | int] | Literal["auto"] = "auto",
@@ -185,6 +192,10 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             Rows of your own on which groups are compared, as in ``FairGBMClassifier.fit``.
         eval_set, eval_names, eval_sample_weight, eval_metric, callbacks, categorical_feature
             As in ``LGBMRegressor.fit``; XGBoost takes the last three with its options.
+        eval_exposure : sequence of array-like, optional
+            Exposures of each of the evaluation sets, needed if ``exposure`` is given. Metrics
+            then compare y with the prediction times the exposure. None stands for the set that
+            is the training data itself.
 
         Returns
         -------
@@ -204,6 +215,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         check_readable(X)
         validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+        fit_options = _with_targets(with_evaluation(fit_options, X), y, data, eval_exposure)
         request = fitted._request(data, holdout_set, fit_options)
         fitted._train(request)
         self.__dict__ = fitted.__dict__
@@ -214,10 +226,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         self, data: Any, holdout_set: tuple[Any, ...] | None, fit_options: dict[str, Any]
     ) -> FitRequest:
         """Check everything; what is wrong raises here."""
-        X, pairs = data.X, fit_options.get("eval_set")
-        pairs = [pairs] if isinstance(pairs, tuple) else pairs or []
-        if pairs:
-            fit_options = {**fit_options, "eval_set": [_beside(pair, X) for pair in pairs]}
+        X = data.X
         engine = self._engine(X)
         engine.check_arguments(X, fit_options)
         if self.iterate not in ITERATES:
@@ -227,18 +236,12 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             )
         self._check_iterate(engine)
         self._stream()  # raises here rather than after training
-        options = self._options()
-        held_out = None
+        options, held_out = self._options(), None
         if holdout_set is not None:
-            if self.holdout == "cross":
-                raise InvalidInputError(
-                    "holdout='cross' compares groups on the training rows out of fold, "
-                    "holdout_set on rows of your own; leave one of them out, or hold out a share "
-                    "beside the set, holdout=0.2"
-                )
+            self._check_holdout_set(holdout_set)
             held_out = check_number_set(holdout_set, X)
             _check_both_exposed(data, held_out)
-        seed = 0 if self.random_state is None else self._draw()
+        seed = self._seed()
         request = FitRequest(options, engine, data.targets, data, held_out, fit_options, seed)
         self._check_targets(request)
         return request
@@ -254,13 +257,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         _check_under(terms, data)
         if request.held_out is not None:
             _check_under(terms, request.held_out, "holdout_set: ")
-        pairs = request.fit_options.get("eval_set") or ()
-        if pairs and data.exposure is not None:
-            raise InvalidInputError(
-                "eval_set has no exposures, and the rows to train on have, so that metrics would "
-                "compare other numbers; leave eval_set out"
-            )
-        for _, y in pairs:
+        for _, y in request.fit_options.get("eval_set") or ():
             _check_range(terms, y, "y of eval_set")
         actual = _actual_of(data)
         width = float(np.ptp(actual))
@@ -282,15 +279,14 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                     "write parity('prediction', 0.02, relative=True)"
                 )
         self._loss_terms = LossTerms(0.0, single=terms.single, loss=terms.loss)
+        self._exposed = data.exposure is not None
 
     def _engine(self, X: Matrix) -> Engine:
         """Make the engine."""
         if isinstance(self.estimator, FrozenEstimator):
             return engine_of(self.estimator.estimator).stage_on(self.estimator, X, None)
-        chosen = default_estimator(regressor=True) if self.estimator is None else self.estimator
-        kind = engine_of(chosen)
-        kind.check_estimator(chosen)
-        return kind.make(self._seeded(chosen), None)
+        engine = self._chosen()
+        return engine_of(engine).make(engine, None)
 
     def _options(self) -> NumberOptions:
         return NumberOptions(
@@ -353,7 +349,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         X : table of shape (n, n_features)
             The rows.
         y, sensitive_features, sample_weight, exposure
-            Their targets, groups, weights and exposures, as in :meth:`fit`.
+            Their targets, groups, weights and exposures, as in :meth:`fit`. Exposures are needed
+            if the model was trained with them.
 
         Returns
         -------
@@ -364,6 +361,12 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         check_is_fitted(self, "_model")
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
         _check_under(self._loss_terms, data)
+        if self._exposed and data.exposure is None:
+            raise InvalidInputError(
+                "the model was trained with exposures and predicts per unit of exposure, found "
+                "none of these rows; pass exposure=..., as in fit, of ones if every row stands "
+                "for one unit"
+            )
         options = self._options()
         constraints = options.constraints(self._constrained([c.name for c in data.columns]))
         if not constraints:
@@ -371,9 +374,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                 "the model was trained without constraints, so there is nothing to judge"
             )
         used = {name for constraint in constraints for name in columns_of(constraint)}
-        kept = [c for c in data.columns if c.name in used]
         weight = data.weight_in_moments
-        cells = build_cells(data.labels, kept, weight)
+        cells = build_cells(data.labels, columns_among(data, used), weight)
         left = leave_out_small(cells, constraints, self.min_group_rows)
         layout = plain_layout(left, constraints, weight, outcomes_of(data))
         scores = self._scores(X)
@@ -393,12 +395,6 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         """
         self._export(path)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _refuse_dask(estimator: Any, X: Any) -> None:
     """Refuse clusters, on which numbers are not predicted yet."""
@@ -410,12 +406,41 @@ def _refuse_dask(estimator: Any, X: Any) -> None:
         )
 
 
-def _beside(pair: Any, X: Matrix) -> tuple[Matrix, FloatArray]:
-    """Rows to evaluate on, checked."""
-    rows, y = unpack("each item of eval_set", pair, "(X, y)", most=2)
-    # Engines know their training rows by identity.
-    checked = rows if rows is X else check_beside(rows, X, "eval_set")
-    return checked, read_targets(y, "y of eval_set")
+def _with_targets(
+    fit_options: dict[str, Any],
+    y: ArrayLike,
+    data: CheckedRows,
+    eval_exposure: Sequence[ArrayLike | None] | None,
+) -> dict[str, Any]:
+    """Options of ``fit`` with the targets of evaluation sets as numbers, and their offsets."""
+    pairs = fit_options.get("eval_set") or ()
+    if eval_exposure is not None and len(eval_exposure) != len(pairs):
+        raise InvalidInputError(
+            f"eval_exposure has {len(eval_exposure)} items, expected one for each of the "
+            f"{len(pairs)} sets in eval_set; pass a list of them"
+        )
+    if eval_exposure is not None and data.exposure is None:
+        raise InvalidInputError(
+            "eval_set has an exposure and fit has none, so that metrics would compare other "
+            "numbers; pass both, exposure=... and eval_exposure=[...], or neither"
+        )
+    sets: list[tuple[Matrix, Any]] = []
+    offsets: list[FloatArray | None] = []
+    for k, (rows, given) in enumerate(pairs):
+        # Engines know their training rows by identity.
+        ours = rows is data.X and given is y
+        sets.append((rows, data.targets if ours else read_targets(given, "y of eval_set")))
+        found = None if eval_exposure is None else eval_exposure[k]
+        if found is None and data.exposure is not None and not ours:
+            raise InvalidInputError(
+                f"set {k} of eval_set has no exposures, and the rows to train on have, so that "
+                "metrics would compare other numbers; pass eval_exposure=[...], one for each set"
+            )
+        if found is None:
+            offsets.append(data.offset)
+        else:
+            offsets.append(np.log(read_exposure(found, len(sets[-1][1]), "eval_exposure")))
+    return {**fit_options, "eval_set": sets, "eval_offset": offsets} if sets else fit_options
 
 
 def _check_both_exposed(data: CheckedRows, held_out: CheckedRows) -> None:

@@ -42,7 +42,10 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
 
             model, _ = request.engine.train(
                 request.engine_data(rows.holdout),
-                problem_of(session, after_round),
+                # Leaves that are set after a tree is grown, only the engine itself can set.
+                problem_of(
+                    session, after_round, not rows.terms and request.loss_terms.renews_leaves
+                ),
                 request.loss_terms.intercept,
             )
     finally:
@@ -50,10 +53,13 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     return Training(model, session.record(), trees, request.engine.rescales_trees), session
 
 
-def problem_of(session: Session, after_round: Callable[[int], None]) -> Problem:
-    """What the engine has to know of a game."""
+def problem_of(
+    session: Session, after_round: Callable[[int], None], by_engine: bool = False
+) -> Problem:
+    """What the engine has to know of a game; ``by_engine`` has it train by its own objective."""
     holdout = session.game.layout.holdout
     folds = [np.flatnonzero(holdout.folds == k) for k in range(holdout.n_folds)]
     followers = [Follower(fold, partial(session.follow, k)) for k, fold in enumerate(folds)]
     begin = None if session.game.task.cut_moves else session.begin
-    return Problem(session.play, session.finish, after_round, holdout.is_outside, followers, begin)
+    watched = holdout.is_outside
+    return Problem(session.play, session.finish, after_round, watched, followers, begin, by_engine)

@@ -34,7 +34,13 @@ from fairboost._numbers import probabilities
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.data.validation import by_row
-from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
+from fairboost.engines.frozen import (
+    STAGE,
+    STAGE_LEAVES,
+    check_features,
+    check_frozen,
+    check_trained_by,
+)
 from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.data import (
     Prepared,
@@ -91,6 +97,15 @@ def check_linear_leaves(text: str, whose: str) -> None:
         raise InvalidInputError(
             f"{whose} has a linear tree of which a leaf is NaN or infinite: features are too "
             "large for it. Scale the features down, or train without linear_tree"
+        )
+
+
+def check_linear_objective(objective: str) -> None:
+    """Refuse linear trees where LightGBM itself does."""
+    if objective == "regression_l1":
+        raise EngineOptionError(
+            "LightGBM grows no linear trees by objective='regression_l1'; leave linear_tree out, "
+            "or use objective='huber'"
         )
 
 
@@ -270,52 +285,43 @@ class LightGBMEngine:
         self, data: EngineData, problem: Problem, intercept: float
     ) -> tuple[LightGBMModel, LightGBMLockstep]:
         """Boost to a stock model; the binned data is there for further stages."""
-        fit_options = dict(data.fit_options)
-        eval_set = fit_options.pop("eval_set", None)
-        if eval_set and data.offset is not None:
-            raise InvalidInputError(
-                "eval_set has rows without an exposure, but the rows to train on have one; leave "
-                "eval_set out, or train without an exposure"
-            )
-        # Over a linear tree and a set that is sparse by columns LightGBM ends the process.
-        eval_set = eval_set and [
-            (X if X is data.X else as_table(by_row(X)), *rest) for X, *rest in eval_set
-        ]
-        eval_names = fit_options.pop("eval_names", None)
-        callbacks = fit_options.pop("callbacks", None) or []
+        eval_names = data.fit_options.get("eval_names")
+        callbacks = data.fit_options.get("callbacks") or []
         builtin, functions = options.read_metrics(
             self.estimator.get_params(),
-            fit_options.pop("eval_metric", None),
-            bool(eval_set),
+            data.fit_options.get("eval_metric"),
+            bool(data.fit_options.get("eval_set")),
             any(getattr(callback, "first_metric_only", False) for callback in callbacks),
             self.kind.metrics,
         )
         # class_weight stays: with a custom objective LightGBM weighs only metrics by it.
-        training = clone(self.estimator).set_params(objective=_nothing, metric=builtin or "None")
-        if eval_set:
-            fit_options["eval_init_score"] = [self._start(X, intercept) for X, _ in eval_set]
+        training = clone(self.estimator).set_params(metric=builtin or "None")
+        start: float | None = None  # which LightGBM finds by itself if the objective is its own
+        if not problem.by_engine:
+            start = intercept
+            training.set_params(objective=_nothing)
+        elif options.has_linear_trees(self.estimator.get_params()):
+            check_linear_objective(self.kind.objective)
         history: dict[str, Any] = {}
-        prepared = prepare(
-            training, data, self._encode, eval_set,
-            sample_weight=data.sample_weight,
-            init_score=self._start(data.X, intercept, data.offset),
-            **fit_options,
-        )  # fmt: skip
+        prepared = self._prepare(training, data, start)
         self._check_features(prepared.rows.construct())
-        prepared, held_out = self._hold_out(prepared, data, intercept)
-        rows, each, threads, turns = SplitRows(held_out), {}, thread_count(self.n_jobs), 1
+        prepared, held_out = self._hold_out(prepared, data, start)
+        rows, threads, turns = SplitRows(held_out), thread_count(self.n_jobs), 1
+        each: dict[str, Any] = {}
         if problem.followers:
             rows = self._with_followers(rows, prepared, data, problem, intercept)
             turns = self._turns(problem, callbacks)
             each = {"num_threads": threads_each(threads, problem, turns)}
-        lockstep = LightGBMLockstep(problem, rows, threads, turns)
+        lockstep = LightGBMLockstep(problem, rows, threads, turns, intercept)
 
         def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
             return lockstep.gradients(scores)  # a closure: LightGBM copies objects
 
+        if not problem.by_engine:
+            each["objective"] = gradients
         try:
             booster = _train(
-                {**prepared.params, **each, "objective": gradients},
+                {**prepared.params, **each},
                 prepared.rows,
                 valid_sets=prepared.valid_sets or None,
                 valid_names=eval_names,
@@ -327,10 +333,33 @@ class LightGBMEngine:
             )  # fmt: skip
         finally:
             lockstep.close()
-        if each:  # LightGBM has one number for all of the process, and writes it into the model
+        if problem.followers:  # LightGBM has one number for all of the process, and writes it
             booster.reset_parameter({"num_threads": prepared.params["num_threads"]})
         conclude(training, booster, history, prepared.has_names)
-        return self._stock(training, intercept), lockstep
+        model = self._stock(training, intercept, 0.0 if start is None else start)
+        return model, lockstep
+
+    def _prepare(self, training: LGBMModel, data: EngineData, start: float | None) -> Prepared:
+        """The user's data and options as ``training`` reads them; scores begin at ``start``."""
+        eval_set = data.fit_options.get("eval_set")
+        # Over a linear tree and a set that is sparse by columns LightGBM ends the process.
+        eval_set = eval_set and [
+            (X if X is data.X else as_table(by_row(X)), *rest) for X, *rest in eval_set
+        ]
+        ours = "eval_set", "eval_names", "eval_metric", "eval_offset", "callbacks"
+        fit_options = {name: v for name, v in data.fit_options.items() if name not in ours}
+        if eval_set and (start is not None or self.base is not None):
+            offsets = data.fit_options.get("eval_offset") or [None] * len(eval_set)
+            fit_options["eval_init_score"] = [
+                self._start(X, start, offset)
+                for (X, _), offset in zip(eval_set, offsets, strict=True)
+            ]
+        return prepare(
+            training, data, self._encode, eval_set,
+            sample_weight=data.sample_weight,
+            init_score=self._start(data.X, start, data.offset),
+            **fit_options,
+        )  # fmt: skip
 
     def _turns(self, problem: Problem, callbacks: list[Any]) -> int:
         """In how many turns followers take their rounds."""
@@ -339,13 +368,16 @@ class LightGBMEngine:
         rate = options.option(self.estimator.get_params(), "learning_rate", 0.1)
         return turns_taken(problem, self.n_rounds, rate)
 
-    def _stock(self, training: LGBMModel, intercept: float) -> LightGBMModel:
-        """The stock model of what was trained, with the trees of the base before it."""
+    def _stock(self, training: LGBMModel, intercept: float, missing: float) -> LightGBMModel:
+        """The stock model of what was trained, with the trees of the base before it.
+
+        ``missing`` is what the first tree lacks of the intercept.
+        """
         text = training.booster_.model_to_string()
         check_linear_leaves(text, "the model")
         if self.base is None:
             n_base = 0
-            text = as_stock_model(text, intercept=intercept, objective=self.kind.objective)
+            text = as_stock_model(text, intercept=missing, objective=self.kind.objective)
         else:
             before = self.base.booster_
             # Trees that it predicts with. Early stopping may have grown more, and counts rounds
@@ -384,7 +416,7 @@ class LightGBMEngine:
                 )
 
     def _hold_out(
-        self, prepared: Prepared, data: EngineData, intercept: float
+        self, prepared: Prepared, data: EngineData, intercept: float | None
     ) -> tuple[Prepared, list[lightgbm.Dataset]]:
         """What to train on, and the rows held out."""
         held_out = []
@@ -429,12 +461,16 @@ class LightGBMEngine:
         """Labels of an evaluation set as they are trained on."""
         return self.kind.encode(y, self.classes)
 
-    def _start(self, X: Matrix, intercept: float, offset: FloatArray | None = None) -> FloatArray:
-        """The scores that training starts from."""
-        if self.base is None:
-            start = np.full(as_table(X).shape[0], intercept)
-        else:
+    def _start(
+        self, X: Matrix, intercept: float | None, offset: FloatArray | None = None
+    ) -> FloatArray | None:
+        """The scores that training starts from; None where LightGBM is to find its own."""
+        if self.base is not None:
             start = np.asarray(self.base.predict(X, raw_score=True), np.float64)
+        elif intercept is None:
+            return None
+        else:
+            start = np.full(as_table(X).shape[0], intercept)
         return start if offset is None else start + offset
 
 
@@ -492,10 +528,12 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
     base = frozen.estimator
     check_kind(base, expected := _class_for(classes))
     check_estimator(base)
-    fitted = bool(getattr(base, "fitted_", False))
-    if not fitted or classes is not None:  # a number has no labels to compare
-        check_frozen(base, fitted, classes)
-    check_linear_leaves(base.booster_.model_to_string(), "the frozen model")
+    check_frozen(base, bool(getattr(base, "fitted_", False)), classes)
+    text = base.booster_.model_to_string()
+    if classes is None:
+        written = re.search(r"(?m)^objective=(\w+)", text)
+        check_trained_by(written[1] if written else "custom", kind_of(base).objective)
+    check_linear_leaves(text, "the frozen model")
     # LightGBM writes no blanks in names.
     found = [name.replace(" ", "_") for name in feature_names(X) or ()]
     check_features(X, base.n_features_in_, found, _names(base))

@@ -46,6 +46,9 @@ class LightGBMBoosters:
         The rows held out, binned like the others.
     left_out : sequence of lightgbm.Dataset
         The rows that each follower leaves out.
+    own_start : float, optional
+        The score that LightGBM starts from, where it grows trees by its own objective. Scores
+        have it in them after the first round only.
     """
 
     def __init__(
@@ -54,9 +57,11 @@ class LightGBMBoosters:
         boosters: list[lightgbm.Booster],
         held_out: Sequence[lightgbm.Dataset],
         left_out: Sequence[lightgbm.Dataset],
+        own_start: float | None = None,
     ) -> None:
         self.params, self.boosters, self.held_out = params, boosters, held_out
-        for booster in boosters:
+        self.own_start = own_start
+        for booster in boosters if own_start is None else ():
             _settle(booster, is_dart(params))
         for rows in held_out:
             boosters[-1].add_valid(rows, HELD_OUT)
@@ -70,6 +75,9 @@ class LightGBMBoosters:
 
     def scores(self, k: int) -> FloatArray:
         """Scores of the rows that booster k is trained on."""
+        # Asked before its first round, DART would draw trees to drop, and the stock one does not.
+        if (given := self._before_first(self.boosters[k].train_set)) is not None:
+            return given
         found: list[FloatArray] = []
         self.boosters[k].eval_train(_handing_over(lambda scores, _: found.append(scores)))
         return found[0].copy()  # LightGBM reuses the buffer
@@ -82,10 +90,20 @@ class LightGBMBoosters:
 
     def held_out_scores(self) -> list[FloatArray]:
         """Scores of the rows held out."""
+        given = [self._before_first(rows) for rows in self.held_out]
+        if given and given[0] is not None:
+            return [scores for scores in given if scores is not None]
         found: dict[int, FloatArray] = {}
         hand_over = _handing_over(lambda scores, rows: found.update({id(rows): scores}))
         self.boosters[-1].eval_valid(hand_over)
         return [found[id(rows)] for rows in self.held_out]
+
+    def _before_first(self, rows: lightgbm.Dataset) -> FloatArray | None:
+        """Scores that LightGBM's own objective starts from; None once there are trees."""
+        if self.own_start is None or self.n_rounds():
+            return None
+        start = rows.get_init_score()
+        return np.full(rows.num_data(), self.own_start) if start is None else np.array(start)
 
     def n_rounds(self) -> int:
         """Trees of the booster that is kept."""
@@ -130,10 +148,20 @@ class LightGBMLockstep:
     turns : int, default=1
         Of how many rounds a follower takes one, with so many times the learning rate. A callback
         of the user must not change that rate then.
+    intercept : float, default=0.0
+        The score that training starts from.
     """
 
-    def __init__(self, problem: Problem, rows: SplitRows, threads: int, turns: int = 1) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        rows: SplitRows,
+        threads: int,
+        turns: int = 1,
+        intercept: float = 0.0,
+    ) -> None:
         self.problem, self.rows, self.threads, self.turns = problem, rows, threads, turns
+        self.own_start = intercept if problem.by_engine else None
         self.lockstep: Lockstep | None = (
             None  # from the first round on: LightGBM makes the booster
         )
@@ -156,6 +184,8 @@ class LightGBMLockstep:
                 self.boosters = self._boosters(dict(env.params), [*further, env.model])
                 self.lockstep = Lockstep(self.problem, self.boosters, self.threads, self.turns)
             self.boosters.change(env.params, self.lockstep.crew.wait)
+            if self.problem.by_engine:
+                self.lockstep.gradients(self.boosters.scores(-1))  # for the record
 
         def after(env: Any) -> None:
             # In place: LightGBM hands the same list to early stopping next.
@@ -204,7 +234,8 @@ class LightGBMLockstep:
     def _boosters(
         self, params: dict[str, Any], boosters: list[lightgbm.Booster]
     ) -> LightGBMBoosters:
-        return LightGBMBoosters(params, boosters, self.rows.held_out, self.rows.left_out)
+        left_out = self.rows.left_out
+        return LightGBMBoosters(params, boosters, self.rows.held_out, left_out, self.own_start)
 
 
 def _settle(booster: lightgbm.Booster, dart: bool) -> None:

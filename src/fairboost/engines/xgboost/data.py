@@ -32,7 +32,7 @@ from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import is_dart, thread_option
-from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.exceptions import InvalidInputError
 from fairboost.kernel.threads import Threads
 
 PIECE = 131_072
@@ -158,7 +158,7 @@ def build(
         coarse.reference = coarse.reference or trained_on
         coarse.weigh_features(trained_on)
         followers.append((trained_on, coarse.held_out(X, labels, start, fold)))
-    evals = _evaluated(data, encode, make, rows)
+    evals = _evaluated(data, encode, make, rows, intercept)
     if data.label_factors != (1.0, 1.0) and any(matrix is rows for matrix, _ in evals):
         # Metrics weigh the labels as they were before rows were held out. The rows are binned by
         # now, and gradients of our own do not know the weights of a matrix.
@@ -170,26 +170,28 @@ def build(
 
 
 def _evaluated(
-    data: EngineData, encode: Encode, make: MatrixMaker, rows: xgboost.DMatrix
+    data: EngineData,
+    encode: Encode,
+    make: MatrixMaker,
+    rows: xgboost.DMatrix,
+    intercept: float,
 ) -> list[tuple[xgboost.DMatrix, str]]:
     """The evaluation sets of the user, and their names."""
     evals = []
     sets = data.fit_options.get("eval_set") or []
-    if sets and data.offset is not None:
-        raise EngineOptionError(
-            "eval_set has no exposure, so XGBoost could not compare its predictions with its "
-            "targets; leave eval_set out, and early stopping with it"
-        )
     names = data.fit_options.get("eval_names") or [f"validation_{k}" for k in range(len(sets))]
     weights = data.fit_options.get("eval_sample_weight") or [None] * len(sets)
-    for (eval_X, eval_y), name, eval_weight in zip(sets, names, weights, strict=True):
+    offsets = data.fit_options.get("eval_offset") or [None] * len(sets)
+    given = zip(sets, names, weights, offsets, strict=True)
+    for (eval_X, eval_y), name, eval_weight, offset in given:
         matrix = rows
         # As in stock XGBoost, metrics on a set do not know weights that were not given for it.
         unweighted = data.sample_weight is None and eval_weight is None
         if not (eval_X is data.X and eval_y is data.y and unweighted):
             known = encode(eval_y, "y of eval_set")
             eval_X = make.table(eval_X, "X of eval_set")
-            matrix = make.matrix(eval_X, known, eval_weight, make.start(eval_X))
+            start = make.start(eval_X, offset, intercept)
+            matrix = make.matrix(eval_X, known, eval_weight, start)
         evals.append((matrix, str(name)))
     return evals
 

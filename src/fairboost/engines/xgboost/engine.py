@@ -29,7 +29,13 @@ from xgboost import XGBClassifier, XGBModel, XGBRegressor
 from fairboost._numbers import probabilities
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
-from fairboost.engines.frozen import STAGE, STAGE_LEAVES, check_features, check_frozen
+from fairboost.engines.frozen import (
+    STAGE,
+    STAGE_LEAVES,
+    check_features,
+    check_frozen,
+    check_trained_by,
+)
 from fairboost.engines.lockstep import threads_each, turns_taken
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
@@ -244,14 +250,14 @@ class XGBoostEngine:
         rate = options.option(self.estimator.get_params(), "learning_rate", options.DEFAULT_RATE)
         return turns_taken(problem, self.n_rounds, rate)
 
-    def _params(self, builtin: Any, intercept: float) -> dict[str, Any]:
+    def _params(self, builtin: Any, intercept: float, by_engine: bool) -> dict[str, Any]:
         """Parameters of the boosters, by XGBoost's names."""
         params = options.without(self.estimator.get_xgb_params(), "eval_metric", "base_score")
-        params["objective"] = self.objective.trained_as
+        params["objective"] = self.objective.name if by_engine else self.objective.trained_as
         metrics: Any = self.objective.metric if builtin is None else builtin
         if metrics is not None:
             params["eval_metric"] = metrics
-        if self.objective.metric is not None and "quantile" not in metrics:
+        if self.objective.metric is not None and "quantile" not in metrics and not by_engine:
             params.pop("quantile_alpha", None)  # nothing would read it, and XGBoost would warn
         # Rows of a frozen model have their own.
         params["base_score"] = float(self.objective.link(np.float64(intercept)))
@@ -267,7 +273,7 @@ class XGBoostEngine:
         """Boost to a stock model; the binned data is there for further stages."""
         estimator, verbosity = self.estimator, self.estimator.verbosity
         builtin, function = options.read_metrics(estimator.get_params(), self.objective)
-        params = self._params(builtin, intercept)
+        params = self._params(builtin, intercept, problem.by_engine)
         with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
             threads = Threads(thread_count(self.n_jobs), self.library)
             folds = [f.fold for f in problem.followers]
@@ -296,7 +302,7 @@ class XGBoostEngine:
                     matrices.rows,
                     self.n_rounds,
                     evals=matrices.evals,
-                    obj=lockstep.gradients,
+                    obj=None if problem.by_engine else lockstep.gradients,
                     custom_metric=function,
                     early_stopping_rounds=estimator.early_stopping_rounds,
                     evals_result=history,
@@ -375,13 +381,14 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> XGBoostEngine:
     check_kind(base, kind)
     fitted, known = base.__sklearn_is_fitted__(), base
     if fitted and classes is None:
-        objective_of(base)
+        told = objective_of(base).name
+        learner = json.loads(base.get_booster().save_config())["learner"]
+        outputs = int(learner["learner_model_param"]["num_target"])
+        check_trained_by(learner["objective"]["name"], told, outputs)
         # XGBoost's own reader of files does not set the constant of a loss.
-        config = json.loads(base.get_booster().save_config())
-        known = clone(base).set_params(**written_options(config["learner"]["objective"]))
+        known = clone(base).set_params(**written_options(learner["objective"]))
     check_estimator(known)
-    if not fitted or classes is not None:  # numbers are not told apart by a list of them
-        check_frozen(base, fitted, classes)
+    check_frozen(base, fitted, classes)
     booster, found = base.get_booster(), feature_names(X)
     check_features(X, int(booster.num_features()), found, booster.feature_names)
     if found is None and booster.feature_names is not None:

@@ -137,6 +137,12 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
         self.boosters.main = model
         return model
 
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """Look on, where XGBoost's own objective grows the trees."""
+        if self.lockstep.problem.by_engine:
+            self.lockstep.gradients(self.boosters.scores(-1))
+        return False
+
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         """Tell the number of rounds, and finish after the last."""
         self.lockstep.problem.after_round(self.boosters.n_rounds())
