@@ -62,3 +62,11 @@ def probabilities(scores: FloatArray, single: bool) -> FloatArray:
     if single:
         scores = np.maximum(scores.astype(np.float32), np.float32(-88.7))
     return np.asarray(expit(scores), np.float64)
+
+
+def class_probabilities(scores: FloatArray, single: bool) -> FloatArray:
+    """Probabilities of several classes, (n, n_classes), rounded as the engine does."""
+    kept = scores.astype(np.float32) if single else scores
+    likely = np.exp(kept - kept.max(axis=1, keepdims=True))
+    total = likely.sum(axis=1, keepdims=True, dtype=np.float64).astype(likely.dtype)
+    return np.asarray(likely / total, np.float64)

@@ -1,6 +1,6 @@
 """Cells: the label crossed with the groups of every sensitive column.
 
-Each row lies in one cell and there are few cells (2 labels x groups), so every rate, exact or
+Each row lies in one cell and there are few cells (labels x groups), so every rate, exact or
 proxy, is a sum of per-cell sums, and the constraints' part of a row's gradient is a coefficient
 looked up by cell. This is what makes a round cost one pass over the rows whatever the number of
 constraints.
@@ -196,7 +196,7 @@ def build_cells(
     Parameters
     ----------
     labels : (n,) int
-        0 or 1.
+        The position of each row's label; 0 or 1 where there are two.
     columns : sequence of SensitiveColumn
         The sensitive attributes.
     sample_weight : (n,) float, optional
@@ -210,7 +210,8 @@ def build_cells(
     ([0, 0, 1, 1], [0, 1, -1, 1])
     """
     codes: IntArray = labels.astype(np.int32)
-    keys: IntArray = np.array([[0], [1]], np.int32)
+    n_labels = max(2, int(codes.max(initial=1)) + 1)
+    keys: IntArray = np.arange(n_labels, dtype=np.int32)[:, np.newaxis]
     for column in columns:  # splits every cell; only those that have rows are kept
         width = len(column.values) + 1  # code -1, a missing group, becomes 0
         joint = codes.astype(np.int64) * width + (column.codes + 1)

@@ -40,10 +40,10 @@ class CheckedRows:
     ----------
     X : Matrix
         As the user gave it.
-    classes : (2,) array
-        The two labels as the user wrote them; the second is the positive one.
-    labels : (n,) int8
-        0 or 1.
+    classes : (n_classes,) array
+        The labels as the user wrote them; of two the second is the positive one.
+    labels : (n,) int
+        The position of each row's label among them.
     columns : tuple of SensitiveColumn
         The sensitive attributes, with codes of their own; empty if none were given.
     sample_weight : (n,) float64 or None
@@ -253,7 +253,7 @@ def unpack(
 
 
 def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
-    """Labels as 0 and 1 by the classes of training."""
+    """Labels as their position among the classes of training."""
     column = column_or_1d(as_column(y))
     unknown = ~np.isin(column, classes)
     if unknown.any():
@@ -261,6 +261,9 @@ def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
             f"{what} has the label {column[unknown].tolist()[0]!r}, expected those of training, "
             f"{' and '.join(map(repr, classes.tolist()))}; code both alike"
         )
+    if len(classes) > 2:  # in rising order
+        found: IntArray = np.searchsorted(classes, column)
+        return found.astype(np.min_scalar_type(-len(classes)))
     return np.asarray(column == classes[1], np.int8)
 
 
@@ -334,13 +337,16 @@ def as_column(values: ArrayLike) -> np.ndarray:
 
 
 def encode_labels(y: ArrayLike, pos_label: object = None) -> tuple[np.ndarray, IntArray]:
-    """Two labels of any type, the negative one first, and those of all rows as 0 and 1."""
+    """Labels of any type, and the position of each row's among them; of two the negative first."""
     if y is None:
         raise InvalidInputError(
             "requires y to be passed, but the target y is None; pass the labels as y"
         )
     classes, labels = distinct_labels(y)
-    check_two_classes(classes)
+    check_several_classes(classes)
+    if len(classes) > 2:
+        check_no_positive(classes, pos_label)
+        return classes, labels
     ordered = positive_last(classes, pos_label)
     return ordered, labels if ordered is classes else 1 - labels
 
@@ -357,7 +363,8 @@ def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
     classes = _sorted_labels(column)
     if len(classes) == 2:  # as it should be; finding positions takes a sort otherwise
         return classes, (column == classes[1]).astype(np.int8)
-    return np.unique(column, return_inverse=True)
+    classes, labels = np.unique(column, return_inverse=True)
+    return classes, labels.astype(np.min_scalar_type(-max(len(classes), 1)))
 
 
 def _sorted_labels(column: np.ndarray) -> np.ndarray:
@@ -379,23 +386,48 @@ def _sorted_labels(column: np.ndarray) -> np.ndarray:
             "write all of them as text or as numbers"
         ) from error
     except ValueError as error:
+        raise InvalidInputError(f"y must hold labels, text or whole numbers. {error}") from error
+
+
+MOST_CLASSES = 200
+"""More labels than these are numbers, or names of rows."""
+
+
+def check_several_classes(classes: np.ndarray) -> None:
+    """Refuse labels that are fewer than two, or no labels."""
+    n = len(classes)
+    if n < 2:
+        found = "".join(map(repr, classes.tolist()))
         raise InvalidInputError(
-            f"y must hold two labels, text or whole numbers. {error}"
-        ) from error
+            f"y must have two classes or more, found {n} class{'es' * (n == 0)}: {found}. "
+            "a classifier needs rows of both classes."
+        )
+    if n > MOST_CLASSES:
+        raise InvalidInputError(
+            f"y has {n:,} distinct labels, such as {python_value(classes[0])!r}, expected at most "
+            f"{MOST_CLASSES}; merge labels, or predict a number with FairGBMRegressor"
+        )
 
 
 def check_two_classes(classes: np.ndarray) -> None:
-    """Refuse labels that are not two."""
+    """Refuse labels that are not two, where decisions are positive or negative."""
     n = len(classes)
-    if n != 2:
+    if n > 2:
         found = ", ".join([*map(repr, classes[:5].tolist()), *(["..."] if n > 5 else [])])
-        advice = (
-            "Only binary classification is supported; merge labels or train one model per label"
-            if n > 2
-            else "a classifier needs rows of both classes"
+        raise InvalidInputError(
+            f"y must have two classes, found {n} classes: {found}. Merge labels or judge one "
+            "label against the others."
         )
-        noun = "class" if n == 1 else "classes"
-        raise InvalidInputError(f"y must have two classes, found {n} {noun}: {found}. {advice}.")
+    check_several_classes(classes)
+
+
+def check_no_positive(classes: np.ndarray, pos_label: object) -> None:
+    """Refuse a positive label where there are several classes, none of which is."""
+    if pos_label is not None:
+        raise InvalidInputError(
+            f"pos_label={pos_label!r} says which of two labels is positive, but y has "
+            f"{len(classes)} classes; leave it out"
+        )
 
 
 def read_weights(sample_weight: ArrayLike | None, n: int, part: bool = False) -> FloatArray | None:
@@ -435,11 +467,13 @@ def read_weights(sample_weight: ArrayLike | None, n: int, part: bool = False) ->
 
 def check_both_classes_weigh(classes: np.ndarray, labels: IntArray, weight: FloatArray) -> None:
     """Refuse a class whose rows weigh nothing."""
-    for label, total in zip(classes.tolist(), np.bincount(labels, weight, 2), strict=True):
+    totals = np.bincount(labels, weight, len(classes))
+    for label, total in zip(classes.tolist(), totals, strict=True):
         if total == 0:
+            left = "one class to train on" if len(classes) == 2 else "nothing to learn of it from"
             raise InvalidInputError(
-                f"sample_weight is zero on every row of class {label!r}, which leaves one class "
-                "to train on; a classifier needs rows of both classes"
+                f"sample_weight is zero on every row of class {label!r}, which leaves {left}; a "
+                "classifier needs rows of both classes"
             )
 
 

@@ -101,8 +101,7 @@ class Lockstep:
         self.crew = Crew(min(len(problem.followers), threads - 1))
         # Where cores are short none may idle; else Python of several threads would only queue.
         self.begins_early = problem.begin is not None and at_once(problem, turns) > threads
-        n_rows = sum(len(f.fold) for f in problem.followers)  # folds make up all rows
-        self.out_of_fold = np.empty(n_rows)
+        self.out_of_fold = np.empty(0)
         self.last_scores: list[ScoreArray] = []
         self.last_held_out: Sequence[ScoreArray] = []
         for k in range(len(problem.followers)):
@@ -157,7 +156,11 @@ class Lockstep:
         self._read(k)
 
     def _read(self, k: int) -> None:
-        self.out_of_fold[self.problem.followers[k].fold] = self.boosters.left_out_scores(k)
+        found, followers = self.boosters.left_out_scores(k), self.problem.followers
+        if not len(self.out_of_fold):  # folds make up all rows
+            n_rows = sum(len(f.fold) for f in followers)
+            self.out_of_fold = np.empty((n_rows, *found.shape[1:]))
+        self.out_of_fold[followers[k].fold] = found
 
     def _held_out(self) -> Any:
         """Scores to measure moments on: out of fold, of the rows held out, or none."""

@@ -60,12 +60,12 @@ def _better_class(estimator: Any, kind: str) -> str:
     return ""
 
 
-def check_objective(found: Any, own: str) -> None:
-    """Refuse any objective but the engine's own binary log loss."""
-    if found not in (None, own):
+def check_objective(found: Any, *own: str) -> None:
+    """Refuse any objective but the engine's own log loss."""
+    if found not in (None, *own):
         raise EngineOptionError(
             f"the estimator sets objective={found!r}, but fairboost brings its own (the "
-            "binary log loss with constraints); leave objective out"
+            "log loss with constraints); leave objective out"
         )
 
 

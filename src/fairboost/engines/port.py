@@ -88,20 +88,23 @@ class LossTerms:
 
     Parameters
     ----------
-    intercept : float
-        The score that training starts from (h_0 of Algorithm 1).
-    label_weights : (float, float)
-        Factors on the loss of the negative and the positive class.
+    intercept : float or (n_classes,) float64
+        The score that training starts from (h_0 of Algorithm 1); one for each of several classes.
+    label_weights : tuple of float
+        Factors on the loss of the negative and the positive class, or of each of several.
     single : bool
         Whether the engine has scores and probabilities in single precision.
     loss : Loss, optional
         The loss of a number to be predicted; None is the logistic one of two labels.
+    curvature : float, optional
+        Where there are several classes: the factor of p (1 - p) in the engine's Hessian.
     """
 
-    intercept: float
-    label_weights: tuple[float, float] = (1.0, 1.0)
+    intercept: float | FloatArray
+    label_weights: tuple[float, ...] = (1.0, 1.0)
     single: bool = False
     loss: Loss | None = None
+    curvature: float | None = None
 
     @property
     def renews_leaves(self) -> bool:
@@ -169,8 +172,8 @@ class TrainedModel(Protocol):
         """Rounds of a model that training started from; none as a rule."""
 
     @property
-    def intercept(self) -> float:
-        """The score that training started from."""
+    def intercept(self) -> float | FloatArray:
+        """The score that training started from, or that of each of several classes."""
 
     @property
     def estimator(self) -> Any:
@@ -189,7 +192,7 @@ class TrainedModel(Protocol):
         """Endings that a file of the model may have; none for any."""
 
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
-        """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
+        """Raw log-odds by the first ``rounds`` rounds, or those of each class; by all without."""
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of scores, to the last digit those of the engine."""
@@ -262,6 +265,6 @@ class Engine(Protocol):
         """Refuse tables and other arguments of ``fit`` that the engine does not take."""
 
     def train(
-        self, data: EngineData, problem: Problem, intercept: float
+        self, data: EngineData, problem: Problem, intercept: float | FloatArray
     ) -> tuple[TrainedModel, Continuation]:
         """Boost; stages can be trained on top."""

@@ -294,7 +294,8 @@ def _check_every_group_counts(
 ) -> None:
     for k, rate in enumerate(rates):
         for g in np.flatnonzero(counted[k] <= 0).tolist():
-            label = "" if rate.label is None else f" with y = {rate.label}"
+            named = getattr(rate, "label_name", None)
+            label = "" if rate.label is None else f" with y = {named or rate.label}"
             rows, remedy = REMEDIES[which]
             raise ConstraintError(
                 f"group {groups.label(g)!r} has no {rows}{label}, so its {rate.title} is "

@@ -35,6 +35,7 @@ from fairboost._numbers import is_finite
 from fairboost._typing import FloatArray
 from fairboost.data.cells import EVERYONE, check_columns
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.classes import CLASS_RATES, ClassMoment, ClassRate
 from fairboost.fairness.means import NUMBERS, NumberMoment
 from fairboost.fairness.moments import GroupMoments, Moment
 from fairboost.fairness.rates import Rate, as_moment, as_rate
@@ -190,13 +191,15 @@ def parity(
     by: str | tuple[str, ...] | None = None,
     given: str | tuple[str, ...] | None = None,
     relative: bool = False,
+    of: object = None,
 ) -> Parity:
     """Ask that a rate, or a mean, be alike across groups.
 
     Parameters
     ----------
     rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr", "prediction", "loss"} or Rate
-        The rate to compare; one of the last two where a number is predicted.
+        The rate to compare; one of the last two where a number is predicted. Of three classes or
+        more "given" (the share that is given a class), "recall", "confused" or "accuracy".
     tolerance : float, optional
         How far apart two groups may be; if left out the ``tolerance`` of the estimator. Of rates
         in [0, 1), and 0.01 by default; of means in their unit.
@@ -211,6 +214,9 @@ def parity(
     relative : bool, default=False
         The tolerance is a share of the rate, or mean, of all groups together; with ``given``, of
         all groups of the same value of it.
+    of : label or (label, label), optional
+        The class that "given" and "recall" are of; of "confused" the class of the rows and the one
+        that they are given. Every class by default.
 
     Examples
     --------
@@ -227,8 +233,8 @@ def parity(
             "columns side by side write one parity for each, or leave by out to compare all of "
             "them"
         )
-    own, moment = tolerance is not None, as_compared(rate)
-    of_shares = isinstance(moment, Rate) or relative
+    own, moment = tolerance is not None, as_compared(rate, of)
+    of_shares = isinstance(moment, Rate | ClassRate) or relative
     found = check_tolerance(tolerance, of_shares) if own else TOLERANCE
     return Parity(moment, found, by, own, bool(relative), check_given(given, by))
 
@@ -266,11 +272,20 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def as_compared(moment: str | Rate | NumberMoment) -> Rate | NumberMoment:
-    """Look up a rate or a mean that users may compare or bound."""
-    if isinstance(moment, NumberMoment):
+def as_compared(
+    moment: str | Rate | NumberMoment | ClassMoment, of: object = None
+) -> Rate | NumberMoment | ClassRate | ClassMoment:
+    """Look up a rate or a mean that users may compare or bound; ``of`` is a class."""
+    if isinstance(moment, NumberMoment | ClassMoment):
         return moment
     name = moment.lower() if isinstance(moment, str) else ""
+    if name in CLASS_RATES:
+        return ClassRate(name, of)
+    if of is not None:
+        raise ConstraintError(
+            f"of={of!r} names a class, and {moment!r} has none; expected one of "
+            f"{', '.join(map(repr, CLASS_RATES))}, or leave of out"
+        )
     return NUMBERS[name] if name in NUMBERS else as_rate(cast(Rate, moment))
 
 
@@ -279,6 +294,7 @@ def bound(
     at_most: float,
     *,
     group: object | Mapping[str, object] | None = None,
+    of: object = None,
 ) -> Bound:
     """Ask that a rate of everyone, or of one group, stay below a bound.
 
@@ -295,6 +311,8 @@ def bound(
     group : optional
         Value of the sensitive column (when there is one column), or a mapping of columns to
         values. By default the bound is on everyone, rows of unknown group included.
+    of : label or (label, label), optional
+        The class, as in :func:`parity`.
 
     Examples
     --------
@@ -303,10 +321,10 @@ def bound(
     >>> bound("fnr", 0.3, group={"sex": "F"}).name
     'fnr<=0.3 of F'
     """
-    found = as_compared(rate)
+    found = as_compared(rate, of)
     if isinstance(found, NumberMoment) and not is_finite(at_most):
         raise ConstraintError(f"at_most of a bound must be a finite number, found {at_most!r}")
-    if isinstance(found, Rate) and (not is_finite(at_most) or not 0 < at_most < 1):
+    if not isinstance(found, NumberMoment) and (not is_finite(at_most) or not 0 < at_most < 1):
         raise ConstraintError(
             f"at_most of a bound must lie in (0, 1), found {at_most!r}; it is a share of rows, so "
             "write 0.05 for 5%"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import fields
@@ -33,11 +34,12 @@ from fairboost.data.validation import (
     encode_known,
     python_value,
 )
-from fairboost.engines.port import Engine
+from fairboost.engines.port import Engine, LossTerms
 from fairboost.engines.registry import engine_of
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import (
+    Constraint,
     ConstraintLike,
     ConstraintName,
     columns_of,
@@ -53,16 +55,26 @@ from fairboost.model.base import (
 )
 from fairboost.model.files import LABEL, NUMBER, read_model
 from fairboost.model.regressor import FairGBMRegressor
+from fairboost.model.several import (
+    CostTable,
+    check_for_several,
+    given_class,
+    read_costs,
+    threshold_of,
+)
 from fairboost.training.iterates import (
     IterateName,
 )
 from fairboost.training.options import (
     PAPER_LEARNING_RATE,
+    ClassOptions,
     MembershipsName,
     MultipliersName,
     TrainingOptions,
 )
+from fairboost.training.outcome import measure_rows
 from fairboost.training.request import FitRequest
+from fairboost.training.rows import plain_layout
 from fairboost.verdicts import fairness_report
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
 
@@ -90,7 +102,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
         ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions);
         a :func:`~fairboost.parity` or :func:`~fairboost.bound`; an object of your own that follows
-        :class:`~fairboost.fairness.Constraint`; a list of these; or None for the plain engine.
+        :class:`~fairboost.fairness.Constraint`; a list of these; or None for the plain engine. Of
+        three classes or more ``"demographic_parity"`` (each class given alike),
+        ``"equal_opportunity"`` (the recall of each alike), ``"equalized_odds"`` (all lines of the
+        confusion matrix alike), ``"equal_accuracy"``; see docs/classes.md.
     tolerance : float in [0, 1), optional
         How far apart the rates of two groups may be, for constraints given by name and for
         parities without a tolerance of their own; 0.01 if left out. A tolerance that contradicts
@@ -139,13 +154,19 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         The positive label, that of the decisions which rates count. The larger one if left out,
         with a warning where labels are words that do not say which is positive: of "approved" and
         "denied" it would be "denied".
+    classes : sequence of labels, optional
+        Where y has three classes or more: those that constraints by name, and parities without a
+        class of their own, are about; all of them if left out.
+    costs : array-like of shape (n_classes, n_classes), optional
+        What it costs to give a row of each class (lines) each class (columns), in the order of
+        ``classes_``. The class of least expected cost is then given, not the most likely one.
 
     Attributes
     ----------
-    classes_ : (2,) array
+    classes_ : (n_classes,) array
         The labels, in rising order.
     pos_label_ : label
-        The positive one.
+        The positive one; None of three classes or more.
     estimator_ : LGBMClassifier or XGBClassifier
         The fitted engine, a stock one. An ``XGBClassifier`` calls the labels 0 and 1, and so does
         an ``LGBMClassifier`` where the positive label is the smaller one.
@@ -221,6 +242,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         pos_label: object = None,
+        classes: Sequence[Any] | None = None,
+        costs: ArrayLike | None = None,
     ) -> None:
         self.estimator = estimator
         self.constraint = constraint
@@ -237,6 +260,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         self.random_state = random_state
         self.verbose = verbose
         self.pos_label = pos_label
+        self.classes = classes
+        self.costs = costs
 
     @classmethod
     def paper(
@@ -312,7 +337,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             :class:`~fairboost.datasets.ParquetRows`, which stay on disk. With a
             ``DaskXGBClassifier`` this and the following are Dask collections.
         y : array-like of shape (n,)
-            Two labels of any type; ``pos_label`` says which is positive.
+            Labels of any type; of two, ``pos_label`` says which is positive. Three or more are
+            classes of which one is given.
         sensitive_features : column or table of columns, optional
             The groups, of any type; missing values are allowed. Needed if a constraint compares
             groups. Rows are matched by position: pandas indices that differ from that of X are
@@ -346,7 +372,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         }
         # Takes the place of this model when all is done: an interrupted fit changes nothing.
         fitted = copy(self)
-        fitted.__dict__.pop("cluster_", None)  # of an earlier fit
+        for name in ("cluster_", "classes_"):  # of an earlier fit
+            fitted.__dict__.pop(name, None)
         if is_dask_estimator(self.estimator) or is_dask(X):
             asked = {"holdout_set": holdout_set, **fit_options}
             on_dask = fitted._cluster_request(X, y, sensitive_features, sample_weight, asked)
@@ -394,6 +421,15 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         data = check_fit_data(X, y, sensitive_features, sample_weight, pos_label=self.pos_label)
         classes, given = data.classes, y
         fit_options = with_evaluation(fit_options, X)
+        self._set_labels(classes)
+        several = len(classes) > 2
+        if several:
+            check_for_several(self.get_params(deep=False), classes.tolist())
+        elif self.classes is not None:
+            raise InvalidInputError(
+                f"classes={self.classes!r} chooses among three classes or more, and y has two; "
+                "leave it out"
+            )
         if classes[0] > classes[1]:  # to engines the larger label is the positive one
             y, classes = data.labels, np.array([0, 1])
             fit_options = _with_numbers(fit_options, X, given, data)
@@ -441,28 +477,56 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         return engine_of(engine).make(engine, classes)
 
     def _set_labels(self, classes: np.ndarray) -> None:
-        """Set the attributes about labels, given the negative and the positive one."""
-        self.classes_, self.pos_label_ = np.unique(classes), classes[1]
+        """Set the attributes about labels, of two given the negative and the positive one."""
+        self.classes_ = np.unique(classes)
+        self.pos_label_ = None if len(classes) > 2 else classes[1]
+        self._costs = read_costs(self.costs, len(classes))
 
     @property
     def _labels(self) -> np.ndarray:
-        """The negative and the positive label."""
+        """The negative and the positive label; all of three classes or more."""
+        if self._several:
+            return self.classes_
         return self.classes_ if self.pos_label_ == self.classes_[1] else self.classes_[::-1]
 
+    @property
+    def _several(self) -> bool:
+        """Whether there are three classes or more."""
+        return len(self.classes_) > 2
+
     def _options(self) -> TrainingOptions:
-        return TrainingOptions(**{f.name: getattr(self, f.name) for f in fields(TrainingOptions)})
+        asked = {f.name: getattr(self, f.name) for f in fields(TrainingOptions)}
+        if not hasattr(self, "classes_"):  # on a cluster, which has not seen labels yet
+            return TrainingOptions(**asked)
+        if self._several:
+            labels = tuple(self.classes_.tolist())
+            return ClassOptions(**asked, labels=labels, classes=self.classes, costs=self._costs)
+        if self._costs is not None:
+            asked["operating_point"] = self._threshold_of_costs()
+        return TrainingOptions(**asked)
+
+    def _threshold_of_costs(self) -> float:
+        """What costs of decisions between two labels come to."""
+        if self.operating_point != 0.5:
+            raise InvalidInputError(
+                f"operating_point={self.operating_point} and costs both say where decisions are "
+                "made; leave one of them out"
+            )
+        assert self._costs is not None
+        by_label = self._costs if self._labels is self.classes_ else _turned(self._costs)
+        return threshold_of(by_label)
 
     def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
         """Set the attributes that are about rates and the threshold of the model kept."""
         self._measured, self._score_threshold = measured, score_threshold
-        point = self.operating_point
+        point = self._options().operating_point
         if isinstance(point, OperatingPoint):
             point = probability_of(score_threshold)
-        self.threshold_ = float(point)
+        self.threshold_ = math.nan if self._several else float(point)
         self.fairness_report_ = None if measured is None else self._build_report(measured)
 
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
-        return self._judged(*measured, positive=str(self.pos_label_))
+        return self._judged(*measured, positive="" if self._several else str(self.pos_label_))
 
     def decision_function(self, X: Matrix) -> FloatArray:
         """Log-odds of the larger label, less those of the operating point.
@@ -479,6 +543,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         """
         if is_dask(X):
             return self._lazily("decision_function", X, np.empty(0))
+        check_is_fitted(self, "_model")
+        if self._several:
+            return self._scores(X)
         margins = self._margins(X)
         return margins if self._labels is self.classes_ else -margins
 
@@ -503,7 +570,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         """
         if is_dask(X):
             return self._lazily("predict_proba", X, np.empty((0, 2)))
-        proba, _ = self._decide(self._scores(X))
+        scores = self._scores(X)
+        if self._several:
+            return self._model.probabilities(scores)
+        proba, _ = self._decide(scores)
         columns = [1.0 - proba, proba]
         return np.column_stack(columns if self._labels is self.classes_ else columns[::-1])
 
@@ -521,7 +591,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         """
         if is_dask(X):
             return self._lazily("predict", X, self.classes_[:0])
-        _, positive = self._decide(self._scores(X))
+        scores = self._scores(X)
+        if self._several:
+            return self.classes_[given_class(self._model.probabilities(scores), self._costs)]
+        _, positive = self._decide(scores)
         return self._labels[positive.astype(np.intp)]
 
     def _decide(self, scores: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -584,6 +657,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                 "the model was trained without constraints, so there is nothing to judge; "
                 "fairboost.metrics.audit gives the rates of any model"
             )
+        if self._several:
+            return self._judge_several(data, constraints)
         used = {name for constraint in constraints for name in columns_of(constraint)}
         told: dict[str, Any] = {
             "where": "test", "point": point, "threshold": self._score_threshold,
@@ -605,6 +680,21 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         test = fairness_report.measure(constraints, cells, decided, **told)
         return self._build_report(*filter(None, [self._measured, test]))
 
+    def _judge_several(
+        self, data: CheckedRows, constraints: Sequence[Constraint]
+    ) -> FairnessReport:
+        """Judge decisions among three classes or more on other rows."""
+        used = {name for constraint in constraints for name in columns_of(constraint)}
+        kept = [c for c in data.columns if c.name in used]
+        cells = build_cells(data.labels, kept, data.sample_weight)
+        left = leave_out_small(cells, constraints, self.min_group_rows)
+        layout = plain_layout(left, constraints, data.sample_weight)
+        # Losses are not reported: any will do.
+        terms = LossTerms(0.0, (1.0,) * len(self.classes_), curvature=1.0)
+        game = self._options().game(layout, terms)
+        test = measure_rows(game, self._scores(data.X), "test", left.rows_without_group())
+        return self._build_report(*filter(None, [self._measured, test]))
+
     def export(self, path: str | Path) -> None:
         """Write a stock model file that returns the same probabilities without fairboost.
 
@@ -617,12 +707,14 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             LightGBM passes over, or an attribute of XGBoost's booster.
         """
         check_is_fitted(self, "_model")
-        notes = {"threshold": self.threshold_, "operating_point": self.operating_point}
-        self._export(path, **notes)
+        if self._several:
+            self._export(path, **({} if self._costs is None else {"costs": self._costs}))
+            return
+        self._export(path, threshold=self.threshold_, operating_point=self.operating_point)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = True
         return tags
 
 
@@ -640,6 +732,11 @@ def _with_numbers(
         for eval_X, eval_y in fit_options.get("eval_set") or ()
     ]
     return {**fit_options, "eval_set": encoded} if encoded else fit_options
+
+
+def _turned(costs: CostTable) -> CostTable:
+    """Costs of two labels in the other order."""
+    return tuple(line[::-1] for line in costs[::-1])
 
 
 def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.ndarray:

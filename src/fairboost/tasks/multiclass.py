@@ -274,18 +274,6 @@ class ClassRows:
         own = decided[self.cell_labels, np.arange(n_cells)]
         return Measured(np.vstack([decided, own]), float(sum(loss for _, loss in found)))
 
-    def smooth(self, scores: ScoreArray, n_cells: int) -> FloatArray:
-        """Sums by cell of what stands in for the decisions."""
-        p = softmax(scores)
-        if self.costs is None:
-            s = p**SHARPNESS
-            s /= s.sum(axis=1, keepdims=True)
-        else:
-            s = softmax(-COST_SHARPNESS * (p @ self.costs))
-        s = s if self.weight is None else s * self.weight[:, np.newaxis]
-        sums = np.stack([np.bincount(self.codes, column, n_cells) for column in s.T])
-        return np.vstack([sums, sums[self.cell_labels, np.arange(n_cells)]])
-
     def _loss(self, scores: ScoreArray, at: slice) -> tuple[FloatArray, float]:
         """Probabilities of some rows, and their loss."""
         f = scores.astype(np.float64)
@@ -370,10 +358,8 @@ class MulticlassPasses:
         return Slopes(*buffers, rows.descend(scores, weights, buffers))
 
     def descend_and_sum(self, scores: ScoreArray, cut: ClassCut, weights: Weights) -> Slopes:
-        """The same with sums of decisions and of what stands in for them."""
-        slopes, n_cells = self.descend(scores, cut, weights), len(self.layout.cells)
-        smooth, measured = self.trained.smooth(scores, n_cells), self.measure(scores, cut)
-        return Slopes(slopes.gradient, slopes.hessian, slopes.loss, smooth, measured)
+        """The paper's form is for two labels, and estimators refuse it for more."""
+        raise NotImplementedError
 
     def corrected(self, slopes: Slopes, weights: Weights) -> Slopes | None:
         """Other weights take another pass."""

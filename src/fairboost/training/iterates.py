@@ -177,7 +177,8 @@ def randomized_scores(model: TrainedModel, X: Matrix, seed: int) -> FloatArray:
     rows by the whole ensemble, on top of that.
     """
     scores = model.scores(X)
-    rounds = draw_rounds(scores, model.n_rounds, seed)
+    told_apart = scores if scores.ndim == 1 else np.ascontiguousarray(scores[:, 0])
+    rounds = draw_rounds(told_apart, model.n_rounds, seed)
     order = np.argsort(rounds, kind="stable")
     drawn, starts = np.unique(rounds[order], return_index=True)
     X = by_row(X)

@@ -126,7 +126,7 @@ def honest(rows: CodedRows, *, seed: int = 0) -> Float32Array:
         codes = np.where(known, renumber[groups], -1)
         X, rng = by_row(as_table(rows.X)), np.random.default_rng(seed)
         renumbered = replace(rows, X=X, codes=codes, n_codes=len(learned), weight=weight)
-        fold = _rank_within(2 * codes + labels, rng) % fold_count(n)
+        fold = _rank_within((int(labels.max()) + 1) * codes + labels, rng) % fold_count(n)
         for held, likely in cross_fit(renumbered, fold, rng):
             probabilities[np.ix_(held, learned)] = likely * shares[learned].sum()
     return probabilities
@@ -152,7 +152,8 @@ def _balanced_halves(
     n, pool_size = len(groups), 16 * max_rows
     pool = rng.choice(n, pool_size, replace=False) if n > pool_size else np.arange(n)
     pool = pool[groups[pool] >= 0]
-    rank = _rank_within(2 * groups[pool].astype(np.int64) + labels[pool], rng)
+    n_labels = int(labels.max()) + 1
+    rank = _rank_within(n_labels * groups[pool].astype(np.int64) + labels[pool], rng)
     chosen = np.argsort(rank, kind="stable")[:max_rows]
     held = rank[chosen] % 2 == 1
     return pool[chosen[~held]], pool[chosen[held]]
@@ -171,7 +172,7 @@ def _discrimination(
 ) -> float:
     """Mean probability of a group among members less that among others; the worst there is."""
     n_groups, worst = likely.shape[1], 1.0
-    for label in (0, 1):
+    for label in np.unique(labels).tolist():
         rows = np.flatnonzero((labels == label) & (groups >= 0) & (weight > 0))
         g, w = groups[rows], weight[rows]
         counts, members = np.bincount(g, minlength=n_groups), np.bincount(g, w, n_groups)

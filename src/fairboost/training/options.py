@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from fairboost._numbers import is_number
 from fairboost.algorithm.game import Game
@@ -13,6 +14,7 @@ from fairboost.data import holdout
 from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import ConstraintError, InvalidInputError
+from fairboost.fairness.class_constraints import resolve_for_classes
 from fairboost.fairness.constraints import Constraint, ConstraintLike, resolve
 from fairboost.fairness.means import FIRST_LEVEL, NumberMoment
 from fairboost.fairness.numbers import resolve as resolve_numbers
@@ -24,6 +26,7 @@ from fairboost.kernel.losses import Loss
 from fairboost.tasks.base import LearningTask
 from fairboost.tasks.binary import Binary
 from fairboost.tasks.layout import RowLayout
+from fairboost.tasks.multiclass import Multiclass
 from fairboost.tasks.regression import Regression
 
 PAPER_LEARNING_RATE = 0.1
@@ -154,7 +157,8 @@ class TrainingOptions:
         point, least = self.operating_point, None
         if not isinstance(point, OperatingPoint):
             least = least_score(float(point), loss.single)
-        return Binary(proxy, self.score_threshold, convex, loss.label_weights, least=least)
+        of_labels = loss.label_weights[0], loss.label_weights[1]
+        return Binary(proxy, self.score_threshold, convex, of_labels, least=least)
 
 
 def _regression(layout: RowLayout, loss: Loss) -> Regression:
@@ -173,3 +177,35 @@ class NumberOptions(TrainingOptions):
         """The constraints, with two sides."""
         found = resolve_numbers(self.constraint, self.tolerance, columns)
         return tuple(two_sided(c) for c in found)
+
+
+@dataclass(frozen=True)
+class ClassOptions(TrainingOptions):
+    """The same where there are several classes.
+
+    Parameters
+    ----------
+    labels : tuple
+        The classes, in order.
+    classes : sequence, optional
+        Those that constraints without a class of their own are about.
+    costs : (n_classes, n_classes) tuple of tuples, optional
+        Costs of giving a row of each class each class.
+    """
+
+    labels: tuple[Any, ...] = ()
+    classes: Sequence[Any] | None = None
+    costs: tuple[tuple[float, ...], ...] | None = None
+
+    def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
+        """The constraints, in the form that the multipliers are for."""
+        asked = self.constraint, self.tolerance, columns
+        found = resolve_for_classes(*asked, self.labels, self.classes)
+        return found if self.multipliers == "paper" else tuple(two_sided(c) for c in found)
+
+    def task(self, layout: RowLayout, loss: LossTerms) -> LearningTask:
+        """What is trained on some rows."""
+        assert loss.curvature is not None
+        weights = loss.label_weights
+        same = all(weight == 1.0 for weight in weights)
+        return Multiclass(len(weights), loss.curvature, None if same else weights, self.costs)

@@ -111,7 +111,8 @@ def what_counts(point: float | OperatingPoint, terms: Sequence[Term], cells: Cel
         rare = min(20 * min(point.target, 1 - point.target), 1.0)
         counts.append(rare * cells.counts[point.rate.counts(cells.labels)].sum())
         moments.append(point.rate)
-    labels = {label for m in moments for label in ((0, 1) if m.label is None else (m.label,))}
+    everyone = range(int(cells.labels.max()) + 1)
+    labels = {label for m in moments for label in (everyone if m.label is None else (m.label,))}
     return WhatCounts(float(min(counts, default=0.0)), frozenset(labels))
 
 
@@ -143,7 +144,9 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
     counted = what_counts(point, terms, cells)
     asked = request.options.holdout if counted.labels else None
     rng = np.random.default_rng(request.seed)
-    labels = counted.labels if spare else {0, 1}
+    everyone = frozenset(cells.labels.tolist())
+    # Of several classes none is rare enough to be spared, and every one is in the loss.
+    labels = counted.labels if spare and len(everyone) == 2 else everyone
     placed = isinstance(point, OperatingPoint)
     worth = _worth(request, terms)
     return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, placed, worth)
@@ -220,7 +223,7 @@ def plain_layout(
     cells: Cells,
     constraints: Sequence[Constraint],
     weight: FloatArray | None,
-    outcomes: Outcomes,
+    outcomes: Outcomes | None = None,
 ) -> RowLayout:
     """Rows of which nothing is held out, to be measured and not trained on."""
     own = None if weight is None else weight.astype(np.float32)

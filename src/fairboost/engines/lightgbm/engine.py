@@ -30,7 +30,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from fairboost._numbers import probabilities
+from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.data.validation import by_row
@@ -41,7 +41,7 @@ from fairboost.engines.frozen import (
     check_frozen,
     check_trained_by,
 )
-from fairboost.engines.lightgbm import options
+from fairboost.engines.lightgbm import multiclass, options
 from fairboost.engines.lightgbm.data import (
     Prepared,
     SplitRows,
@@ -120,13 +120,21 @@ class LightGBMModel:
     intercept : float
         The score that training started from; it sits in the first tree.
     n_base : int
-        Trees of a frozen model that training started from.
+        Rounds of a frozen model that training started from.
+    n_classes : int
+        Classes that it tells apart, if it does.
     """
 
     estimator: LGBMModel
-    intercept: float
+    intercept: float | FloatArray
     n_base: int = 0
+    n_classes: int = 2
     file_endings: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What is predicted."""
+        return kind_of(self.estimator, self.n_classes)
 
     @property
     def booster(self) -> lightgbm.Booster:
@@ -158,11 +166,13 @@ class LightGBMModel:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of scores, to the last digit LightGBM's own."""
+        if scores.ndim == 2:
+            return class_probabilities(scores, single=False)
         return probabilities(scores, single=False)
 
     def predictions(self, scores: FloatArray) -> FloatArray:
         """Numbers that scores stand for, to the last digit LightGBM's own."""
-        return kind_of(self.estimator).predictions(scores)
+        return self.kind.predictions(scores)
 
     def text(self) -> str:
         """The booster in LightGBM's text format."""
@@ -187,14 +197,13 @@ class LightGBMModel:
         """The same trees, each times a factor. The starting score keeps its weight."""
         # Put back what the first tree's factor takes from the intercept.
         missing = (1.0 - weights[0]) * self.intercept
-        objective = kind_of(self.estimator).objective
         text = as_stock_model(
-            self.text(), intercept=missing, tree_weights=weights, objective=objective
+            self.text(), intercept=missing, tree_weights=weights, objective=self.kind.objective
         )
         return self._with(text, 0)
 
     def _with(self, text: str, n_base: int) -> LightGBMModel:
-        fitted = _fitted(self.estimator, self.estimator, text)
+        fitted = _fitted(self.estimator, self.estimator, text, self.n_classes)
         return replace(self, estimator=fitted, n_base=n_base)
 
 
@@ -206,7 +215,7 @@ class LightGBMEngine:
     ----------
     estimator : LGBMClassifier or LGBMRegressor
         Unfitted or fitted; it is cloned, never changed.
-    classes : array of two, optional
+    classes : array, optional
         The labels as the user wrote them; None where a number is predicted.
     base : LGBMClassifier or LGBMRegressor, optional
         A fitted model to go on from: its trees stay, further ones are added.
@@ -219,7 +228,12 @@ class LightGBMEngine:
     @property
     def kind(self) -> Kind:
         """What is predicted."""
-        return kind_of(self.estimator)
+        return kind_of(self.estimator, self.n_classes)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes that are told apart, if they are."""
+        return 2 if self.classes is None else len(self.classes)
 
     @property
     def rescales_trees(self) -> bool:
@@ -282,7 +296,7 @@ class LightGBMEngine:
         options.check_monotone(self.estimator.get_params(), X, categorical)
 
     def train(
-        self, data: EngineData, problem: Problem, intercept: float
+        self, data: EngineData, problem: Problem, intercept: float | FloatArray
     ) -> tuple[LightGBMModel, LightGBMLockstep]:
         """Boost to a stock model; the binned data is there for further stages."""
         eval_names = data.fit_options.get("eval_names")
@@ -296,7 +310,9 @@ class LightGBMEngine:
         )
         # class_weight stays: with a custom objective LightGBM weighs only metrics by it.
         training = clone(self.estimator).set_params(metric=builtin or "None")
-        start: float | None = None  # which LightGBM finds by itself if the objective is its own
+        start: float | FloatArray | None = (
+            None  # which LightGBM finds by itself if the objective is its own
+        )
         if not problem.by_engine:
             start = intercept
             training.set_params(objective=_nothing)
@@ -339,7 +355,9 @@ class LightGBMEngine:
         model = self._stock(training, intercept, 0.0 if start is None else start)
         return model, lockstep
 
-    def _prepare(self, training: LGBMModel, data: EngineData, start: float | None) -> Prepared:
+    def _prepare(
+        self, training: LGBMModel, data: EngineData, start: float | FloatArray | None
+    ) -> Prepared:
         """The user's data and options as ``training`` reads them; scores begin at ``start``."""
         eval_set = data.fit_options.get("eval_set")
         # Over a linear tree and a set that is sparse by columns LightGBM ends the process.
@@ -368,7 +386,9 @@ class LightGBMEngine:
         rate = options.option(self.estimator.get_params(), "learning_rate", 0.1)
         return turns_taken(problem, self.n_rounds, rate)
 
-    def _stock(self, training: LGBMModel, intercept: float, missing: float) -> LightGBMModel:
+    def _stock(
+        self, training: LGBMModel, intercept: Any, missing: float | FloatArray
+    ) -> LightGBMModel:
         """The stock model of what was trained, with the trees of the base before it.
 
         ``missing`` is what the first tree lacks of the intercept.
@@ -382,11 +402,11 @@ class LightGBMEngine:
             before = self.base.booster_
             # Trees that it predicts with. Early stopping may have grown more, and counts rounds
             # that grew none.
-            n_base, best = before.num_trees(), before.best_iteration
+            n_base, best = before.current_iteration(), before.best_iteration
             n_base = min(n_base, best) if best > 0 else n_base
             intercept, text = 0.0, append_trees(before.model_to_string(), text)
-        fitted = _fitted(self.estimator, training, text)
-        return LightGBMModel(fitted, intercept, int(n_base))
+        fitted = _fitted(self.estimator, training, text, self.n_classes)
+        return LightGBMModel(fitted, intercept, int(n_base), self.n_classes)
 
     def _check_features(self, rows: lightgbm.Dataset) -> None:
         """Refuse a table none of whose features LightGBM has bins for."""
@@ -416,7 +436,7 @@ class LightGBMEngine:
                 )
 
     def _hold_out(
-        self, prepared: Prepared, data: EngineData, intercept: float | None
+        self, prepared: Prepared, data: EngineData, intercept: float | FloatArray | None
     ) -> tuple[Prepared, list[lightgbm.Dataset]]:
         """What to train on, and the rows held out."""
         held_out = []
@@ -441,7 +461,7 @@ class LightGBMEngine:
         prepared: Prepared,
         data: EngineData,
         problem: Problem,
-        intercept: float,
+        intercept: float | FloatArray,
     ) -> SplitRows:
         """The rows of the boosters that leave out a fold, in few bins."""
         whole = prepared.rows
@@ -462,7 +482,7 @@ class LightGBMEngine:
         return self.kind.encode(y, self.classes)
 
     def _start(
-        self, X: Matrix, intercept: float | None, offset: FloatArray | None = None
+        self, X: Matrix, intercept: float | FloatArray | None, offset: FloatArray | None = None
     ) -> FloatArray | None:
         """The scores that training starts from; None where LightGBM is to find its own."""
         if self.base is not None:
@@ -470,7 +490,8 @@ class LightGBMEngine:
         elif intercept is None:
             return None
         else:
-            start = np.full(as_table(X).shape[0], intercept)
+            n = as_table(X).shape[0]
+            start = np.broadcast_to(intercept, (n, *np.shape(intercept))).copy()
         return start if offset is None else start + offset
 
 
@@ -492,6 +513,8 @@ def version() -> str:
 def make(estimator: Any, classes: Any) -> LightGBMEngine:
     """An engine that trains from scratch; without classes it predicts a number."""
     check_kind(estimator, _class_for(classes))
+    if classes is not None and len(classes) > 2:
+        multiclass.check_options(estimator.get_params(), len(classes))
     return LightGBMEngine(estimator, classes)
 
 
@@ -561,17 +584,20 @@ def stage_on(frozen: FrozenEstimator, X: Matrix, classes: Any) -> LightGBMEngine
 
 
 def restore(
-    estimator: Any, text: str, intercept: float, classes: Any, n_features: int, n_base: int
+    estimator: Any, text: str, intercept: Any, classes: Any, n_features: int, n_base: int
 ) -> LightGBMModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
     check_kind(estimator, expected := _class_for(classes))
-    split_points(text, n_features, [kind_of(estimator).objective])
+    n_classes = 2 if classes is None else len(classes)
+    split_points(text, n_features, [kind_of(estimator, n_classes).objective])
     check_threads(options.option(estimator.get_params(), "num_threads"))
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
     dummy = expected(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=1)
     labels = np.arange(2.0) if classes is None else np.asarray(classes)
-    dummy.fit(np.arange(2.0 * n_features).reshape(2, n_features), labels)
-    return LightGBMModel(_fitted(estimator, dummy, text), intercept, n_base)
+    n = len(labels)
+    dummy.fit(np.arange(float(n) * n_features).reshape(n, n_features), labels)
+    fitted = _fitted(estimator, dummy, text, n)
+    return LightGBMModel(fitted, intercept, n_base, n)
 
 
 def _class_for(classes: Any) -> type[LGBMModel]:
@@ -580,13 +606,14 @@ def _class_for(classes: Any) -> type[LGBMModel]:
     return found
 
 
-def _fitted(estimator: LGBMModel, state: LGBMModel, text: str) -> LGBMModel:
+def _fitted(estimator: LGBMModel, state: LGBMModel, text: str, n_classes: int) -> LGBMModel:
     """An estimator with the fitted state of another, but its own parameters, and a booster."""
     fitted: LGBMModel = clone(estimator)
     params = {*state.get_params(), "_other_params"}
     fitted.__dict__.update({k: v for k, v in vars(state).items() if k not in params})
     fitted._Booster = lightgbm.Booster(model_str=text)
-    fitted._objective = kind_of(estimator).asked  # no longer a custom one: the link is applied
+    # No longer a custom one: the link is applied.
+    fitted._objective = kind_of(estimator, n_classes).asked
     return fitted
 
 

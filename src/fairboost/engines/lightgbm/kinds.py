@@ -13,7 +13,7 @@ from sklearn.utils import column_or_1d
 
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray
 from fairboost.data.validation import as_column, encode_known
-from fairboost.engines.lightgbm import options, regression
+from fairboost.engines.lightgbm import multiclass, options, regression
 from fairboost.engines.lightgbm.text import BINARY
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import InvalidInputError
@@ -59,10 +59,12 @@ def class_of(estimator: Any) -> type[LGBMModel]:
     return found
 
 
-def kind_of(estimator: LGBMModel) -> Kind:
-    """The kind of an estimator whose options fit."""
+def kind_of(estimator: LGBMModel, n_classes: int = 2) -> Kind:
+    """The kind of an estimator whose options fit, for so many classes if it tells classes."""
     params = estimator.get_params()
-    return _number(params) if class_of(estimator) is LGBMRegressor else _two_labels(params)
+    if class_of(estimator) is LGBMRegressor:
+        return _number(params)
+    return _two_labels(params) if n_classes == 2 else _several_labels(params, n_classes)
 
 
 def check_options(estimator: LGBMModel) -> None:
@@ -77,6 +79,19 @@ def _two_labels(params: dict[str, Any]) -> Kind:
         objective=BINARY,
         metrics=options.BINARY_METRICS,
         loss_terms=lambda labels, weight, _, classes: options.read_loss_terms(
+            params, cast(IntArray, labels), weight, classes
+        ),
+        encode=lambda y, classes: encode_known(y, np.asarray(classes), "y of eval_set"),
+        predictions=lambda scores: scores,
+    )
+
+
+def _several_labels(params: dict[str, Any], n_classes: int) -> Kind:
+    return Kind(
+        asked="multiclass",
+        objective=multiclass.objective_name(n_classes),
+        metrics=multiclass.METRICS,
+        loss_terms=lambda labels, weight, _, classes: multiclass.read_loss_terms(
             params, cast(IntArray, labels), weight, classes
         ),
         encode=lambda y, classes: encode_known(y, np.asarray(classes), "y of eval_set"),

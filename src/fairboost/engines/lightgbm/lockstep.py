@@ -57,7 +57,7 @@ class LightGBMBoosters:
         boosters: list[lightgbm.Booster],
         held_out: Sequence[lightgbm.Dataset],
         left_out: Sequence[lightgbm.Dataset],
-        own_start: float | None = None,
+        own_start: float | FloatArray | None = None,
     ) -> None:
         self.params, self.boosters, self.held_out = params, boosters, held_out
         self.own_start = own_start
@@ -158,7 +158,7 @@ class LightGBMLockstep:
         rows: SplitRows,
         threads: int,
         turns: int = 1,
-        intercept: float = 0.0,
+        intercept: float | FloatArray = 0.0,
     ) -> None:
         self.problem, self.rows, self.threads, self.turns = problem, rows, threads, turns
         self.own_start = intercept if problem.by_engine else None

@@ -78,7 +78,6 @@ option, without = ALIASES.value, ALIASES.without
 
 # What each of these may be, and why nothing else.
 ALLOWED = {
-    "num_class": ((1,), "fairboost is for two classes"),
     "sigmoid": ((1,), "scores are log-odds here"),
     "pos_bagging_fraction": ((1,), "LightGBM drops it with a custom objective; use subsample"),
     "neg_bagging_fraction": ((1,), "LightGBM drops it with a custom objective; use subsample"),
@@ -105,7 +104,7 @@ def check_options(params: dict[str, Any]) -> None:
     params : dict
         ``get_params()`` of the user's ``LGBMClassifier``.
     """
-    check_objective(option(params, "objective"), "binary")
+    check_objective(option(params, "objective"), "binary", "multiclass", "softmax")
     check_shared(params, ALLOWED)
     if is_true(option(params, "is_unbalance", False)) and _scale_pos_weight(params) != 1:
         raise EngineOptionError(
@@ -222,10 +221,15 @@ def read_loss_terms(
     There, ``class_weight`` multiplies sample weights and so moves the average that boosting starts
     from; ``is_unbalance`` and ``scale_pos_weight`` multiply the gradient only.
     """
+    if int(option(params, "num_class", 1)) > 2:
+        raise EngineOptionError(
+            f"the estimator sets num_class={option(params, 'num_class')}, but y has two classes; "
+            "leave num_class out"
+        )
     by_class, class_weight = np.ones(2), params.get("class_weight")
     if class_weight is not None:
         if isinstance(class_weight, dict):
-            class_weight = _by_code(class_weight, np.asarray(classes))
+            class_weight = by_code(class_weight, np.asarray(classes))
         by_class = compute_class_weight(class_weight, classes=np.array([0, 1]), y=labels)
         # LightGBM keeps weights in single precision.
         by_class = by_class.astype(np.float32).astype(np.float64)
@@ -244,14 +248,15 @@ def read_loss_terms(
     return LossTerms(intercept, (float(final[0]), float(final[1])))
 
 
-def _by_code(class_weight: dict[Any, float], classes: Any) -> dict[int, float]:
+def by_code(class_weight: dict[Any, float], classes: Any) -> dict[int, float]:
     """The weights of 0 and 1 instead of labels, of which scikit-learn cannot read dates."""
     # Of moments NumPy makes plain numbers, which no user has named.
     known = list(classes) if classes.dtype.kind == "M" else classes.tolist()
     for label in class_weight:
         if label not in known:
             raise EngineOptionError(
-                f"class_weight names the label {label!r}, but y has {known[0]!r} and {known[1]!r}"
+                f"class_weight names the label {label!r}, but y has "
+                f"{' and '.join(map(repr, known))}"
             )
     return {known.index(label): weight for label, weight in class_weight.items()}
 

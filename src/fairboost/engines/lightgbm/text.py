@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from fairboost._typing import FloatArray
 
 # The fields of a tree that hold outputs. A bias moves the constant ones; a weight scales them all.
@@ -26,7 +28,7 @@ BINARY = "binary sigmoid:1"
 def as_stock_model(
     text: str,
     *,
-    intercept: float,
+    intercept: float | FloatArray,
     tree_weights: FloatArray | None = None,
     objective: str = BINARY,
 ) -> str:
@@ -36,11 +38,11 @@ def as_stock_model(
     ----------
     text : str
         The booster as ``Booster.model_to_string`` gives it.
-    intercept : float
+    intercept : float or (n_classes,) float64
         The score that training started from; it goes into the first tree, where LightGBM itself
-        puts the average it boosts from.
-    tree_weights : (n_trees,) float64, optional
-        A factor per tree.
+        puts the average it boosts from. Of several classes each has a first tree.
+    tree_weights : (n_rounds,) float64, optional
+        A factor for the trees of each round.
     objective : str
         The objective as LightGBM itself writes it.
 
@@ -50,14 +52,16 @@ def as_stock_model(
         A model that ``lightgbm.Booster(model_str=...)`` reads.
     """
     head, trees, tail = split_text(text)
+    starts = np.ravel(intercept).tolist()
     if tree_weights is not None:
         trees = [
             _edit(tree, lambda x, w=w: x * w, _CONSTANTS + _SLOPES)  # type: ignore[misc]
-            for tree, w in zip(trees, tree_weights, strict=True)
+            for tree, w in zip(trees, np.repeat(tree_weights, len(starts)), strict=True)
         ]
-    trees[0] = _edit(trees[0], lambda x: x + intercept, _CONSTANTS)
-    # As LightGBM does when it folds its average in: the tree is no longer a scaled one.
-    trees[0] = re.sub(r"(?m)^shrinkage=.*$", "shrinkage=1", trees[0])
+    for k, start in enumerate(starts):
+        tree = _edit(trees[k], lambda x, start=start: x + start, _CONSTANTS)  # type: ignore[misc]
+        # As LightGBM does when it folds its average in: the tree is no longer a scaled one.
+        trees[k] = re.sub(r"(?m)^shrinkage=.*$", "shrinkage=1", tree)
     head = re.sub(r"(?m)^objective=.*\n", "", head)
     head = re.sub(r"(?m)^feature_names=", f"objective={objective}\nfeature_names=", head)
     tail = re.sub(r"(?m)^\[objective: \w+\]$", f"[objective: {objective.partition(' ')[0]}]", tail)

@@ -107,7 +107,7 @@ def build(
     base: XGBModel | None,
     threads: Threads,
     folds: Sequence[IntArray] = (),
-    intercept: float = 0.0,
+    intercept: float | FloatArray = 0.0,
 ) -> Matrices:
     """Bin the rows.
 
@@ -174,7 +174,7 @@ def _evaluated(
     encode: Encode,
     make: MatrixMaker,
     rows: xgboost.DMatrix,
-    intercept: float,
+    intercept: float | FloatArray,
 ) -> list[tuple[xgboost.DMatrix, str]]:
     """The evaluation sets of the user, and their names."""
     evals = []
@@ -239,7 +239,7 @@ class MatrixMaker:
         return as_known(X, self.known, what)
 
     def start(
-        self, X: Matrix, offset: FloatArray | None = None, intercept: float = 0.0
+        self, X: Matrix, offset: FloatArray | None = None, intercept: float | FloatArray = 0.0
     ) -> Float32Array | None:
         """The scores that all rows of a table start from, unless it is the booster's own.
 

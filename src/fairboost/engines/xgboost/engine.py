@@ -26,7 +26,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier, XGBModel, XGBRegressor
 
-from fairboost._numbers import probabilities
+from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.engines.frozen import (
@@ -58,6 +58,7 @@ from fairboost.engines.xgboost.model_json import (
     weighted_rounds,
 )
 from fairboost.engines.xgboost.objectives import (
+    SOFTMAX,
     Objective,
     objective_of,
     written_options,
@@ -81,8 +82,9 @@ class XGBoostModel:
     """
 
     estimator: XGBModel
-    intercept: float
+    intercept: float | FloatArray
     n_base: int = 0
+    n_classes: int = 2
     file_endings: ClassVar[tuple[str, ...]] = (".json",)  # by which XGBoost tells formats
 
     @property
@@ -116,6 +118,8 @@ class XGBoostModel:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of scores, to the last digit XGBoost's own."""
+        if scores.ndim == 2:
+            return class_probabilities(scores, single=True)
         return probabilities(scores, single=True)
 
     def predictions(self, scores: FloatArray) -> FloatArray:
@@ -161,7 +165,8 @@ class XGBoostModel:
 
     def _of(self, booster: xgboost.Booster, n_base: int) -> XGBoostModel:
         history = getattr(self.estimator, "evals_result_", None)
-        return XGBoostModel(_fitted(self.estimator, booster, history), self.intercept, n_base)
+        fitted = _fitted(self.estimator, booster, history, self.n_classes)
+        return XGBoostModel(fitted, self.intercept, n_base, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,7 @@ class XGBoostEngine:
     ----------
     estimator : XGBModel
         Unfitted or fitted; it is cloned, never changed.
-    classes : array of two, or None
+    classes : array, or None
         The labels as the user wrote them; None where numbers are predicted.
     base : XGBModel, optional
         A fitted model to go on from: its trees stay, further ones are added.
@@ -185,7 +190,12 @@ class XGBoostEngine:
     @cached_property
     def objective(self) -> Objective:
         """What is predicted."""
-        return objective_of(self.estimator)
+        return objective_of(self.estimator, self.n_classes)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes that are told apart, if they are."""
+        return 2 if self.classes is None else len(self.classes)
 
     @property
     def rescales_trees(self) -> bool:
@@ -218,6 +228,9 @@ class XGBoostEngine:
         """What the options say about the loss: its kind, class weights and the starting score."""
         check_kind(self.estimator, _kind(self.classes is None))
         params = self.estimator.get_params()
+        if self.objective.name == SOFTMAX:
+            codes = labels.astype(np.int64)
+            return options.read_class_terms(params, self.objective, codes, sample_weight)
         if self.objective.loss is None:
             return options.read_loss_terms(params, labels.astype(np.int64), sample_weight)
         y = labels.astype(np.float64)
@@ -250,7 +263,9 @@ class XGBoostEngine:
         rate = options.option(self.estimator.get_params(), "learning_rate", options.DEFAULT_RATE)
         return turns_taken(problem, self.n_rounds, rate)
 
-    def _params(self, builtin: Any, intercept: float, by_engine: bool) -> dict[str, Any]:
+    def _params(
+        self, builtin: Any, intercept: float | FloatArray, by_engine: bool
+    ) -> dict[str, Any]:
         """Parameters of the boosters, by XGBoost's names."""
         params = options.without(self.estimator.get_xgb_params(), "eval_metric", "base_score")
         params["objective"] = self.objective.name if by_engine else self.objective.trained_as
@@ -260,7 +275,9 @@ class XGBoostEngine:
         if self.objective.metric is not None and "quantile" not in metrics and not by_engine:
             params.pop("quantile_alpha", None)  # nothing would read it, and XGBoost would warn
         # Rows of a frozen model have their own.
-        params["base_score"] = float(self.objective.link(np.float64(intercept)))
+        params["base_score"] = self.objective.base_score(intercept)
+        if self.objective.name == SOFTMAX:
+            params["num_class"] = self.n_classes
         return params
 
     def _encode(self, y: Any, what: str) -> IntArray | FloatArray:
@@ -268,7 +285,7 @@ class XGBoostEngine:
         return self.objective.encode(y, self.classes, what)
 
     def train(
-        self, data: EngineData, problem: Problem, intercept: float
+        self, data: EngineData, problem: Problem, intercept: float | FloatArray
     ) -> tuple[XGBoostModel, XGBoostLockstep]:
         """Boost to a stock model; the binned data is there for further stages."""
         estimator, verbosity = self.estimator, self.estimator.verbosity
@@ -316,13 +333,15 @@ class XGBoostEngine:
         if self.base is None:
             if self.objective.trained_as != self.objective.name:
                 booster.set_param(self.objective.options(estimator.get_params()))
-            model = XGBoostModel(_fitted(estimator, booster, history or None), intercept)
+            fitted = _fitted(estimator, booster, history or None, self.n_classes)
+            model = XGBoostModel(fitted, intercept, 0, self.n_classes)
             return model.first(_rounds_kept(booster)), lockstep
         before = self.base.get_booster()
         n_base = _rounds_kept(before)
         text = append_rounds(first_rounds(_text(before), n_base), _text(booster))
-        fitted = _fitted(estimator, _booster_of(estimator, text), history or None)
-        return XGBoostModel(fitted, 0.0, n_base), lockstep
+        booster = _booster_of(estimator, text)
+        fitted = _fitted(estimator, booster, history or None, self.n_classes)
+        return XGBoostModel(fitted, 0.0, n_base, self.n_classes), lockstep
 
 
 def version() -> str:
@@ -417,13 +436,16 @@ def split_points(text: str, n_features: int) -> dict[int, list[float]]:
 
 
 def restore(
-    estimator: XGBModel, text: str, intercept: float, classes: Any, n_features: int, n_base: int
+    estimator: XGBModel, text: str, intercept: Any, classes: Any, n_features: int, n_base: int
 ) -> XGBoostModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
     document = json.loads(text)
     soundness.split_points(document, n_features)
     name = document["learner"]["objective"]["name"]
-    require(name == objective_of(estimator).name, f"its objective {name!r} is another one")
+    n_classes = 2 if classes is None else len(classes)
+    require(
+        name == objective_of(estimator, n_classes).name, f"its objective {name!r} is another one"
+    )
     factors = document["learner"]["gradient_booster"].get("model", {}).get("weight_drop", [])
     require(
         options.every_booster_drops() or set(factors) <= {1.0},
@@ -434,7 +456,7 @@ def restore(
     require(estimator.get_params()["verbosity"] in (None, 0, 1, 2, 3), "its verbosity")
     # Written anew: what was checked is what XGBoost reads.
     booster = _booster_of(estimator, json.dumps(document))
-    return XGBoostModel(_fitted(estimator, booster, None), intercept, n_base)
+    return XGBoostModel(_fitted(estimator, booster, None, n_classes), intercept, n_base, n_classes)
 
 
 def _booster_of(estimator: XGBModel, text: str) -> xgboost.Booster:
@@ -455,14 +477,14 @@ def _text(booster: xgboost.Booster) -> str:
 
 
 def _fitted(
-    estimator: XGBModel, booster: xgboost.Booster, history: dict[str, Any] | None
+    estimator: XGBModel, booster: xgboost.Booster, history: dict[str, Any] | None, n_classes: int
 ) -> XGBModel:
     """Return an estimator with the state that ``fit`` would have set."""
     fitted: XGBModel = clone(estimator)
     fitted._Booster = booster
     if isinstance(fitted, XGBClassifier):
-        fitted.n_classes_ = 2
-    fitted.objective = objective_of(estimator).name
+        fitted.n_classes_ = n_classes
+    fitted.objective = objective_of(estimator, n_classes).name
     if history is not None:
         fitted.evals_result_ = history
     return fitted

@@ -55,7 +55,7 @@ class ByTree:
         The rows; NaN is a missing value.
     threads : Threads
         Those that share them.
-    start : (n,) float32, optional
+    start : (n,) or (n, n_classes) float32, optional
         The scores before the first tree; those of the booster's own start by default.
     """
 
@@ -71,20 +71,21 @@ class ByTree:
         if self.latest is None:
             self.latest, self.rounds = self._by_booster(booster), rounds
         for k in range(self.rounds, rounds):
-            for tree in read_trees(booster[k : k + 1].save_raw("json")):
-                fall(self.table, tree, self.latest, BLOCK, self.threads)
+            for of_class, tree in read_trees(booster[k : k + 1].save_raw("json")):
+                column = self.latest if self.latest.ndim == 1 else self.latest[:, of_class]
+                fall(self.table, tree, column, BLOCK, self.threads)
         self.rounds = rounds
         return self.latest
 
     def going_on(self, scores: Float32Array) -> ByTree:
         """The same rows for a booster that starts from given scores."""
-        return ByTree(self.table, self.threads, scores.copy())
+        return ByTree(self.table, self.threads, scores.copy(order="F"))
 
     def _by_booster(self, booster: xgboost.Booster) -> Float32Array:
         if not len(self.table):  # on a cluster, a worker may hold none of the rows held out
             return np.empty(0, np.float32)
         found = booster.inplace_predict(self.table, predict_type="margin", validate_features=False)
-        return np.array(found, np.float32)
+        return np.array(found, np.float32, order="F")  # columns are those of classes
 
 
 HeldOut: TypeAlias = ByMatrix | ByTree

@@ -86,7 +86,10 @@ class XGBoostBoosters:
     def curved(self, k: int, gradients: Gradients) -> Gradients:
         """Gradients for booster k, with as much curvature as XGBoost's own would have."""
         gradient, hessian = gradients
-        return gradient, np.maximum(hessian, self.least[k], out=hessian)
+        least = np.asarray(self.least[k])
+        if hessian.ndim == 2 and least.ndim:  # the same for all classes
+            least = least[:, np.newaxis]
+        return gradient, np.maximum(hessian, least, out=hessian)
 
     def scores(self, k: int) -> Float32Array:
         """Scores of the rows that booster k is trained on."""

@@ -100,10 +100,10 @@ def weighted_rounds(text: str, weights: FloatArray) -> str:
     return _edited(document)
 
 
-def read_trees(text: str | bytes | bytearray) -> list[NDArray[Any]]:
-    """The trees of a booster whose features are all numbers, as arrays of nodes."""
+def read_trees(text: str | bytes | bytearray) -> list[tuple[int, NDArray[Any]]]:
+    """The trees of a booster whose features are all numbers: class, and array of nodes."""
     model, _ = _trees(json.loads(text))
-    return [_nodes(tree) for tree in model["trees"]]
+    return [(k, _nodes(tree)) for k, tree in zip(model["tree_info"], model["trees"], strict=True)]
 
 
 def read_categories(text: str) -> list[list[str] | NDArray[Any]]:

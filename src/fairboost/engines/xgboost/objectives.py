@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import xgboost
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.utils import column_or_1d
 from xgboost import XGBClassifier, XGBModel, XGBRegressor
 
@@ -33,7 +33,7 @@ from fairboost.data.validation import as_column, encode_known
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.losses import Loss, LossName
 
-LOGISTIC, SQUARED = "binary:logistic", "reg:squarederror"
+LOGISTIC, SQUARED, SOFTMAX = "binary:logistic", "reg:squarederror", "multi:softprob"
 LARGEST = float(np.finfo(np.float32).max)
 
 NUMBER = re.compile(r"\[?([-+]?\d{1,50}(?:\.\d{1,50})?(?:[eE][-+]?\d{1,3})?)\]?", re.ASCII)
@@ -95,17 +95,20 @@ class Objective:
         XGBoost's.
     loss : str, optional
         The loss of a number, as :class:`fairboost.kernel.losses.Loss` calls it; None is the
-        logistic one of two labels.
+        logistic one of two labels, or that of several.
     constant : Constant, optional
         Of the loss.
     metric : str, optional
         What an evaluation set is judged by where the stand-in would have a metric of its own.
+    n_classes : int
+        Classes that are told apart, if they are.
     """
 
     name: str
     loss: LossName | None = None
     constant: Constant | None = None
     metric: str | None = None
+    n_classes: int = 2
 
     @property
     def kind(self) -> type[XGBModel]:
@@ -121,7 +124,7 @@ class Objective:
     def starts(self) -> tuple[float, float]:
         """Between these lies ``base_score``."""
         if self.loss is None:
-            return 0.0, 1.0
+            return (0.0, 1.0) if self.name == LOGISTIC else (-math.inf, math.inf)
         return (0.0 if Loss(self.loss).log_link else -math.inf), math.inf
 
     def read_loss(self, params: Mapping[str, Any]) -> Loss | None:
@@ -137,16 +140,26 @@ class Objective:
 
     def options(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The objective and its constant, as XGBoost takes them."""
-        named = {"objective": self.name}
+        named: dict[str, Any] = {"objective": self.name}
+        if self.name == SOFTMAX:
+            return named | {"num_class": self.n_classes}
         if self.constant is None:
             return named
         return named | {self.constant.option: self.constant.read(params.get(self.constant.option))}
 
     def link(self, scores: FloatArray | np.float64) -> FloatArray:
         """Predictions of scores."""
+        if self.name == SOFTMAX:
+            return np.asarray(softmax(scores, axis=-1))
         if self.loss is None:
             return np.asarray(expit(scores))
         return Loss(self.loss).prediction(np.asarray(scores))
+
+    def base_score(self, intercept: float | FloatArray) -> float | list[float]:
+        """What XGBoost is told to start from; scores themselves if there are several classes."""
+        if self.name == SOFTMAX:
+            return [float(start) for start in np.ravel(intercept)]
+        return float(self.link(np.float64(intercept)))
 
     def encode(self, y: Any, classes: Any, what: str) -> IntArray | FloatArray:
         """Labels of an evaluation set as 0 and 1, or the numbers themselves."""
@@ -159,6 +172,7 @@ OBJECTIVES = {
     known.name: known
     for known in (
         Objective(LOGISTIC),
+        Objective(SOFTMAX),
         Objective(SQUARED, "squared"),
         Objective("reg:absoluteerror", "absolute", metric="mae"),
         Objective(
@@ -180,11 +194,14 @@ OBJECTIVES = {
 OF_NUMBERS = tuple(name for name, known in OBJECTIVES.items() if known.loss is not None)
 
 
-def objective_of(estimator: XGBModel) -> Objective:
-    """The objective that an estimator trains; raises if fairboost does not know it."""
+def objective_of(estimator: XGBModel, n_classes: int = 2) -> Objective:
+    """The objective that an estimator trains; raises if fairboost does not know it.
+
+    ``n_classes`` are those that y has, where classes are told apart.
+    """
     found = estimator.get_params()["objective"]
     if not isinstance(estimator, XGBRegressor):
-        return OBJECTIVES[LOGISTIC]
+        return Objective(LOGISTIC if n_classes == 2 else SOFTMAX, n_classes=n_classes)
     if found is None:
         return OBJECTIVES[SQUARED]
     if not isinstance(found, str) or found not in OF_NUMBERS:
@@ -237,9 +254,12 @@ def check_targets(loss: Loss, y: FloatArray, weight: Float32Array | None) -> Non
 
 
 def estimated_start(
-    options: Mapping[str, Any], y: FloatArray, weight: Float32Array | None, threads: int | None
-) -> float:
-    """The ``base_score`` that XGBoost itself would start from, for an objective of numbers."""
+    options: Mapping[str, Any],
+    y: FloatArray | IntArray,
+    weight: Float32Array | None,
+    threads: int | None,
+) -> FloatArray:
+    """The ``base_score`` that XGBoost itself would start from; of each class, if there are."""
     rows = xgboost.DMatrix(
         np.zeros((len(y), 1), np.float32),
         label=y.astype(np.float32),
@@ -250,4 +270,4 @@ def estimated_start(
     booster = xgboost.Booster({**options, "nthread": threads}, [rows])
     booster.update(rows, 0)
     config = json.loads(booster.save_config())["learner"]["learner_model_param"]
-    return float(np.ravel(json.loads(config["base_score"]))[0])
+    return np.ravel(np.asarray(json.loads(config["base_score"]), np.float64))

@@ -24,6 +24,7 @@ from fairboost.engines.port import LossTerms
 from fairboost.engines.xgboost.objectives import (
     LOGISTIC,
     OBJECTIVES,
+    SOFTMAX,
     Objective,
     check_targets,
     estimated_start,
@@ -48,7 +49,6 @@ ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
         ("gbtree", "dart"),
         "fairboost keeps a prefix of an ensemble of trees, and a linear model has none",
     ),
-    "num_class": ((0, 1, 2), "fairboost is for two classes"),
     "multi_strategy": (("one_output_per_tree",), "fairboost is for one label"),
     "process_type": (("default",), "fairboost grows trees of its own"),
     "device": (("cpu",), "gradients are made on the CPU, and nobody has tried the rest with them"),
@@ -71,7 +71,7 @@ def check_options(params: dict[str, Any], objective: Objective) -> None:
         What the estimator predicts.
     """
     if objective.loss is None:
-        check_objective(option(params, "objective"), LOGISTIC)
+        check_objective(option(params, "objective"), LOGISTIC, SOFTMAX, "multi:softmax")
         _scale_pos_weight(params)
     else:
         check_allowed(partial(option, params), ALLOWED_OF_NUMBERS)
@@ -173,6 +173,32 @@ def read_loss_terms(
     return LossTerms(math.log(share / (1 - share)), (1.0, factor), single=True)
 
 
+def read_class_terms(
+    params: dict[str, Any],
+    objective: Objective,
+    labels: IntArray,
+    sample_weight: Float32Array | None,
+) -> LossTerms:
+    """The loss of several classes, and the scores that stock XGBoost starts from."""
+    n, found = objective.n_classes, option(params, "num_class")
+    if found is not None and int(found) not in (0, n):
+        raise EngineOptionError(
+            f"the estimator sets num_class={found}, but y has {n} classes; leave num_class out"
+        )
+    if _scale_pos_weight(params) != 1.0:
+        raise EngineOptionError(
+            f"the estimator sets scale_pos_weight, which is for two classes, and y has {n}; use "
+            "sample_weight"
+        )
+    start = _base_score(params, objective)
+    if start is None:
+        asked, threads = objective.options(params), thread_option(params)
+        starts = estimated_start(asked, labels, sample_weight, threads)
+    else:
+        starts = np.full(n, in_single(start))
+    return LossTerms(starts, (1.0,) * n, single=True, curvature=2.0)
+
+
 def read_number_terms(
     params: dict[str, Any],
     objective: Objective,
@@ -195,7 +221,7 @@ def read_number_terms(
     elif start is None:
         rest = y if offset is None else y - offset
         asked, threads = objective.options(params), thread_option(params)
-        start = estimated_start(asked, rest, sample_weight, threads)
+        start = float(estimated_start(asked, rest, sample_weight, threads)[0])
     return LossTerms(loss.score(in_single(start)), single=True, loss=loss)
 
 

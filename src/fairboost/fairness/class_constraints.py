@@ -1,0 +1,108 @@
+"""Constraints on decisions among several classes: names and classes, as parities of moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from fairboost.exceptions import ConstraintError
+from fairboost.fairness.classes import ClassMoment, ClassRate, Labels, position
+from fairboost.fairness.constraints import Constraint, Parity, parity, resolve, shared_tolerance
+from fairboost.fairness.moments import Moment
+
+NAMED_FOR_CLASSES = {
+    "demographic_parity": ("given",),
+    "equal_opportunity": ("recall",),
+    "equalized_odds": ("recall", "confused"),
+    "equal_accuracy": ("accuracy",),
+}
+"""The rates of which a named constraint asks parity, of every class."""
+
+
+def resolve_for_classes(
+    constraint: Any,
+    tolerance: float | None,
+    columns: Sequence[str],
+    labels: Labels,
+    chosen: Sequence[Any] | None,
+) -> tuple[Constraint, ...]:
+    """What the user wrote, as a flat list of constraints with explicit columns and classes.
+
+    Parameters
+    ----------
+    constraint, tolerance, columns
+        As in :func:`fairboost.fairness.constraints.resolve`.
+    labels : sequence
+        The classes of y, in order.
+    chosen : sequence, optional
+        The classes that constraints without a class of their own are about; all if left out.
+    """
+    if constraint is None:
+        return ()
+    shared = shared_tolerance(constraint, tolerance)
+    return resolve(for_classes(constraint, shared, labels, chosen), None, columns)
+
+
+def for_classes(
+    constraint: Any, tolerance: float, labels: Labels, chosen: Sequence[Any] | None
+) -> list[Any]:
+    """What the user wrote, with names and classes replaced by parities of moments.
+
+    Parameters
+    ----------
+    constraint : str, Constraint or sequence of them
+        The ``constraint`` parameter of the estimator.
+    tolerance : float
+        That of the constraints that have none of their own.
+    labels : sequence
+        The classes of y, in order.
+    chosen : sequence, optional
+        The classes that constraints without a class of their own are about; all if left out.
+    """
+    which = range(len(labels)) if chosen is None else [position(c, labels) for c in chosen]
+    out: list[Any] = []
+    for item in constraint if isinstance(constraint, list | tuple) else [constraint]:
+        if isinstance(item, str):
+            if item not in NAMED_FOR_CLASSES:
+                known = ", ".join(map(repr, NAMED_FOR_CLASSES))
+                raise ConstraintError(
+                    f"constraint={item!r} is not one for {len(labels)} classes; expected {known}, "
+                    "a parity(...) or bound(...) of 'given', 'recall', 'confused' or 'accuracy', "
+                    "a list of them, or None"
+                )
+            rates = [ClassRate(name) for name in NAMED_FOR_CLASSES[item]]
+            out += [parity(cast(Any, m), tolerance) for r in rates for m in r.among(labels, which)]
+            continue
+        moment = getattr(item, "moment", None)
+        if not isinstance(moment, ClassRate):
+            _check_known(item, len(labels))
+            out.append(item)
+            continue
+        if isinstance(item, Parity) and not item.has_own_tolerance:
+            item = replace(item, tolerance=tolerance, has_own_tolerance=True)
+        out += [replace(item, moment=m) for m in moment.among(labels, which)]
+    return out
+
+
+def check_chosen(chosen: Any, labels: Labels) -> None:
+    """Refuse a choice of classes that is none."""
+    if isinstance(chosen, str) or not isinstance(chosen, Iterable) or not list(chosen):
+        raise ConstraintError(
+            f"classes must be a list of the classes that constraints are about, found {chosen!r}; "
+            "leave it out for all"
+        )
+    for label in chosen:
+        position(label, labels)
+
+
+def _check_known(item: Any, n: int) -> None:
+    """Refuse rates of two labels, which several have not."""
+    for moment in getattr(item, "moments", ()):
+        name = moment if isinstance(moment, str) else cast(Moment, moment).name
+        if not isinstance(moment, ClassMoment):
+            raise ConstraintError(
+                f"{name!r} is a rate of two labels, and y has {n} classes; expected 'given', "
+                "'recall', 'confused' or 'accuracy', with the class: parity('recall', "
+                "of='approve')"
+            )
