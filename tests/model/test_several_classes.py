@@ -9,8 +9,13 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
-from fairboost import FairGBMClassifier, bound, parity
-from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from fairboost import FairGBMClassifier, bound, load, parity
+from fairboost.exceptions import (
+    ConstraintError,
+    EngineOptionError,
+    InvalidInputError,
+    ModelFileError,
+)
 from tests.kinds import KINDS, LightGBM
 
 EACH_ENGINE = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -294,3 +299,44 @@ def test_clone_and_grid_search():
     search = GridSearchCV(clone(model), {"estimator__num_leaves": [3, 7]}, cv=2)
     search.fit(pd.DataFrame(X, columns=list("abcd")), y)
     assert search.best_score_ > 0.4
+
+
+@EACH_ENGINE
+@pytest.mark.parametrize("labels", [BANDS, np.array([3, 1, 7]), np.array([0.5, 1.5, 9.0])])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_files(kind, labels, frozen, tmp_path):
+    X, y, g = drawn(900, bands=labels)
+    engine = kind.make()
+    codes = np.unique(y, return_inverse=True)[1]
+    if frozen:
+        engine, y = FrozenEstimator(kind.make().fit(X, codes)), codes
+    asked = [parity("recall", 0.5, of=y[0]), "demographic_parity", bound("given", 0.9, of=y[1])]
+    costs = [[0, 1, 2], [1, 0, 1], [3, 1, 0]]
+    model = FairGBMClassifier(engine, constraint=asked, tolerance=0.6, costs=costs, holdout=0.3)
+    model.fit(X, y, sensitive_features={"g": g})
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    for method in ("predict", "predict_proba", "decision_function"):
+        np.testing.assert_array_equal(getattr(again, method)(X), getattr(model, method)(X))
+    assert str(again.fairness_report_) == str(model.fairness_report_)
+    assert again.classes_.dtype == model.classes_.dtype
+    report = again.report_on(X, y, sensitive_features={"g": g})
+    assert len(report.verdicts) == len(model.fairness_report_.verdicts) == 5
+    again.save(tmp_path / "again.json")
+    path = tmp_path / f"stock{kind.ending}"
+    model.export(path)
+    stock = kind.read(path, X)
+    np.testing.assert_allclose(stock, model.predict_proba(X), atol=1e-6)
+
+
+@EACH_ENGINE
+def test_damaged_files_are_refused(kind, tmp_path):
+    X, y, g = drawn(600)
+    model = FairGBMClassifier(kind.make(), constraint="demographic_parity", tolerance=0.9)
+    model.fit(X, y, sensitive_features={"g": g}).save(path := tmp_path / "model.json")
+    whole = path.read_text()
+    for old, new in (('"middle"', '"low"'), ('"class"', '"label"')):
+        assert old in whole
+        path.write_text(whole.replace(old, new))
+        with pytest.raises(ModelFileError):
+            load(path)

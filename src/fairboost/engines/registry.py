@@ -46,7 +46,7 @@ class EngineModule(Protocol):
         self,
         estimator: Any,
         text: str,
-        intercept: float,
+        intercept: Any,
         classes: Any,
         n_features: int,
         n_base: int,

@@ -185,7 +185,7 @@ class Bound(OneMoment):
 
 
 def parity(
-    rate: str | Rate | NumberMoment,
+    rate: str | Rate | NumberMoment | ClassRate,
     tolerance: float | None = None,
     *,
     by: str | tuple[str, ...] | None = None,
@@ -273,10 +273,10 @@ def _is_text(value: object) -> bool:
 
 
 def as_compared(
-    moment: str | Rate | NumberMoment | ClassMoment, of: object = None
+    moment: str | Rate | NumberMoment | ClassMoment | ClassRate, of: object = None
 ) -> Rate | NumberMoment | ClassRate | ClassMoment:
     """Look up a rate or a mean that users may compare or bound; ``of`` is a class."""
-    if isinstance(moment, NumberMoment | ClassMoment):
+    if isinstance(moment, NumberMoment | ClassMoment | ClassRate):
         return moment
     name = moment.lower() if isinstance(moment, str) else ""
     if name in CLASS_RATES:
@@ -290,7 +290,7 @@ def as_compared(
 
 
 def bound(
-    rate: str | Rate | NumberMoment,
+    rate: str | Rate | NumberMoment | ClassRate,
     at_most: float,
     *,
     group: object | Mapping[str, object] | None = None,

@@ -53,14 +53,14 @@ from fairboost.model.base import (
     columns_of_table,
     with_evaluation,
 )
-from fairboost.model.files import LABEL, NUMBER, read_model
+from fairboost.model.files import CLASS, LABEL, NUMBER, read_model
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.model.several import (
-    CostTable,
     check_for_several,
     given_class,
     read_costs,
     threshold_of,
+    turned,
 )
 from fairboost.training.iterates import (
     IterateName,
@@ -513,7 +513,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                 "made; leave one of them out"
             )
         assert self._costs is not None
-        by_label = self._costs if self._labels is self.classes_ else _turned(self._costs)
+        by_label = self._costs if self._labels is self.classes_ else turned(self._costs)
         return threshold_of(by_label)
 
     def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
@@ -734,11 +734,6 @@ def _with_numbers(
     return {**fit_options, "eval_set": encoded} if encoded else fit_options
 
 
-def _turned(costs: CostTable) -> CostTable:
-    """Costs of two labels in the other order."""
-    return tuple(line[::-1] for line in costs[::-1])
-
-
 def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.ndarray:
     model, name = model_and_name
     found: np.ndarray = getattr(model, name)(part)
@@ -773,7 +768,9 @@ def load(path: str | Path) -> Any:  # one class or the other: a checker cannot k
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    kinds: dict[str, Any] = {LABEL: FairGBMClassifier, NUMBER: FairGBMRegressor}
+    kinds: dict[str, Any] = {
+        LABEL: FairGBMClassifier, CLASS: FairGBMClassifier, NUMBER: FairGBMRegressor
+    }  # fmt: skip
     known = {name: set(kind._get_param_names()) for name, kind in kinds.items()}
     predicts, parameters, fitted = read_model(path, known)
     model = kinds[predicts](**parameters)

@@ -26,9 +26,11 @@ from sklearn.frozen import FrozenEstimator
 from fairboost._files import checksum, write_text
 from fairboost._numbers import is_finite, plain
 from fairboost._typing import FloatArray
+from fairboost.data.validation import MOST_CLASSES
 from fairboost.engines.port import LossTerms, TrainedModel
 from fairboost.engines.registry import load_engine, name_of
 from fairboost.exceptions import ConstraintError, MissingFileError, ModelFileError, NotAFileError
+from fairboost.fairness.classes import CLASS_RATES, ClassRate
 from fairboost.fairness.constraints import Bound, Parity, own_tolerances, parity, takes_tolerance
 from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.moments import GroupMoments
@@ -37,15 +39,16 @@ from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import Rate
 from fairboost.model import self_test
+from fairboost.model.several import read_costs, threshold_of, turned
 from fairboost.training.iterates import randomized_scores
 from fairboost.verdicts.fairness_report import FairnessReport
 
 FORMAT = "fairboost-model"
-FORMAT_VERSION = 4
-"""The newest that is read; only models of numbers are written in it."""
-LABEL, NUMBER = "label", "number"
-"""What a model predicts."""
-WRITTEN = {LABEL: 3, NUMBER: 4}
+FORMAT_VERSION = 5
+"""The newest that is read; only models of several classes are written in it."""
+LABEL, NUMBER, CLASS = "label", "number", "class"
+"""What a model predicts: one of two labels, a number, one of several classes."""
+WRITTEN = {LABEL: 3, NUMBER: 4, CLASS: 5}
 """The version that a file has. Models of labels keep the one that earlier programs read."""
 NAMED = {"array", "dtype", "tuple", "items", "float"}
 """Keys by which values are known that JSON has no type for."""
@@ -140,8 +143,10 @@ def read_model(
 def _predicts(content: dict[str, Any]) -> str:
     """What the model of a file predicts."""
     found = content.get("predicts", LABEL)
-    if found not in (LABEL, NUMBER):
-        raise ModelFileError(f"it predicts {found!r:.80}, expected {LABEL!r} or {NUMBER!r}")
+    if found not in WRITTEN:
+        raise ModelFileError(
+            f"it predicts {found!r:.80}, expected {' or '.join(map(repr, WRITTEN))}"
+        )
     return str(found)
 
 
@@ -157,8 +162,8 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             "_exposed": _exposed(content),
         }
     else:
-        own = _decoded_decisions(content, parameters["operating_point"])
-    if not 0 <= model.n_base <= model.n_rounds or not math.isfinite(model.intercept):
+        own = _decoded_decisions(content, parameters)
+    if not 0 <= model.n_base <= model.n_rounds or not np.isfinite(model.intercept).all():
         raise ModelFileError("it starts from trees or from a score that it does not have")
     names, report = _names(content["feature_names"], model), content["fairness_report"]
     if names is not None and len(names) != n_features:
@@ -211,12 +216,22 @@ def _made(content: dict[str, Any], options: str) -> Any:
 def _restored(content: dict[str, Any], estimator: Any) -> TrainedModel:
     """The trained model, inside an estimator of the engine."""
     labels = None
-    if _predicts(content) == LABEL:  # as the engine got them
+    if _predicts(content) != NUMBER:  # as the engine got them
         classes, positive = _decoded_classes(content)
         labels = classes if positive else np.array([0, 1])
     booster, n_base = "\n".join(content["booster"]), int(content["n_base"])
-    rest = float(content["intercept"]), labels, _n_features(content), n_base
+    rest = _decoded_start(content), labels, _n_features(content), n_base
     return load_engine(content["engine"]).restore(estimator, booster, *rest)
+
+
+def _decoded_start(content: dict[str, Any]) -> float | FloatArray:
+    """The score that training started from, or that of each class; 0 is of a frozen model."""
+    found = content["intercept"]
+    if not isinstance(found, list):
+        return float(found)
+    if len(found) != len(content["classes"]["values"]) or not _is_plain(found):
+        raise ModelFileError(f"its intercept is {found!r:.80}")
+    return np.array(found, np.float64)
 
 
 def _decoded_classes(content: dict[str, Any]) -> tuple[Any, int]:
@@ -224,10 +239,25 @@ def _decoded_classes(content: dict[str, Any]) -> tuple[Any, int]:
     return _decode_labels(content["classes"]), int(content["classes"].get("positive", 1) > 0)
 
 
-def _decoded_decisions(content: dict[str, Any], point: Any) -> dict[str, Any]:
+def _decoded_decisions(content: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     """The attributes that say how scores become labels."""
     classes, positive = _decoded_classes(content)
     threshold, seed = content.get("score_threshold"), content["draw_seed"]
+    costs = read_costs(parameters.get("costs"), len(classes))
+    if (_predicts(content) == CLASS) != (len(classes) > 2):
+        raise ModelFileError(f"it has {len(classes)} labels, and predicts {_predicts(content)!r}")
+    if len(classes) > 2:
+        return {
+            "_score_threshold": 0.0,
+            "_draw_seed": None if seed is None else int(seed),
+            "_costs": costs,
+            "classes_": classes,
+            "pos_label_": None,
+            "threshold_": math.nan,
+        }
+    point = parameters["operating_point"]
+    if costs is not None:
+        point = threshold_of(costs if positive else turned(costs))
     moving = isinstance(point, OperatingPoint)
     if threshold is None:  # a file of version 1, whose operating points are probabilities
         threshold = math.log(point / (1 - point))
@@ -236,6 +266,7 @@ def _decoded_decisions(content: dict[str, Any], point: Any) -> dict[str, Any]:
     return {
         "_score_threshold": float(threshold),
         "_draw_seed": None if seed is None else int(seed),
+        "_costs": costs,
         "classes_": classes,
         "pos_label_": classes[positive],
         "threshold_": probability_of(threshold) if moving else float(point),
@@ -270,10 +301,12 @@ def _names(listed: Any, model: TrainedModel) -> list[str] | None:
 
 
 def _labels(fitted: dict[str, Any]) -> list[Any] | None:
-    """The negative and the positive label; None where numbers are predicted."""
+    """The negative and the positive label, or all classes; None where numbers are predicted."""
     if "classes_" not in fitted:
         return None
     labels: list[Any] = fitted["classes_"].tolist()
+    if len(labels) > 2:
+        return labels
     return labels if fitted["pos_label_"] == fitted["classes_"][1] else labels[::-1]
 
 
@@ -383,6 +416,7 @@ def _content(model: Any) -> dict[str, Any]:
     return {
         "fairboost_version": version("fairboost"),
         **({"predicts": NUMBER, "exposed": model._exposed} if of_numbers else {}),
+        **({"predicts": CLASS} if not of_numbers and len(model.classes_) > 2 else {}),
         "engine": kind,
         "engine_version": load_engine(kind).version(),
         "parameters": _encode_parameters(own),
@@ -393,7 +427,7 @@ def _content(model: Any) -> dict[str, Any]:
         "feature_names": None if names is None else [str(name) for name in names],
         **({} if of_numbers else {"draw_seed": model._draw_seed}),
         **({} if of_numbers else {"score_threshold": float(model._score_threshold)}),
-        "intercept": model._model.intercept,
+        "intercept": np.asarray(model._model.intercept).tolist(),
         "n_base": model._model.n_base,
         "frozen": frozen,
         "multipliers": {str(name): float(value) for name, value in model.multipliers_.items()},
@@ -405,6 +439,8 @@ def _content(model: Any) -> dict[str, Any]:
 
 def _encode_classes(model: Any) -> dict[str, Any]:
     """The labels, and which of them is the positive one."""
+    if len(model.classes_) > 2:
+        return _encode_labels(model.classes_)
     positive = int(model.pos_label_ == model.classes_[1])
     return {**_encode_labels(model.classes_), "positive": positive}
 
@@ -423,11 +459,12 @@ def _encode_labels(classes: Any) -> dict[str, Any]:
 
 def _decode_labels(labels: dict[str, Any]) -> Any:
     dtype, values = _plain_type(labels["dtype"]), labels["values"]
-    if len(values) != 2 or values[0] == values[1] or not _is_plain(values):
+    if not 2 <= len(values) <= MOST_CLASSES or not _is_plain(values) or values[0] == values[1]:
         raise ModelFileError(f"its labels are {values!r:.80}")
-    if dtype.kind in "Mm":
-        return np.array(values, "i8").astype(dtype)
-    return np.array(values, dtype=dtype)
+    plain_values = np.array(values, "i8" if dtype.kind in "Mm" else dtype)
+    if len(values) > 2 and len(np.unique(plain_values)) != len(values):
+        raise ModelFileError(f"of its labels {values!r:.80} two are the same")
+    return plain_values.astype(dtype)
 
 
 def _plain_type(name: Any) -> Any:
@@ -469,9 +506,11 @@ def _encode_constraint(constraint: Any) -> Any:
         return listed if isinstance(constraint, list) else {"all": listed}
     moment: Any = getattr(constraint, "moment", None)
     known = isinstance(moment, Rate | NumberMoment)
+    if isinstance(moment, ClassRate):
+        known = _is_plain(plain(moment.of))
     if isinstance(constraint, Parity) and known:
         own = constraint.tolerance if constraint.has_own_tolerance else None
-        found = {"parity": asdict(moment), "tolerance": own, "by": constraint.by}
+        found = {"parity": _encode_moment(moment), "tolerance": own, "by": constraint.by}
         # Left out where it is not so, as in files of old.
         further: dict[str, Any] = {"relative": True} if constraint.relative else {}
         further |= {"given": list(constraint.given)} if constraint.given else {}
@@ -483,7 +522,7 @@ def _encode_constraint(constraint: Any) -> Any:
             "group": plain(constraint.group),
         }
         if _is_plain(rest["group"]):
-            return {"bound": asdict(moment), **rest}
+            return {"bound": _encode_moment(moment), **rest}
     for name, kind in OF_NUMBERS.items():
         if type(constraint) is kind and (kind is not EachAtMost or known):
             return {name: plain(asdict(constraint))}
@@ -523,8 +562,18 @@ def _decode_of_numbers(name: str, parts: dict[str, Any]) -> Any:
     return OF_NUMBERS[name](**parts)
 
 
-def _decode_moment(parts: dict[str, Any]) -> Rate | NumberMoment:
-    """A rate, which has a direction, or the mean of a number."""
+def _encode_moment(moment: Rate | NumberMoment | ClassRate) -> dict[str, Any]:
+    """What a constraint is about; labels as JSON has them."""
+    found = asdict(moment)
+    return {**found, "of": _encode(plain(found["of"]))} if "of" in found else found
+
+
+def _decode_moment(parts: dict[str, Any]) -> Rate | NumberMoment | ClassRate:
+    """A rate, which has a direction or a class, or the mean of a number."""
+    if "of" in parts:
+        if parts["name"] not in CLASS_RATES:
+            raise ModelFileError(f"its constraint is about {parts['name']!r:.80}")
+        return ClassRate(parts["name"], _decode(parts["of"]))
     if "direction" in parts:
         return Rate(**parts)
     _whole(parts["quantity"], "quantity of its moment", 0)

@@ -36,8 +36,9 @@ def describe(
     ----------
     answer : callable
         The model.
-    labels : array of two, or None
-        What it calls a negative and a positive decision; None where it predicts numbers.
+    labels : sequence, or None
+        What it calls a negative and a positive decision, or all its classes; None where it
+        predicts numbers.
     points : dict of int to list of float
         The values at which each feature is split.
     n_features : int
@@ -52,7 +53,7 @@ def describe(
         rows[:, k] = draw.choice([*points[feature], beyond], n_rows)
     rows[draw.random(rows.shape) < MISSING_SHARE] = np.nan
     found = answer(_table(features, rows, n_features))
-    told = np.isfinite(found)
+    told = np.isfinite(found) if found.ndim == 1 else np.isfinite(found).all(axis=1)
     written = {
         "features": features,
         "rows": [[None if np.isnan(v) else v for v in row] for row in rows[told].tolist()],

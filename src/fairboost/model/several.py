@@ -98,6 +98,11 @@ def threshold_of(costs: CostTable) -> float:
     return (false_alarm - right) / (false_alarm - right + missed - found)
 
 
+def turned(costs: CostTable) -> CostTable:
+    """Costs of two labels in the other order."""
+    return tuple(line[::-1] for line in costs[::-1])
+
+
 def given_class(proba: FloatArray, costs: CostTable | None) -> IntArray:
     """The most likely class, or that of least expected cost; of equal ones the first."""
     if costs is None:

@@ -18,7 +18,7 @@ from fairboost.engines.lightgbm.text import BINARY
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import InvalidInputError
 
-STOCK_OBJECTIVES = (BINARY, *regression.OBJECTIVES)
+STOCK_OBJECTIVES = (BINARY, multiclass.OBJECTIVES[0], *regression.OBJECTIVES)
 """Objectives as the texts of stock models have them."""
 
 

@@ -13,8 +13,11 @@ import numpy as np
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.engines.lightgbm.kinds import STOCK_OBJECTIVES
+from fairboost.engines.lightgbm.multiclass import OBJECTIVES as NAMES
 from fairboost.engines.lightgbm.text import split_text
 from fairboost.engines.soundness import check_shape, integer, integers, reals, require
+
+MULTICLASS = NAMES[0]
 
 MOST_LINES = 22
 """LightGBM reads no more lines of a tree."""
@@ -55,7 +58,8 @@ def split_points(
     require(not re.search(r"[\x00-\x08\x0b-\x1f]", text), "it has control characters")
     require(text.startswith("tree\n") and text.count("end of trees\n") == 1, "it has no trees")
     head, trees, tail = split_text(text)
-    _check_head(head, trees, n_features, objectives)
+    n_classes = _check_head(head, trees, n_features, objectives)
+    require(len(trees) % n_classes == 0, "it has rounds without a tree for every class")
     _check_tail(tail, n_features)
     found: dict[int, set[float]] = {}
     for k, tree in enumerate(trees):
@@ -64,21 +68,27 @@ def split_points(
     return {feature: sorted(found[feature]) for feature in sorted(found)}
 
 
-def _check_head(head: str, trees: list[str], n_features: int, objectives: Sequence[str]) -> None:
+def _check_head(head: str, trees: list[str], n_features: int, objectives: Sequence[str]) -> int:
+    """Check what stands before the trees; returns the trees of a round."""
     fields = _fields(head.split("\n")[1:])
+    objective = fields.get("objective", "")
+    several = re.fullmatch(r"multiclass num_class:(\d{1,4})", objective, re.ASCII)
+    per_round = several[1] if several else "1"
     for name, value in {
-        "num_class": "1",
-        "num_tree_per_iteration": "1",
+        "num_class": per_round,
+        "num_tree_per_iteration": per_round,
         "label_index": "0",
         "max_feature_idx": str(n_features - 1),
         "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
     }.items():
         require(fields.get(name) == value, f"{name} is not {value[:80]}")
-    require(fields.get("objective") in objectives, f"objective is not {' or '.join(objectives)}")
+    known = objective in objectives or (several is not None and MULTICLASS in objectives)
+    require(known, f"objective is not {' or '.join(objectives)}")
     for name in ("feature_names", "feature_infos"):
         require(len(fields.get(name, "").split(" ")) == n_features, f"{name} are too few or many")
     if "monotone_constraints" in fields:
         integers(_split(fields, "monotone_constraints", _INTEGER), n_features, "they", -1, 1)
+    return max(int(per_round), 1)
 
 
 def _check_tail(tail: str, n_features: int) -> None:

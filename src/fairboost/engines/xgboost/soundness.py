@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import IntArray
+from fairboost.data.validation import MOST_CLASSES
 from fairboost.engines.soundness import (
     MOST_FEATURES,
     check_shape,
@@ -19,7 +20,13 @@ from fairboost.engines.soundness import (
     require,
 )
 from fairboost.engines.xgboost.model_json import INTEGERS
-from fairboost.engines.xgboost.objectives import LARGEST, NUMBER, OBJECTIVES, written_options
+from fairboost.engines.xgboost.objectives import (
+    LARGEST,
+    NUMBER,
+    OBJECTIVES,
+    SOFTMAX,
+    written_options,
+)
 from fairboost.exceptions import EngineOptionError, ModelFileError
 
 NO_PARENT = 2**31 - 1
@@ -34,7 +41,7 @@ def split_points(document: Any, n_features: int) -> dict[int, list[float]]:
     """Check a model; returns the values at which each feature is split."""
     learner = _get(document, "learner", dict)
     integers(_get(document, "version", list), 3, "version", 0, 10_000)
-    _check_learner(learner, n_features)
+    n_classes = _check_learner(learner, n_features)
     booster = _get(learner, "gradient_booster", dict)
     dart = booster.get("name") == "dart"
     require(dart or booster.get("name") == "gbtree", "it is neither gbtree nor dart")
@@ -42,7 +49,7 @@ def split_points(document: Any, n_features: int) -> dict[int, list[float]]:
     trees = _get(model, "trees", list)
     for holder in (booster,) * dart + (model,) * ("weight_drop" in model):  # the latter since 3.3
         reals(holder.get("weight_drop"), len(trees), "weight_drop", LARGEST)
-    _check_rounds(model, len(trees), _get(learner, "attributes", dict))
+    _check_rounds(model, len(trees), _get(learner, "attributes", dict), n_classes)
     if model.get("cats") is not None:
         _check_categories(_get(model, "cats", dict), n_features)
     found: dict[int, set[float]] = {}
@@ -56,39 +63,49 @@ def split_points(document: Any, n_features: int) -> dict[int, list[float]]:
     return {feature: sorted(found[feature]) for feature in sorted(found)}
 
 
-def _check_learner(learner: dict[str, Any], n_features: int) -> None:
+def _check_learner(learner: dict[str, Any], n_features: int) -> int:
+    """Check all but the trees; returns the scores of a row."""
     of_model = _get(learner, "learner_model_param", dict)
     integer(of_model.get("num_feature"), "num_feature", n_features, n_features)
     require(n_features <= MOST_FEATURES, f"it has more than {MOST_FEATURES:,} features")
-    integer(of_model.get("num_class"), "num_class", 0, 1)
+    objective = _get(learner, "objective", dict)
+    several = objective.get("name") == SOFTMAX
+    least, most = (3, MOST_CLASSES) if several else (0, 1)
+    n_classes = integer(of_model.get("num_class"), "num_class", least, most)
     integer(of_model.get("num_target", "1"), "num_target", 1, 1)
-    _check_objective(_get(learner, "objective", dict), of_model.get("base_score"))
+    _check_objective(objective, of_model.get("base_score"), n_classes if several else 1)
     for name in ("feature_names", "feature_types"):
         listed = learner.get(name, [])
         sound = isinstance(listed, list) and len(listed) in (0, n_features)
         require(sound and all(isinstance(v, str) for v in listed), f"{name} are not sound")
     known = set(learner.get("feature_types", [])) <= set(FEATURE_TYPES)
     require(known, "feature_types has one that is not known")
+    return n_classes if several else 1
 
 
-def _check_objective(objective: dict[str, Any], start: Any) -> None:
+def _check_objective(objective: dict[str, Any], start: Any, n_starts: int) -> None:
     name = objective.get("name")
     require(isinstance(name, str) and name in OBJECTIVES, "the objective is not one known here")
     try:
         written_options(objective)
     except EngineOptionError as error:
         raise ModelFileError(f"its booster is not sound: {error}") from error
-    number = NUMBER.fullmatch(start) if isinstance(start, str) else None
-    value = math.nan if number is None else float(number[1])
+    listed = start.strip("[]").split(",") if isinstance(start, str) else []
+    require(len(listed) == n_starts, f"base_score is {start!r:.80}")
     least, most = OBJECTIVES[str(name)].starts
-    require(least < value < most and abs(value) <= LARGEST, f"base_score is {start!r:.80}")
+    for text in listed:
+        number = NUMBER.fullmatch(text)
+        value = math.nan if number is None else float(number[1])
+        require(least < value < most and abs(value) <= LARGEST, f"base_score is {start!r:.80}")
 
 
-def _check_rounds(model: dict[str, Any], n_trees: int, attributes: dict[str, Any]) -> None:
+def _check_rounds(
+    model: dict[str, Any], n_trees: int, attributes: dict[str, Any], n_classes: int
+) -> None:
     counts = _get(model, "gbtree_model_param", dict)
     integer(counts.get("num_trees"), "num_trees", n_trees, n_trees)
     integer(counts.get("num_parallel_tree"), "num_parallel_tree", 0, max(n_trees, 1))
-    integers(model.get("tree_info"), n_trees, "tree_info", 0, 0)
+    integers(model.get("tree_info"), n_trees, "tree_info", 0, n_classes - 1)
     ends = _get(model, "iteration_indptr", list)
     rounds = integers(ends, len(ends), "iteration_indptr", 0, n_trees)
     whole = len(rounds) > 0 and rounds[0] == 0 and rounds[-1] == n_trees
