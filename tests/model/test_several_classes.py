@@ -302,7 +302,7 @@ def test_clone_and_grid_search():
 
 
 @EACH_ENGINE
-@pytest.mark.parametrize("labels", [BANDS, np.array([3, 1, 7]), np.array([0.5, 1.5, 9.0])])
+@pytest.mark.parametrize("labels", [BANDS, np.array([3, 1, 7]), np.array([0.0, 1.0, 9.0])])
 @pytest.mark.parametrize("frozen", [False, True])
 def test_files(kind, labels, frozen, tmp_path):
     X, y, g = drawn(900, bands=labels)
