@@ -13,6 +13,7 @@ import pytest
 import xgboost
 from lightgbm import LGBMRegressor, reset_parameter
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBRegressor
 
@@ -445,10 +446,23 @@ def test_a_model_that_the_engine_trained_by_itself_is_saved(claims, name, loss, 
     np.testing.assert_array_equal(stock, found)
 
 
-def test_linear_trees_where_lightgbm_has_none(claims):
-    linear = engine("lightgbm", "absolute", linear_tree=True)
-    with pytest.raises(EngineOptionError, match="no linear trees by objective='regression_l1'"):
-        fit(linear, claims, constraint=None)
+@pytest.mark.parametrize(
+    ("loss", "name", "value"),
+    [
+        ("absolute", "linear_tree", True),
+        ("absolute", "monotone_constraints", [1, 0, 0, 0]),
+        ("quantile", "monotone_constraints", [0, 0, 0, 0]),
+    ],
+)
+def test_what_lightgbms_own_objectives_do_not_take(claims, loss, name, value):
+    asked = engine("lightgbm", loss, **{name: value})
+    with pytest.raises(
+        EngineOptionError, match=f"takes no {name}, and without a constraint it is"
+    ):
+        fit(asked, claims, constraint=None)
+    with pytest.raises(lightgbm.basic.LightGBMError):
+        clone(asked).fit(claims.X, claims.y)
+    check_sound(fit(asked, claims, **CONSTRAINTS["means"]), claims.X)
 
 
 # Exposures of evaluation sets

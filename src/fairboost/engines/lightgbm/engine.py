@@ -100,13 +100,17 @@ def check_linear_leaves(text: str, whose: str) -> None:
         )
 
 
-def check_linear_objective(objective: str) -> None:
-    """Refuse linear trees where LightGBM itself does."""
-    if objective == "regression_l1":
-        raise EngineOptionError(
-            "LightGBM grows no linear trees by objective='regression_l1'; leave linear_tree out, "
-            "or use objective='huber'"
-        )
+def check_own_objective(params: dict[str, Any], objective: str) -> None:
+    """Refuse what LightGBM's own absolute and quantile objectives refuse."""
+    for name, asked in (
+        ("linear_tree", options.has_linear_trees(params) and objective == "regression_l1"),
+        ("monotone_constraints", bool(options.directions(params))),
+    ):
+        if asked:
+            raise EngineOptionError(
+                f"LightGBM's objective={objective!r} takes no {name}, and without a constraint it "
+                f"is what trains; leave {name} out, or use objective='huber' or a constraint"
+            )
 
 
 @dataclass(frozen=True)
@@ -300,8 +304,8 @@ class LightGBMEngine:
         if not problem.by_engine:
             start = intercept
             training.set_params(objective=_nothing)
-        elif options.has_linear_trees(self.estimator.get_params()):
-            check_linear_objective(self.kind.objective)
+        else:
+            check_own_objective(self.estimator.get_params(), self.kind.objective)
         history: dict[str, Any] = {}
         prepared = self._prepare(training, data, start)
         self._check_features(prepared.rows.construct())
