@@ -102,15 +102,11 @@ def check_linear_leaves(text: str, whose: str) -> None:
 
 def check_own_objective(params: dict[str, Any], objective: str) -> None:
     """Refuse what LightGBM's own absolute and quantile objectives refuse."""
-    for name, asked in (
-        ("linear_tree", options.has_linear_trees(params) and objective == "regression_l1"),
-        ("monotone_constraints", bool(options.directions(params))),
-    ):
-        if asked:
-            raise EngineOptionError(
-                f"LightGBM's objective={objective!r} takes no {name}, and without a constraint it "
-                f"is what trains; leave {name} out, or use objective='huber' or a constraint"
-            )
+    if options.directions(params):
+        raise EngineOptionError(
+            f"LightGBM's objective={objective!r} takes no monotone_constraints, and without a "
+            "fairness constraint it is what trains; leave them out, or use objective='huber'"
+        )
 
 
 @dataclass(frozen=True)
