@@ -37,7 +37,11 @@ CASES = {
     "plain": {"constraint": None},
     "bound": {"constraint": bound("prediction", 1e6)},
     "bound on training rows": {"constraint": bound("prediction", 1e6), "holdout": None},
-    "own objective": {"constraint": None, "estimator__objective": "mae"},
+    "own objective": {
+        "constraint": None,
+        "estimator__objective": "mae",
+        "estimator__learning_rate": 0.5,
+    },
 }
 
 
@@ -253,6 +257,7 @@ def test_exposure_is_routed_to_fit_and_to_predict(model, toy, routing):
 @pytest.mark.parametrize("routed", [False, True], ids=["", "routed"])
 def test_targets_that_are_transformed(model, toy, numbers, routed):
     """The constraint is about the numbers that the model sees."""
+    model.set_params(tolerance=0.1)
     with config_context(enable_metadata_routing=routed):
         if routed:
             model.set_fit_request(sensitive_features=True)
