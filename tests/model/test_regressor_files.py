@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import lightgbm
@@ -421,7 +422,11 @@ def test_damaged_anywhere(saved):
         while text[at].isspace() or text[at] in "0+":  # of which a number may have more or less
             at = draw.randrange(len(text))
         put = draw.choice(("~", "", 2 * text[at]))
-        saved.write_text(text[:at] + put + text[at + 1 :])
+        damaged = text[:at] + put + text[at + 1 :]
+        with suppress(ValueError):
+            if json.loads(damaged) == json.loads(text):  # the last of 17 digits, twice
+                continue
+        saved.write_text(damaged)
         with pytest.raises(ModelFileError):
             load(saved)
 
