@@ -64,8 +64,10 @@ class Constraint(Protocol):
     their crossing, or ``()`` for all rows as one group. A constraint may also offer
     ``figure(moments)``, ``limit`` and ``words(by)``: the figure is its largest violation plus the
     limit, and a verdict then shows the figure held to the limit in these words; ``least`` says
-    what the figure cannot be below. With ``given``, a tuple of columns, groups are compared among
-    rows that are alike in these.
+    what the figure cannot be below, and ``farthest(moments)`` which line of a group to print
+    where it reads many moments (:class:`~fairboost.fairness.moments.Farthest`). With ``given``, a
+    tuple of columns, groups are those of ``by`` crossed with these, and ``moments.strata`` says
+    which of them are alike in these: such groups are to be compared.
     """
 
     @property
