@@ -11,7 +11,7 @@ from scipy.special import expit
 from fairboost.algorithm.game import Game, Session
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.data.holdout import NOTHING_HELD_OUT
-from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.constraints import bound, columns_of, given_of, parity
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.rates import RATES
 from fairboost.tasks.binary import Binary
@@ -45,6 +45,7 @@ ALL_CONSTRAINTS = {
     "equalized odds": [parity("fpr", 0.0, by="g"), parity("fnr", 0.02, by="g")],
     "side by side": [parity("fnr", 0.0, by="g"), parity("fnr", 0.0, by="h")],
     "crossed": [parity("ppr", 0.0, by=("g", "h"))],
+    "given": [parity("ppr", 0.0, by="g", given="h"), parity("fnr", 0.01, by="h", given="g")],
     "both directions at once": [parity("fnr", 0.0, by="g"), parity("ppr", 0.0, by="h")],
     "everything": [
         parity("fpr", 0.0, by="g"), parity("tnr", 0.0, by="h"), bound("pnr", 0.3),
@@ -85,7 +86,7 @@ def proxy_lagrangian(
             step = proxy.value(rate.direction * (f - threshold))
             rates.append([(w * step)[m].sum() / w[m].sum() for m in members])
             weights.append([w[m].sum() for m in members])
-        v = c.violations(GroupMoments(np.array(rates), np.array(weights), tuple(names)))
+        v = c.violations(group_moments(c, np.array(rates), np.array(weights), tuple(names)))
         value += w.sum() * multipliers[first : first + len(v)] @ v
         first += len(v)
     return value
@@ -93,13 +94,22 @@ def proxy_lagrangian(
 
 def groups_of(constraint, columns):
     """Each group's name and its rows."""
-    by = (constraint.by,) if isinstance(constraint.by, str) else constraint.by
+    by = columns_of(constraint)
     if by == ():
         return {(): np.ones(len(columns[0].codes), bool)}
     chosen = [next(c for c in columns if c.name == name) for name in by]
     stacked = np.stack([c.codes for c in chosen], axis=1)
     present = sorted({tuple(map(int, row)) for row in stacked if (row >= 0).all()})
     return {key: (stacked == key).all(axis=1) for key in present}
+
+
+def group_moments(constraint, values, weights, names):
+    """Moments of groups, those alike in the given columns in one stratum."""
+    given = len(given_of(constraint))
+    if not given:
+        return GroupMoments(values, weights, names)
+    _, strata = np.unique([name[-given:] for name in names], axis=0, return_inverse=True)
+    return GroupMoments(values, weights, names, strata.reshape(-1))
 
 
 def session(

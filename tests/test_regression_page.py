@@ -14,7 +14,7 @@ def form(text):
 def test_page_on_regression_runs_when_pasted_and_prints_what_it_shows(capsys):
     page, namespace, printed = PAGE.read_text(), {}, []
     pairs = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(pairs) == page.count("```python") == 4
+    assert len(pairs) == page.count("```python") == 5
     for block, _ in pairs:
         exec(compile(block, "regression.md", "exec"), namespace)
         printed.append(capsys.readouterr().out)

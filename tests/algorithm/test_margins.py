@@ -377,6 +377,27 @@ def test_a_parity_of_many_groups_is_not_written_out(data, weighted, monkeypatch)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("relative", [False, True], ids=["", "relative"])
+def test_nor_is_one_that_is_given_a_column(data, relative, monkeypatch):
+    """Each stratum by itself, in its own unit."""
+    y, column, f, _ = data
+    stratum = SensitiveColumn("h", np.arange(N, dtype=np.int32) // 2 % 2, ("p", "q"))
+    asked = two_sided(parity("fnr", 0.1, by="g", given="h", relative=relative))
+
+    def found():
+        spy = Spy()
+        lagrangian = session(
+            build_cells(y, [column, stratum]), [asked], PROXIES["sigmoid"], spy, convex=True
+        )
+        lagrangian.play(f)
+        return spy.violations[0], spy.units[0]
+
+    written = found()
+    monkeypatch.setattr("fairboost.algorithm.margins.MOST_ENTRIES", 0)
+    for one, other in zip(found(), written, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 # Bounds, which an untrained model breaks
 
 

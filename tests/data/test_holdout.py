@@ -37,6 +37,21 @@ def chosen(how, cells, seed=0, smallest=0.0, weight=None):
     return choose(how, cells, smallest, weight, rng(seed))
 
 
+# What "auto" comes to
+
+
+def test_auto_cross_fits_where_a_row_tells_little():
+    """5,000 held-out rows of a group are enough for a rate, and not for a mean of rare claims."""
+    cells = cells_of([25_000] * 4)
+    share, cross = (
+        choose("auto", cells, 25_000.0, None, rng(), worth=worth) for worth in (1.0, 0.03)
+    )
+    assert (share.kind, cross.kind) == ("share", "cross")
+    assert cross.why.endswith("with a share of 20%, which tell as much as 150 tell about a rate")
+    asked = choose(0.2, cells, 25_000.0, None, rng(), worth=0.03)
+    assert asked.kind == "share"  # what is asked for goes before
+
+
 # The draw
 
 

@@ -11,11 +11,10 @@ import pytest
 from fairboost.algorithm.multipliers import Ascent, Control
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.constraints import parity
-from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import as_rate
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import ALL_CONSTRAINTS, MeanGap, at, groups_of, rows, session
+from tests.problems import ALL_CONSTRAINTS, MeanGap, at, group_moments, groups_of, rows, session
 
 # The sigmoid and the cross-entropy at threshold 0 are read off the loss. A proxy of another
 # identity takes the general path, so both paths are held to the same numbers.
@@ -72,7 +71,7 @@ class Case:
                 weights.append([self.w[m].sum() for m in members[-1]])
             shape = len(rates), len(groups)
             values = self.rates[first_rate:][: shape[0] * shape[1]].reshape(shape)
-            known = GroupMoments(values, np.array(weights), tuple(groups))
+            known = group_moments(c, values, np.array(weights), tuple(groups))
             n_inequalities = len(c.violations(known))
             mine = self.multipliers[first_multiplier:][:n_inequalities]
             coef = c.pullback(known, mine)

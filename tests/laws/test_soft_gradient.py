@@ -18,11 +18,10 @@ from fairboost.algorithm.multipliers import Ascent, Control
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.data.holdout import NOTHING_HELD_OUT, choose
 from fairboost.fairness.constraints import columns_of, parity
-from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import as_rate
 from fairboost.fairness.two_sided import two_sided
-from tests.problems import ALL_CONSTRAINTS, at, groups_of, rows, session
+from tests.problems import ALL_CONSTRAINTS, at, group_moments, groups_of, rows, session
 
 N = 160
 
@@ -54,6 +53,7 @@ CONSTRAINTS = {
     "one observed, one soft": (ALL_CONSTRAINTS["both directions at once"], "h"),
     "two soft": (ALL_CONSTRAINTS["both directions at once"], "both"),
     "crossed": (ALL_CONSTRAINTS["crossed"], "crossed"),
+    "given": ([parity("ppr", 0.0, by="g", given="h")], "crossed"),
     "by itself and crossed": (
         [parity("ppr", 0.0, by="g"), parity("ppr", 0.1, by=("g", "h"))],
         "by itself and crossed",
@@ -127,7 +127,7 @@ class Case:
                 [[w[count & inside].sum() for inside in groups.values()] for count in counts]
             )
             values = self.rates[first_rate:][: weights.size].reshape(weights.shape)
-            known = GroupMoments(values, weights, tuple(groups))
+            known = group_moments(c, values, weights, tuple(groups))
             n_inequalities = len(c.violations(known))
             coef = c.pullback(known, self.multipliers[first_multiplier:][:n_inequalities])
             likely = self.memberships.get(columns_of(c))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from lightgbm import LGBMRegressor
 
-from fairboost import FairGBMClassifier, at_fpr
+from fairboost import FairGBMClassifier, FairGBMRegressor, at_fpr, parity
 from fairboost.tasks import layout
+from fairboost.training import rows as training_rows
 
 SETS = {
     "nothing held out": (None, False, 1),
@@ -57,3 +60,47 @@ def test_a_share_of_no_rows_beside_a_set_is_no_share(engine, make_toy):
     assert alone.fairness_report_.rates.equals(beside.fairness_report_.rates)
     note = "the given set of 300 rows; a share of 2% of the 40 training rows would have no row"
     assert beside.fairness_report_.note == f"held out: {note}"
+
+
+# What a row tells
+
+
+def claims(n, mean, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)), rng.poisson(mean, n), np.arange(n) % 2
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+@pytest.mark.parametrize(
+    ("constraint", "mean", "kind"),
+    [
+        ("calibrated", 0.05, "cross-fitting in 2 folds"),  # 4,000 rows have some 200 claims
+        ("calibrated", 4.0, "a share of 20%"),  # a deviation of half the mean, as of a rate
+        (parity("prediction", 0.01), 0.05, "a share of 20%"),  # of predictions, not of claims
+    ],
+    ids=["rare claims", "many claims", "means"],
+)
+def test_calibration_cross_fits_where_claims_are_rare(constraint, mean, kind):
+    X, y, group = claims(40_000, mean)
+    engine = LGBMRegressor(n_estimators=2, objective="poisson", n_jobs=1, verbose=-1)
+    model = FairGBMRegressor(engine, constraint=constraint, memberships="observed", random_state=0)
+    model.fit(X, y, sensitive_features=group)
+    assert model.fairness_report_.note.startswith(f"held out: {kind}")
+
+
+@pytest.mark.parametrize("exposed", [False, True], ids=["", "exposure"])
+def test_what_a_row_tells_is_known_from_targets(exposed, monkeypatch):
+    """Of claims of mean m and exposure e: Poisson's variance, over that of an even rate."""
+    told = []
+    choose = training_rows.holdout.choose
+    monkeypatch.setattr(
+        training_rows.holdout, "choose", lambda *a: told.append(a[-1]) or choose(*a)
+    )
+    X, y, group = claims(20_000, 0.1)
+    options = {}
+    if exposed:
+        options["exposure"] = np.full(len(y), 0.5)  # a constant: rates double, errors as before
+    engine = LGBMRegressor(n_estimators=2, objective="poisson", n_jobs=1, verbose=-1)
+    model = FairGBMRegressor(engine, constraint="calibrated", tolerance=5.0, holdout=0.2)
+    model.fit(X, y, sensitive_features=group, **options)
+    assert told[0] == pytest.approx(0.25 * 0.1, rel=0.1)

@@ -27,7 +27,8 @@ from scipy.special import ndtri
 
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term, slices
-from fairboost.fairness.constraints import Bound
+from fairboost.fairness.constraints import Bound, unit_of
+from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.tasks.base import LearningTask
 
@@ -81,27 +82,36 @@ class OfParity:
 
     Parameters
     ----------
-    pi : (n_groups,) float64
-        Shares of the groups.
+    moments : GroupMoments
+        Of the groups; which they are compared with, and their weights.
     per_row : (n_groups,) float64
         As in :class:`Written`.
+    relative : bool
+        Whether violations are shares of the moment of the groups that are compared.
     """
 
-    def __init__(self, pi: FloatArray, per_row: FloatArray) -> None:
-        self.pi = pi
-        others = np.full(len(pi), (pi * per_row).max())
-        first = int((pi * per_row).argmax())
-        others[first] = np.delete(pi * per_row, first).max()
-        self.row_units = 1.0 / np.tile(np.maximum((1 - pi) * per_row, others), 2)
-        self.largest = np.ones(2 * len(pi))
+    def __init__(self, moments: GroupMoments, per_row: FloatArray, relative: bool = False) -> None:
+        (w,) = moments.weights
+        self.unit = np.tile(np.broadcast_to(unit_of(moments, relative), w.shape), 2)
+        self.total, self.pi = moments.total, w / moments.total(w)
+        size, others = self.pi * per_row, np.empty(len(w))
+        for part in moments.parts():
+            here = size[part]
+            first, most = int(here.argmax()), np.full(len(here), here.max())
+            most[first] = np.delete(here, first).max()
+            others[part] = most
+        most_per_row = np.maximum((1 - self.pi) * per_row, others)
+        self.row_units = self.unit / np.tile(most_per_row, 2)
+        self.largest = 1.0 / self.unit
 
     def squares(self, values: FloatArray) -> FloatArray:
         """As in :class:`Written`."""
-        return np.tile((self.pi**2) @ values + (1 - 2 * self.pi) * values, 2)
+        sums = self.total(self.pi**2 * values) + (1 - 2 * self.pi) * values
+        return np.tile(sums, 2) / self.unit**2
 
     def means(self, values: FloatArray) -> FloatArray:
         """As in :class:`Written`."""
-        total = self.pi @ values + (1 - 2 * self.pi) * values
+        total = self.total(self.pi * values) + (1 - 2 * self.pi) * values
         return np.tile(total / (2 * (1 - self.pi)), 2)
 
 
@@ -246,7 +256,7 @@ class Margins:
 
     def _block(self, t: Term, moments: FloatArray, per_row: FloatArray) -> Written | OfParity:
         if isinstance(t.constraint, TwoSided):
-            return OfParity(t.counted[0] / t.counted.sum(), per_row)
+            return OfParity(t.read(moments), per_row, t.constraint.relative)
         return Written(_written_out(t, moments), per_row)
 
 

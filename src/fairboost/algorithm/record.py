@@ -124,11 +124,17 @@ class Record:
         return tuple(found[part] for part in slices([t.counted.size for t in self.terms]))
 
     def wobble_at(self, iterate: int) -> tuple[FloatArray, ...]:
-        """Mean square of what moments move by in one of the rounds around f_iterate, by term."""
+        """Mean square of what moments move by in one of the rounds around f_iterate, by term.
+
+        Beside their trend: boosters that leave out different folds follow the same one, so that
+        what all of them lose or gain in a round is no luck of any.
+        """
         first = min(max(iterate - NEARBY, 1), len(self.iterates) - 1)  # f_0 is no model
         near = np.array([r.moments for r in self.iterates[first : iterate + NEARBY + 1]])
-        moved = np.square(np.diff(near, axis=0))
-        mean = moved.mean(axis=0) if len(moved) else np.zeros(near.shape[1])
+        moved = np.diff(near, axis=0)
+        if len(moved) > 1:
+            moved = (moved - moved.mean(axis=0)) * np.sqrt(len(moved) / (len(moved) - 1))
+        mean = np.square(moved).mean(axis=0) if len(moved) else np.zeros(near.shape[1])
         return tuple(mean[part] for part in slices([t.counted.size for t in self.terms]))
 
     def to_frame(self) -> pd.DataFrame:

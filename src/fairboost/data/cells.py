@@ -184,7 +184,7 @@ def check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
             have = ", ".join(map(repr, known)) or "none"
             raise ConstraintError(
                 f"a constraint names the column {column!r}, which is not among the sensitive "
-                f"features ({have}); pass it in sensitive_features or correct by="
+                f"features ({have}); pass it in sensitive_features, or correct by= or given="
             )
 
 

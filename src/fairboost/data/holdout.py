@@ -16,7 +16,8 @@ multipliers therefore read rates on rows that training does not touch:
 * or nothing: the training rows, as in the paper.
 
 What is left is the sampling error of the rows looked at. ``"auto"`` cross-fits where that would be
-large and a fit is cheap.
+large and a fit is cheap. How much a row tells depends on what is compared: a mean of claims, most
+of which are 0, is known from far fewer events than there are rows.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ SPARED_ROWS = 200
 """But so many rows, as far as the whole share goes: the loss is read on them."""
 
 CROSS_BELOW_CELL = 2_000
-"""``"auto"`` cross-fits if fewer held-out rows than this would count towards some group's rate."""
+"""``"auto"`` cross-fits if fewer held-out rows than this would count towards some group's rate. Of
+a rate at even odds their standard error is 0.011."""
 
 CROSS_BELOW_ROWS = 200_000
 """``"auto"`` cross-fits up to this number of rows; beyond it, several fits take too long."""
@@ -124,7 +126,7 @@ def fold_count(n_rows: int, placed: bool = False) -> int:
     return 5 if placed or n_rows < 10_000 else 3 if n_rows < 20_000 else 2
 
 
-NOTHING_HELD_OUT = Holdout("none", "rates are read on the training rows")
+NOTHING_HELD_OUT = Holdout("none", "groups are compared on the training rows")
 
 
 def choose(
@@ -135,6 +137,7 @@ def choose(
     rng: np.random.Generator,
     labels: Collection[int] = (0, 1),
     placed: bool = False,
+    worth: float = 1.0,
 ) -> Holdout:
     """Choose the rows to hold out, stratified by cell.
 
@@ -154,17 +157,23 @@ def choose(
         The labels that rates count.
     placed : bool
         Whether a threshold is placed on the scores of these rows.
+    worth : float
+        What a row tells about a constrained moment, over what it tells about a rate at even odds;
+        at most 1.
     """
     check_holdout(holdout)
     if holdout is None:
         return NOTHING_HELD_OUT
     n = len(cells.codes)
-    quick = SHARE * smallest < CROSS_BELOW_CELL and n <= CROSS_BELOW_ROWS
+    quick = SHARE * smallest * worth < CROSS_BELOW_CELL and n <= CROSS_BELOW_ROWS
     if holdout == "cross" or (holdout == "auto" and quick):
         n_folds = fold_count(n, placed)
         why = f"cross-fitting in {n_folds} folds"
         if holdout == "auto":
             why += f", as only {_rows_for(SHARE, smallest)} with a share of {SHARE:.0%}"
+            if worth < 1.0:
+                told = max(SHARE * smallest * worth, 1.0)
+                why += f", which tell as much as {told:,.0f} tell about a rate"
         order, _ = _shuffled_by_cell(cells.codes, len(cells), rng)
         folds = np.empty(n, np.int8)
         folds[order] = np.arange(n) % n_folds  # the rows of every cell are dealt out evenly
@@ -363,7 +372,7 @@ def align_groups(
         if unseen:
             warn(
                 f"holdout_set has groups of {known.name!r} that training never saw: "
-                f"{', '.join(map(repr, unseen))}; their rows count in no group's rate",
+                f"{', '.join(map(repr, unseen))}; their rows count in no group",
                 FairnessWarning,
             )
         recode = np.array([*(position.get(v, -1) for v in new.values), -1], np.int32)

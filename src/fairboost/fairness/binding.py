@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.cells import Cells, Groups
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.constraints import Bound, Constraint, columns_of
+from fairboost.fairness.constraints import Bound, Constraint, columns_of, given_of
 from fairboost.fairness.moments import GroupMoments, Moment
 from fairboost.fairness.rates import as_moment, counted_cells
 
@@ -45,6 +45,8 @@ class Term:
         As many rows of equal weight tell as much about the moment: Kish's effective sample size.
     inequalities : tuple of str
         A name for each of its violations.
+    strata : (n_groups,) int, optional
+        Groups of the same number are compared with each other; None compares all.
     """
 
     constraint: Constraint
@@ -53,6 +55,17 @@ class Term:
     counted: FloatArray
     rows: FloatArray
     inequalities: tuple[str, ...]
+    strata: IntArray | None = None
+
+    @property
+    def by(self) -> str:
+        """What is compared, in words, such as ``"sex given risk_class"``."""
+        return compared_by(self.groups.columns, given_of(self.constraint))
+
+    @property
+    def most_compared(self) -> int:
+        """How many groups are compared with each other, at most."""
+        return len(self.groups) if self.strata is None else int(np.bincount(self.strata).max())
 
     @property
     def moment_labels(self) -> list[str]:
@@ -65,7 +78,8 @@ class Term:
 
     def read(self, values: FloatArray) -> GroupMoments:
         """Give the constraint its moments, from a flat list of them."""
-        return GroupMoments(values.reshape(self.counted.shape), self.counted, self.groups.names)
+        shaped = values.reshape(self.counted.shape)
+        return GroupMoments(shaped, self.counted, self.groups.names, self.strata)
 
     def jacobian(self, values: FloatArray) -> FloatArray:
         """Derivative of each violation by each moment, at a flat list of moments."""
@@ -93,9 +107,17 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     which : {"all", "trained", "held out"}
         Which rows these are, for the message.
     """
-    by = columns_of(constraint)
+    by, given = columns_of(constraint), given_of(constraint)
     groups = cells.groups_by(by)
     moments = tuple(as_moment(m) for m in constraint.moments)
+    if given and len(groups) < 2:
+        rows, remedy = REMEDIES[which]
+        raise ConstraintError(
+            f"no two groups of {', '.join(map(repr, by[: -len(given)]))} have {rows} that count "
+            f"at the same value of {', '.join(map(repr, given))}, so there is nothing to compare; "
+            f"{remedy}use fewer and wider classes in given, lower min_group_rows, or leave given "
+            "out"
+        )
     if by and len(groups) < 2 and cells.left_out.get(by):
         raise ConstraintError(
             f"fewer than two groups of the sensitive column {', '.join(by)!r} have as many rows "
@@ -110,12 +132,74 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in moments])
     _check_every_group_counts(moments, groups, counted, which)
     squares = np.stack([_sum_counted(r, cells, groups, cells.squares) for r in moments])
-    names = _inequality_names(constraint, groups, counted)
-    return Term(constraint, moments, groups, counted, counted**2 / squares, names)
+    strata = _strata(groups, len(given))
+    names = _inequality_names(constraint, groups, counted, strata)
+    return Term(constraint, moments, groups, counted, counted**2 / squares, names, strata)
+
+
+def compared_by(columns: Sequence[str], given: Sequence[str] = ()) -> str:
+    """Columns in words, the last of which may be given.
+
+    Examples
+    --------
+    >>> compared_by(("sex", "race", "risk_class"), ("risk_class",))
+    'sex, race given risk_class'
+    """
+    by = ", ".join(columns[: len(columns) - len(given)]) or "everyone"
+    return f"{by} given {', '.join(given)}" if given else by
+
+
+def _strata(groups: Groups, n_given: int) -> IntArray | None:
+    """Number the values of the given columns; None if there is one value alone."""
+    if not n_given:
+        return None
+    numbers: dict[tuple[object, ...], int] = {}
+    found = [numbers.setdefault(name[-n_given:], len(numbers)) for name in groups.names]
+    return np.array(found, np.int32) if len(numbers) > 1 else None
+
+
+def _without_match(groups: Groups, n_given: int, absent: set[Any]) -> set[Any]:
+    """Groups that are left out, with those that would then have no other to be compared with."""
+    left = [name for name in groups.names if name not in absent]
+    many = Counter(name[-n_given:] for name in left)
+    return absent | {name for name in left if many[name[-n_given:]] < 2}
+
+
+def match(constraints: Sequence[Constraint], *parts: Cells) -> tuple[Cells, ...]:
+    """Leave out of several sets of rows the groups that cannot be compared in all of them.
+
+    Of constraints that are given a column: there, a group of few rows may have none held out.
+
+    Parameters
+    ----------
+    constraints : sequence of Constraint
+        The constraints.
+    *parts : Cells
+        Rows in the same cells.
+    """
+    left_out = dict(parts[0].left_out)
+    for c in constraints:
+        by, n_given = columns_of(c), len(given_of(c))
+        if not n_given:
+            continue
+        groups = replace(parts[0], left_out={}).groups_by(by)
+        absent = set(left_out.get(by, ()))
+        for cells in parts:
+            for moment in map(as_moment, c.moments):
+                counted = _sum_counted(moment, cells, groups, cells.weights)
+                absent |= {groups.names[g] for g in np.flatnonzero(counted <= 0)}
+        if absent := _without_match(groups, n_given, absent):
+            left_out[by] = frozenset(absent)
+    if left_out == parts[0].left_out:
+        return parts
+    return tuple(replace(cells, left_out=left_out) for cells in parts)
 
 
 def leave_out_small(cells: Cells, constraints: Sequence[Constraint], least: int) -> Cells:
     """Take groups out of comparisons if too few of their rows count towards some rate.
+
+    Where a constraint is given a column, so are groups of which no rows count at a value of it,
+    and those that have no other group to be compared with there.
 
     Parameters
     ----------
@@ -144,7 +228,7 @@ def leave_out_small(cells: Cells, constraints: Sequence[Constraint], least: int)
                 )
         elif by and small:
             left_out[by] = left_out.get(by, frozenset()) | small
-    return replace(cells, left_out=left_out)
+    return match(constraints, replace(cells, left_out=left_out))[0]
 
 
 @dataclass(frozen=True)
@@ -157,15 +241,23 @@ class LeftOut:
     group: str
     value: float
     rows: float
+    given: tuple[str, ...] = ()
 
 
 def rates_left_out(
     constraints: Sequence[Constraint], cells: Cells, sums: FloatArray
 ) -> tuple[LeftOut, ...]:
-    """Moments of the groups that were left out, from sums of all quantities by cell."""
+    """Moments of the groups that were left out, from sums of all quantities by cell.
+
+    With those of which there is no row at some value of a given column.
+    """
     out = []
-    pairs = dict.fromkeys((columns_of(c), as_moment(m)) for c in constraints for m in c.moments)
-    for by, moment in pairs:
+    pairs = {
+        (columns_of(c), as_moment(m)): given_of(c)
+        for c in sorted(constraints, key=lambda c: bool(given_of(c)))
+        for m in c.moments
+    }
+    for (by, moment), given in pairs.items():
         absent = cells.left_out.get(by, frozenset())
         groups = replace(cells, left_out={}).groups_by(by)
         which, of = counted_cells(moment, cells.labels, groups.of_cell)
@@ -175,8 +267,21 @@ def rates_left_out(
             rows = counted**2 / square if square > 0 else 0.0
             value = sums[moment.quantity, at].sum() / counted if counted > 0 else np.nan
             named = groups.names[g], groups.label(g)
-            out.append(LeftOut(moment, by, *named, float(value), float(rows)))
+            out.append(LeftOut(moment, by, *named, float(value), float(rows), given))
+        for name in _unseen(groups, len(given)):
+            label = replace(groups, names=(name,)).label(0)
+            out.append(LeftOut(moment, by, name, label, np.nan, 0.0, given))
     return tuple(out)
+
+
+def _unseen(groups: Groups, n_given: int) -> list[tuple[object, ...]]:
+    """Groups of which there are rows, but none at some value of the given columns."""
+    if not n_given:
+        return []
+    ours = dict.fromkeys(name[:-n_given] for name in groups.names)
+    strata = dict.fromkeys(name[-n_given:] for name in groups.names)
+    seen = set(groups.names)
+    return [(*g, *s) for g in ours for s in strata if (*g, *s) not in seen]
 
 
 def _sum_counted(moment: Moment, cells: Cells, groups: Groups, per_cell: FloatArray) -> FloatArray:
@@ -200,10 +305,10 @@ def _check_every_group_counts(
 
 
 def _inequality_names(
-    constraint: Constraint, groups: Groups, counted: FloatArray
+    constraint: Constraint, groups: Groups, counted: FloatArray, strata: IntArray | None
 ) -> tuple[str, ...]:
     """Name the violations, and see on the way that the constraint works on these groups."""
-    trial = GroupMoments(np.full(counted.shape, 0.5), counted, groups.names)
+    trial = GroupMoments(np.full(counted.shape, 0.5), counted, groups.names, strata)
     violations = np.asarray(constraint.violations(trial))
     if violations.ndim != 1:
         raise ConstraintError(

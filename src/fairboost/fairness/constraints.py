@@ -17,11 +17,15 @@ group of largest rate its pullback is::
 
 This is the exact derivative. Eq. 8 of the paper carries a further factor (m - 1) on group j, which
 is not in the derivative of the Lagrangian that it states; it makes no difference for two groups.
+
+A constraint may have ``given``, a tuple of further columns: groups are then those of ``by``
+crossed with these, and :attr:`GroupMoments.strata` says which are compared, namely those alike in
+the given columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -60,7 +64,10 @@ class Constraint(Protocol):
     their crossing, or ``()`` for all rows as one group. A constraint may also offer
     ``figure(moments)``, ``limit`` and ``words(by)``: the figure is its largest violation plus the
     limit, and a verdict then shows the figure held to the limit in these words; ``least`` says
-    what the figure cannot be below.
+    what the figure cannot be below, and ``farthest(moments)`` which line of a group to print
+    where it reads many moments (:class:`~fairboost.fairness.moments.Farthest`). With ``given``, a
+    tuple of columns, groups are those of ``by`` crossed with these, and ``moments.strata`` says
+    which of them are alike in these: such groups are to be compared.
     """
 
     @property
@@ -114,28 +121,30 @@ class Parity(OneMoment):
     by: str | tuple[str, ...] | None = None
     has_own_tolerance: bool = True
     relative: bool = False
+    given: tuple[str, ...] = ()
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``max_a R_a - R_g - tolerance`` per group."""
         (r,) = moments.values
-        out: FloatArray = (r.max() - r) / unit_of(moments, self.relative) - self.tolerance
+        apart = (moments.largest() - r) / unit_of(moments, self.relative)
+        out: FloatArray = apart - self.tolerance
         return out
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Exact derivative; groups that tie for the largest rate share it."""
         (r,) = moments.values
-        largest = r >= r.max() - 1e-12
-        share = multipliers.sum() / max(largest.sum(), 1)  # none is, among rates of NaN scores
+        largest = r >= moments.largest() - 1e-12
+        # None is the largest among rates of NaN scores.
+        share = moments.total(multipliers) / np.maximum(moments.total(largest), 1)
         coef: FloatArray = (largest * share - multipliers) / unit_of(moments, self.relative)
         return coef[np.newaxis]
 
 
-def unit_of(moments: GroupMoments, relative: bool) -> float:
-    """What differences are measured in: 1, or the moment of all groups together."""
+def unit_of(moments: GroupMoments, relative: bool) -> FloatArray:
+    """What differences are measured in: 1, or the moment of all groups that are compared."""
     if not relative:
-        return 1.0
-    (r,), (w,) = moments.values, moments.weights
-    return max(abs(float(w @ r / w.sum())), float(np.finfo(float).tiny))
+        return np.ones(1)
+    return np.maximum(np.abs(moments.pooled()), np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,7 @@ def parity(
     tolerance: float | None = None,
     *,
     by: str | tuple[str, ...] | None = None,
+    given: str | tuple[str, ...] | None = None,
     relative: bool = False,
 ) -> Parity:
     """Ask that a rate, or a mean, be alike across groups.
@@ -194,9 +204,15 @@ def parity(
         in [0, 1), and 0.01 by default; of means in their unit.
     by : str or tuple of str, optional
         The sensitive column whose groups are compared, or a tuple of several to compare the groups
-        of their crossing. By default every sensitive column is compared, each by itself.
+        of their crossing. By default every sensitive column is compared, each by itself, but for
+        those that a constraint is given.
+    given : str or tuple of str, optional
+        Compare groups among rows of the same value of this column, such as a risk class; of
+        several columns, of the same values of all. The columns are passed in
+        ``sensitive_features``, beside the groups. Rows where one of them is missing do not count.
     relative : bool, default=False
-        The tolerance is a share of the rate, or mean, of all groups together.
+        The tolerance is a share of the rate, or mean, of all groups together; with ``given``, of
+        all groups of the same value of it.
 
     Examples
     --------
@@ -204,6 +220,8 @@ def parity(
     'sex'
     >>> parity("fnr", 0.02, by=("sex", "race")).by   # women of each race, men of each race
     ('sex', 'race')
+    >>> parity("ppr", 0.02, by="sex", given="risk_class").given   # women and men of equal risk
+    ('risk_class',)
     """
     if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
         raise ConstraintError(
@@ -214,7 +232,40 @@ def parity(
     own, moment = tolerance is not None, as_compared(rate)
     of_shares = isinstance(moment, Rate) or relative
     found = check_tolerance(tolerance, of_shares) if own else TOLERANCE
-    return Parity(moment, found, by, own, bool(relative))
+    return Parity(moment, found, by, own, bool(relative), check_given(given, by))
+
+
+def check_given(
+    given: str | tuple[str, ...] | None, by: str | tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """The columns among whose values groups are compared, as a tuple.
+
+    Examples
+    --------
+    >>> check_given("risk_class", "sex"), check_given(None, "sex")
+    (('risk_class',), ())
+    """
+    if given is None:
+        return ()
+    columns = (given,) if isinstance(given, str) else given
+    if not isinstance(columns, tuple) or not columns or not all(map(_is_text, columns)):
+        raise ConstraintError(
+            f"given must be a column name or a tuple of names, found {given!r}; groups are "
+            "compared among rows that are alike in these columns. Leave given out to compare all "
+            "rows"
+        )
+    both = set(columns) & set((by,) if isinstance(by, str) else by or ())
+    if both or len(set(columns)) < len(columns):
+        twice = ", ".join(map(repr, sorted(both or set(columns))))
+        raise ConstraintError(
+            f"by and given name {twice} twice; rows alike in a column are all of one group of it, "
+            "so there is nothing to compare. Name other columns in given than in by"
+        )
+    return columns
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def as_compared(moment: str | Rate | NumberMoment) -> Rate | NumberMoment:
@@ -300,7 +351,10 @@ def resolve(
         raise ConstraintError(
             "constraint is an empty list; write constraint=None for no constraint"
         )
-    placed = tuple(placed for c in wanted for placed in _placed(c, columns))
+    given = {name for c in wanted for name in given_of(c)}
+    check_columns(sorted(given), columns)
+    compared = [name for name in columns if name not in given]
+    placed = tuple(placed for c in wanted for placed in _placed(c, compared, given))
     for c in placed:
         check_columns(columns_of(c), columns)
     return placed
@@ -384,14 +438,35 @@ def _checked(item: object) -> Constraint:
 
 
 def columns_of(constraint: Constraint) -> tuple[str, ...]:
-    """The sensitive columns that a constraint reads; none for everyone."""
-    return (constraint.by,) if isinstance(constraint.by, str) else constraint.by or ()
+    """The sensitive columns whose crossing a constraint reads; none for everyone.
+
+    Examples
+    --------
+    >>> columns_of(parity("ppr", by="sex", given="risk_class"))
+    ('sex', 'risk_class')
+    """
+    by = (constraint.by,) if isinstance(constraint.by, str) else constraint.by or ()
+    return *by, *given_of(constraint)
 
 
-def _placed(constraint: Constraint, columns: Sequence[str]) -> list[Constraint]:
-    """Write out ``by=None``: one copy of the constraint per sensitive column."""
+def given_of(constraint: Constraint) -> tuple[str, ...]:
+    """The columns among whose values groups are compared, the last of those that it reads."""
+    found = getattr(constraint, "given", ())
+    return (found,) if isinstance(found, str) else tuple(found or ())
+
+
+def _placed(
+    constraint: Constraint, columns: Sequence[str], given: Collection[str]
+) -> list[Constraint]:
+    """Write out ``by=None``: one copy of the constraint per column that is compared."""
     if constraint.by is not None:
         return [constraint]
+    if not columns and given:
+        raise ConstraintError(
+            f"given names every sensitive column ({', '.join(map(repr, sorted(given)))}), so no "
+            "groups are left to compare; pass the column of the groups in sensitive_features as "
+            "well"
+        )
     if not columns:
         raise ConstraintError(
             "the constraint compares groups but sensitive_features is missing; pass "

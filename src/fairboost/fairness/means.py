@@ -59,6 +59,9 @@ NUMBERS: dict[str, NumberMoment] = {
     )
 }
 FIRST_LEVEL = len(NUMBERS)
+COMPARED = "prediction", "loss"
+"""The means that can be constrained by themselves: what was actual does not depend on the model.
+"""
 
 
 def levels(count: int) -> FloatArray:

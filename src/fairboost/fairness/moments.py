@@ -14,7 +14,9 @@ constraints is one linear map, :class:`fairboost.fairness.binding.MomentMap`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 
@@ -43,6 +45,23 @@ class Moment(Protocol):
         """Which labels count."""
 
 
+class Farthest(NamedTuple):
+    """Of each group, the figure that is farthest from where it should be.
+
+    What a constraint that reads many moments of a group may offer by ``farthest(moments)``:
+    reports then print one line per group.
+    """
+
+    title: str
+    """What the figures are, in words."""
+
+    at: tuple[str, ...]
+    """Per group, where its figure was found, such as the name of a quantile."""
+
+    inequalities: IntArray
+    """Per group, the number of the violation whose excess over the limit the figure has."""
+
+
 @dataclass(frozen=True)
 class GroupMoments:
     """The moments that a constraint reads.
@@ -55,8 +74,52 @@ class GroupMoments:
         Weight of the rows that count towards each.
     groups : tuple of tuple
         Per group, its value of each of the constraint's columns.
+    strata : (n_groups,) int, optional
+        Groups are compared with those of the same number only; None compares all of them.
     """
 
     values: FloatArray
     weights: FloatArray
     groups: tuple[tuple[object, ...], ...]
+    strata: IntArray | None = None
+
+    def total(self, figures: Any) -> FloatArray:
+        """Sums of some figures over the groups that each group is compared with, its own included.
+
+        Parameters
+        ----------
+        figures : (..., n_groups) array
+            By group.
+        """
+        if self.strata is None:
+            out: FloatArray = figures.sum(axis=-1, keepdims=True)
+            return out
+        lines = np.reshape(figures, (-1, len(self.strata)))
+        sums = [np.bincount(self.strata, line)[self.strata] for line in lines]
+        return np.reshape(sums, np.shape(figures))
+
+    def largest(self) -> FloatArray:
+        """The largest first moment of the groups that each group is compared with."""
+        (r, *_) = self.values
+        if self.strata is None:
+            return np.full(1, r.max())
+        out = np.full(int(self.strata.max()) + 1, -np.inf)
+        np.maximum.at(out, self.strata, r)
+        return out[self.strata]
+
+    def pooled(self) -> FloatArray:
+        """The first moment of all the groups together that each group is compared with."""
+        (r, *_), (w, *_) = self.values, self.weights
+        if self.strata is None:
+            return np.full(1, (w @ r) / w.sum())
+        return self.total(w * r) / self.total(w)
+
+    def parts(self) -> list[Any]:
+        """Indices of the groups that are compared with each other, stratum by stratum."""
+        if self.strata is None:
+            return [slice(None)]
+        return [np.flatnonzero(self.strata == s) for s in np.unique(self.strata)]
+
+    def gap(self) -> float:
+        """The largest difference of first moments between two groups that are compared."""
+        return max(float(np.ptp(self.values[0, part])) for part in self.parts())

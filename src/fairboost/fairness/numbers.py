@@ -23,10 +23,12 @@ from fairboost.fairness.constraints import (
     OfAllGroups,
     OneMoment,
     Parity,
+    check_given,
+    check_tolerance,
 )
 from fairboost.fairness.constraints import resolve as resolve_any
 from fairboost.fairness.means import NUMBERS, NumberMoment, above
-from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.moments import Farthest, GroupMoments
 from fairboost.fairness.rates import as_moment
 
 N_LEVELS = 15
@@ -38,12 +40,14 @@ class SameDistribution(OfAllGroups):
     """Distributions of predictions alike: no group's is further from everyone's than tolerance.
 
     The distance is that of Kolmogorov and Smirnov, the largest difference of distribution
-    functions, read at thresholds that are quantiles of all predictions.
+    functions, read at thresholds that are quantiles of all predictions. Given a column, everyone
+    is everyone with the same value of it. Made by :func:`equal_distributions`.
     """
 
     tolerance: float
     by: str | tuple[str, ...] | None = None
     count: int = N_LEVELS
+    given: tuple[str, ...] = ()
 
     name = "distribution"
 
@@ -76,7 +80,7 @@ class SameDistribution(OfAllGroups):
         shape = moments.values.shape
         net = multipliers[: multipliers.size // 2] - multipliers[multipliers.size // 2 :]
         net, shares = net.reshape(shape), self._shares(moments)
-        coef: FloatArray = net - shares * net.sum(axis=1, keepdims=True)
+        coef: FloatArray = net - shares * moments.total(net)
         return coef
 
     least = 0.0
@@ -94,14 +98,51 @@ class SameDistribution(OfAllGroups):
         """The constraint in words."""
         return f"distributions of predictions alike by {by}, distance at most {self.tolerance:g}"
 
+    def farthest(self, moments: GroupMoments) -> Farthest:
+        """Where the distribution of each group is farthest from everyone's."""
+        apart, groups = self._apart(moments), np.arange(len(moments.groups))
+        level = np.abs(apart).argmax(axis=0)
+        below = apart.size * (apart[level, groups] < 0)
+        at = tuple(self.moments[k].name.removeprefix("above ") for k in level)
+        which = level * len(groups) + groups + below
+        return Farthest("largest distance from everyone's", at, which)
+
     def _apart(self, moments: GroupMoments) -> FloatArray:
-        pooled = (self._shares(moments) * moments.values).sum(axis=1, keepdims=True)
+        pooled = moments.total(self._shares(moments) * moments.values)
         out: FloatArray = moments.values - pooled
         return out
 
     def _shares(self, moments: GroupMoments) -> FloatArray:
-        out: FloatArray = moments.weights / moments.weights.sum(axis=1, keepdims=True)
+        out: FloatArray = moments.weights / moments.total(moments.weights)
         return out
+
+
+def equal_distributions(
+    tolerance: float = 0.05,
+    *,
+    by: str | tuple[str, ...] | None = None,
+    given: str | tuple[str, ...] | None = None,
+) -> SameDistribution:
+    """Ask that predictions be distributed alike in all groups.
+
+    The constraint ``"equal_distributions"`` of :class:`~fairboost.FairGBMRegressor`, of groups of
+    one's choice.
+
+    Parameters
+    ----------
+    tolerance : float, default=0.05
+        How far the distribution of a group may be from everyone's, a share of rows: the distance
+        of Kolmogorov and Smirnov.
+    by, given : str or tuple of str, optional
+        The groups to compare, and the columns in which rows that are compared are alike, as in
+        :func:`~fairboost.parity`.
+
+    Examples
+    --------
+    >>> equal_distributions(0.1, by="sex", given="risk_class").words("sex given risk_class")
+    'distributions of predictions alike by sex given risk_class, distance at most 0.1'
+    """
+    return SameDistribution(check_tolerance(tolerance), by, given=check_given(given, by))
 
 
 @dataclass(frozen=True)

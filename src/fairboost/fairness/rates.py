@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.means import NUMBERS
+from fairboost.fairness.means import COMPARED, NUMBERS
 from fairboost.fairness.moments import Moment
 
 
@@ -96,7 +96,7 @@ def as_rate(rate: str | Rate) -> Rate:
         raise ConstraintError(
             f"unknown rate {rate!r}; expected one of {', '.join(RATES)}, or a "
             "fairboost.fairness.Rate; where a number is predicted, one of "
-            f"{', '.join(NUMBERS)}"
+            f"{', '.join(COMPARED)}"
         )
     return found
 

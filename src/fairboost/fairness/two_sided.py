@@ -10,6 +10,9 @@ all rows whose group is known, from both sides::
 If both hold for every group no two groups are further apart than the tolerance. With mu_g the
 difference of the two multipliers of group g and pi_g the group's share of the rows that count, the
 derivative is linear, ``coef_g = mu_g - pi_g sum_h mu_h``: there is no group to switch to.
+
+Given a third column, all of this is said of each of its values: R, pi_g and the sum are over the
+groups of the same stratum.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ class TwoSided(OneMoment):
     tolerance: float
     by: str | tuple[str, ...] | None
     relative: bool = False
+    given: tuple[str, ...] = ()
 
     @property
     def slack(self) -> float:
@@ -43,15 +47,15 @@ class TwoSided(OneMoment):
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``R_g - R - tolerance / 2`` of each group, then ``R - R_g - tolerance / 2``."""
-        (r,), (w,) = moments.values, moments.weights
-        apart = (r - (w @ r) / w.sum()) / unit_of(moments, self.relative)
+        (r,) = moments.values
+        apart = (r - moments.pooled()) / unit_of(moments, self.relative)
         return np.concatenate([apart, -apart]) - self.slack
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Derivative; the same at all values, but for the unit, which is taken as given."""
         (w,) = moments.weights
         net = multipliers[: len(w)] - multipliers[len(w) :]
-        coef: FloatArray = net - w / w.sum() * net.sum()
+        coef: FloatArray = net - w / moments.total(w) * moments.total(net)
         return coef[np.newaxis] / unit_of(moments, self.relative)
 
 
@@ -65,7 +69,6 @@ def two_sided(constraint: Constraint) -> Constraint:
     0.01
     """
     if isinstance(constraint, Parity):
-        return TwoSided(
-            constraint.moment, constraint.tolerance, constraint.by, constraint.relative
-        )
+        c = constraint
+        return TwoSided(c.moment, c.tolerance, c.by, c.relative, c.given)
     return constraint

@@ -601,7 +601,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         left = leave_out_small(cells, constraints, self.min_group_rows)
         compared = [len(left.groups_by(by)) for c in constraints if (by := columns_of(c))]
         # Of few rows no two groups may be left: then all are judged, as well as rows allow.
-        cells = left if min(compared, default=2) >= 2 else cells
+        cells = left if min(compared, default=2) >= 2 else leave_out_small(cells, constraints, 0)
         test = fairness_report.measure(constraints, cells, decided, **told)
         return self._build_report(*filter(None, [self._measured, test]))
 

@@ -473,7 +473,9 @@ def _encode_constraint(constraint: Any) -> Any:
         own = constraint.tolerance if constraint.has_own_tolerance else None
         found = {"parity": asdict(moment), "tolerance": own, "by": constraint.by}
         # Left out where it is not so, as in files of old.
-        return {**found, "relative": True} if constraint.relative else found
+        further: dict[str, Any] = {"relative": True} if constraint.relative else {}
+        further |= {"given": list(constraint.given)} if constraint.given else {}
+        return {**found, **further}
     if isinstance(constraint, Bound) and known:
         rest = {
             "at_most": constraint.at_most,
@@ -503,16 +505,14 @@ def _decode_constraint(value: Any, of_numbers: bool) -> Any:
             return _decode_of_numbers(name, value[name])
     by = _columns(value["by"])
     if "parity" in value:
-        relative = value.get("relative", False)
-        return parity(
-            _decode_moment(value["parity"]), value["tolerance"], by=by, relative=relative
-        )
+        further = {"relative": value.get("relative", False), "given": _columns(value.get("given"))}
+        return parity(_decode_moment(value["parity"]), value["tolerance"], by=by, **further)
     return Bound(_decode_moment(value["bound"]), value["at_most"], by, tuple(value["group"]))
 
 
 def _decode_of_numbers(name: str, parts: dict[str, Any]) -> Any:
     """A constraint on numbers that has no function to make it."""
-    parts = {**parts, "by": _columns(parts["by"])}
+    parts = {name: _columns(part) for name, part in parts.items()}
     if "moment" in parts:
         parts["moment"] = _decode_moment(parts["moment"])
     # They do not look at what they are made of.

@@ -359,8 +359,8 @@ class _Curve:
             return sorted((float(t) for t in tolerances), reverse=True)
         rates = self.base_training.record.moments_of(-1)
         widest = max(
-            float(np.ptp(found))
-            for found, c in zip(rates, self.wanted, strict=True)
+            t.read(found).gap()
+            for found, t, c in zip(rates, self.rows.measured_terms, self.wanted, strict=True)
             if isinstance(c, Parity)
         )
         return [float(t) for t in np.linspace(widest, 0.0, tolerances)[1:]]

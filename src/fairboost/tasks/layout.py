@@ -12,7 +12,7 @@ from fairboost._typing import Float32Array, FloatArray
 from fairboost.data.cells import Cells
 from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
-from fairboost.fairness.binding import Term, bind
+from fairboost.fairness.binding import Term, bind, match
 from fairboost.fairness.constraints import Constraint
 from fairboost.kernel.threads import Threads
 
@@ -147,6 +147,10 @@ def lay_out(
     **rest
         Further fields of :class:`RowLayout`.
     """
+    if holdout.measured is not None:
+        ours, theirs = match(constraints, cells, holdout.measured)
+        if ours is not cells:
+            cells, holdout, terms = ours, replace(holdout, measured=theirs), None
     if terms is None:
         terms = bind_all(constraints, cells, "trained" if holdout.cuts else "all")
     measured = terms

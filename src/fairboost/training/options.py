@@ -59,7 +59,7 @@ class TrainingOptions:
         if c is not None and (not is_number(c) or not 0 < c < 1):
             raise InvalidInputError(
                 f"confidence must lie in (0, 1), found {c!r}; write 0.95 for 95%, or None to aim "
-                "at the held-out rates as they are"
+                "at the figures of the held-out rows as they are"
             )
         holdout.check_holdout(self.holdout)
         _ = self.player(), self.score_threshold, as_proxy(self.proxy)  # each raises what is wrong

@@ -17,6 +17,7 @@ from fairboost.data.validation import CheckedRows
 from fairboost.engines.group_model import CodedRows
 from fairboost.fairness.binding import Term, leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
+from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.realised_rate import check_against, check_resolution
 from fairboost.kernel.threads import Threads, thread_count
@@ -69,6 +70,7 @@ def lay_out_rows(
     outcomes, measured = request.outcomes(chosen)
     rows = replace(rows, outcomes=outcomes, measured_outcomes=measured)
     check_point(point, constraints, cells, rows)  # before memberships are trained
+    cells = replace(cells, left_out=rows.cells.left_out)
     found = {k: p[trained] for k, p in _memberships(request, cells, constraints).items()}
     return replace(rows, memberships=found)
 
@@ -143,7 +145,26 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
     rng = np.random.default_rng(request.seed)
     labels = counted.labels if spare else {0, 1}
     placed = isinstance(point, OperatingPoint)
-    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, placed)
+    worth = _worth(request, terms)
+    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, placed, worth)
+
+
+def _worth(request: FitRequest, terms: Sequence[Term]) -> float:
+    """What a row tells about the constraints, over what it tells about a rate at even odds.
+
+    The mean of what was actual is known before training, and by how much of itself it is off by
+    chance. With m the mean and w the weights of the rows, that is, for a single row,
+    ``v = sum w² (a - m)² / (m² sum w²)``; of a rate at even odds it is 1/4.
+    """
+    targets, weight = request.data.targets, request.weight_in_moments
+    if targets is None or not any(m == NUMBERS["actual"] for t in terms for m in t.moments):
+        return 1.0
+    exposure = request.data.exposure
+    actual = targets if exposure is None else targets / exposure
+    w = np.ones(len(actual)) if weight is None else weight.astype(np.float64)
+    mean = float(w @ actual) / float(w.sum())
+    single = float(w**2 @ (actual - mean) ** 2) / float(w @ w)
+    return min(0.25 * mean**2 / single, 1.0) if single > 0 else 1.0
 
 
 def _hold_out_set(

@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -31,6 +31,7 @@ from fairboost.fairness.binding import (
     MomentMap,
     Term,
     bind,
+    compared_by,
     exact_rates,
     rates_left_out,
     slices,
@@ -43,9 +44,18 @@ from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.metrics.intervals import check_confidence, wilson
 from fairboost.verdicts.diagnostics import judge_decisions
 from fairboost.verdicts.sampling import SamplingLaw, law_of
-from fairboost.verdicts.verdict import Status, Verdict, count, judge, places, status_of
+from fairboost.verdicts.verdict import (
+    Status,
+    Verdict,
+    count,
+    judge,
+    judge_farthest,
+    places,
+    status_of,
+)
 
 KEYS = ("rate", "by", "group")
+TEXTS = (*KEYS, "at", "test at")
 FIGURES = ("value", "low", "high", "limit")
 
 ALLOW = {
@@ -95,7 +105,7 @@ class MeasuredRates:
         What the operating point came to.
     wobble : tuple of (n_moments,) float64
         In cross-fitting, the mean square of what each moment moves by from one round to the next,
-        one array per term; empty otherwise.
+        beside its trend, one array per term; empty otherwise.
     left_out : tuple of LeftOut
         Rates of groups with too few rows to be judged.
     decides_little : str
@@ -240,6 +250,13 @@ class FairnessReport:
         The positive label; empty in files of old, and where a number is predicted.
     titles : tuple of (str, str)
         Names of moments that are no rates, and what they are in words.
+    farthest : pandas.DataFrame, optional
+        Of constraints that read many moments of each group, the figure of each group that is
+        farthest from where it should be, in the columns of ``rates``, and where that is (``at``,
+        ``test at``).
+    folded : tuple of str
+        The moments in whose place the printed table shows ``farthest``; all of them are in
+        ``rates``.
     """
 
     rates: pd.DataFrame
@@ -252,6 +269,8 @@ class FairnessReport:
     columns: tuple[str, ...] = ()
     positive: str = ""
     titles: tuple[tuple[str, str], ...] = ()
+    farthest: pd.DataFrame | None = None
+    folded: tuple[str, ...] = ()
 
     @property
     def met(self) -> bool:
@@ -279,7 +298,10 @@ class FairnessReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON types; NaN, which JSON lacks, as text."""
-        text = json.dumps({**vars(self), "rates": self.rates.to_dict("list")}, default=vars)
+        tables = {"rates": self.rates.to_dict("list"), "farthest": None}
+        if self.farthest is not None:
+            tables["farthest"] = self.farthest.to_dict("list")
+        text = json.dumps({**vars(self), **tables}, default=vars)
         plain: dict[str, Any] = json.loads(text, parse_constant=lambda nan: str(float(nan)))
         return plain
 
@@ -289,9 +311,14 @@ class FairnessReport:
         verdicts = {
             name: tuple(_verdict(v) for v in plain[name]) for name in ("verdicts", "test_verdicts")
         }
-        lists = {name: tuple(plain.get(name, ())) for name in ("advice", "columns")}
+        lists = {name: tuple(plain.get(name, ())) for name in ("advice", "columns", "folded")}
         lists["titles"] = tuple(map(tuple, plain.get("titles", ())))
-        return cls(**{**plain, **verdicts, **lists, "rates": _frame(plain["rates"])})
+        found = plain.get("farthest")
+        tables = {
+            "rates": _frame(plain["rates"]),
+            "farthest": None if found is None else _frame(found),
+        }
+        return cls(**{**plain, **verdicts, **lists, **tables})
 
     @property
     def _headline(self) -> str:
@@ -314,28 +341,43 @@ class FairnessReport:
                     smallest = f"{v.smallest_group}: {v.smallest_rows:,} rows"
                     lines.append([name, str(v), smallest, v.status])
         titles = ["constraint", self.where, "smallest group", "verdict"]
-        in_words = {**{name: rate.title for name, rate in RATES.items()}, **dict(self.titles)}
-        rates = self.rates[["group", "rate"]].replace({"rate": in_words})
-        digits = {name: self._places(name) for name in self.rates["rate"].unique()}
-        decimals = [digits[name] for name in self.rates["rate"]]
-        for where, prefix in ((self.where, ""), ("test", "test ")):
-            if f"{prefix}rows" in self.rates:
-                rows, ends = f"{prefix}rows", [f"{prefix}low", f"{prefix}high"]
-                rates[rows] = ["-" if np.isnan(n) else f"{n:,.0f}" for n in self.rates[rows]]
-                figures = self.rates[[where, *ends]].to_numpy()
-                rates[where] = [
-                    "-" if np.isnan((r, low, high)).any() else interval(r, low, high, d)
-                    for (r, low, high), d in zip(figures, decimals, strict=True)
-                ]
-        return [pd.DataFrame(lines, columns=titles), rates]
+        return [pd.DataFrame(lines, columns=titles), self._printed_rates()]
 
-    def _places(self, moment: str) -> int:
+    def _printed_rates(self) -> pd.DataFrame:
+        """Rates as text, of many of a group the farthest alone."""
+        found = self.rates[~self.rates["rate"].isin(self.folded)]
+        if self.farthest is not None:
+            parts = [part for part in (self.farthest, found) if len(part)]
+            found = pd.concat(parts, ignore_index=True)
+        in_words = {**{name: rate.title for name, rate in RATES.items()}, **dict(self.titles)}
+        header = "figure" if self.titles else "rate"
+        rates = found[["group", "rate"]].replace({"rate": in_words})
+        rates = rates.rename(columns={"rate": header})
+        digits = {name: self._places(found, name) for name in found["rate"].unique()}
+        decimals = [digits[name] for name in found["rate"]]
+        for where, prefix in ((self.where, ""), ("test", "test ")):
+            if f"{prefix}rows" in found:
+                rows, ends = f"{prefix}rows", [f"{prefix}low", f"{prefix}high"]
+                rates[rows] = ["-" if np.isnan(n) else f"{n:,.0f}" for n in found[rows]]
+                figures = found[[where, *ends]].to_numpy()
+                at = found.get(f"{prefix}at", pd.Series(index=found.index, dtype=object))
+                rates[where] = [
+                    "-" if np.isnan((r, low, high)).any() else interval(r, low, high, d) + place
+                    for (r, low, high), d, place in zip(
+                        figures,
+                        decimals,
+                        ("" if pd.isna(a) else f" at {a}" for a in at),
+                        strict=True,
+                    )
+                ]
+        return rates
+
+    def _places(self, table: pd.DataFrame, moment: str) -> int:
         """Decimals in the table: the same for all groups; three, if it is a rate."""
         if moment not in dict(self.titles):
             return 3
-        figures = self.rates[self.rates["rate"] == moment].drop(columns=list(KEYS))
-        rows = [name for name in figures if str(name).endswith("rows")]
-        return places(*figures.drop(columns=rows).to_numpy().ravel().tolist())
+        columns = [c for c in table if c not in TEXTS and not str(c).endswith("rows")]
+        return places(*table.loc[table["rate"] == moment, columns].to_numpy().ravel().tolist())
 
 
 def build(
@@ -402,7 +444,8 @@ def build(
     columns = tuple(dict.fromkeys(c for term in held_out.terms for c in term.groups.columns))
     titles = tuple({name: title for m in measured for name, title in m.titles.items()}.items())
     rest = held_out.where, level, tested, columns, positive, titles
-    return FairnessReport(table, verdicts, note, said, *rest)
+    farthest = _farthest_table(measured, level)
+    return FairnessReport(table, verdicts, note, said, *rest, farthest, _folded(held_out))
 
 
 def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str]]:
@@ -422,7 +465,7 @@ def _on_not_met(
 ) -> Iterator[str]:
     """What would help the constraints whose figures are beyond their limits."""
     beyond = [
-        (v.measure, len(term.groups))
+        (v.measure, term.most_compared)
         for v, term in zip(verdicts, measured.terms, strict=True)
         if not v.within
     ]
@@ -442,15 +485,18 @@ def _on_not_met(
 
 def _on_groups_left_out(measured: MeasuredRates) -> str:
     """Name the groups that are reported and not judged."""
-    named = dict.fromkeys(
-        f"{r.group} ({r.rows:,.0f} {'row' if r.rows == 1 else 'rows'} for {r.moment.name})"
-        for r in measured.left_out
-    )
-    if not named:
-        return ""
-    return (
-        f"Not judged on the {measured.rows}, since fewer rows count than min_group_rows asks for: "
-        f"{'; '.join(named)}. Nothing is promised to them."
+    named: dict[str, dict[str, None]] = {}
+    for r in measured.left_out:
+        why = "fewer rows count than min_group_rows asks for"
+        if r.given:
+            of_same = f"of the same {', '.join(r.given)}"
+            why = f"too few of their rows count, or of other groups {of_same}"
+        said = f"{r.group} ({r.rows:,.0f} {'row' if r.rows == 1 else 'rows'} for {r.moment.name})"
+        named.setdefault(why, {})[said] = None
+    return " ".join(
+        f"Not judged on the {measured.rows}, since {why}: {'; '.join(groups)}. Nothing is "
+        "promised to them."
+        for why, groups in named.items()
     )
 
 
@@ -486,33 +532,75 @@ def _rate_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame
     for m, prefix in zip(measured, ("", "test "), strict=False):
         where = "test" if prefix else m.where
         for (term, rates), telling, law in zip(m.read(), m.telling_rows(), m.laws(), strict=True):
-            by = ", ".join(term.groups.columns) or "everyone"
             low, high = law.interval(rates.values, telling, level)
             figures = {where: rates.values, f"{prefix}low": low, f"{prefix}high": high}
             figures[f"{prefix}rows"] = term.rows
-            for k, g in np.ndindex(rates.values.shape):
+            for k, g in product(range(len(term.moments)), _in_order(rates)):
                 rate = term.moments[k]
                 line = lines.setdefault((rate, term.groups.columns, rates.groups[g]), {})
-                line |= {"rate": rate.name, "by": by, "group": term.groups.label(g)}
+                line |= {"rate": rate.name, "by": term.by, "group": term.groups.label(g)}
                 line |= {name: values[k, g] for name, values in figures.items()}
         variances = m.left_out_variances or (None,) * len(m.left_out)
         for r, variance in zip(m.left_out, variances, strict=True):
             line = lines.setdefault((r.moment, r.columns, r.name), {})
-            line |= {"rate": r.moment.name, "by": ", ".join(r.columns), "group": r.group}
+            by = compared_by(r.columns, r.given)
+            line |= {"rate": r.moment.name, "by": by, "group": r.group}
             low, high = _interval_left_out(r, variance, level)
             line |= {where: r.value, f"{prefix}low": low, f"{prefix}high": high}
             line[f"{prefix}rows"] = r.rows
     return _frame({c: [line.get(c, np.nan) for line in lines.values()] for c in columns})
 
 
+def _in_order(rates: GroupMoments) -> list[int]:
+    """Groups in the order of the table: those that are compared one after the other."""
+    found: list[int] = np.concatenate(
+        [np.arange(len(rates.groups))[part] for part in rates.parts()]
+    ).tolist()
+    return found
+
+
+def _folded(measured: MeasuredRates) -> tuple[str, ...]:
+    """Names of the moments that are read only by constraints with a farthest figure."""
+    terms = measured.terms
+    pairs = [(m.name, hasattr(t.constraint, "farthest")) for t in terms for m in t.moments]
+    single = {name for name, folds in pairs if not folds}
+    return tuple(dict.fromkeys(name for name, folds in pairs if folds and name not in single))
+
+
+def _farthest_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame | None:
+    """One line per group and constraint that reads many moments; None if no constraint does."""
+    columns = [*KEYS, "rows", measured[0].where, "low", "high", "at"]
+    columns += ["test", "test low", "test high", "test rows", "test at"] * (len(measured) - 1)
+    lines: dict[object, dict[str, Any]] = {}
+    for m, prefix in zip(measured, ("", "test "), strict=False):
+        parts = zip(m.read(), m.telling_rows(), m.laws(), strict=True)
+        for number, ((term, rates), telling, law) in enumerate(parts):
+            found = judge_farthest(term, rates, level, telling, law)
+            if found is None:
+                continue
+            named, (values, low, high) = found
+            for g in _in_order(rates):
+                line = lines.setdefault((number, rates.groups[g]), {})
+                line |= {"rate": named.title, "by": term.by, "group": term.groups.label(g)}
+                line |= {"test" if prefix else m.where: values[g], f"{prefix}at": named.at[g]}
+                line |= {f"{prefix}low": low[g], f"{prefix}high": high[g]}
+                line[f"{prefix}rows"] = term.rows[:, g].min()
+    if not lines:
+        return None
+    blank = dict.fromkeys(TEXTS, "")
+    return _frame(
+        {c: [line.get(c, blank.get(c, np.nan)) for line in lines.values()] for c in columns}
+    )
+
+
 def _interval_left_out(
     found: LeftOut, variance: float | None, level: float
 ) -> tuple[FloatArray, FloatArray]:
     """Interval of the moment of a group that is not judged; none, where no row counts."""
-    rows = np.array([[found.rows]])
-    law = law_of(None if variance is None else np.array([[variance]]), rows)
     if found.rows <= 0:
         return np.array(np.nan), np.array(np.nan)
+    rows = np.array([[found.rows]])
+    law = law_of(None if variance is None else np.array([[variance]]), rows)
     low, high = law.interval(np.array([[found.value]]), rows, level)
     return low[0, 0], high[0, 0]
 
@@ -526,4 +614,4 @@ def _verdict(plain: dict[str, Any]) -> Verdict:
 
 
 def _frame(columns: dict[str, list[Any]]) -> pd.DataFrame:
-    return pd.DataFrame(columns).astype({c: np.float64 for c in columns if c not in KEYS})
+    return pd.DataFrame(columns).astype({c: np.float64 for c in columns if c not in TEXTS})

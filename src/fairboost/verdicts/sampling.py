@@ -51,7 +51,7 @@ LEAST = 1e-200
 ALIKE_ROWS = 1e-12
 """A variance that is less than this share of everyone's is that of rows which are all alike."""
 
-Index: TypeAlias = int | tuple[int, int | slice] | NDArray[np.intp]
+Index: TypeAlias = int | tuple[int, int | slice | NDArray[np.intp]] | NDArray[np.intp]
 
 
 class SamplingLaw(Protocol):

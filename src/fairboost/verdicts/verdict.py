@@ -17,6 +17,10 @@ one of means (:mod:`fairboost.verdicts.sampling`). That of a share, with n_g the
 With half an event in one row instead of two in four, a group of 5 rows beside one of 500 was
 covered in 86% of samples instead of 95%.
 
+Given a column, the gap is the largest of those within its values. Rows of different strata are
+drawn independently, so the lower ends of S strata hold together at ``level`` if each holds at
+``level ** (1 / S)``; the upper end is the quantile of the largest gap of all.
+
 A constraint that is no parity and no bound is judged by its largest violation, by the delta
 method. It may say what that is in words of its own, see :class:`OwnFigure`.
 """
@@ -25,9 +29,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, cast, get_args
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
 import numpy as np
 from scipy.special import ndtri
@@ -36,9 +40,9 @@ from fairboost._text import interval
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
-from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.moments import Farthest, GroupMoments
 from fairboost.fairness.two_sided import TwoSided, two_sided
-from fairboost.metrics.intervals import gap_at_most, gap_interval, rows_to_tell
+from fairboost.metrics.intervals import gap_interval, rows_to_tell
 from fairboost.verdicts.sampling import SamplingLaw, ShareLaw
 
 Measure: TypeAlias = Literal["gap", "rate", "mean", "figure", "violation"]
@@ -265,9 +269,10 @@ def judge(
     law = ShareLaw() if law is None else law
     text, measure, limit, counted = _asked(term, law)
     value, low, high = _figure(term, rates, tell, level, law)
-    unit = unit_of(rates, getattr(term.constraint, "relative", False))
+    units = unit_of(rates, getattr(term.constraint, "relative", False))
     if measure not in ("violation", "figure"):
-        low, high = max(low, law.range[0] / unit), min(high, law.range[1] / unit)
+        widest = float(units.min())
+        low, high = max(low, law.range[0] / widest), min(high, law.range[1] / widest)
     status = status_of(
         value, low, high, limit, says_nothing=says_nothing, scale=_scale(measure, rates, law)
     )
@@ -275,6 +280,7 @@ def judge(
     smallest = term.groups.label(g), round(counted[g])
     needed = None
     if status not in ("met", SAYS_NOTHING, "not met"):
+        unit = float(np.broadcast_to(units, counted.shape)[g])
         needed = _rows_needed(measure, value, limit * unit, rates, counted, level, law)
         if needed is not None and needed <= smallest[1]:
             needed = None
@@ -283,7 +289,13 @@ def judge(
 
 
 def judge_gap(
-    rates: FloatArray, rows: FloatArray, level: float, law: SamplingLaw | None = None
+    rates: FloatArray,
+    rows: FloatArray,
+    level: float,
+    law: SamplingLaw | None = None,
+    *,
+    units: FloatArray | None = None,
+    parts: Sequence[Any] = (slice(None),),
 ) -> tuple[float, float, float]:
     """A gap between groups, what it is at least and what it is at most.
 
@@ -295,19 +307,28 @@ def judge_gap(
         How sure each end is to be.
     law : SamplingLaw, optional
         How far moments are off by chance; as shares, if left out.
+    units : (n_groups,) or (1,) float64, optional
+        What gaps are measured in; 1, if left out.
+    parts : sequence of index
+        The groups that are compared with each other, stratum by stratum.
     """
-    value = float(np.ptp(rates))
     errors = _drawn_errors(rates, rows, law)
-    low, _ = gap_interval(rates, errors, level)
-    return value, min(low, value), max(gap_at_most(rates, errors, level), value)
+    if units is not None:
+        rates, errors = rates / units, errors / units
+    value = max(float(np.ptp(rates[part])) for part in parts)
+    each = level ** (1.0 / len(parts))
+    low = max(gap_interval(rates[part], errors[:, part], each)[0] for part in parts)
+    largest = np.max([np.ptp((rates + errors)[:, part], axis=1) for part in parts], axis=0)
+    return value, min(low, value), max(float(np.quantile(largest, level)), value)
 
 
 def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArray]:
     """The constraint in words, what is held to which limit, and the rows of the groups in it."""
-    c, by = term.constraint, ", ".join(term.groups.columns) or "everyone"
+    c, by = term.constraint, term.by
     rows: FloatArray = term.rows.min(axis=0)
     if isinstance(c, Parity | TwoSided):
         of = " of everyone's" * c.relative
+        of += f" of the same {', '.join(c.given)}" * bool(c.relative and c.given)
         text = f"{c.moment.title} alike by {by}, tolerance {_plain(c.tolerance)}{of}"
         return text, "gap", c.tolerance, rows
     if isinstance(c, Bound):
@@ -350,9 +371,9 @@ def _figure(
     law = ShareLaw() if law is None else law
     c = two_sided(term.constraint)
     if isinstance(c, TwoSided):
-        unit = unit_of(rates, c.relative)
-        value, low, high = judge_gap(rates.values[0], rows[0], level, law.at(0))
-        return value / unit, low / unit, high / unit
+        units, parts = unit_of(rates, c.relative), rates.parts()
+        r, n = rates.values[0], rows[0]
+        return judge_gap(r, n, level, law.at(0), units=units, parts=parts)
     if isinstance(c, Bound):
         at = 0, rates.groups.index(c.group)
         value = float(rates.values[at])
@@ -399,6 +420,34 @@ def _margins(
     return violations, max(-float(ndtri(tail / len(units))), 0.0) * errors
 
 
+def judge_farthest(
+    term: Term, rates: GroupMoments, level: float, rows: FloatArray, law: SamplingLaw
+) -> tuple[Farthest, FloatArray] | None:
+    """The figure of each group that is farthest from where it should be, with its interval.
+
+    Parameters
+    ----------
+    term, rates, level, rows, law
+        As in :func:`judge`.
+
+    Returns
+    -------
+    farthest, figures : Farthest, (3, n_groups) float64
+        The figures, and the ends of their intervals; None of a constraint that does not tell.
+    """
+    c, own = term.constraint, _own_figure(term.constraint)
+    if own is None or not hasattr(c, "farthest"):
+        return None
+    found: Farthest = c.farthest(rates)
+    violations = np.asarray(c.violations(rates), np.float64)
+    units = np.eye(len(violations))[found.inequalities]
+    slopes = np.stack([c.pullback(rates, unit) for unit in units])
+    reach = float(ndtri(0.5 + level / 2)) * law.errors(slopes, rates.values, rows)
+    value = violations[found.inequalities] + own.limit
+    least = float(getattr(c, "least", -np.inf))
+    return found, np.stack([value, np.maximum(value - reach, least), value + reach])
+
+
 def _rows_needed(
     measure: Measure,
     value: float,
@@ -416,8 +465,11 @@ def _rows_needed(
     apart = abs(value - limit) if measure == "mean" else limit
     if apart <= 0 or measure in ("violation", "figure"):  # whose scale is its own
         return None
-    if measure == "gap":
-        pairs, variance = 1.0, law.at(0).pooled_variance(rates.values[0], counted)
+    if measure == "gap":  # of the smallest group, and those it is compared with
+        smallest = int(counted.argmin())
+        at = next(p for p in rates.parts() if smallest in np.arange(len(counted))[p])
+        pairs = 1.0
+        variance = law.at((0, at)).pooled_variance(rates.values[0, at], counted[at])
     else:  # of one group, whose variance is that of half a difference
         g = slice(int(counted.argmin()), int(counted.argmin()) + 1)
         of_group = law.at((0, g))
@@ -442,7 +494,7 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
         return f"{text}, but no number of rows can show a {v.measure} of 0; allow more than 0."
     if v.rows_needed is not None:
         each = " in each group" if v.measure == "gap" else ""
-        merge = ", or merge groups" if v.measure == "gap" and len(term.groups) > 2 else ""
+        merge = ", or merge groups" if v.measure == "gap" and term.most_compared > 2 else ""
         aim = f"detect a {v.measure} of {_plain(v.limit)}"
         if v.measure == "mean":
             aim = f"tell {v.value:.{digits}f} from {_plain(v.limit)}"
@@ -456,9 +508,14 @@ def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
     if v.measure == "gap":
         (r,), (n,) = rates.values, term.rows
         digits = max(places(*r) - 1, 0)
+        scaled = r / unit_of(rates, getattr(term.constraint, "relative", False))
+        groups = max(
+            (np.arange(len(r))[part] for part in rates.parts()),
+            key=lambda part: float(np.ptp(scaled[part])),
+        )
         ends = (
             f"{term.groups.label(g)} ({r[g]:.{digits}f} on {n[g]:,.0f} rows)"
-            for g in (int(r.argmax()), int(r.argmin()))
+            for g in (int(groups[r[groups].argmax()]), int(groups[r[groups].argmin()]))
         )
         return f" Farthest apart: {' and '.join(ends)}."
     if v.measure == "figure":
