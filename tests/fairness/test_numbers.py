@@ -116,7 +116,7 @@ def test_equal_groups_violate_nothing():
 
 def test_levels_are_evenly_spaced_quantiles():
     np.testing.assert_allclose(levels(3), [0.25, 0.5, 0.75])
-    assert [m.quantity for m in above(3)] == [FIRST_LEVEL, FIRST_LEVEL + 1, FIRST_LEVEL + 2]
+    assert [m.quantity for m in above(3)] == [FIRST_LEVEL, FIRST_LEVEL + 3, FIRST_LEVEL + 6]
     assert all(m.is_share for m in above(3))
     assert not any(m.is_share for m in NUMBERS.values())
     assert len({m.name for m in above(15)}) == 15

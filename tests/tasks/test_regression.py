@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fairboost.algorithm.game import Game, Session
 from fairboost.algorithm.multipliers import Control
 from fairboost.data.cells import SensitiveColumn, build_cells
-from fairboost.fairness.means import FIRST_LEVEL, NUMBERS
+from fairboost.fairness.means import FIRST_LEVEL, NUMBERS, above
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.kernel.losses import Loss
@@ -38,7 +38,7 @@ def drawn(loss, n=300, seed=0, exposed=True):
     y = rng.normal(size=n) if not loss.log_link else rng.gamma(2.0, 1.0, n) + 0.01
     exposure = rng.uniform(0.2, 2.0, n) if exposed and loss.log_link else None
     weight = rng.uniform(0.5, 2.0, n).astype(np.float32)
-    codes = rng.integers(0, 3, n)
+    codes = rng.integers(0, 3, n).astype(np.int32)
     in_moments = weight if exposure is None else (weight * exposure).astype(np.float32)
     return rng.normal(size=n), Outcomes(y, weight, exposure), codes, in_moments
 
@@ -72,7 +72,7 @@ def total(rows, scores, on_cells):
     """Loss plus weighted quantities: what the gradient is the derivative of, row by row."""
     task, exposure = rows.task, 1.0 if rows.exposure is None else rows.exposure
     loss = rows.loss_weight * task.loss.value(scores, rows.y)
-    prediction = task.loss.prediction(rows.per_exposure(scores))
+    prediction = task.loss.prediction(rows.per_exposure(scores, slice(None)))
     error = task.of_deviance * task.loss.value(scores, rows.y) / exposure
     on = on_cells[:, rows.codes]
     return loss + rows.weight * (on[PREDICTION] * prediction + on[LOSS] * error)
@@ -83,7 +83,7 @@ def total(rows, scores, on_cells):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_gradient_by_finite_differences(loss, quantity, sign):
     scores, outcomes, codes, weight = drawn(loss)
-    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
+    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, 3, outcomes, weight)
     on = np.zeros((FIRST_LEVEL, 3))
     on[quantity] = sign * np.array([0.3, -0.7, 1.1])
     rows.descend(scores, NumberCut(np.empty(0)), Weights(on))
@@ -98,7 +98,7 @@ def test_gradient_by_finite_differences(loss, quantity, sign):
 @EACH_LOSS
 def test_hessian_has_the_curvature_of_what_is_to_come_down(loss):
     scores, outcomes, codes, weight = drawn(loss)
-    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
+    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, 3, outcomes, weight)
     plain, pushed = np.zeros((2, FIRST_LEVEL, 3))
     pushed[PREDICTION], pushed[LOSS] = 0.5, 0.5
     rows.descend(scores, NumberCut(np.empty(0)), Weights(plain))
@@ -114,11 +114,14 @@ def test_steps_push_by_hats(n_levels, seed, soft):
     loss = Loss("squared")
     scores, outcomes, codes, _ = drawn(loss, seed=seed)
     thresholds, spread = np.sort(rng.normal(size=n_levels)), 0.8
-    task = Regression(loss, n_levels, dtype=np.float64)
-    on = np.zeros((FIRST_LEVEL + n_levels, 3))
-    on[FIRST_LEVEL:] = rng.normal(size=(n_levels, 3))
+    task = Regression(loss, above(n_levels), dtype=np.float64)
+    steps = [m.quantity for m in task.parts]
+    on = np.zeros((task.n_quantities, 3))
+    on[steps] = rng.normal(size=(n_levels, 3))
     known = np.eye(3, dtype=np.float32)[codes]
-    rows = RegressionRows(task, codes, Outcomes(outcomes.targets), None, [known] if soft else [])
+    rows = RegressionRows(
+        task, codes, 3, Outcomes(outcomes.targets), None, [known] if soft else []
+    )
     weights = Weights(on)
     if soft:  # the same by probabilities of groups that are certain
         weights = Weights(np.zeros_like(on), [MemberWeights(known, on.T[:, np.newaxis, :])])
@@ -129,31 +132,33 @@ def test_steps_push_by_hats(n_levels, seed, soft):
     expected = scores - outcomes.targets
     for k in range(n_levels):
         hat = np.interp(scores, knots, np.eye(n_levels + 2)[k + 1])
-        expected = expected + spread * on[FIRST_LEVEL + k, codes] * hat
+        expected = expected + spread * on[steps[k], codes] * hat
     np.testing.assert_allclose(rows.gradient, expected, atol=1e-9)
 
 
 @EACH_LOSS
 def test_sums_by_cell_are_those_of_the_rows(loss):
     scores, outcomes, codes, weight = drawn(loss)
-    task, thresholds = Regression(loss, 4), np.array([-0.8, -0.1, 0.4, 1.2])
-    rows = RegressionRows(task, codes, outcomes, weight)
-    found = rows.measure(scores, NumberCut(thresholds), 3)
+    task, thresholds = Regression(loss, above(4)), np.array([-0.8, -0.1, 0.4, 1.2])
+    rows = RegressionRows(task, codes, 3, outcomes, weight)
+    found = rows.measure(scores, NumberCut(thresholds))
     sums, squares = task.sums_of(found.sums, None), task.squares_of(found.sums, None)
     exposure = 1.0 if outcomes.exposure is None else outcomes.exposure
     plain = scores - np.log(exposure)
     errors = task.of_deviance * loss.value(scores, outcomes.targets) / exposure
     quantities = [loss.prediction(plain), outcomes.targets / exposure, errors]
     quantities += [(plain >= t).astype(float) for t in thresholds]
-    for k, q in enumerate(quantities):
+    numbers = [0, 1, 2, *(m.quantity for m in task.parts)]
+    for k, q in zip(numbers, quantities, strict=True):
         for cell in range(3):
             of_cell = codes == cell
             assert sums[k, cell] == pytest.approx(weight[of_cell] @ q[of_cell])
             assert squares[k, cell] == pytest.approx(weight[of_cell] @ q[of_cell] ** 2)
     both = quantities[0] * quantities[1]
+    products = task.products_of(found.sums, NUMBERS["prediction"], NUMBERS["actual"])
     for cell in range(3):
         of_cell = codes == cell
-        assert found.sums[-1, cell] == pytest.approx(weight[of_cell] @ both[of_cell])
+        assert products[cell] == pytest.approx(weight[of_cell] @ both[of_cell])
     expected = outcomes.weight @ loss.value(scores, outcomes.targets)
     assert found.loss == pytest.approx(expected)
 
@@ -238,7 +243,7 @@ def test_distributions_meet_where_scores_can_move():
     rank = rng.integers(0, 40, len(codes))
     y = rank / 20.0 + 0.8 * codes
     key = rank + 40 * codes
-    task = Regression(Loss("squared"), 7, dtype=np.float64)
+    task = Regression(Loss("squared"), above(7), dtype=np.float64)
     distance = []
     for constraints in ([], [SameDistribution(0.02, "g", 7)]):
         layout = layout_of(Outcomes(y), codes, constraints)
