@@ -159,6 +159,19 @@ class Calibrated(OfAllGroups):
         on_expected, on_actual = -net * actual / expected**2, net / expected
         return np.concatenate([on_expected[:1], on_actual[:1], on_expected[1:], on_actual[1:]])
 
+    def jacobian(self, moments: GroupMoments) -> FloatArray:
+        """Derivative of each violation by each moment, flat: all that ``pullback`` is made of."""
+        expected, actual, judged = self._read(moments)
+        part, group = np.indices(expected.shape)
+        # Moments of all rows come first, those of parts after them.
+        of_expected = np.where(part > 0, part + 1, 0)
+        of_actual = np.where(part > 0, part + 1 + (self.within or 0), 1)
+        found = np.zeros((*expected.shape, *moments.values.shape))
+        found[part, group, of_expected, group] = np.where(judged, -actual / expected**2, 0.0)
+        found[part, group, of_actual, group] = np.where(judged, 1.0 / expected, 0.0)
+        out = found.reshape(expected.size, -1)
+        return np.concatenate([out, -out])
+
     least = 0.0
 
     @property

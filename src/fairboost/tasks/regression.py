@@ -55,6 +55,9 @@ PLACED_ROWS = 20_000
 BLOCK = 16_384
 """Rows that a thread takes at a time."""
 
+FEWEST = 2.0
+"""Rows that tell how far a ratio varies."""
+
 RESPONSE = 4.0
 """What a coefficient of 1 moves a moment by, over what it moves a rate by at even odds, where the
 score is the moment itself."""
@@ -597,7 +600,26 @@ class RegressionSummary:
             by_cell = self.task.products_of(sums, one, two)[known]
             together = np.bincount(groups[known], by_cell, len(term.groups))
             out[i, j] = together / term.counted[i] - values[i] * values[j]
+        self._widen(out, values, term)
         return out
+
+    def _widen(self, covariances: FloatArray, values: FloatArray, term: Term) -> None:
+        """Let the ratio of a single row in a part vary as those of everyone there.
+
+        Its actual figure is just what its ratio says, so by itself it does not vary.
+        """
+        n = (len(values) - 2) // 2
+        for e, a in zip(range(2, 2 + n), range(2 + n, 2 + 2 * n), strict=True):
+            expected, actual = values[e], values[a]
+            square = covariances[e, e] + expected**2
+            rows = term.rows[e] * expected**2 / np.maximum(square, np.finfo(float).tiny)
+            ratio = actual / np.where(expected == 0, 1.0, expected)
+            spread = covariances[a, a] + ratio**2 * covariances[e, e]
+            spread = np.maximum(spread - 2 * ratio * covariances[e, a], 0.0)
+            weight = term.counted[e]
+            per_unit = (weight @ spread) / max(weight @ np.abs(expected), np.finfo(float).tiny)
+            few = (expected != 0) & (rows < FEWEST)
+            covariances[a, a] += np.where(few, per_unit * np.abs(expected), 0.0)
 
     def realised(self, cut: NumberCut, placed: FloatArray) -> None:
         """There is no operating point."""
@@ -609,9 +631,11 @@ def _single(weight: Any) -> Float32Array | None:
 
 def _quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray:
     """Quantiles of some values, by their weights."""
-    order = np.argsort(values)
-    ranked = values[order]
-    upto = np.arange(1, len(ranked) + 1) if weight is None else np.cumsum(weight[order])
+    if weight is None:
+        ranked, upto = np.sort(values), np.arange(1, len(values) + 1)
+    else:
+        order = np.argsort(values)
+        ranked, upto = values[order], np.cumsum(weight[order], dtype=np.float64)
     at = np.searchsorted(upto, wanted * upto[-1])
     out: FloatArray = ranked[np.minimum(at, len(ranked) - 1)]
     return out
