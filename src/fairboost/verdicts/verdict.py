@@ -285,7 +285,8 @@ def judge(
         if needed is not None and needed <= smallest[1]:
             needed = None
     verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed)
-    return verdict, _say(verdict, term, rates)
+    said = [_say(verdict, term, rates), _not_judged(term, rates, text)]
+    return verdict, " ".join(filter(None, said))
 
 
 def judge_gap(
@@ -348,6 +349,11 @@ def _own_figure(constraint: Constraint) -> OwnFigure | None:
     return None
 
 
+def _as_judged(constraint: Any) -> Any:
+    """The constraint, or what it is judged by where training weighs its violations."""
+    return getattr(constraint, "as_judged", constraint)
+
+
 def _plain(limit: float) -> str:
     """A limit in words, without an exponent where it is large."""
     return f"{limit:g}" if abs(limit) < 1e6 else f"{limit:.0f}"
@@ -381,7 +387,7 @@ def _figure(
         ends = law.at(at).interval(rates.values[at], rows[at], one_sided)
         low, high = map(float, ends)
     else:
-        v, margins = _margins(c, rows, rates, 1 - level, law)
+        v, margins = _margins(_as_judged(c), rows, rates, 1 - level, law)
         value, low, high = (float(x.max()) for x in (v, v - margins, v + margins))
         if (own := _own_figure(c)) is not None:
             moved = own.figure(rates) - value
@@ -503,6 +509,15 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     return f"{text}, and {near} for them to tell."
 
 
+def _not_judged(term: Term, rates: GroupMoments, text: str) -> str:
+    """What of a constraint the rows leave open, where it can tell."""
+    if not hasattr(term.constraint, "not_judged"):
+        return ""
+    labels = [term.groups.label(g) for g in range(len(term.groups))]
+    found = str(term.constraint.not_judged(rates, labels))
+    return f"{text}: {found}" if found else ""
+
+
 def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
     """Where a constraint that is not met is broken most."""
     if v.measure == "gap":
@@ -519,6 +534,6 @@ def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
         )
         return f" Farthest apart: {' and '.join(ends)}."
     if v.measure == "figure":
-        k = int(np.argmax(term.constraint.violations(rates)))
+        k = int(np.argmax(_as_judged(term.constraint).violations(rates)))
         return f" Most of all: {term.inequalities[k]}."
     return ""
