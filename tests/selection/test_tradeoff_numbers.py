@@ -89,9 +89,8 @@ def test_models_are_regressors_from_no_constraint_to_zero_tolerance(curve):
     np.testing.assert_allclose(tolerances[1:], np.linspace(gap[0], 0, 6)[1:])
     assert gap[0] > 0.8
     assert (np.diff(gap) < 0).all()
-    np.testing.assert_allclose(
-        gap[1:], tolerances[1:], atol=0.05
-    )  # neither short of it nor beyond
+    # Neither short of the tolerance nor far beyond it.
+    np.testing.assert_allclose(gap[1:], tolerances[1:], atol=0.05)
     assert (np.diff(curve.table["loss"]) > 0).all()
 
 
