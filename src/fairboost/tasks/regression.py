@@ -443,7 +443,7 @@ class RegressionPasses:
                 task, cells.codes, len(cells), outcomes, weight, (), threads
             )
         self.without_folds = [self._rows(rows) for rows in holdout.rows_without_folds()]
-        self.placing = slice(None, None, 1 + len(self.held_out.codes) // PLACED_ROWS)
+        self.placing = placing(len(self.held_out.codes))
 
     def start(self) -> NumberCut:
         """No thresholds yet."""
@@ -457,7 +457,7 @@ class RegressionPasses:
         plain = rows.per_exposure(scores, at)
         weight = None if rows.weight is None else rows.weight[at]
         spread = max(float(plain.std()), np.finfo(float).tiny)
-        return NumberCut(_quantiles(plain, weight, self.task.levels), spread)
+        return NumberCut(quantiles(plain, weight, self.task.levels), spread)
 
     def measure(self, scores: ScoreArray, cut: NumberCut) -> Measured:
         """Sums by cell, and the loss, on the rows that are measured."""
@@ -630,7 +630,12 @@ def _single(weight: Any) -> Float32Array | None:
     return None if weight is None else np.ascontiguousarray(weight, np.float32)
 
 
-def _quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray:
+def placing(n: int) -> slice:
+    """Which of n rows place the thresholds."""
+    return slice(None, None, 1 + n // PLACED_ROWS)
+
+
+def quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray:
     """Quantiles of some values, by their weights."""
     if weight is None:
         ranked, upto = np.sort(values), np.arange(1, len(values) + 1)
@@ -646,7 +651,7 @@ def _best_constant(loss: Loss, y: FloatArray, exposure: FloatArray, weight: Any)
     """The score, per unit of exposure, of the constant prediction with the least loss, nearly."""
     if loss.renews_leaves:
         level = loss.shape if loss.name == "quantile" else 0.5
-        return float(_quantiles(y, weight, np.array([level]))[0])
+        return float(quantiles(y, weight, np.array([level]))[0])
     total = y.sum() if weight is None else weight @ y
     per = exposure.sum() if weight is None else weight @ exposure
     mean = float(total / per)
