@@ -115,7 +115,7 @@ def calibration_points(
 
 
 def predicts_numbers(model: Any) -> bool:
-    """Whether a model is a regressor; what scikit-learn does not know is taken for a classifier."""
+    """Whether a model is a regressor; what scikit-learn does not know is no regressor."""
     return hasattr(model, "__sklearn_tags__") and is_regressor(model)
 
 
