@@ -142,6 +142,19 @@ def predict_numbers(model: Any, X: Matrix, exposure: ArrayLike | None) -> FloatA
     return found * years
 
 
+def per_unit(predictions: FloatArray, exposure: FloatArray | None) -> FloatArray:
+    """Predictions per unit of exposure; rows of the same prediction have the same again.
+
+    A product over one of its factors may differ from the other in its last digit.
+    """
+    if exposure is None:
+        return predictions
+    found: FloatArray = predictions / exposure
+    size = float(np.abs(found).max(initial=0.0)) or 1.0
+    rounded: FloatArray = np.round(found / size, 12) * size
+    return rounded
+
+
 def choose_column(sensitive_features: ArrayLike, n: int, by: str | None) -> SensitiveColumn:
     """The sensitive column whose groups to show."""
     columns = {c.name: c for c in read_sensitive_features(sensitive_features, n)}
@@ -273,10 +286,10 @@ class GroupPredictionsDisplay(Display):
             predicted[:, np.newaxis], predicted, sensitive_features, sample_weight, exposure
         )
         column = choose_column(sensitive_features, len(predicted), by)
-        per_unit = predicted if data.exposure is None else predicted / data.exposure
+        shown = per_unit(predicted, data.exposure)
         names = tuple(map(str, column.values))
         codes = np.asarray(column.codes, np.intp)
-        table = distribution_functions(per_unit, codes, names, data.weight_in_moments)
+        table = distribution_functions(shown, codes, names, data.weight_in_moments)
         return cls(table, PREDICTION if exposure is None else PER_EXPOSURE).plot(ax)
 
     @classmethod

@@ -20,6 +20,7 @@ from fairboost.plots.numbers import (
     COLUMNS,
     distribution_functions,
     figure_table,
+    per_unit,
     predict_numbers,
 )
 from fairboost.report import evidence, lines
@@ -202,14 +203,14 @@ def _decile_lines(found: NumberAudit, columns: list[str]) -> Iterator[evidence.D
 
 def _distributions(rows: TestSet, predictions: FloatArray) -> Iterator[evidence.Distribution]:
     """Distribution functions of everyone, then of the groups of each column."""
-    per_unit = predictions if rows.exposure is None else predictions / rows.exposure
-    everyone = np.zeros(len(per_unit), np.intp)
+    shown = per_unit(predictions, rows.exposure)
+    everyone = np.zeros(len(shown), np.intp)
     columns: list[tuple[str, IntArray, tuple[str, ...]]] = [("", everyone, ("everyone",))]
     columns += [
         (c.name, np.asarray(c.codes, np.intp), tuple(map(str, c.values))) for c in rows.columns
     ]
     for attribute, codes, groups in columns:
-        table = distribution_functions(per_unit, codes, groups, _weight(rows))
+        table = distribution_functions(shown, codes, groups, _weight(rows))
         for group, part in table.groupby("group", sort=False):
             yield evidence.Distribution(
                 attribute,
