@@ -19,7 +19,14 @@ from fairboost.data.validation import (
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.means import NUMBERS
 from fairboost.metrics.numbers import NumberAudit
-from fairboost.plots.style import MOST_LABELLED, Display, labelled, look, new_axes
+from fairboost.plots.style import (
+    MOST_LABELLED,
+    Display,
+    labelled,
+    look,
+    new_axes,
+    plain_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -340,4 +347,5 @@ class GroupPredictionsDisplay(Display):
             )  # fmt: skip
         ax.set(xlabel=self.unit, ylabel="share of the group", ylim=(-0.01, 1.01))
         ax.grid(alpha=0.3)
+        plain_ticks(ax.xaxis)
         return self._finish(ax)
