@@ -217,6 +217,23 @@ def test_what_was_asked_is_in_figures(engine, rows, new, model, evidence):
     )
 
 
+def test_a_bound_on_every_group_is_told_by_the_largest_loss(engine, rows, new):
+    model = fit(engine, rows, constraint="bounded_group_loss", tolerance=2.0)
+    found = gathered(model, new)
+    for f in (f for f in found.verdicts if f.where == "test"):
+        column = "sex" if "sex" in f.constraint else "region"
+        assert f.constraint == f"mean loss of every group by {column} at most 2"
+        losses = [
+            r.value
+            for r in found.rates
+            if (r.where, r.attribute, r.rate) == ("test", column, "loss")
+        ]
+        assert f.value == pytest.approx(max(losses))
+        assert f.limit == 2.0
+    assert found.asked.constraints == tuple(f.constraint for f in found.verdicts[:2])
+    assert "at most 2 was asked for" in to_markdown(found)
+
+
 def test_without_a_plain_model_the_cost_is_not_known(model, new):
     text = to_markdown(gathered(model, new))
     assert "What it costs" not in text

@@ -286,6 +286,8 @@ def _decile_note(d: Decile) -> Cell:
 def _distributions(e: Evidence) -> Iterable[Block]:
     """Distribution functions by group, and some of their quantiles."""
     curves = e.distributions
+    if curves and (by := e.data.exposure or e.data.weight):
+        yield Text(f"Shares and quantiles here count rows by what they weigh ({by}).")
     for column in dict.fromkeys(d.attribute for d in curves if d.attribute):
         groups = [d.group for d in curves if d.attribute == column]
         yield Picture(
