@@ -53,9 +53,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.rows import read_training_rows
     from fairboost.cli.tables import failures, show_verdicts, summary
+    from fairboost.cli.task import settle_task
 
     read = (options.data, options.test, options.holdout)
     check_folder(options.out, force=options.force, inputs=read)
+    settle_task(options, console)
     model = models.build_model(options, console)
     rows = read_training_rows(options, console)
     console.remark(
