@@ -166,11 +166,11 @@ def _scores(e: Evidence) -> Iterable[Block]:
             (
                 *_group(c),
                 words.number_cell(predicted),
-                words.interval_cell(*found),
+                words.interval_cell(found, low, high),
                 words.count(rows),
             )
             for c in e.calibration
-            for predicted, rows, *found in zip(
+            for predicted, rows, found, low, high in zip(
                 c.predicted, c.rows, c.found, c.low, c.high, strict=True
             )
         )

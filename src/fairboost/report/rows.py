@@ -4,27 +4,59 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
-from fairboost.data.validation import check_fit_data
+from fairboost.data.validation import check_fit_data, check_numbers
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.constraints import Bound, Parity, columns_of
 from fairboost.fairness.rates import as_moment
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
-from fairboost.report.evidence import Limit
+from fairboost.model.regressor import FairGBMRegressor
+from fairboost.report.evidence import Gap, GroupRate, Limit
+from fairboost.verdicts.fairness_report import FairnessReport
+
+Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
+"""The models that reports are on."""
 
 MOST_CELLS = 150
 """Cells of a crossing that a reader can be asked to look at."""
 
 
 @dataclass(frozen=True)
+class OnTestRows:
+    """What a model comes to on test rows.
+
+    Parameters
+    ----------
+    judged : FairnessReport or None
+        Verdicts; None where nothing was asked for.
+    rates, gaps : tuple
+        Of groups, as evidence.
+    parts : dict
+        Further fields of the evidence.
+    placed : bool
+        Whether the threshold of the plain engine was placed on these rows.
+    """
+
+    judged: FairnessReport | None
+    rates: tuple[GroupRate, ...]
+    gaps: tuple[Gap, ...]
+    parts: dict[str, Any]
+    placed: bool = False
+
+
+@dataclass(frozen=True)
 class TestSet:
-    """Test rows as they were passed (the first four fields), and as they were read."""
+    """Test rows as they were passed (the first four fields), and as they were read.
+
+    Where a number is predicted all labels are 0, and ``targets`` has the numbers.
+    """
 
     X: Matrix
     y: ArrayLike
@@ -33,18 +65,29 @@ class TestSet:
     labels: IntArray
     columns: list[SensitiveColumn]
     weight: FloatArray | None
+    targets: FloatArray | None = None
+    exposure: FloatArray | None = None
 
     @classmethod
     def read(
         cls,
-        model: FairGBMClassifier,
+        model: Fitted,
         X: Matrix,
         y: ArrayLike,
         sensitive_features: ArrayLike,
         sample_weight: ArrayLike | None,
+        exposure: ArrayLike | None = None,
     ) -> TestSet:
-        """Check the rows against the classes of the model."""
-        data = check_fit_data(X, y, sensitive_features, sample_weight, model._labels)
+        """Check the rows against what the model predicts."""
+        if isinstance(model, FairGBMRegressor):
+            data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+        elif exposure is not None:
+            raise InvalidInputError(
+                "exposure is for models that predict a number per unit of it, found a "
+                "FairGBMClassifier; leave exposure out, or pass it as sample_weight"
+            )
+        else:
+            data = check_fit_data(X, y, sensitive_features, sample_weight, model._labels)
         if not data.columns:
             raise InvalidInputError(
                 "sensitive_features has no columns, so there are no groups to report on; pass the "
@@ -53,15 +96,16 @@ class TestSet:
         weight = data.sample_weight
         weight = None if weight is None else weight.astype(np.float64)
         return cls(
-            X, y, sensitive_features, sample_weight, data.labels, list(data.columns), weight
-        )
+            X, y, sensitive_features, sample_weight, data.labels, list(data.columns), weight,
+            data.targets, data.exposure,
+        )  # fmt: skip
 
     @property
     def names(self) -> list[str]:
         """Names of the sensitive columns."""
         return [c.name for c in self.columns]
 
-    def constrained(self, model: FairGBMClassifier) -> dict[str, np.ndarray]:
+    def constrained(self, model: Fitted) -> dict[str, np.ndarray]:
         """The sensitive columns that a model was trained on, out of those to report on."""
         used = model._constrained(self.names)
         return {  # code -1, a missing group, is the last
@@ -70,12 +114,12 @@ class TestSet:
             if c.name in used
         }
 
-    def constrained_rates(self, model: FairGBMClassifier) -> list[str]:
+    def constrained_rates(self, model: Fitted) -> list[str]:
         """Names of the rates that the constraints of a model are about."""
         constraints = model._options().constraints(list(self.constrained(model)))
         return [as_moment(moment).name for c in constraints for moment in c.moments]
 
-    def limits(self, model: FairGBMClassifier) -> tuple[Limit, ...]:
+    def limits(self, model: Fitted) -> tuple[Limit, ...]:
         """The constraints of a model on gaps and on single rates, in figures."""
         found = []
         for c in model._options().constraints(list(self.constrained(model))):

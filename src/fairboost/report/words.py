@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
 from fairboost.report.blocks import Cell, Tone
 from fairboost.report.evidence import Evidence, Figure, GroupRate, Performance
-from fairboost.verdicts.verdict import SAYS_NOTHING
+from fairboost.verdicts.verdict import SAYS_NOTHING, places
 
 VERDICTS: dict[str, Tone] = {
     "not met": "bad",
@@ -31,21 +32,34 @@ STATUS: dict[str, Tone] = {
 MODELS = {"chosen": "this model", "plain": "plain engine"}
 """Models by what a reader calls them; others by their own names."""
 
+RATIO, DISTANCE = "A/E", "distance"
+
+MEANS = {
+    **{name: moment.title for name, moment in NUMBERS.items()},
+    RATIO: "actual over expected",
+    DISTANCE: "distance from everyone's distribution",
+}
+"""What is shown of groups where a number is predicted, by name."""
+
+UNITLESS = (*RATES, "precision", RATIO, DISTANCE)
+"""Shares and ratios, of which three decimals are enough."""
+
 ABSENT = "–"
 
 
-def number(value: Figure) -> str:
+def number(value: Figure, decimals: int = 3) -> str:
     """A figure, or a dash.
 
     Examples
     --------
-    >>> number(0.12345), number(None), number(-0.0001)
-    ('0.123', '–', '0.000')
+    >>> number(0.12345), number(None), number(-0.0001), number(41234.5, 0)
+    ('0.123', '–', '0.000', '41,234')
     """
-    return ABSENT if value is None else f"{round(value, 3) + 0.0:.3f}"  # no minus before 0.000
+    # No minus before 0.000.
+    return ABSENT if value is None else f"{round(value, decimals) + 0.0:,.{decimals}f}"
 
 
-def interval(value: Figure, low: Figure, high: Figure) -> str:
+def interval(value: Figure, low: Figure, high: Figure, decimals: int = 3) -> str:
     """A figure with its interval.
 
     Examples
@@ -54,8 +68,24 @@ def interval(value: Figure, low: Figure, high: Figure) -> str:
     '0.100 [0.050, 0.200]'
     """
     if value is None or low is None or high is None:
-        return number(value)
-    return f"{number(value)} [{number(low)}, {number(high)}]"
+        return number(value, decimals)
+    ends = f"{number(low, decimals)}, {number(high, decimals)}"
+    return f"{number(value, decimals)} [{ends}]"
+
+
+def decimals_of(rate: str, lines: Iterable[GroupRate]) -> int:
+    """Decimals that the figures of a rate, or of a mean, are worth: the same for all groups."""
+    if rate in UNITLESS:
+        return 3
+    return places(*(r.value for r in lines if r.rate == rate and r.value is not None))
+
+
+def decimals_of_losses(lines: Iterable[Performance]) -> int:
+    """Decimals of the losses of two models, as many as their difference takes."""
+    found = [(p.model == "difference", p.value) for p in lines if p.value is not None]
+    least = places(*(value for _, value in found))
+    apart = [value for of_both, value in found if of_both]
+    return max(least, min(places(*apart), least + 2)) if apart else least
 
 
 def percents(*rates: float) -> tuple[str, ...]:
@@ -72,19 +102,21 @@ def percents(*rates: float) -> tuple[str, ...]:
     return tuple(whole if tell else fine)
 
 
-def number_cell(value: Figure) -> Cell:
+def number_cell(value: Figure, decimals: int = 3) -> Cell:
     """A figure in a table, where it sorts by the figure."""
-    return Cell(number(value), value)
+    return Cell(number(value, decimals), value)
 
 
-def interval_cell(value: Figure, low: Figure, high: Figure) -> Cell:
+def interval_cell(value: Figure, low: Figure, high: Figure, decimals: int = 3) -> Cell:
     """A figure and its interval in a table, where they sort by the figure."""
-    return Cell(interval(value, low, high), value)
+    return Cell(interval(value, low, high, decimals), value)
 
 
-def line_cell(line: GroupRate | Performance | None) -> Cell:
+def line_cell(line: GroupRate | Performance | None, decimals: int = 3) -> Cell:
     """The figure of a line of evidence, and its interval."""
-    return Cell(ABSENT) if line is None else interval_cell(line.value, line.low, line.high)
+    if line is None:
+        return Cell(ABSENT)
+    return interval_cell(line.value, line.low, line.high, decimals)
 
 
 def count(rows: float | None) -> Cell:
@@ -98,8 +130,8 @@ def status_cell(status: str | None) -> Cell:
 
 
 def rate_title(name: str) -> str:
-    """A rate in words."""
-    return RATES[name].title if name in RATES else name
+    """A rate, or a mean, in words."""
+    return RATES[name].title if name in RATES else MEANS.get(name, name)
 
 
 def model_title(name: str) -> str:
@@ -108,7 +140,7 @@ def model_title(name: str) -> str:
 
 
 def explain_rate(name: str, evidence: Evidence) -> str:
-    """What a rate is, in a sentence without other rates.
+    """What a rate, or a mean, is, in a sentence without others.
 
     Parameters
     ----------
@@ -119,6 +151,8 @@ def explain_rate(name: str, evidence: Evidence) -> str:
     """
     label, positive = evidence.data.label, evidence.data.positive
     rate = RATES.get(name)
+    if evidence.task == "numbers":
+        return _explain_mean(name, evidence)
     if rate is None:
         return f"of those decided positively, the share for whom “{label}” is {positive}"
     if rate.label is None:
@@ -126,6 +160,23 @@ def explain_rate(name: str, evidence: Evidence) -> str:
     else:
         who = f"those for whom “{label}” is {'' if rate.label else 'not '}{positive}"
     return f"of {who}, the share decided {'positively' if rate.direction > 0 else 'negatively'}"
+
+
+def _explain_mean(name: str, evidence: Evidence) -> str:
+    """What a mean is."""
+    data = evidence.data
+    per = ", per unit of exposure" if data.exposure else ""
+    said = {
+        "prediction": f"what the model predicts for “{data.label}”, on average{per}",
+        "actual": f"what “{data.label}” was, on average{per}",
+        "loss": f"the {data.loss}, on average: lower is better",
+        RATIO: "the mean of what was actual over the mean prediction: above 1 where the model "
+        "predicts too little for a group, below 1 where it predicts too much",
+        DISTANCE: "the largest difference, at any level, between the share of the group and the "
+        "share of everyone whose prediction is at most so high: 0 where predictions are "
+        "distributed alike, 1 where they do not overlap",
+    }
+    return said.get(name, name)
 
 
 def explain_decisions(
