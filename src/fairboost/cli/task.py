@@ -19,13 +19,15 @@ CLASSIFICATION, REGRESSION = "classification", "regression"
 FEW_NUMBERS = 10
 """So few different numbers may be codes of classes."""
 
+SHARES = ("equal_distributions", "calibrated")
+"""Constraints whose tolerance is a share anyway."""
 RELATIVE = {"equal_means": "prediction", "equal_errors": "loss"}
 """Constraints whose tolerance may be a share of the mean, and the mean that they are about."""
 UNITS = {
     "equal_means": "the unit of the prediction",
     "equal_errors": "the unit of the loss",
     "bounded_group_loss": "the unit of the loss",
-    "equal_distributions": "a share of rows",
+    "equal_distributions": "a share",
     "calibrated": "a share",
 }
 """What tolerances of numbers are measured in."""
@@ -51,6 +53,7 @@ def settle_task(
     named = _given(options, REGRESSION)
     if asked is None and named:
         asked, why = REGRESSION, named[0]
+        console.remark(f"Note: {why} is about numbers: predicting a number (--task regression).")
     if asked is None:
         from fairboost.tabular.labels import look_at_label
 
@@ -134,11 +137,19 @@ def _check_number_tolerance(options: argparse.Namespace) -> None:
             )
         if options.tolerance is None:
             options.page.error("--relative needs a --tolerance, such as 0.02 for 2%")
-        if options.tolerance >= 1:
-            _refuse_share(options)
+    for name in asked:
+        if options.tolerance is None and name not in SHARES:
+            share = ", or --tolerance 0.02 --relative for 2% of the mean"
+            options.page.error(
+                f"--constraint {name} needs a --tolerance in {UNITS[name]}"
+                f"{share if name in RELATIVE else ''}"
+            )
+    if options.tolerance is None:
         return
+    if options.tolerance >= 1 and (options.relative or set(asked) & set(SHARES)):
+        _refuse_share(options)
     units = {UNITS[c]: c for c in asked}
-    if options.tolerance is not None and len(units) > 1:
+    if len(units) > 1 and not options.relative:
         told = " and ".join(f"{unit} for {c}" for unit, c in units.items())
         options.page.error(
             f"--tolerance {options.tolerance:g} would be {told}, which cannot both be meant; ask "

@@ -400,8 +400,8 @@ def read_exposures(
         is_it = "missing" if np.isnan(found[row]) else f"{found[row]:g}"
         raise InvalidInputError(
             f"--exposure {name!r} is {is_it} in row {before + row + 1:,}, expected a number "
-            f"{'of 0 or more' if zero else 'above 0'} in every row; {wrong.sum():,} of "
-            f"{len(found):,} rows are like that: leave them out"
+            f"{'of 0 or more' if zero else 'above 0'} in every row; leave such rows out (there "
+            f"are {wrong.sum():,} among {len(found):,})"
         )
     return found
 
@@ -424,10 +424,15 @@ def numbers_of_label(column: Any, what: str, before: int = 0) -> tuple[FloatArra
     if unfit.any():
         row = int(unfit.argmax())
         value = columns.decoded(column)[row].as_py()
+        remedy = (
+            f"mend such rows (there are {unfit.sum():,} among {len(unfit):,}), or, where it "
+            f"stands for a missing value of a CSV file, pass --missing {value!r}"
+        )
+        if (unfit | np.isnan(numbers)).all():
+            remedy = "name a column of numbers, or pass --task classification"
         raise InvalidInputError(
             f"the label {what} is {value!r} in row {before + row + 1:,}, expected a number; "
-            f"{unfit.sum():,} of {len(unfit):,} rows are like that: mend them, or, where that "
-            f"stands for a missing value of a CSV file, pass --missing {value!r}"
+            f"{remedy}"
         )
     return numbers, ~np.isnan(numbers)
 
