@@ -2,6 +2,7 @@
 
 from fairboost.metrics.group_metrics import Audit, audit, audit_sums, gap, group_rates, ratio
 from fairboost.metrics.intervals import Estimate
+from fairboost.metrics.numbers import NumberAudit, audit_numbers
 from fairboost.metrics.scorers import FairnessScorer, gap_scorer, ratio_scorer
 from fairboost.metrics.thresholds import ChosenThreshold, fpr_at_tpr, threshold_at, tpr_at_fpr
 
@@ -10,7 +11,9 @@ __all__ = [
     "ChosenThreshold",
     "Estimate",
     "FairnessScorer",
+    "NumberAudit",
     "audit",
+    "audit_numbers",
     "audit_sums",
     "fpr_at_tpr",
     "gap",

@@ -307,7 +307,9 @@ class Gap:
     where, model, attribute, rate : str
         As in :class:`GroupRate`.
     gap, gap_low, gap_high, ratio, ratio_low, ratio_high : float or None
-        Largest minus smallest rate, smallest over largest, with intervals.
+        Largest minus smallest rate, smallest over largest, with intervals. Where a number is
+        predicted there are no ratios; of actual over expected the gap is the largest distance
+        from 1, and of distributions the largest distance from everyone's.
     lowest_group, highest_group : str
         The groups of the smallest and the largest rate.
     four_fifths : {"passes", "passes on these rows, not certain", \
@@ -528,11 +530,9 @@ class Decile:
     rows : int
         How many rows.
     exposure : float
-        Their exposure, or their weight where there is none.
-    expected, actual : float or None
-        Mean prediction, and mean of what was actual.
-    actual_low, actual_high : float or None
-        Interval of the latter.
+        Their exposure by their weight; what they weigh where there is none.
+    expected, actual : float
+        Totals, by weight: of predictions, and of what was actual.
     ratio, ratio_low, ratio_high : float or None
         Actual over expected, with its interval.
     small : bool
@@ -544,10 +544,8 @@ class Decile:
     decile: int
     rows: int
     exposure: float
-    expected: Figure
-    actual: Figure
-    actual_low: Figure
-    actual_high: Figure
+    expected: float
+    actual: float
     ratio: Figure
     ratio_low: Figure
     ratio_high: Figure

@@ -103,9 +103,10 @@ def gather(
         rounds = _rounds(model, train)
     judged = found.judged
     level = 0.95 if judged is None else judged.level
+    asked = _asked(model, judged, level, about.favourable)
     gathered = evidence.Evidence(
         title=about.title,
-        asked=replace(_asked(model, judged, level, about.favourable), limits=rows.limits(model)),
+        asked=replace(asked, limits=rows.limits(model, found.rates)),
         data=_data(model, rows, about),
         model=_model(model, about),
         verdicts=_findings(judged),

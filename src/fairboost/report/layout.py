@@ -6,14 +6,28 @@ how sure they are.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fairboost.report import findings, words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
-from fairboost.report.evidence import Calibration, Evidence, Figure, Roc, TradeoffPoint
+from fairboost.report.evidence import (
+    Calibration,
+    Distribution,
+    Evidence,
+    Figure,
+    Roc,
+    TradeoffPoint,
+)
 from fairboost.report.glossary import explain
 from fairboost.report.shading import Distances
+from fairboost.verdicts.verdict import places
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Of predictions, in a table."""
+
+NOTHING_SAID = " No constraint counts as met by decisions that say nothing."
 
 
 @dataclass(frozen=True)
@@ -26,16 +40,20 @@ class Section:
 
 def lay_out(evidence: Evidence) -> tuple[Section, ...]:
     """All sections that the evidence has something to say in."""
+    numbers = evidence.task == "numbers"
+    gaps = "Gaps between groups" if numbers else "Gaps and ratios between groups"
     parts = (
         ("In short", findings.summary(evidence)),
         ("What was asked", _asked(evidence)),
         ("What was met", findings.verdicts(evidence)),
-        ("Rates by group", findings.rates(evidence)),
-        ("Gaps and ratios between groups", findings.gaps(evidence)),
+        (f"{words.noun(evidence).capitalize()}s by group", findings.rates(evidence)),
+        (gaps, findings.gaps(evidence)),
+        ("Actual over expected", _deciles(evidence)),
         ("How well it predicts", findings.performance(evidence)),
         ("Alternatives considered", _alternatives(evidence)),
         ("Crossed groups, and cells too small to judge", findings.crossed(evidence)),
         ("Scores by group", _scores(evidence)),
+        ("Predictions by group", _distributions(evidence)),
         ("How training went", _training(evidence)),
         ("The data", _data(evidence)),
         ("The model", _model(evidence)),
@@ -47,7 +65,7 @@ def lay_out(evidence: Evidence) -> tuple[Section, ...]:
 
 
 def _asked(e: Evidence) -> Iterable[Block]:
-    a = e.asked
+    a, numbers = e.asked, e.task == "numbers"
     if a.constraints:
         yield Bullets(a.constraints)
     if e.verdicts:
@@ -61,11 +79,11 @@ def _asked(e: Evidence) -> Iterable[Block]:
             f"{'' if a.confidence is None else asked}“Met” and “not met” are certain: the whole "
             f"{ends} lies on that side of the limit. “Not certain” means that the figure found is "
             "on that side, but the interval reaches across the limit, so that it may be otherwise "
-            "among other people. No constraint counts as met by decisions that say nothing."
+            f"among other people.{'' if numbers else NOTHING_SAID}"
         )
     yield _facts(
         ("Decisions", a.operating_point),
-        ("Favourable decision", f"the {a.favourable} one"),
+        ("Favourable decision", None if numbers else f"the {a.favourable} one"),
         ("Coverage of intervals", f"{100 * a.level:g}%"),
     )
 
@@ -178,6 +196,82 @@ def _scores(e: Evidence) -> Iterable[Block]:
         yield TableBlock.of(title, ("by", "group", "predicted", "found", "rows"), bins, 2)
 
 
+def _deciles(e: Evidence) -> Iterable[Block]:
+    """Actual against expected: the table that a filing asks for, and pictures of it."""
+    if not e.deciles:
+        return
+    weighed = "exposure" if e.data.exposure else "weight" if e.data.weight else ""
+    yield Text(
+        "Expected is the total of predictions, actual the total of what was actual, and A/E the "
+        "second over the first. Above 1 the model predicts too little, below 1 too much. Deciles "
+        "are tenths of all test rows by the prediction of this model, the lowest first"
+        f"{f', of equal {weighed}' if weighed else ''}. Groups share them, so a group need not "
+        "have a tenth of its rows in each."
+    )
+    for column in dict.fromkeys(d.attribute for d in e.deciles if d.attribute):
+        groups = list(dict.fromkeys(d.group for d in e.deciles if d.attribute == column))
+        yield Picture(
+            "deciles",
+            column,
+            f"Mean of what was actual against mean prediction by {column}, in deciles of the "
+            f"prediction, with {100 * e.asked.level:g}% intervals. On the dotted line both are "
+            "equal.",
+            f"Groups: {words.join(groups)}. A table below has the figures.",
+        )
+    decimals = max(places(*(x for d in e.deciles for x in (d.expected, d.actual))) - 3, 0)
+    rows = (
+        (
+            d.attribute or "everyone",
+            d.group,
+            Cell("all" if d.decile == 0 else str(d.decile), float(d.decile)),
+            words.count(d.rows),
+            *([words.count(d.exposure)] if weighed else []),
+            words.number_cell(d.expected, decimals),
+            words.number_cell(d.actual, decimals),
+            words.interval_cell(d.ratio, d.ratio_low, d.ratio_high),
+            Cell("too small to judge", -1.0, "unsure") if d.small else Cell("", 0.0),
+        )
+        for d in e.deciles
+    )
+    header = ["by", "group", "decile", "rows", *([weighed] if weighed else [])]
+    header += ["expected", "actual", "A/E", "note"]
+    yield TableBlock.of("Actual over expected by group and decile", header, rows, 3)
+
+
+def _distributions(e: Evidence) -> Iterable[Block]:
+    """Distribution functions by group, and some of their quantiles."""
+    curves = e.distributions
+    for column in dict.fromkeys(d.attribute for d in curves if d.attribute):
+        groups = [d.group for d in curves if d.attribute == column]
+        yield Picture(
+            "distributions",
+            column,
+            f"Share of each group by {column} whose prediction is at most so high. The distance "
+            "of two lines from bottom to top is what distances are read from.",
+            f"Groups: {words.join(groups)}. A table below has quantiles.",
+        )
+    if curves:
+        found = [[_quantile(d, q) for q in QUANTILES] for d in curves]
+        decimals = places(*(x for line in found for x in line))
+        rows = (
+            (
+                d.attribute or "everyone",
+                d.group,
+                words.count(d.rows),
+                *(words.number_cell(x, decimals) for x in line),
+            )
+            for d, line in zip(curves, found, strict=True)
+        )
+        header = ("by", "group", "rows", *(f"{100 * q:g}%" for q in QUANTILES))
+        title = "Quantiles of predictions: so large a share of a group has at most so much"
+        yield TableBlock.of(title, header, rows, 2)
+
+
+def _quantile(curve: Distribution, share: float) -> float:
+    """The least prediction that so large a share of the group does not exceed."""
+    return curve.values[min(bisect_left(curve.shares, share - 1e-9), len(curve.values) - 1)]
+
+
 def _group(curve: Roc | Calibration) -> tuple[str, str]:
     return curve.attribute or "everyone", curve.group
 
@@ -210,10 +304,12 @@ def _training(e: Evidence) -> Iterable[Block]:
 def _data(e: Evidence) -> Iterable[Block]:
     d = e.data
     yield _facts(
-        ("Label", f"{d.label}; positive: {d.positive}"),
+        ("Label", f"{d.label}; positive: {d.positive}" if e.task == "decisions" else None),
+        ("Predicted number", d.label if e.task == "numbers" else None),
         *((f"Rows, {use}", f"{rows:,}") for use, rows in d.splits.items()),
         ("Features", None if d.features is None else str(d.features)),
         ("Weights", d.weight),
+        ("Exposure", d.exposure),
     )
     is_feature = {
         True: "yes: the model sees it",
@@ -238,11 +334,13 @@ def _data(e: Evidence) -> Iterable[Block]:
 def _model(e: Evidence) -> Iterable[Block]:
     if (m := e.model) is None:
         return
+    at = None if m.threshold is None else f"positive from a probability of {m.threshold:.6g} on"
     yield _facts(
         ("Engine", f"{m.engine} {m.engine_version}"),
         ("Trained by", f"fairboost {m.fairboost_version}"),
         ("Trees", f"{m.trees:,}"),
-        ("Threshold", f"positive from a probability of {m.threshold:.6g} on"),
+        ("Threshold", at),
+        ("Trained on", f"{e.data.loss}" if e.data.loss else None),
         ("Stock model file", m.export_file),
         ("Its SHA-256", m.export_sha256),
         *e.notes.items(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeAlias
@@ -12,13 +13,16 @@ from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data, check_numbers
 from fairboost.exceptions import InvalidInputError
-from fairboost.fairness.constraints import Bound, Parity, columns_of
+from fairboost.fairness.constraints import Bound, Constraint, Parity, columns_of
+from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.rates import as_moment
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.report.evidence import Gap, GroupRate, Limit
+from fairboost.report.lines import CHOSEN
+from fairboost.report.words import DISTANCE, RATIO
 from fairboost.verdicts.fairness_report import FairnessReport
 
 Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
@@ -119,18 +123,32 @@ class TestSet:
         constraints = model._options().constraints(list(self.constrained(model)))
         return [as_moment(moment).name for c in constraints for moment in c.moments]
 
-    def limits(self, model: Fitted) -> tuple[Limit, ...]:
-        """The constraints of a model on gaps and on single rates, in figures."""
-        found = []
+    def limits(self, model: Fitted, rates: Iterable[GroupRate] = ()) -> tuple[Limit, ...]:
+        """The constraints of a model on gaps and on single rates, in figures.
+
+        Parameters
+        ----------
+        model : FairGBMClassifier or FairGBMRegressor
+            The model.
+        rates : iterable of GroupRate
+            Its rates on these rows: tolerances that are relative are to everyone's.
+        """
+        found: list[Limit] = []
+        known = [r for r in rates if r.where == "test" and r.model == CHOSEN]
+        everyone = {r.rate: abs(r.value or 0.0) for r in known if not r.attribute}
         for c in model._options().constraints(list(self.constrained(model))):
             by = columns_of(c)
             order = sorted(range(len(by)), key=lambda k: self.names.index(by[k]))
             attribute = crossing_name([by[k] for k in order]) if by else ""
             if isinstance(c, Parity | TwoSided):
-                found.append(Limit(attribute, c.name, c.tolerance))
+                unit = everyone.get(c.name, 0.0) if c.relative else 1.0
+                found.append(Limit(attribute, c.name, c.tolerance * unit))
             elif isinstance(c, Bound):
                 group = ", ".join(str(c.group[k]) for k in order) or "everyone"
                 found.append(Limit(attribute, c.moment.name, c.at_most, group))
+            else:
+                groups = [r.group for r in known if r.attribute == attribute]
+                found += _limits_of_each(c, attribute, dict.fromkeys(groups))
         return tuple(found)
 
     def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -155,3 +173,14 @@ class TestSet:
             else:
                 larger.append(f"{' x '.join(crossing)} ({cells:,} cells)")
         return fitting, larger
+
+
+def _limits_of_each(c: Constraint, attribute: str, groups: Iterable[str]) -> list[Limit]:
+    """What a constraint that holds every group to the same limit asks of each."""
+    if isinstance(c, Calibrated):
+        return [Limit(attribute, RATIO, c.tolerance, group, 1.0) for group in groups]
+    if isinstance(c, SameDistribution):
+        return [Limit(attribute, DISTANCE, c.tolerance, group) for group in groups]
+    if isinstance(c, EachAtMost):
+        return [Limit(attribute, c.moment.name, c.at_most, group) for group in groups]
+    return []

@@ -8,7 +8,14 @@ from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
 from fairboost.report.blocks import Cell, Tone
-from fairboost.report.evidence import Evidence, Figure, GroupRate, Performance
+from fairboost.report.evidence import (
+    Evidence,
+    Figure,
+    Finding,
+    GroupRate,
+    Performance,
+    TaskName,
+)
 from fairboost.verdicts.verdict import SAYS_NOTHING, places
 
 VERDICTS: dict[str, Tone] = {
@@ -40,6 +47,13 @@ MEANS = {
     DISTANCE: "distance from everyone's distribution",
 }
 """What is shown of groups where a number is predicted, by name."""
+
+GAPS = {
+    **{name: f"gap in {moment.title}" for name, moment in NUMBERS.items()},
+    RATIO: "largest distance of actual over expected from 1",
+    DISTANCE: "largest distance of distributions",
+}
+"""How groups are compared by them."""
 
 UNITLESS = (*RATES, "precision", RATIO, DISTANCE)
 """Shares and ratios, of which three decimals are enough."""
@@ -80,12 +94,47 @@ def decimals_of(rate: str, lines: Iterable[GroupRate]) -> int:
     return places(*(r.value for r in lines if r.rate == rate and r.value is not None))
 
 
-def decimals_of_losses(lines: Iterable[Performance]) -> int:
-    """Decimals of the losses of two models, as many as their difference takes."""
-    found = [(p.model == "difference", p.value) for p in lines if p.value is not None]
+def decimals_of_performance(measure: str, evidence: Evidence) -> int:
+    """Decimals of a measure; of losses as many as the difference of two models takes."""
+    if evidence.task == "decisions":
+        return 3
+    lines = (p for p in evidence.performance if p.measure == measure and p.value is not None)
+    found = [(p.model == "difference", p.value or 0.0) for p in lines]
     least = places(*(value for _, value in found))
     apart = [value for of_both, value in found if of_both]
     return max(least, min(places(*apart), least + 2)) if apart else least
+
+
+def finding_figures(finding: Finding, task: TaskName) -> tuple[str, str, str]:
+    """The figure of a verdict and the ends of its interval, with as many decimals as it takes."""
+    figures = finding.value, finding.low, finding.high
+    decimals = 3
+    if task == "numbers":
+        decimals = places(*(x for x in (*figures, finding.limit) if x is not None))
+    value, low, high = (number(x, decimals) for x in figures)
+    return value, low, high
+
+
+def finding_interval(finding: Finding, task: TaskName) -> str:
+    """The same in one, as in tables."""
+    value, low, high = finding_figures(finding, task)
+    return value if ABSENT in (low, high) else f"{value} [{low}, {high}]"
+
+
+def limit(most: float) -> str:
+    """A limit, without an exponent where it is large.
+
+    Examples
+    --------
+    >>> limit(0.02), limit(2_500_000)
+    ('0.02', '2,500,000')
+    """
+    return f"{most:g}" if abs(most) < 1e6 else f"{most:,.0f}"
+
+
+def noun(evidence: Evidence) -> str:
+    """What figures of groups are called."""
+    return "figure" if evidence.task == "numbers" else "rate"
 
 
 def percents(*rates: float) -> tuple[str, ...]:
@@ -132,6 +181,11 @@ def status_cell(status: str | None) -> Cell:
 def rate_title(name: str) -> str:
     """A rate, or a mean, in words."""
     return RATES[name].title if name in RATES else MEANS.get(name, name)
+
+
+def gap_title(name: str) -> str:
+    """How groups are compared by a rate or a mean, in words."""
+    return GAPS.get(name, f"gap in {rate_title(name)}")
 
 
 def model_title(name: str) -> str:

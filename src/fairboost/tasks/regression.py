@@ -422,7 +422,7 @@ class RegressionPasses:
             rows = RegressionRows(task, holdout.measured.codes, *theirs)
             self.held_out = RegressionBlocks(rows, layout.threads)
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
-        self.placing = slice(None, None, 1 + len(self.held_out.rows.codes) // PLACED_ROWS)
+        self.placing = placing(len(self.held_out.rows.codes))
 
     def start(self) -> NumberCut:
         """No thresholds yet."""
@@ -437,7 +437,7 @@ class RegressionPasses:
         weight = rows.weight
         spread = float(plain.std())
         wanted = levels(self.task.n_levels)
-        return NumberCut(_quantiles(plain, weight, wanted), max(spread, np.finfo(float).tiny))
+        return NumberCut(quantiles(plain, weight, wanted), max(spread, np.finfo(float).tiny))
 
     def measure(self, scores: ScoreArray, cut: NumberCut) -> Measured:
         """Sums by cell, and the loss, on the rows that are measured."""
@@ -585,7 +585,12 @@ def in_full(scores: ScoreArray) -> FloatArray:
     return out
 
 
-def _quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray:
+def placing(n: int) -> slice:
+    """Which of n rows place the thresholds."""
+    return slice(None, None, 1 + n // PLACED_ROWS)
+
+
+def quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray:
     """Quantiles of some values, by their weights."""
     order = np.argsort(values)
     ranked = values[order]
@@ -599,7 +604,7 @@ def _best_constant(loss: Loss, y: FloatArray, exposure: FloatArray, weight: Any)
     """The score, per unit of exposure, of the constant prediction with the least loss, nearly."""
     if loss.renews_leaves:
         level = loss.shape if loss.name == "quantile" else 0.5
-        return float(_quantiles(y, weight, np.array([level]))[0])
+        return float(quantiles(y, weight, np.array([level]))[0])
     total = y.sum() if weight is None else weight @ y
     per = exposure.sum() if weight is None else weight @ exposure
     mean = float(total / per)

@@ -23,7 +23,6 @@ method. It may say what that is in words of its own, see :class:`OwnFigure`.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,14 +31,14 @@ from typing import Literal, Protocol, TypeAlias, cast, get_args
 import numpy as np
 from scipy.special import ndtri
 
-from fairboost._text import interval
+from fairboost._text import interval, places
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import gap_at_most, gap_interval, rows_to_tell
-from fairboost.verdicts.sampling import SamplingLaw, ShareLaw
+from fairboost.metrics.sampling import SamplingLaw, ShareLaw, drawn_errors, errors_of_violations
 
 Measure: TypeAlias = Literal["gap", "rate", "mean", "figure", "violation"]
 Status: TypeAlias = Literal[
@@ -50,9 +49,6 @@ Status: TypeAlias = Literal[
     "not met",
 ]
 SAYS_NOTHING: Status = "met on these rows, by decisions that say nothing"
-
-DRAWS = 2_000
-"""Draws of the errors of groups."""
 
 ROUNDING = 1e-9
 """A gap of 0.3 - 0.29 is within a tolerance of 0.01, though not in floating point. As a share of
@@ -182,22 +178,6 @@ class Verdict:
         return self.status in ("met", "not met")
 
 
-def places(*figures: float) -> int:
-    """Decimals of some figures that are printed together.
-
-    Four below 10, as of rates; fewer of large figures, down to none; more where all are so small
-    that two digits would not show.
-
-    Examples
-    --------
-    >>> [places(x) for x in (41_234.0, 523.0, 0.0612, 0.0003)]
-    [0, 2, 4, 5]
-    """
-    largest = max((abs(x) for x in figures if math.isfinite(x)), default=0.0)
-    power = math.floor(math.log10(largest)) if largest > 0 else 0
-    return max(4 - power, 0) if power >= 0 else min(max(4, 1 - power), 12)
-
-
 class CountedVerdict(Protocol):
     """What was found of a constraint, here or in a file."""
 
@@ -297,7 +277,7 @@ def judge_gap(
         How far moments are off by chance; as shares, if left out.
     """
     value = float(np.ptp(rates))
-    errors = _drawn_errors(rates, rows, law)
+    errors = drawn_errors(rates, rows, law)
     low, _ = gap_interval(rates, errors, level)
     return value, min(low, value), max(gap_at_most(rates, errors, level), value)
 
@@ -369,17 +349,6 @@ def _figure(
     return value, min(low, value), max(high, value)
 
 
-def _drawn_errors(r: FloatArray, n: FloatArray, law: SamplingLaw | None = None) -> FloatArray:
-    """Errors of the moments of groups in samples like the one seen."""
-    law = ShareLaw() if law is None else law
-    # So that draws do not depend on how groups are ordered.
-    order = np.lexsort((law.variances(r, n), r, n))
-    back = np.argsort(order)
-    rng = np.random.default_rng(0)
-    errors: FloatArray = law.at(order).draw(r[order], n[order], DRAWS, rng)[:, back]
-    return errors
-
-
 def _margins(
     constraint: Constraint,
     rows: FloatArray,
@@ -387,16 +356,9 @@ def _margins(
     tail: float,
     law: SamplingLaw,
 ) -> tuple[FloatArray, FloatArray]:
-    """Violations, and by how much all may be larger but for a probability of ``tail``.
-
-    The delta method, at the moments seen and not, as by :meth:`Term.jacobian`, where they are
-    alike: there the derivative of a constraint on distances is 0.
-    """
-    violations = np.asarray(constraint.violations(rates), np.float64)
-    units = np.eye(len(violations))
-    slopes = np.stack([constraint.pullback(rates, unit) for unit in units])
-    errors = law.errors(slopes, rates.values, rows)
-    return violations, max(-float(ndtri(tail / len(units))), 0.0) * errors
+    """Violations, and by how much all may be larger but for a probability of ``tail``."""
+    violations, errors = errors_of_violations(constraint, rates, rows, law)
+    return violations, max(-float(ndtri(tail / len(violations))), 0.0) * errors
 
 
 def _rows_needed(
