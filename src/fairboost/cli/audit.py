@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import math
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairboost.cli import arguments
 from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
+from fairboost.cli.task import CLASSIFICATION, REGRESSION, predicts_number, settle_task
 
 if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence, Gap
@@ -30,18 +33,23 @@ code 3 if false negative rates are surely further apart than that, and with `--d
 they are on these rows.
 """
 
-LIMITED = ("fpr", "fnr", "ppr", "precision")
-"""Rates that ``--max-gap`` takes."""
+LIMITED = {
+    CLASSIFICATION: ("fpr", "fnr", "ppr", "precision"),
+    REGRESSION: ("prediction", "loss", "ae", "distance"),
+}
+"""What ``--max-gap`` takes, by task."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("data", type=Path, help="the table: CSV, parquet or Arrow")
     columns = arguments.add_label_options(parser, "what came true", "the positive label")
-    words = "scores that rise with the positive label"
+    words = "scores that rise with the positive label; of numbers predictions, in their unit"
     columns.add_argument("--score", required=True, **arguments.COLUMN, help=words)
     columns.add_argument("--sensitive", **arguments.SENSITIVE)
     columns.add_argument("--weight", **arguments.WEIGHT)
+    words = "a column of exposures, such as years insured: means are per unit of it (regression)"
+    columns.add_argument("--exposure", **arguments.COLUMN, help=words)
     arguments.add_point_options(parser)
     judged = parser.add_argument_group("how it is judged")
     judged.add_argument(
@@ -61,7 +69,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_limit,
         metavar="RATE=GAP",
         help="end with exit code 3 if a gap between groups is larger, such as fnr=0.05 (see "
-        f"--decide); rates: {', '.join(LIMITED)}; repeatable",
+        f"--decide); rates: {', '.join(LIMITED[CLASSIFICATION])}; of numbers "
+        f"{', '.join(LIMITED[REGRESSION])} (ae: how far actual over expected is from 1); "
+        "repeatable",
+    )
+    judged.add_argument(
+        "--loss",
+        choices=("squared", "absolute", "poisson", "gamma", "tweedie"),
+        help="the loss whose mean is shown (regression; default: squared, with --exposure "
+        "poisson)",
     )
     arguments.add_decide_option(judged)
     arguments.add_reading_options(parser)
@@ -70,10 +86,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _limit(text: str) -> tuple[str, float]:
     rate, _, gap = text.partition("=")
-    rates = ", ".join(LIMITED)
+    of_numbers = rate in LIMITED[REGRESSION]
+    known = of_numbers or rate in LIMITED[CLASSIFICATION]
+    rates = ", ".join(chain.from_iterable(LIMITED.values()))
     message = f"expected RATE=GAP, such as fnr=0.05, with a rate of {rates}; found {text!r}"
-    known = rate in LIMITED
-    return rate, arguments.read_number(float, gap, lambda limit: known and 0 <= limit < 1, message)
+    most = math.inf if of_numbers else 1.0
+    return rate, arguments.read_number(
+        float, gap, lambda limit: known and 0 <= limit < most, message
+    )
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -83,23 +103,28 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from fairboost.cli.tables import audit_text
     from fairboost.report import write_report
     from fairboost.tabular.audit import AuditRequest, audit_file
+    from fairboost.tabular.number_audit import audit_numbers_of
 
     check_folder(options.out, force=options.force, inputs=[options.data])
+    settle_task(options, console, first_rows=True)
     request = AuditRequest(
         label=options.label,
         score=options.score,
         sensitive=tuple(options.sensitive),
         positive=options.positive,
         weight=options.weight,
-        threshold=options.point,
+        threshold=0.5 if options.point is None else options.point,
         confidence=options.level,
         min_rows=max(options.min_rows, options.min_group_rows),
         min_group_rows=options.min_group_rows,
-        favourable=options.favourable,
+        favourable=options.favourable or "positive",
+        exposure=options.exposure,
+        loss=options.loss,
     )
+    look = audit_numbers_of if predicts_number(options) else audit_file
     file = arguments.table_of(options, options.data)
     with console.collecting_warnings(), console.reading(file, "reading") as advance:
-        found = audit_file(file, request, advance)
+        found = look(file, request, advance)
     title = options.title or f"Audit of {file.path.name}"
     evidence = audit_evidence(found, file, title=title, limits=_strictest(options.max_gap))
     console.notes(filter(None, (evidence.caution, *evidence.warnings)))

@@ -22,13 +22,12 @@ import fairboost
 from fairboost._text import escape_markdown, markdown_table, printable
 from fairboost.cli.models import FairModel
 from fairboost.cli.rows import TrainingRows
-from fairboost.cli.tables import figure
+from fairboost.cli.tables import finding, performance
 from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import MissingFileError
 from fairboost.model.files import seal_of
 from fairboost.report import Evidence, gather, write_report
 from fairboost.report.plainly import first_paragraph
-from fairboost.report.words import model_title
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.tabular.schema import TableSchema
 
@@ -119,14 +118,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         f"- {escape_markdown(f.role)}: {_code(f.name)}, {f.rows or 0:,} rows, SHA-256 `{f.sha256}`"
         for f in evidence.data.files
     ]
-    verdicts = [
-        [f.constraint, f.where, f"{f.measure} {figure(f.value, f.low, f.high)}", f.status]
-        for f in evidence.verdicts
-    ]
-    measures = [
-        [model_title(p.model), p.measure, figure(p.value, p.low, p.high)]
-        for p in evidence.performance
-    ]
+    verdicts = [[f.constraint, f.where, finding(f, evidence), f.status] for f in evidence.verdicts]
     kinds = [
         [c.name, f"category of {len(c.categories)} values" if c.kind == "category" else c.kind]
         for c in schema.columns
@@ -149,7 +141,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         "\n".join(f"- {escape_markdown(w)}" for w in evidence.warnings if w != evidence.caution),
         f"{100 * evidence.asked.level:g}% intervals; `report.html` has everything.",
         _table(["constraint", "rows", "found", "verdict"], verdicts),
-        _table(["model", "measure", "on test rows"], measures),
+        _table(["model", "measure", "on test rows"], performance(evidence)),
         "## What it looks at",
         _table(["column", "kind"], kinds),
         *(["Left out:", "\n".join(left_out)] if left_out else []),

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost._text import interval, printable, text_table
+from fairboost._text import printable, text_table
 from fairboost.cli.console import Console
+from fairboost.report import words
 from fairboost.report.evidence import Evidence, Figure, Finding, GroupRate, TradeoffPoint
-from fairboost.report.words import model_title, on_rows, where_title
 from fairboost.verdicts.verdict import SAYS_NOTHING
 
 MOST_CROSSED = 12
 """Crossed groups to show; a report has them all."""
 
 
-def figure(value: Figure, low: Figure, high: Figure) -> str:
+def figure(value: Figure, low: Figure, high: Figure, decimals: int = 3) -> str:
     """A figure with its interval, as far as they are known.
 
     Examples
@@ -26,13 +26,34 @@ def figure(value: Figure, low: Figure, high: Figure) -> str:
     >>> figure(0.25, 0.2, 0.3), figure(0.25, None, None), figure(None, None, None)
     ('0.250 [0.200, 0.300]', '0.250', 'undefined')
     """
-    if value is None:
-        return "undefined"
-    return f"{value:.3f}" if low is None or high is None else interval(value, low, high)
+    return "undefined" if value is None else words.interval(value, low, high, decimals)
 
 
-def _rate(r: GroupRate) -> str:
-    return figure(r.value, r.low, r.high) + (" (small)" if r.small else "")
+def finding(found: Finding, evidence: Evidence) -> str:
+    """The figure of a verdict with its interval."""
+    shown = "undefined" if found.value is None else words.finding_interval(found, evidence.task)
+    return f"{found.measure} {shown}"
+
+
+def performance(evidence: Evidence) -> list[list[str]]:
+    """How well models predict: model, measure and figure of each line."""
+    return [
+        [
+            words.model_title(p.model),
+            p.measure,
+            figure(p.value, p.low, p.high, words.decimals_of_performance(p.measure, evidence)),
+        ]
+        for p in evidence.performance
+    ]
+
+
+def _rate(r: GroupRate, decimals: int = 3) -> str:
+    return figure(r.value, r.low, r.high, decimals) + (" (small)" if r.small else "")
+
+
+def _rate_name(rate: str, evidence: Evidence) -> str:
+    """Rates have short names; the means of numbers are named in full."""
+    return words.rate_title(rate) if evidence.task == "numbers" else rate
 
 
 def _group(line: Any) -> str:
@@ -76,25 +97,35 @@ def summary(evidence: Evidence) -> dict[str, Any]:
 def show_verdicts(console: Console, evidence: Evidence) -> None:
     """Verdicts on the test rows, rates by group, and how well the model predicts."""
     _show_rows(console, evidence)
-    lines = [
-        [f.constraint, f"{f.measure} {figure(f.value, f.low, f.high)}", f.status]
-        for f in _judged(evidence)
-    ]
+    lines = [[f.constraint, finding(f, evidence), f.status] for f in _judged(evidence)]
     if lines:
         console.result(text_table(["constraint", "found", "verdict"], lines) + "\n")
-    wanted = {r.rate for r in evidence.rates if r.where == "held out"} or {"fpr", "fnr"}
     rates = [
-        [_group(r), r.rate, _rate(r), f"{r.rows:,.0f}"]
-        for r in evidence.rates
-        if (r.where, r.model, r.crossed) == ("test", "chosen", False) and r.rate in wanted
+        r for r in evidence.rates if (r.where, r.model, r.crossed) == ("test", "chosen", False)
     ]
-    console.result(text_table(["group", "rate", "found", "rows"], rates))
-    measures = [
-        [model_title(p.model), p.measure, figure(p.value, p.low, p.high)]
-        for p in evidence.performance
+    wanted = _wanted(evidence)
+    shown = [
+        [
+            _group(r),
+            _rate_name(r.rate, evidence),
+            _rate(r, words.decimals_of(r.rate, rates)),
+            f"{r.rows:,.0f}",
+        ]
+        for r in rates
+        if r.rate in wanted
     ]
-    console.result("\n" + text_table(["model", "measure", "found"], measures))
+    console.result(text_table(["group", words.noun(evidence), "found", "rows"], shown))
+    titles = ["model", "measure", "found"]
+    console.result("\n" + text_table(titles, performance(evidence)))
     console.notes(filter(None, (evidence.caution, *evidence.warnings)))
+
+
+def _wanted(evidence: Evidence) -> set[str]:
+    """Rates to show: those that were read in training; of numbers actual and expected, too."""
+    if evidence.task == "numbers":
+        asked = {limit.rate for limit in evidence.asked.limits}
+        return {"prediction", "actual", words.RATIO} | asked
+    return {r.rate for r in evidence.rates if r.where == "held out"} or {"fpr", "fnr"}
 
 
 def fails(found: Finding, *, by_figure: bool = False) -> bool:
@@ -115,8 +146,8 @@ def fails(found: Finding, *, by_figure: bool = False) -> bool:
 def failures(evidence: Evidence, *, by_figure: bool) -> list[str]:
     """What is to be said of the constraints that set the exit code."""
     return [
-        f"{f.constraint}: the {f.measure} is {figure(f.value, f.low, f.high)}, which is "
-        f"{on_rows(f.status, where_title(f.where))}."
+        f"{f.constraint}: the {finding(f, evidence).replace(' ', ' is ', 1)}, which is "
+        f"{words.on_rows(f.status, words.where_title(f.where))}."
         for f in _judged(evidence)
         if fails(f, by_figure=by_figure)
     ]
