@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,13 @@ DIFFERENCE = "difference"
 
 LEAST = 1e-15
 """Probabilities are kept this far from 0 and 1: certain and wrong would be an infinite loss."""
+
+
+class Output(Protocol):
+    """What a model says of some rows, whatever it predicts."""
+
+    def contributions(self, labels: Any, weight: FloatArray) -> dict[str, FloatArray]:
+        """What each row adds to each measure; the measure is the weighted mean."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +62,20 @@ class ModelOutput:
 
 
 def performance_table(
-    labels: IntArray,
-    models: Mapping[str, ModelOutput],
+    labels: IntArray | FloatArray,
+    models: Mapping[str, Output],
     sample_weight: FloatArray | None = None,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
-    """Accuracy, AUC, log loss and Brier score of some models, with intervals.
+    """Accuracy, AUC, log loss and Brier score of some models, or their losses, with intervals.
 
     Parameters
     ----------
     labels : (n,) int
-        0 and 1, both present.
+        0 and 1, both present; numbers, where models predict these.
     models : dict of str to ModelOutput
-        By name; two of them are also compared with each other.
+        By name; two of them are also compared with each other. Their ``contributions`` are the
+        measures.
     sample_weight : (n,) float64, optional
         Weights of the rows.
     confidence : float

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from fairboost.plots.numbers import MEANS
 from fairboost.report import words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, TableBlock, Text, Tone
 from fairboost.report.evidence import Evidence, Finding, GroupRate
@@ -134,11 +135,12 @@ def rates(e: Evidence) -> Iterable[Block]:
     for name in names:
         shown = [r for r in plain if r.rate == name and r.where == "test"]
         if shown:
+            everyone = "" if all(r.attribute for r in shown) else " Vertical lines: everyone."
             yield Picture(
                 "rates",
                 name,
                 f"{words.rate_title(name).capitalize()} by group on the test rows, with "
-                f"{100 * e.asked.level:g}% intervals. Vertical lines: everyone.",
+                f"{100 * e.asked.level:g}% intervals.{everyone}",
                 _describe_rates(shown),
             )
     table = _rate_table(f"{words.noun(e).capitalize()}s by group", plain, Distances(e))
@@ -206,8 +208,9 @@ def _rate_table(title: str, rates: list[GroupRate], distances: Distances) -> Tab
         f"{where}, {words.model_title(model)}" if len(columns) > 1 else where
         for where, model in columns
     ]
-    noun = "figure" if any(r.rate in words.MEANS for r in rates) else "rate"
-    header = ("by", "group", noun, *titles, "rows that count", "distance")
+    noun = "figure" if any(r.rate in MEANS for r in rates) else "rate"
+    last = "against the limit" if noun == "figure" else "distance"
+    header = ("by", "group", noun, *titles, "rows that count", last)
     return TableBlock.of(title, header, lines, 3)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -25,11 +25,12 @@ from fairboost.metrics import group_rates
 from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
+from fairboost.plots.numbers import MEANS
 from fairboost.report import decisions, evidence, lines, numbers
 from fairboost.report.limits import with_limits
 from fairboost.report.lines import pick, plain_value
 from fairboost.report.rows import Fitted, TestSet
-from fairboost.report.words import MEANS, explain_decisions, where_title
+from fairboost.report.words import explain_decisions, where_title
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.fairness_report import FairnessReport
 from fairboost.verdicts.rounds import PREFIX, violations_by_round
@@ -109,7 +110,7 @@ def gather(
         asked=replace(asked, limits=rows.limits(model, found.rates)),
         data=_data(model, rows, about),
         model=_model(model, about),
-        verdicts=_findings(judged),
+        verdicts=_findings(judged, rows.distances(model)),
         rates=(*_held_out_rates(model, judged, rows, about.min_rows), *found.rates),
         gaps=found.gaps,
         min_rows=about.min_rows,
@@ -126,14 +127,20 @@ def gather(
 # -----------------------------------------------------------------------
 
 
-def _findings(judged: FairnessReport | None) -> tuple[evidence.Finding, ...]:
+def _findings(
+    judged: FairnessReport | None, distances: Collection[str]
+) -> tuple[evidence.Finding, ...]:
+    """Verdicts as evidence; figures of the constraints that are named are distances."""
     if judged is None:
         return ()
     pairs = [(judged.where, judged.verdicts), ("test", judged.test_verdicts)]
-    return tuple(
+    found = [
         evidence.Finding(where=where, **pick(vars(verdict), *vars(verdict)))
         for where, verdicts in pairs
         for verdict in verdicts
+    ]
+    return tuple(
+        replace(f, measure="largest distance") if f.constraint in distances else f for f in found
     )
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from fairboost._text import places
 from fairboost.report import findings, words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
 from fairboost.report.evidence import (
@@ -22,7 +23,6 @@ from fairboost.report.evidence import (
 )
 from fairboost.report.glossary import explain
 from fairboost.report.shading import Distances
-from fairboost.verdicts.verdict import places
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of predictions, in a table."""
@@ -205,8 +205,9 @@ def _deciles(e: Evidence) -> Iterable[Block]:
         "Expected is the total of predictions, actual the total of what was actual, and A/E the "
         "second over the first. Above 1 the model predicts too little, below 1 too much. Deciles "
         "are tenths of all test rows by the prediction of this model, the lowest first"
-        f"{f', of equal {weighed}' if weighed else ''}. Groups share them, so a group need not "
-        "have a tenth of its rows in each."
+        f"{f', each with a tenth of the {weighed}' if weighed else ''}, as far as rows with the "
+        "same prediction allow. Groups share them, so a group need not have a tenth of its rows "
+        "in each."
     )
     for column in dict.fromkeys(d.attribute for d in e.deciles if d.attribute):
         groups = list(dict.fromkeys(d.group for d in e.deciles if d.attribute == column))
@@ -340,7 +341,7 @@ def _model(e: Evidence) -> Iterable[Block]:
         ("Trained by", f"fairboost {m.fairboost_version}"),
         ("Trees", f"{m.trees:,}"),
         ("Threshold", at),
-        ("Trained on", f"{e.data.loss}" if e.data.loss else None),
+        ("Loss", e.data.loss),
         ("Stock model file", m.export_file),
         ("Its SHA-256", m.export_sha256),
         *e.notes.items(),

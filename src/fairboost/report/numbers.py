@@ -1,24 +1,42 @@
-"""What a model that predicts a number does on test rows: means, verdicts, calibration, losses."""
+"""What a model that predicts a number does on test rows: means, verdicts, calibration, losses.
+
+Figures are those of :func:`fairboost.metrics.audit_numbers`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fairboost._typing import FloatArray, IntArray
+from fairboost.metrics import audit_numbers
+from fairboost.metrics.numbers import LOSS_TITLES, NumberAudit, losses_of
+from fairboost.metrics.performance import DIFFERENCE, performance_table
 from fairboost.model.regressor import FairGBMRegressor
-from fairboost.report import evidence
+from fairboost.plots.numbers import (
+    COLUMNS,
+    distribution_functions,
+    figure_table,
+    predict_numbers,
+)
+from fairboost.report import evidence, lines
+from fairboost.report.lines import CHOSEN, PLAIN, pick, plain_value
 from fairboost.report.rows import OnTestRows, TestSet
 
-LOSSES = {
-    "squared": "squared error",
-    "absolute": "absolute error",
-    "quantile": "quantile loss at level {shape:g}",
-    "huber": "Huber loss",
-    "pseudo_huber": "pseudo-Huber loss",
-    "poisson": "Poisson deviance",
-    "gamma": "gamma deviance",
-    "tweedie": "Tweedie deviance of power {shape:g}",
-}
-"""What mean losses are means of, by the name of the loss."""
+if TYPE_CHECKING:
+    from fairboost.kernel.losses import Loss
+
+CONSTANT = "constant"
+"""Name of a model that predicts the same for everyone."""
+
+SAYS_LITTLE = (
+    "On the test rows the model does not surely predict better than one that predicts the same "
+    "number for everyone: its {measure} is {value}, that of the best constant {constant}. Means, "
+    "distributions and errors that are alike are then worth nothing."
+)
 
 
 def measure(
@@ -33,7 +51,8 @@ def measure(
     rows : TestSet
         The rows.
     plain : regressor or None
-        The engine without constraints, if there is one to compare with.
+        The engine without constraints, if there is one to compare with. It predicts per unit of
+        exposure.
     about : About
         Which groups are small.
     """
@@ -46,11 +65,220 @@ def measure(
             sample_weight=rows.sample_weight,
             exposure=rows.exposure,
         )
-    return OnTestRows(judged, (), (), {"task": "numbers"})
+    level = 0.95 if judged is None else judged.level
+    predictions = {CHOSEN: predict_numbers(model, rows.X, rows.exposure)}
+    if plain is not None and plain is not model:
+        predictions[PLAIN] = predict_numbers(plain, rows.X, rows.exposure)
+    found = {name: _audit(model, rows, p, level, about) for name, p in predictions.items()}
+    rates = [
+        line
+        for name, audit in found.items()
+        for line in lines.rate_lines(figure_table(audit), rows.names, name)
+    ]
+    gaps = [line for name, audit in found.items() for line in _gap_lines(audit, name)]
+    parts = {
+        "task": "numbers",
+        "performance": tuple(_performance(model, rows, predictions, found)),
+        "deciles": tuple(_decile_lines(found[CHOSEN], rows.names)),
+        "distributions": tuple(_distributions(rows, predictions[CHOSEN])),
+        "caution": _caution(model, rows, predictions[CHOSEN]),
+    }
+    return OnTestRows(judged, tuple(rates), tuple(gaps), parts)
 
 
 def loss_title(model: FairGBMRegressor) -> str:
     """What the mean loss of a model is a mean of."""
-    loss = model._loss_terms.loss
-    assert loss is not None
-    return LOSSES[loss.name].format(shape=loss.shape)
+    return LOSS_TITLES[_loss(model).name]
+
+
+def _loss(model: FairGBMRegressor) -> Loss:
+    found = model._loss_terms.loss
+    assert found is not None
+    return found
+
+
+def _audit(
+    model: FairGBMRegressor,
+    rows: TestSet,
+    predictions: FloatArray,
+    level: float,
+    about: evidence.About,
+) -> NumberAudit:
+    """Figures by group, and by groups crossed."""
+    return audit_numbers(
+        rows.y,
+        predictions,
+        sensitive_features=rows.sensitive_features,
+        exposure=rows.exposure,
+        sample_weight=rows.sample_weight,
+        loss=_loss(model),
+        by=[*rows.names, *rows.crossings()[0]],
+        confidence=level,
+        min_rows=about.min_rows,
+        min_group_rows=model.min_group_rows,
+    )
+
+
+def _gap_lines(found: NumberAudit, model: str) -> Iterator[evidence.Gap]:
+    """How groups compare, as evidence."""
+    names = {column: name for name, column in COLUMNS.items()}
+    for line in found.gaps.to_dict("records"):
+        yield evidence.Gap(
+            where="test",
+            model=model,
+            attribute=line["attribute"],
+            rate=names[line["figure"]],
+            gap=plain_value(line["value"]),
+            gap_low=plain_value(line["low"]),
+            gap_high=plain_value(line["high"]),
+            ratio=None,
+            ratio_low=None,
+            ratio_high=None,
+            lowest_group=line["lowest_group"],
+            highest_group=line["highest_group"],
+            gap_at_most=plain_value(line["at_most"]),
+        )
+
+
+def _decile_lines(found: NumberAudit, columns: list[str]) -> Iterator[evidence.Decile]:
+    """Actual over expected by group and decile, all deciles first; groups are not crossed."""
+    ends = ("a_over_e", "a_over_e_low", "a_over_e_high")
+    names = ("ratio", "ratio_low", "ratio_high")
+    whole = found.by_group.assign(
+        decile=0,
+        expected=found.by_group["mean_prediction"] * found.by_group["exposure"],
+        actual=found.by_group["mean_actual"] * found.by_group["exposure"],
+    )
+    parts = found.by_decile.groupby(["attribute", "group"], sort=False)
+    for first in whole.to_dict("records"):
+        if first["attribute"] not in ("", *columns) or not first["rows"]:
+            continue
+        part = parts.get_group((first["attribute"], first["group"]))
+        for line in (first, *part.to_dict("records")):
+            yield evidence.Decile(
+                **pick(line, "attribute", "group", "decile", "rows", "small"),
+                **pick(line, "exposure", "expected", "actual"),
+                **dict(zip(names, (plain_value(line[end]) for end in ends), strict=True)),
+            )
+
+
+def _distributions(rows: TestSet, predictions: FloatArray) -> Iterator[evidence.Distribution]:
+    """Distribution functions of everyone, then of the groups of each column."""
+    per_unit = predictions if rows.exposure is None else predictions / rows.exposure
+    everyone = np.zeros(len(per_unit), np.intp)
+    columns: list[tuple[str, IntArray, tuple[str, ...]]] = [("", everyone, ("everyone",))]
+    columns += [
+        (c.name, np.asarray(c.codes, np.intp), tuple(map(str, c.values))) for c in rows.columns
+    ]
+    for attribute, codes, groups in columns:
+        table = distribution_functions(per_unit, codes, groups, _weight(rows))
+        for group, part in table.groupby("group", sort=False):
+            yield evidence.Distribution(
+                attribute,
+                str(group),
+                values=tuple(part["prediction"].tolist()),
+                shares=tuple(part["share"].tolist()),
+                rows=int(part["rows"].iloc[0]),
+            )
+
+
+# Losses
+# -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PredictedNumbers:
+    """What a model predicts for some rows.
+
+    Parameters
+    ----------
+    predictions : (n,) float64
+        Counts or amounts, where there are exposures.
+    exposure : (n,) float64
+        1, where there are none.
+    loss : Loss
+        What training minimises.
+    """
+
+    predictions: FloatArray
+    exposure: FloatArray
+    loss: Loss
+
+    def contributions(self, targets: Any, weight: FloatArray) -> dict[str, FloatArray]:
+        """What each row adds to each measure; the measure is the weighted mean."""
+        apart = (self.predictions - targets) / self.exposure
+        trained = losses_of(self.loss, targets, self.predictions) / self.exposure
+        return {
+            LOSS_TITLES[self.loss.name]: trained,
+            "squared error": apart**2,
+            "absolute error": np.abs(apart),
+        }
+
+
+def _outputs(
+    model: FairGBMRegressor, rows: TestSet, predictions: Mapping[str, FloatArray]
+) -> dict[str, PredictedNumbers]:
+    years = np.ones(len(rows.labels)) if rows.exposure is None else rows.exposure
+    loss = _loss(model)
+    return {name: PredictedNumbers(p, years, loss) for name, p in predictions.items()}
+
+
+def _weight(rows: TestSet) -> FloatArray | None:
+    """What rows weigh in means: by exposure, too."""
+    if rows.exposure is None:
+        return rows.weight
+    weighed: FloatArray = rows.exposure if rows.weight is None else rows.exposure * rows.weight
+    return weighed
+
+
+def _performance(
+    model: FairGBMRegressor,
+    rows: TestSet,
+    predictions: Mapping[str, FloatArray],
+    found: Mapping[str, NumberAudit],
+) -> Iterator[evidence.Performance]:
+    """Losses of the models, and their difference row by row."""
+    assert rows.targets is not None
+    outputs = _outputs(model, rows, predictions)
+    table = performance_table(rows.targets, outputs, _weight(rows), found[CHOSEN].confidence)
+    for line in table.to_dict("records"):
+        if line["measure"] == loss_title(model) and line["model"] in found:
+            # One figure has one interval on a page: that of the table of groups.
+            line.update(vars(found[line["model"]].overall["mean_loss"]))
+        yield evidence.Performance(**pick(line, "model", "measure", "value", "low", "high"))
+
+
+def _caution(model: FairGBMRegressor, rows: TestSet, predictions: FloatArray) -> str:
+    """That predictions are not surely better than one number for everyone; empty if they are."""
+    assert rows.targets is not None
+    years = np.ones(len(rows.labels)) if rows.exposure is None else rows.exposure
+    title, weight = loss_title(model), _weight(rows)
+    weighed = np.ones(len(years)) if weight is None else weight
+    # The best constant is a mean or, of losses that are no squares, near a quantile.
+    loss, targets = _loss(model), rows.targets
+    constants = [float(np.average(targets / years, weights=weighed))]
+    if not loss.log_link:
+        level = loss.shape if loss.name == "quantile" else 0.5
+        constants.append(_quantile(targets, weighed, level))
+
+    def mean_loss(constant: float) -> float:
+        losses = losses_of(loss, targets, constant * years) / years
+        return float(np.average(losses, weights=weighed))
+
+    if loss.log_link and constants[0] <= 0:
+        return ""  # nothing happened to anyone: there is nothing to compare with
+    best = min(constants, key=mean_loss)
+    outputs = _outputs(model, rows, {CHOSEN: predictions, CONSTANT: best * years})
+    table = performance_table(rows.targets, outputs, weight)
+    found = {line["model"]: line for line in table.to_dict("records") if line["measure"] == title}
+    if found[DIFFERENCE]["high"] < 0:
+        return ""
+    shown = {"value": CHOSEN, "constant": CONSTANT}
+    figures = {key: f"{found[name]['value']:.4g}" for key, name in shown.items()}
+    return SAYS_LITTLE.format(measure=title, **figures)
+
+
+def _quantile(values: FloatArray, weight: FloatArray, level: float) -> float:
+    order = np.argsort(values)
+    upto = np.cumsum(weight[order])
+    return float(values[order][np.searchsorted(upto, level * upto[-1])])

@@ -39,7 +39,7 @@ from fairboost.report.pictures import draw
 LONG = 12
 """Characters of a word from which on it may be broken in a table."""
 
-INTERVAL = re.compile(r"(\[-?[\d.]+,) (?=-?[\d.]+\])")
+INTERVAL = re.compile(r"(\[-?[\d.,]+,) (?=-?[\d.,]+\])")
 """Up to the space in an interval, where no line should end."""
 
 TALL = 12

@@ -16,6 +16,8 @@ import pandas as pd
 
 from fairboost import plots
 from fairboost._text import escape_html
+from fairboost.plots.numbers import PER_EXPOSURE, PREDICTION, calibration_points
+from fairboost.plots.scores import EXPOSURE_AXES, NUMBER_AXES
 from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, new_axes, pyplot
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Calibration, Evidence, Roc
@@ -153,6 +155,27 @@ def _calibration(evidence: Evidence, column: str) -> Any:
     return plots.GroupCalibrationDisplay(table).plot(ax).figure_
 
 
+def _deciles(evidence: Evidence, column: str) -> Any:
+    found = [d for d in evidence.deciles if d.attribute == column and d.decile and d.rows]
+    table = _table(found, "ratio_low", "ratio_high")
+    names = ["group", "expected", "actual", "exposure", "ratio_low", "ratio_high"]
+    points = calibration_points(*(table[name] for name in names))
+    titles = EXPOSURE_AXES if evidence.data.exposure else NUMBER_AXES
+    groups = list(dict.fromkeys(table["group"]))
+    ax = new_axes(WIDTH, 4.2, groups[:MOST_LABELLED])
+    return plots.GroupCalibrationDisplay(points, titles).plot(ax).figure_
+
+
+def _distributions(evidence: Evidence, column: str) -> Any:
+    found = [d for d in evidence.distributions if d.attribute == column]
+    steps = [
+        pd.DataFrame({"group": d.group, "prediction": d.values, "share": d.shares}) for d in found
+    ]
+    unit = PER_EXPOSURE if evidence.data.exposure else PREDICTION
+    ax = new_axes(WIDTH, 3.6, [d.group for d in found][:MOST_LABELLED])
+    return plots.GroupPredictionsDisplay(pd.concat(steps), unit).plot(ax).figure_
+
+
 def _table(lines: Iterable[object], *figures: str) -> pd.DataFrame:
     """Lines of evidence as a table; in columns of figures, None is missing."""
     return pd.DataFrame([vars(line) for line in lines]).astype(dict.fromkeys(figures, float))
@@ -173,5 +196,7 @@ DRAWN: dict[str, Callable[[Evidence, str], Any]] = {
     "roc": _roc,
     "scores": _scores,
     "calibration": _calibration,
+    "deciles": _deciles,
+    "distributions": _distributions,
 }
 """Pictures by name."""

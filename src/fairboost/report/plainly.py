@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairboost.fairness.rates import RATES
+from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Data, Evidence, Gap, GroupRate, Limit
 from fairboost.report.lines import CHOSEN, PLAIN, gap_at, rates_at
@@ -100,7 +101,7 @@ def _on_columns(e: Evidence) -> Iterator[str]:
     for column in (c.name for c in e.data.sensitive):
         gaps = [g for g in e.gaps if (g.model, g.attribute) == (CHOSEN, column)]
         if e.task == "numbers":
-            pairs = (_extremes(e, column, rate) for rate in ("prediction", words.RATIO))
+            pairs = (_extremes(e, column, rate) for rate in ("prediction", RATIO))
             yield from (_compared(e, *pair) for pair in pairs if pair is not None)
             continue
         ruled = [g for g in gaps if g.four_fifths is not None]
@@ -152,7 +153,7 @@ def _compared_means(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     ):
         were = [words.number(x, decimals) for x in of]
         beside = f"; what was actual is {were[0]} and {were[1]}"
-    start = "" if high.rate == words.RATIO else "the "
+    start = "" if high.rate == RATIO else "the "
     title = f"{start}{words.rate_title(high.rate)}"
     return f"By {high.attribute}: {title} is {found}{chance}{beside}."
 
@@ -180,7 +181,7 @@ def _farther(e: Evidence, high: GroupRate, low: GroupRate) -> str:
 def _surely_apart(e: Evidence, high: GroupRate, low: GroupRate) -> bool:
     """Whether the interval of the gap excludes 0; where it is of other groups, by the rates."""
     gap = gap_at(e.gaps, high.attribute, high.rate)
-    differs = high.rate not in (words.RATIO, words.DISTANCE)  # whose gaps are from something else
+    differs = high.rate not in (RATIO, DISTANCE)  # whose gaps are from something else
     if gap and differs and (gap.highest_group, gap.lowest_group) == (high.group, low.group):
         return (gap.gap_low or 0.0) > 0
     return low.high is not None and high.low is not None and high.low > low.high

@@ -20,9 +20,9 @@ from fairboost.fairness.two_sided import TwoSided
 from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
+from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report.evidence import Gap, GroupRate, Limit
 from fairboost.report.lines import CHOSEN
-from fairboost.report.words import DISTANCE, RATIO
 from fairboost.verdicts.fairness_report import FairnessReport
 
 Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
@@ -150,6 +150,15 @@ class TestSet:
                 groups = [r.group for r in known if r.attribute == attribute]
                 found += _limits_of_each(c, attribute, dict.fromkeys(groups))
         return tuple(found)
+
+    def distances(self, model: Fitted) -> set[str]:
+        """Constraints, in words, whose own figure is a distance: it cannot be below 0."""
+        constraints = model._options().constraints(list(self.constrained(model)))
+        return {
+            c.words(", ".join(columns_of(c)) or "everyone")
+            for c in constraints
+            if hasattr(c, "words") and getattr(c, "least", None) == 0
+        }
 
     def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:
         """Every pair of columns, and all of them if they are three.

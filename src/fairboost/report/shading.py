@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
+from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.blocks import MARKS, Cell, Shade
 from fairboost.report.evidence import Evidence, Gap, GroupRate
@@ -103,8 +104,8 @@ class Distances:
         """The cell of a gap, shaded."""
         allowed = self._limits.get((gap.attribute, None, gap.rate))
         if gap.rate in (
-            words.RATIO,
-            words.DISTANCE,
+            RATIO,
+            DISTANCE,
         ):  # which every group has a limit of its own on
             allowed = self._limits.get((gap.attribute, gap.highest_group, gap.rate))
         if allowed is None or gap.gap is None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fairboost._text import places
 from fairboost.fairness.means import NUMBERS
+from fairboost.fairness.numbers import N_LEVELS
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
+from fairboost.plots.numbers import DISTANCE, MEANS, RATIO
 from fairboost.report.blocks import Cell, Tone
 from fairboost.report.evidence import (
     Evidence,
@@ -16,7 +19,7 @@ from fairboost.report.evidence import (
     Performance,
     TaskName,
 )
-from fairboost.verdicts.verdict import SAYS_NOTHING, places
+from fairboost.verdicts.verdict import SAYS_NOTHING
 
 VERDICTS: dict[str, Tone] = {
     "not met": "bad",
@@ -38,15 +41,6 @@ STATUS: dict[str, Tone] = {
 
 MODELS = {"chosen": "this model", "plain": "plain engine"}
 """Models by what a reader calls them; others by their own names."""
-
-RATIO, DISTANCE = "A/E", "distance"
-
-MEANS = {
-    **{name: moment.title for name, moment in NUMBERS.items()},
-    RATIO: "actual over expected",
-    DISTANCE: "distance from everyone's distribution",
-}
-"""What is shown of groups where a number is predicted, by name."""
 
 GAPS = {
     **{name: f"gap in {moment.title}" for name, moment in NUMBERS.items()},
@@ -223,12 +217,12 @@ def _explain_mean(name: str, evidence: Evidence) -> str:
     said = {
         "prediction": f"what the model predicts for “{data.label}”, on average{per}",
         "actual": f"what “{data.label}” was, on average{per}",
-        "loss": f"the {data.loss}, on average: lower is better",
+        "loss": f"the {data.loss}, on average{per}: lower is better",
         RATIO: "the mean of what was actual over the mean prediction: above 1 where the model "
         "predicts too little for a group, below 1 where it predicts too much",
-        DISTANCE: "the largest difference, at any level, between the share of the group and the "
-        "share of everyone whose prediction is at most so high: 0 where predictions are "
-        "distributed alike, 1 where they do not overlap",
+        DISTANCE: "the largest difference between the share of the group and the share of "
+        f"everyone whose prediction is above a level, at {N_LEVELS} quantiles of all predictions: "
+        "0 where predictions are distributed alike, at most 1",
     }
     return said.get(name, name)
 
