@@ -6,12 +6,12 @@ import argparse
 import math
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairboost.cli import arguments
 from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
-from fairboost.cli.task import CLASSIFICATION, REGRESSION, predicts_number, settle_task
+from fairboost.cli.task import CLASSIFICATION, LIMITED, REGRESSION, predicts_number, settle_task
 
 if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence, Gap
@@ -32,12 +32,6 @@ well; groups too small to judge by are marked. In a pipeline, `--max-gap fnr=0.0
 code 3 if false negative rates are surely further apart than that, and with `--decide estimate` if
 they are on these rows.
 """
-
-LIMITED = {
-    CLASSIFICATION: ("fpr", "fnr", "ppr", "precision"),
-    REGRESSION: ("prediction", "loss", "ae", "distance"),
-}
-"""What ``--max-gap`` takes, by task."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -99,11 +93,12 @@ def _limit(text: str) -> tuple[str, float]:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Audit, show the tables, and write the report."""
     from fairboost.cli.audit_evidence import audit_evidence
+    from fairboost.cli.number_evidence import number_evidence
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.tables import audit_text
     from fairboost.report import write_report
     from fairboost.tabular.audit import AuditRequest, audit_file
-    from fairboost.tabular.number_audit import audit_numbers_of
+    from fairboost.tabular.numbers import read_numbers
 
     check_folder(options.out, force=options.force, inputs=[options.data])
     settle_task(options, console, first_rows=True)
@@ -121,23 +116,29 @@ def run(options: argparse.Namespace, console: Console) -> int:
         exposure=options.exposure,
         loss=options.loss,
     )
-    look = audit_numbers_of if predicts_number(options) else audit_file
     file = arguments.table_of(options, options.data)
+    told: Any = {"title": options.title or f"Audit of {file.path.name}"}
+    told["limits"] = _strictest(options.max_gap)
     with console.collecting_warnings(), console.reading(file, "reading") as advance:
-        found = look(file, request, advance)
-    title = options.title or f"Audit of {file.path.name}"
-    evidence = audit_evidence(found, file, title=title, limits=_strictest(options.max_gap))
+        if predicts_number(options):
+            threshold = None
+            evidence = number_evidence(read_numbers(file, request, advance), file, **told)
+        else:
+            found = audit_file(file, request, advance)
+            threshold = found.audit.threshold
+            evidence = audit_evidence(found, file, **told)
     console.notes(filter(None, (evidence.caution, *evidence.warnings)))
     console.result(audit_text(evidence))
     files = fill_folder(options, lambda folder: write_report(evidence, folder))
     console.written(options.out, files)
     over = _beyond(console, evidence, by_figure=options.decide == "estimate")
     console.finish(
-        rows=found.rows,
-        threshold=found.audit.threshold,
+        rows=evidence.data.splits["test"],
+        threshold=threshold,
         rates=evidence.rates,
         gaps=evidence.gaps,
         calibration=evidence.calibration,
+        deciles=evidence.deciles,
         performance=evidence.performance,
         verdicts=evidence.verdicts,
         over=over,
@@ -150,16 +151,19 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Gap]:
     """The gaps that fail their limits; a remark on each limit."""
-    from fairboost.cli.tables import fails, figure
+    from fairboost.cli.audit_evidence import option_of
+    from fairboost.cli.tables import fails, finding
+    from fairboost.report.words import gap_title
 
     gaps = {(g.attribute, g.rate): g for g in evidence.gaps}
     over = []
     for limit, found in zip(evidence.asked.limits, evidence.verdicts, strict=True):
         g = gaps[limit.attribute, limit.rate]
+        shown = finding(found, evidence).partition(" ")[2]
+        what = gap_title(g.rate) if evidence.task == "numbers" else f"{g.rate} gap"
         said = (
-            f"he {g.rate} gap by {g.attribute} is "
-            f"{figure(found.value, found.low, found.high)}: --max-gap {g.rate}={limit.at_most:g} "
-            f"is {found.status}."
+            f"he {what} by {g.attribute} is {shown}: --max-gap {option_of(limit)} is "
+            f"{found.status}."
         )
         if fails(found, by_figure=by_figure):
             over.append(g)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost._text import printable, text_table
+from fairboost._text import places, printable, text_table
 from fairboost.cli.console import Console
+from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
-from fairboost.report.evidence import Evidence, Figure, Finding, GroupRate, TradeoffPoint
+from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate, TradeoffPoint
 from fairboost.verdicts.verdict import SAYS_NOTHING
 
 MOST_CROSSED = 12
@@ -124,7 +125,7 @@ def _wanted(evidence: Evidence) -> set[str]:
     """Rates to show: those that were read in training; of numbers actual and expected, too."""
     if evidence.task == "numbers":
         asked = {limit.rate for limit in evidence.asked.limits}
-        return {"prediction", "actual", words.RATIO} | asked
+        return {"prediction", "actual", RATIO} | asked
     return {r.rate for r in evidence.rates if r.where == "held out"} or {"fpr", "fnr"}
 
 
@@ -261,7 +262,9 @@ def _in_words(found: pd.DataFrame, tolerance: float) -> list[str]:
 
 
 def audit_text(evidence: Evidence) -> str:
-    """Rates by group, gaps and ratios, the four-fifths rule, calibration."""
+    """Rates by group, gaps and ratios, the four-fifths rule, calibration; or means of numbers."""
+    if evidence.task == "numbers":
+        return _numbers_text(evidence)
     rows, where = evidence.data.splits["test"], evidence.asked.operating_point
     parts = [
         f"{rows:,} rows; {where}. {_level(evidence)} intervals. "
@@ -275,12 +278,61 @@ def audit_text(evidence: Evidence) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+def _numbers_text(evidence: Evidence) -> str:
+    """Means, actual over expected and distances by group, how groups compare, and deciles."""
+    data = evidence.data
+    per = f" per unit of {printable(data.exposure)}" if data.exposure else ""
+    single = [c.name for c in data.sensitive]
+    gaps = [
+        [
+            g.attribute,
+            words.gap_title(g.rate),
+            figure(g.gap, g.gap_low, g.gap_high, _decimals_of_gap(g)),
+            f"{g.lowest_group} / {g.highest_group}",
+        ]
+        for g in evidence.gaps
+        if g.attribute in single
+    ]
+    parts = [
+        f"{data.splits['test']:,} rows; {_level(evidence)} intervals. Predicted: "
+        f"{printable(data.label)}{per}. Loss: {data.loss}.",
+        _rates([r for r in evidence.rates if not r.crossed]),
+        text_table(["by", "figure", "found", "lowest / highest"], gaps),
+        _crossed(evidence),
+        _deciles(evidence),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _decimals_of_gap(g: Gap) -> int:
+    known = [x for x in (g.gap, g.gap_low, g.gap_high) if x is not None]
+    return 3 if g.rate in (RATIO, DISTANCE) else places(*known)
+
+
+def _deciles(evidence: Evidence) -> str:
+    """Actual over expected by group, in each tenth of the predictions."""
+    lines: dict[str, list[str]] = {}
+    for d in evidence.deciles:
+        if d.decile:
+            shown = "" if d.ratio is None else f"{d.ratio:.2f}{'*' if d.small else ''}"
+            lines.setdefault(_group(d), []).append(shown)
+    titles = ["A/E by decile", *map(str, range(1, 11))]
+    table = text_table(titles, [[group, *cells] for group, cells in lines.items()])
+    starred = any(d.small and d.ratio is not None for d in evidence.deciles if d.decile)
+    note = f"\n* fewer than {evidence.min_rows} rows count" if starred else ""
+    return f"{table}{note}" if lines else ""
+
+
 def _rates(rates: Sequence[GroupRate]) -> str:
     names = list(dict.fromkeys(r.rate for r in rates))
-    lines: dict[tuple[str, str], list[str]] = {}
+    decimals = {name: words.decimals_of(name, rates) for name in names}
+    lines: dict[tuple[str, str], dict[str, str]] = {}
     for r in rates:
-        lines.setdefault((r.attribute, _group(r)), []).append(_rate(r))
-    return text_table(["group", *names], [[group, *cells] for (_, group), cells in lines.items()])
+        lines.setdefault((r.attribute, _group(r)), {})[r.rate] = _rate(r, decimals[r.rate])
+    return text_table(
+        ["group", *names],
+        [[group, *(cells.get(n, "") for n in names)] for (_, group), cells in lines.items()],
+    )
 
 
 def _gaps(evidence: Evidence) -> str:
@@ -309,25 +361,27 @@ def _crossed(evidence: Evidence) -> str:
     everyone = {r.rate: r.value for r in evidence.rates if not r.attribute}
 
     def distance(r: GroupRate) -> float:
-        whole = everyone.get(r.rate)
+        whole = 0.0 if r.rate == DISTANCE else everyone.get(r.rate)
         return 0.0 if r.value is None or whole is None else abs(r.value - whole)
 
     groups = {(r.attribute, r.group) for r in crossed}
     small = {(r.attribute, r.group) for r in crossed if r.small}
-    wanted = [r for r in crossed if not r.small and r.rate in ("fpr", "fnr")]
+    shown_rates = (RATIO, DISTANCE) if evidence.task == "numbers" else ("fpr", "fnr")
+    wanted = [r for r in crossed if not r.small and r.rate in shown_rates]
     wanted.sort(key=distance, reverse=True)
     lines = [
         [f"{r.attribute} = {r.group}", r.rate, _rate(r), f"{r.rows:,.0f}"]
         for r in wanted[:MOST_CROSSED]
     ]
+    noun = words.noun(evidence)
     said = (
-        f"Of {len(groups)} crossed groups {len(small)} have a rate on fewer than "
+        f"Of {len(groups)} crossed groups {len(small)} have a {noun} on fewer than "
         f"{evidence.min_rows} rows, too few to judge by."
     )
     if not lines:
         return said
-    shown = text_table(["crossed group", "rate", "found", "rows"], lines)
-    return f"{said} The others' rates farthest from everyone's:\n\n{shown}"
+    shown = text_table(["crossed group", noun, "found", "rows"], lines)
+    return f"{said} The others' {noun}s farthest from everyone's:\n\n{shown}"
 
 
 def _calibration(evidence: Evidence) -> str:

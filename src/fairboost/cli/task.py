@@ -21,6 +21,11 @@ FEW_NUMBERS = 10
 
 SHARES = ("equal_distributions", "calibrated")
 """Constraints whose tolerance is a share anyway."""
+LIMITED = {
+    CLASSIFICATION: ("fpr", "fnr", "ppr", "precision"),
+    REGRESSION: ("prediction", "loss", "ae", "distance"),
+}
+"""What ``--max-gap`` takes, by task."""
 RELATIVE = {"equal_means": "prediction", "equal_errors": "loss"}
 """Constraints whose tolerance may be a share of the mean, and the mean that they are about."""
 UNITS = {
@@ -108,7 +113,10 @@ def _given(options: argparse.Namespace, task: str) -> list[str]:
             "--exposure": options.exposure is not None,
             "--objective": getattr(options, "objective", None) is not None,
             "--relative": getattr(options, "relative", False),
+            "--loss": getattr(options, "loss", None) is not None,
         }
+    limited = [rate for rate, _ in getattr(options, "max_gap", ()) if rate in LIMITED[task]]
+    given |= {f"--max-gap {rate}": True for rate in limited}
     found = [f"--constraint {c}" for c in getattr(options, "constraint", ()) if c in names]
     return [flag for flag, there in given.items() if there] + found
 

@@ -6,7 +6,7 @@ Figures are those of :func:`fairboost.metrics.audit_numbers`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +69,50 @@ def measure(
     predictions = {CHOSEN: predict_numbers(model, rows.X, rows.exposure)}
     if plain is not None and plain is not model:
         predictions[PLAIN] = predict_numbers(plain, rows.X, rows.exposure)
-    found = {name: _audit(model, rows, p, level, about) for name, p in predictions.items()}
+    compared = compare_numbers(rows, predictions, _loss(model), about, level, model.min_group_rows)
+    return replace(compared, judged=judged)
+
+
+def compare_numbers(
+    rows: TestSet,
+    predictions: Mapping[str, FloatArray],
+    loss: Loss,
+    about: evidence.About,
+    level: float = 0.95,
+    min_group_rows: int = 0,
+) -> OnTestRows:
+    """What predictions come to, whatever they were made by.
+
+    Parameters
+    ----------
+    rows : TestSet
+        The rows.
+    predictions : mapping of str to (n,) float64
+        By model; counts or amounts, where there are exposures.
+    loss : Loss
+        Whose mean is shown.
+    about : About
+        Which groups are small.
+    level : float
+        Of the intervals.
+    min_group_rows : int
+        Groups of fewer rows are not compared.
+    """
+    found = {
+        name: audit_numbers(
+            rows.y,
+            p,
+            sensitive_features=rows.sensitive_features,
+            exposure=rows.exposure,
+            sample_weight=rows.sample_weight,
+            loss=loss,
+            by=[*rows.names, *rows.crossings()[0]],
+            confidence=level,
+            min_rows=about.min_rows,
+            min_group_rows=min_group_rows,
+        )
+        for name, p in predictions.items()
+    }
     rates = [
         line
         for name, audit in found.items()
@@ -78,12 +121,12 @@ def measure(
     gaps = [line for name, audit in found.items() for line in _gap_lines(audit, name)]
     parts = {
         "task": "numbers",
-        "performance": tuple(_performance(model, rows, predictions, found)),
+        "performance": tuple(_performance(loss, rows, predictions, found)),
         "deciles": tuple(_decile_lines(found[CHOSEN], rows.names)),
         "distributions": tuple(_distributions(rows, predictions[CHOSEN])),
-        "caution": _caution(model, rows, predictions[CHOSEN]),
+        "caution": _caution(loss, rows, predictions[CHOSEN]),
     }
-    return OnTestRows(judged, tuple(rates), tuple(gaps), parts)
+    return OnTestRows(None, tuple(rates), tuple(gaps), parts)
 
 
 def loss_title(model: FairGBMRegressor) -> str:
@@ -95,28 +138,6 @@ def _loss(model: FairGBMRegressor) -> Loss:
     found = model._loss_terms.loss
     assert found is not None
     return found
-
-
-def _audit(
-    model: FairGBMRegressor,
-    rows: TestSet,
-    predictions: FloatArray,
-    level: float,
-    about: evidence.About,
-) -> NumberAudit:
-    """Figures by group, and by groups crossed."""
-    return audit_numbers(
-        rows.y,
-        predictions,
-        sensitive_features=rows.sensitive_features,
-        exposure=rows.exposure,
-        sample_weight=rows.sample_weight,
-        loss=_loss(model),
-        by=[*rows.names, *rows.crossings()[0]],
-        confidence=level,
-        min_rows=about.min_rows,
-        min_group_rows=model.min_group_rows,
-    )
 
 
 def _gap_lines(found: NumberAudit, model: str) -> Iterator[evidence.Gap]:
@@ -216,10 +237,9 @@ class PredictedNumbers:
 
 
 def _outputs(
-    model: FairGBMRegressor, rows: TestSet, predictions: Mapping[str, FloatArray]
+    loss: Loss, rows: TestSet, predictions: Mapping[str, FloatArray]
 ) -> dict[str, PredictedNumbers]:
     years = np.ones(len(rows.labels)) if rows.exposure is None else rows.exposure
-    loss = _loss(model)
     return {name: PredictedNumbers(p, years, loss) for name, p in predictions.items()}
 
 
@@ -232,30 +252,30 @@ def _weight(rows: TestSet) -> FloatArray | None:
 
 
 def _performance(
-    model: FairGBMRegressor,
+    loss: Loss,
     rows: TestSet,
     predictions: Mapping[str, FloatArray],
     found: Mapping[str, NumberAudit],
 ) -> Iterator[evidence.Performance]:
     """Losses of the models, and their difference row by row."""
     assert rows.targets is not None
-    outputs = _outputs(model, rows, predictions)
+    outputs = _outputs(loss, rows, predictions)
     table = performance_table(rows.targets, outputs, _weight(rows), found[CHOSEN].confidence)
     for line in table.to_dict("records"):
-        if line["measure"] == loss_title(model) and line["model"] in found:
+        if line["measure"] == LOSS_TITLES[loss.name] and line["model"] in found:
             # One figure has one interval on a page: that of the table of groups.
             line.update(vars(found[line["model"]].overall["mean_loss"]))
         yield evidence.Performance(**pick(line, "model", "measure", "value", "low", "high"))
 
 
-def _caution(model: FairGBMRegressor, rows: TestSet, predictions: FloatArray) -> str:
+def _caution(loss: Loss, rows: TestSet, predictions: FloatArray) -> str:
     """That predictions are not surely better than one number for everyone; empty if they are."""
     assert rows.targets is not None
     years = np.ones(len(rows.labels)) if rows.exposure is None else rows.exposure
-    title, weight = loss_title(model), _weight(rows)
+    title, weight = LOSS_TITLES[loss.name], _weight(rows)
     weighed = np.ones(len(years)) if weight is None else weight
     # The best constant is a mean or, of losses that are no squares, near a quantile.
-    loss, targets = _loss(model), rows.targets
+    targets = rows.targets
     constants = [float(np.average(targets / years, weights=weighed))]
     if not loss.log_link:
         level = loss.shape if loss.name == "quantile" else 0.5
@@ -268,7 +288,7 @@ def _caution(model: FairGBMRegressor, rows: TestSet, predictions: FloatArray) ->
     if loss.log_link and constants[0] <= 0:
         return ""  # nothing happened to anyone: there is nothing to compare with
     best = min(constants, key=mean_loss)
-    outputs = _outputs(model, rows, {CHOSEN: predictions, CONSTANT: best * years})
+    outputs = _outputs(loss, rows, {CHOSEN: predictions, CONSTANT: best * years})
     table = performance_table(rows.targets, outputs, weight)
     found = {line["model"]: line for line in table.to_dict("records") if line["measure"] == title}
     if found[DIFFERENCE]["high"] < 0:

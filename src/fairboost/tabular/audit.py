@@ -7,7 +7,7 @@ One pass over the file, or two where the threshold is to be found, see
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -158,7 +158,7 @@ def audit_file(
     counted = counter.result(values, positive=rows.positive())
     chosen = None if point is None else _chosen(point, counted)
     sizes = {those: len(counted.cells.groups_by(those)) for those in request.crossings}
-    shown, uncrossed = crossings_shown(sizes)
+    shown = [those for those, n in sizes.items() if len(those) == 1 or n <= MOST_CROSSED]
     with warnings.catch_warnings():
         # Groups none of whose rows count are shown as undefined in the table.
         warnings.filterwarnings("ignore", message="gap and ratio leave out groups")
@@ -167,20 +167,12 @@ def audit_file(
             by=shown, rates=request.rates, confidence=request.confidence,
             min_rows=request.min_rows, min_group_rows=request.min_group_rows,
         )  # fmt: skip
+    uncrossed = tuple(
+        f"{' x '.join(those)} ({n:,} cells)" for those, n in sizes.items() if those not in shown
+    )
     return FileAudit(
         request, audit, counted, rows.classes(), rows.count, rows.unlabelled, uncrossed
     )
-
-
-def crossings_shown(
-    sizes: Mapping[tuple[str, ...], int],
-) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """Crossings that are worth a look, given their numbers of cells; and the others, in words."""
-    shown = [those for those, n in sizes.items() if len(those) == 1 or n <= MOST_CROSSED]
-    left_out = tuple(
-        f"{' x '.join(those)} ({n:,} cells)" for those, n in sizes.items() if those not in shown
-    )
-    return shown, left_out
 
 
 def _chosen(point: OperatingPoint, counted: Counted) -> ChosenThreshold:

@@ -1,7 +1,6 @@
-"""Audit of numbers that a file has as predictions.
+"""Numbers that a file has as labels and predictions, to be audited.
 
 The columns that are named must fit into memory: deciles and distributions need all rows at once.
-Figures are those of :func:`fairboost.metrics.audit_numbers`.
 """
 
 from __future__ import annotations
@@ -11,59 +10,50 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.cells import SensitiveColumn
-from fairboost.metrics import audit_numbers
-from fairboost.metrics.numbers import NumberAudit
-from fairboost.tabular.audit import AuditedBatches, AuditRequest, crossings_shown
+from fairboost.tabular.audit import AuditedBatches, AuditRequest
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import numbers_of_label, read_exposures
 
 
 @dataclass(frozen=True, eq=False)
 class FileNumbers:
-    """What an audit of the numbers in a file found.
+    """What a file has to audit.
 
     Parameters
     ----------
     request : AuditRequest
         What was asked.
-    audit : NumberAudit
-        Figures by group.
     actual, predicted : (n,) float64
         Labels, and what was predicted.
-    groups : list of SensitiveColumn
+    columns : list of SensitiveColumn
         Groups of the rows.
     weight, exposure : (n,) float64 or None
         Weights and exposures.
     unlabelled : int
         Rows left out, since their label is missing.
-    uncrossed : tuple of str
-        Crossings that were left out for their size, in words.
     """
 
     request: AuditRequest
-    audit: NumberAudit
     actual: FloatArray
     predicted: FloatArray
-    groups: list[SensitiveColumn]
+    columns: list[SensitiveColumn]
     weight: FloatArray | None
     exposure: FloatArray | None
     unlabelled: int
-    uncrossed: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
-        """Rows that were audited."""
+        """Rows to audit."""
         return len(self.actual)
 
 
-def audit_numbers_of(
+def read_numbers(
     file: TableFile, request: AuditRequest, advance: Callable[[], None] = lambda: None
 ) -> FileNumbers:
-    """Audit the numbers in a file.
+    """Read the numbers in a file.
 
     Parameters
     ----------
@@ -86,31 +76,11 @@ def audit_numbers_of(
         parts.append(rows.keep(known, [labels, scores, weighed, exposed, *coded]))
     rows.check_found()
     actual, predicted, weight, exposure, *codes = map(_joined, zip(*parts, strict=True))
-    groups = [
+    columns = [
         _sorted(coder.name, found, list(coder.known))
         for coder, found in zip(rows.groups, codes, strict=True)
     ]
-    table = pd.DataFrame({c.name: pd.Categorical.from_codes(c.codes, c.values) for c in groups})
-    sizes = {
-        those: table[list(those)].dropna().drop_duplicates().shape[0]
-        for those in request.crossings
-    }
-    shown, uncrossed = crossings_shown(sizes)
-    audit = audit_numbers(
-        actual,
-        predicted,
-        sensitive_features=table,
-        exposure=exposure,
-        sample_weight=weight,
-        loss=request.loss,
-        by=[those[0] if len(those) == 1 else those for those in shown],
-        confidence=request.confidence,
-        min_rows=request.min_rows,
-        min_group_rows=request.min_group_rows,
-    )
-    return FileNumbers(
-        request, audit, actual, predicted, groups, weight, exposure, rows.unlabelled, uncrossed
-    )
+    return FileNumbers(request, actual, predicted, columns, weight, exposure, rows.unlabelled)
 
 
 def _joined(parts: tuple[Any, ...]) -> Any:
