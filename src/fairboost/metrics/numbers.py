@@ -290,6 +290,33 @@ def audit_numbers(
     return NumberAudit(by_group, by_decile, gaps, overall, *shown, exposure is not None)
 
 
+def mean_loss(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    exposure: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    loss: str | Loss | None = None,
+    confidence: float = 0.95,
+) -> Estimate:
+    """Mean loss of everyone, with its interval, as in :func:`audit_numbers`.
+
+    Parameters
+    ----------
+    y_true, y_pred, exposure, sample_weight, loss, confidence
+        As in :func:`audit_numbers`.
+
+    Examples
+    --------
+    >>> mean_loss([1.0, 2.0, 3.0], [1.0, 2.0, 5.0]).value
+    1.3333333333333333
+    """
+    rows = _read(y_true, y_pred, None, exposure, sample_weight, loss)
+    found = rows.moments(np.zeros(len(rows.weight), np.int32), 1)
+    low, high = found.ends(confidence)
+    return Estimate(float(found.means[2, 0]), float(low[2, 0]), float(high[2, 0]), confidence)
+
+
 @dataclass(frozen=True)
 class _NumberRows:
     """Rows with their quantities, those of weight 0 left out.
@@ -556,7 +583,7 @@ def _reach(away: FloatArray, error: FloatArray, z: Any, axis: int | None = None)
 def _read(
     y_true: ArrayLike,
     y_pred: ArrayLike,
-    sensitive_features: ArrayLike,
+    sensitive_features: ArrayLike | None,
     exposure: ArrayLike | None,
     sample_weight: ArrayLike | None,
     loss: str | Loss | None,
