@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_regressor
 
 from fairboost._text import printable
 from fairboost._typing import ArrayLike, Matrix
@@ -15,7 +14,7 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES, Rate, as_rate
 from fairboost.metrics import audit_numbers, group_rates
 from fairboost.metrics.group_metrics import By
-from fairboost.plots.numbers import MEANS, figure_table, predict_numbers
+from fairboost.plots.numbers import MEANS, figure_table, predict_numbers, predicts_numbers
 from fairboost.plots.style import (
     COLOURS,
     DASHES,
@@ -148,7 +147,7 @@ class GroupRatesDisplay(Display):
             Of :meth:`from_predictions`.
         """
         models = model if isinstance(model, Mapping) else {"": model}
-        if models and all(is_regressor(one) for one in models.values()):
+        if models and all(map(predicts_numbers, models.values())):
             options = {"rate": "prediction", **options}
         exposure = options.get("exposure")
         predicted = {

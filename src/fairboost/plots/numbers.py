@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import is_regressor
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
@@ -44,8 +45,8 @@ COLUMNS = {
 PREDICTION, PER_EXPOSURE = "prediction", "prediction per unit of exposure"
 """What is on an axis."""
 
-STEPS = 100
-"""Points, at most, of a distribution function."""
+STEPS = 101
+"""Points, at most, of a distribution function: every percentile."""
 
 
 def figure_table(found: NumberAudit) -> pd.DataFrame:
@@ -111,6 +112,11 @@ def calibration_points(
             "high": ends[1],
         }
     )
+
+
+def predicts_numbers(model: Any) -> bool:
+    """Whether a model is a regressor; what scikit-learn does not know is no regressor."""
+    return hasattr(model, "__sklearn_tags__") and is_regressor(model)
 
 
 def predict_numbers(model: Any, X: Matrix, exposure: ArrayLike | None) -> FloatArray:

@@ -554,7 +554,7 @@ class Decile:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How predictions are distributed in a group; at most 100 steps.
+    """How predictions are distributed in a group; at most 101 steps, at percentiles.
 
     Parameters
     ----------

@@ -7,10 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fairboost.plots.numbers import MEANS
 from fairboost.report import words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, TableBlock, Text, Tone
-from fairboost.report.evidence import Evidence, Finding, GroupRate
+from fairboost.report.evidence import Decile, Evidence, Finding, GroupRate
 from fairboost.report.lines import CHOSEN, PLAIN
 from fairboost.report.plainly import first_paragraph
 from fairboost.report.shading import MEANING, MEANING_OF_NUMBERS, Distances
@@ -80,8 +79,9 @@ def _cost(e: Evidence) -> Iterable[Block]:
         share = ""
         if e.task == "numbers" and p.value is not None and plain and plain[0]:
             share = f", {100 * p.value / plain[0]:+.1f}%; lower is better"
+        start = "What it costs" if e.asked.constraints else "Beside the plain engine"
         yield Text(
-            f"What it costs: {p.measure} on the test rows differs from the plain engine's by "
+            f"{start}: {p.measure} on the test rows differs from the plain engine's by "
             f"{words.interval(p.value, p.low, p.high, decimals)}{share}."
         )
 
@@ -123,6 +123,11 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     yield TableBlock.of("Every constraint, on every set of rows", header, rows)
     if e.model is not None and any(f.where == "test" for f in e.verdicts):
         yield Text("The test rows took no part in training: they are the ones to go by.")
+    if e.task == "numbers" and (e.data.exposure or e.data.weight):
+        yield Text(
+            "Rows weigh differently. Those of the smallest group are counted as so many rows of "
+            "equal weight as would tell as much, so they are fewer here than in other tables."
+        )
 
 
 def rates(e: Evidence) -> Iterable[Block]:
@@ -133,7 +138,7 @@ def rates(e: Evidence) -> Iterable[Block]:
         return
     yield Facts(tuple((words.rate_title(name), words.explain_rate(name, e)) for name in names))
     for name in names:
-        shown = [r for r in plain if r.rate == name and r.where == "test"]
+        shown = in_picture(e, name)
         if shown:
             everyone = "" if all(r.attribute for r in shown) else " Vertical lines: everyone."
             yield Picture(
@@ -141,18 +146,28 @@ def rates(e: Evidence) -> Iterable[Block]:
                 name,
                 f"{words.rate_title(name).capitalize()} by group on the test rows, with "
                 f"{100 * e.asked.level:g}% intervals.{everyone}",
-                _describe_rates(shown),
+                _describe_rates(shown, words.decimals_of(name, e)),
             )
-    table = _rate_table(f"{words.noun(e).capitalize()}s by group", plain, Distances(e))
+    table = _rate_table(f"{words.noun(e).capitalize()}s by group", plain, e)
     if any(cell.shade for row in table.rows for cell in row):
         yield Text(MEANING_OF_NUMBERS if e.task == "numbers" else MEANING)
     yield table
 
 
-def _describe_rates(shown: list[GroupRate]) -> str:
+def in_picture(e: Evidence, rate: str) -> list[GroupRate]:
+    """Lines that a picture of a rate shows: what was actual is the same for all models."""
+    found = [r for r in e.rates if r.rate == rate and r.where == "test" and not r.crossed]
+    return [r for r in found if r.model == CHOSEN or rate != "actual"]
+
+
+def deciles_shown(e: Evidence, column: str) -> list[Decile]:
+    """Lines that a picture of deciles shows: those that are not too small to judge."""
+    return [d for d in e.deciles if d.attribute == column and d.decile and not d.small]
+
+
+def _describe_rates(shown: list[GroupRate], decimals: int) -> str:
     """The lowest and the highest group of each model."""
     known: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    decimals = words.decimals_of(shown[0].rate, shown)
     for r in shown:
         if r.attribute and r.value is not None:
             known.setdefault((r.model, r.attribute), []).append((r.value, r.group))
@@ -185,15 +200,16 @@ def cross(
     return found, list(columns)
 
 
-def _rate_table(title: str, rates: list[GroupRate], distances: Distances) -> TableBlock:
+def _rate_table(title: str, rates: list[GroupRate], e: Evidence) -> TableBlock:
     """One line per attribute, group and rate; columns by rows and model."""
+    distances = Distances(e)
     found, columns = cross(
         sorted(rates, key=lambda r: r.where != "test"),  # their order is everyone's
         row=lambda r: (r.attribute, r.group, r.rate),
         column=lambda r: (r.where, r.model),
     )
     columns.sort(key=lambda c: (c[0] == "test", c[1] != PLAIN))
-    decimals = {name: words.decimals_of(name, rates) for name in {r.rate for r in rates}}
+    decimals = {name: words.decimals_of(name, e) for name in {r.rate for r in rates}}
     lines = []
     for (attribute, group, rate), by_column in found.items():
         best = by_column.get(("test", CHOSEN)) or next(iter(by_column.values()))
@@ -208,9 +224,8 @@ def _rate_table(title: str, rates: list[GroupRate], distances: Distances) -> Tab
         f"{where}, {words.model_title(model)}" if len(columns) > 1 else where
         for where, model in columns
     ]
-    noun = "figure" if any(r.rate in MEANS for r in rates) else "rate"
-    last = "against the limit" if noun == "figure" else "distance"
-    header = ("by", "group", noun, *titles, "rows that count", last)
+    last = "against the limit" if e.task == "numbers" else "distance"
+    header = ("by", "group", words.noun(e), *titles, "rows that count", last)
     return TableBlock.of(title, header, lines, 3)
 
 
@@ -259,7 +274,7 @@ def _number_gaps(e: Evidence) -> Iterable[Block]:
     distances = Distances(e)
     rows = []
     for g in e.gaps:
-        figure = g.gap, g.gap_low, g.gap_high, words.decimals_of(g.rate, e.rates)
+        figure = g.gap, g.gap_low, g.gap_high, words.decimals_of(g.rate, e)
         cell = distances.shade_gap(words.interval_cell(*figure), g)
         named = words.gap_title(g.rate), words.model_title(g.model)
         rows.append((g.attribute, *named, cell, g.lowest_group, g.highest_group))
@@ -304,7 +319,7 @@ def crossed(e: Evidence) -> Iterable[Block]:
         yield Text(f"At least {e.min_rows} rows count for {each} shown.")
     if crossed:
         title = f"{words.noun(e).capitalize()}s where sensitive columns are crossed"
-        table = _rate_table(title, crossed, Distances(e))
+        table = _rate_table(title, crossed, e)
         if len(table.rows) > MOST_LINES:
             yield Text(
                 f"The first {MOST_LINES:,} of {len(table.rows):,} lines are shown; the evidence "

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fairboost._text import places
+from fairboost.plots.scores import MOST_INTERVALS
 from fairboost.report import findings, words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
 from fairboost.report.evidence import (
@@ -210,13 +211,17 @@ def _deciles(e: Evidence) -> Iterable[Block]:
         "in each."
     )
     for column in dict.fromkeys(d.attribute for d in e.deciles if d.attribute):
-        groups = list(dict.fromkeys(d.group for d in e.deciles if d.attribute == column))
+        groups = list(dict.fromkeys(d.group for d in findings.deciles_shown(e, column)))
+        if not groups:
+            continue
+        few = len(groups) <= MOST_INTERVALS
+        ends = f", with {100 * e.asked.level:g}% intervals" if few else ""
         yield Picture(
             "deciles",
             column,
             f"Mean of what was actual against mean prediction by {column}, in deciles of the "
-            f"prediction, with {100 * e.asked.level:g}% intervals. On the dotted line both are "
-            "equal.",
+            f"prediction{ends}. On the dotted line both are equal. Deciles in which a group has "
+            f"fewer than {e.min_rows} rows are left out.",
             f"Groups: {words.join(groups)}. A table below has the figures.",
         )
     decimals = max(places(*(x for d in e.deciles for x in (d.expected, d.actual))) - 3, 0)
@@ -247,8 +252,8 @@ def _distributions(e: Evidence) -> Iterable[Block]:
         yield Picture(
             "distributions",
             column,
-            f"Share of each group by {column} whose prediction is at most so high. The distance "
-            "of two lines from bottom to top is what distances are read from.",
+            f"Share of each group by {column} whose prediction is at most so high. Where lines "
+            "lie apart from bottom to top, groups differ by so large a share.",
             f"Groups: {words.join(groups)}. A table below has quantiles.",
         )
     if curves:
@@ -264,8 +269,7 @@ def _distributions(e: Evidence) -> Iterable[Block]:
             for d, line in zip(curves, found, strict=True)
         )
         header = ("by", "group", "rows", *(f"{100 * q:g}%" for q in QUANTILES))
-        title = "Quantiles of predictions: so large a share of a group has at most so much"
-        yield TableBlock.of(title, header, rows, 2)
+        yield TableBlock.of("Quantiles of predictions by group", header, rows, 2)
 
 
 def _quantile(curve: Distribution, share: float) -> float:

@@ -21,6 +21,7 @@ from fairboost.plots.scores import EXPOSURE_AXES, NUMBER_AXES
 from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, new_axes, pyplot
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Calibration, Evidence, Roc
+from fairboost.report.findings import deciles_shown, in_picture
 from fairboost.report.words import MODELS, where_title
 from fairboost.verdicts.rounds import PREFIX
 
@@ -86,8 +87,10 @@ def _fit(svg: str, name: str, alt: str) -> str:
 
 
 def _rates(evidence: Evidence, rate: str) -> Any:
-    lines = [r for r in evidence.rates if r.rate == rate and r.where == "test" and not r.crossed]
+    lines = in_picture(evidence, rate)
     table = _table(lines, "value", "low", "high").replace({"model": MODELS})
+    if rate == "actual":
+        table["model"] = ""  # it is nobody's
     groups = len(table[["attribute", "group"]].drop_duplicates()) + table["attribute"].nunique()
     ax = new_axes(WIDTH, 0.7 + 0.36 * groups, ["", ""])
     return plots.GroupRatesDisplay(table).plot(ax).figure_
@@ -156,7 +159,7 @@ def _calibration(evidence: Evidence, column: str) -> Any:
 
 
 def _deciles(evidence: Evidence, column: str) -> Any:
-    found = [d for d in evidence.deciles if d.attribute == column and d.decile and d.rows]
+    found = deciles_shown(evidence, column)
     table = _table(found, "ratio_low", "ratio_high")
     names = ["group", "expected", "actual", "exposure", "ratio_low", "ratio_high"]
     points = calibration_points(*(table[name] for name in names))

@@ -80,16 +80,16 @@ def _farthest(e: Evidence) -> Iterator[tuple[float, str]]:
             asked = f"within {limit.around:g} ± {words.limit(limit.at_most)} was asked for"
             said = f"{title} is farthest from {limit.around:g} {who}, {value}; {asked}."
         else:
-            most = "largest " if len(limits) > 1 else ""
             asked = f"at most {words.limit(limit.at_most)} was asked for"
-            said = f"the {title} is {most}{who}, {value}; {asked}."
+            found = f"largest {who}, {value}" if len(limits) > 1 else f"{value} {who}"
+            said = f"the {title} is {found}; {asked}."
         text = f"{by}{said}"
         yield apart / max(limit.at_most, 1e-9), text[:1].upper() + text[1:]
 
 
 def _shown(e: Evidence, r: GroupRate) -> str:
     """The figure of a group, where a number is predicted, with its interval."""
-    decimals = words.decimals_of(r.rate, e.rates)
+    decimals = words.decimals_of(r.rate, e)
     return words.interval(r.value, r.low, r.high, decimals)
 
 
@@ -140,7 +140,7 @@ def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
 
 def _compared_means(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     """How far apart the means of two groups are, and what the same groups actually had."""
-    decimals = words.decimals_of(high.rate, e.rates)
+    decimals = words.decimals_of(high.rate, e)
     apart = (high.value or 0.0) - (low.value or 0.0)
     shown = [words.number(x, decimals) for x in (high.value, low.value, apart)]
     groups = _person(high.group), _person(low.group)
@@ -267,7 +267,7 @@ def _growth_in_words(e: Evidence, now: Gap, before: Gap) -> str:
     overlap = (now.gap_low or 0.0) <= (before.gap or 0.0) and (now.gap or 0.0) <= (
         float("inf") if before.gap_high is None else before.gap_high
     )
-    decimals = words.decimals_of(now.rate, e.rates)
+    decimals = words.decimals_of(now.rate, e)
     return (
         f"the {words.gap_title(now.rate)} by {now.attribute} is "
         f"{words.number(now.gap, decimals)}, without the constraint it was "

@@ -64,7 +64,7 @@ class Distances:
     def __init__(self, evidence: Evidence) -> None:
         limits = evidence.asked.limits  # of gaps where they name no group
         self._limits = {(of.attribute, of.group, of.rate): of for of in limits}
-        self._decimals = {of.rate: words.decimals_of(of.rate, evidence.rates) for of in limits}
+        self._decimals = {of.rate: words.decimals_of(of.rate, evidence) for of in limits}
         self._ruled = {g.rate for g in evidence.gaps if g.four_fifths is not None}
         self._known: dict[tuple[str, str, str, str], list[GroupRate]] = {}
         for r in evidence.rates:

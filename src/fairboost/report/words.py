@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from fairboost._text import places
 from fairboost.fairness.means import NUMBERS
@@ -81,11 +81,16 @@ def interval(value: Figure, low: Figure, high: Figure, decimals: int = 3) -> str
     return f"{number(value, decimals)} [{ends}]"
 
 
-def decimals_of(rate: str, lines: Iterable[GroupRate]) -> int:
-    """Decimals that the figures of a rate, or of a mean, are worth: the same for all groups."""
+def decimals_of(rate: str, evidence: Evidence) -> int:
+    """Decimals that figures of a rate, or of a mean, are worth: the same for all groups.
+
+    More where groups are so close that they could not be told apart.
+    """
     if rate in UNITLESS:
         return 3
-    return places(*(r.value for r in lines if r.rate == rate and r.value is not None))
+    known = [abs(r.value) for r in evidence.rates if r.rate == rate and r.value is not None]
+    least, gaps = places(*known), [g.gap for g in evidence.gaps if g.rate == rate and g.gap]
+    return max(least, min(places(*gaps) - 1, least + 2)) if gaps else least
 
 
 def decimals_of_performance(measure: str, evidence: Evidence) -> int:
@@ -120,10 +125,11 @@ def limit(most: float) -> str:
 
     Examples
     --------
-    >>> limit(0.02), limit(2_500_000)
-    ('0.02', '2,500,000')
+    >>> limit(0.02), limit(1e-5), limit(2_500_000)
+    ('0.02', '0.00001', '2,500,000')
     """
-    return f"{most:g}" if abs(most) < 1e6 else f"{most:,.0f}"
+    text = f"{most:,g}"
+    return f"{most:,.{places(most)}f}".rstrip("0").rstrip(".") if "e" in text else text
 
 
 def noun(evidence: Evidence) -> str:
