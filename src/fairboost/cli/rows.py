@@ -116,13 +116,13 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
         dropped=tuple(options.drop),
         task=options.task,
         exposure=options.exposure,
+        coded=options.engine == "xgboost",
     )
     paths = {"training": options.data, "test": options.test, "held out": options.holdout}
     files = {role: table_of(options, path) for role, path in paths.items() if path is not None}
     files["training"].require(roles.columns(), "named in the command")
     table = files["training"].read(roles.text_columns())
     schema, remarks = infer_schema(table, roles, tuple(options.missing))
-    schema = replace(schema, coded=options.engine == "xgboost")
     for remark in remarks:
         console.remark(f"Note: {remark}.")
     if not schema.aware:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -109,7 +108,7 @@ def show_verdicts(console: Console, evidence: Evidence) -> None:
         [
             _group(r),
             _rate_name(r.rate, evidence),
-            _rate(r, words.decimals_of(r.rate, rates)),
+            _rate(r, words.decimals_of(r.rate, evidence)),
             f"{r.rows:,.0f}",
         ]
         for r in rates
@@ -270,7 +269,7 @@ def audit_text(evidence: Evidence) -> str:
         f"{rows:,} rows; {where}. {_level(evidence)} intervals. "
         f"Positive: {printable(evidence.data.positive)}. The {evidence.asked.favourable} decision "
         "counts as favourable.",
-        _rates([r for r in evidence.rates if not r.crossed]),
+        _rates(evidence),
         _gaps(evidence),
         _crossed(evidence),
         _calibration(evidence),
@@ -296,7 +295,7 @@ def _numbers_text(evidence: Evidence) -> str:
     parts = [
         f"{data.splits['test']:,} rows; {_level(evidence)} intervals. Predicted: "
         f"{printable(data.label)}{per}. Loss: {data.loss}.",
-        _rates([r for r in evidence.rates if not r.crossed]),
+        _rates(evidence),
         text_table(["by", "figure", "found", "lowest / highest"], gaps),
         _crossed(evidence),
         _deciles(evidence),
@@ -323,9 +322,10 @@ def _deciles(evidence: Evidence) -> str:
     return f"{table}{note}" if lines else ""
 
 
-def _rates(rates: Sequence[GroupRate]) -> str:
+def _rates(evidence: Evidence) -> str:
+    rates = [r for r in evidence.rates if not r.crossed]
     names = list(dict.fromkeys(r.rate for r in rates))
-    decimals = {name: words.decimals_of(name, rates) for name in names}
+    decimals = {name: words.decimals_of(name, evidence) for name in names}
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for r in rates:
         lines.setdefault((r.attribute, _group(r)), {})[r.rate] = _rate(r, decimals[r.rate])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, combinations, count
@@ -84,6 +85,8 @@ class Roles:
         Whether the label is one of two values, or a number.
     exposure : str, optional
         The column of exposures, of numbers.
+    coded : bool
+        Whether the engine is to know categories by their places, and columns by names in ASCII.
     """
 
     label: str
@@ -95,6 +98,7 @@ class Roles:
     dropped: tuple[str, ...] = ()
     task: Task = "classification"
     exposure: str | None = None
+    coded: bool = False
 
     def __post_init__(self) -> None:
         special = [self.label, *self.sensitive, *self._of_rows()]
@@ -343,7 +347,7 @@ def infer_schema(
             continue
         if judged.remark:
             remarks.append(f"column {name!r} {judged.remark}")
-        feature = _engine_name(name, taken)
+        feature = _engine_name(name, taken, in_ascii=roles.coded)
         taken.add(feature)
         features.append(FeatureColumn(name, feature, judged.kind, judged.categories))
     if not features:
@@ -365,6 +369,7 @@ def infer_schema(
         dropped=dropped,
         missing=missing,
         exposure=roles.exposure,
+        coded=roles.coded,
     )
     left_out = [
         f"{'column' if len(names) == 1 else 'columns'} {', '.join(names)} "
@@ -508,8 +513,11 @@ def _positive(values: list[str], label: str, asked: str | None) -> str:
     )
 
 
-def _engine_name(name: str, taken: set[str]) -> str:
+def _engine_name(name: str, taken: set[str], *, in_ascii: bool) -> str:
     """A name that engines take: some characters mean something to them."""
+    if in_ascii:  # without accents, which are characters of their own in that form
+        letters = unicodedata.normalize("NFKD", name)
+        name = "".join(c if c.isascii() else "_" for c in letters if not unicodedata.combining(c))
     plain = re.sub(r'[\[\]{}":,<>\s\x00-\x1f]', "_", name) or "_"
     candidates = chain([plain], (f"{plain}_{k}" for k in count(2)))
     return next(c for c in candidates if c not in taken)
