@@ -10,7 +10,7 @@ import numpy as np
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.metrics import audit, threshold_at
+from fairboost.metrics import audit, group_rates, threshold_at
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.model.estimator import FairGBMClassifier
@@ -140,3 +140,20 @@ def _caution(
     found = lines.caution(rates, placed=placed)
     said = [] if judged is None else [a for a in judged.advice if a.startswith(DECIDES)]
     return said[0] if found and said else found
+
+
+def point_rates(
+    model: FairGBMClassifier, rows: TestSet
+) -> tuple[tuple[evidence.GroupRate, ...], bool]:
+    """Rates of a model along a trade-off, and whether its decisions say next to nothing."""
+    table = group_rates(
+        rows.labels,
+        model._margins(rows.X) >= 0,
+        sensitive_features=rows.sensitive_features,
+        rates=list(dict.fromkeys([*rows.constrained_rates(model), "fpr", "fnr", "ppr"])),
+        sample_weight=rows.weight,
+        pos_label=1,
+    )
+    rates = lines.rate_lines(table, rows.names)
+    placed = isinstance(model.operating_point, OperatingPoint)
+    return rates, bool(lines.caution(rates, placed=placed))

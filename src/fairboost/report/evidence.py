@@ -367,13 +367,17 @@ class TradeoffPoint:
     tolerance : float or None
         None without constraint.
     accuracy, accuracy_low, accuracy_high, gap, gap_low, gap_high : float or None
-        Figures and intervals; the gap is the largest among the parities asked for.
+        Figures and intervals; the gap is the largest among the parities asked for. Where a number
+        is predicted there is no accuracy.
     trees : int or None
         Trees in it.
     rates : tuple of GroupRate
         Its rates by group.
     decides_nothing : bool
-        Whether its decisions say next to nothing, so that equal rates are worth nothing.
+        Whether its decisions, or predictions, say next to nothing, so that equal rates are worth
+        nothing.
+    loss, loss_low, loss_high : float or None
+        Where a number is predicted: the mean loss, in place of the accuracy.
     """
 
     name: str
@@ -387,6 +391,9 @@ class TradeoffPoint:
     trees: int | None = None
     rates: tuple[GroupRate, ...] = ()
     decides_nothing: bool = False
+    loss: Figure = None
+    loss_low: Figure = None
+    loss_high: Figure = None
 
 
 @dataclass(frozen=True)
@@ -401,11 +408,15 @@ class Tradeoff:
         The models.
     chosen : int or None
         Which of them is the model of this report.
+    measure, figure : str
+        What performance and the gap are, in words: "squared error", "gap of mean predictions".
     """
 
     where: str
     points: tuple[TradeoffPoint, ...]
     chosen: int | None = None
+    measure: str = "accuracy"
+    figure: str = "largest gap"
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,7 @@ import pandas as pd
 
 from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Matrix
-from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
-from fairboost.metrics import group_rates
 from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
@@ -31,6 +29,8 @@ from fairboost.report.limits import with_limits
 from fairboost.report.lines import pick, plain_value
 from fairboost.report.rows import Fitted, TestSet
 from fairboost.report.words import explain_decisions, where_title
+from fairboost.report.words import limit as limit_in_words
+from fairboost.selection.kinds import kind_of_model
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.fairness_report import FairnessReport
 from fairboost.verdicts.rounds import PREFIX, violations_by_round
@@ -172,48 +172,59 @@ def _held_out_rates(
 # -----------------------------------------------------------------------
 
 
-def _tradeoff(curve: TradeoffCurve, model: FairGBMClassifier, rows: TestSet) -> evidence.Tradeoff:
+def _tradeoff(curve: TradeoffCurve, model: Fitted, rows: TestSet) -> evidence.Tradeoff:
     """The curve on the test rows; a chosen model that is not on it becomes one more point."""
-    chosen = next((k for k, m in enumerate(curve.models) if m is model), None)
+    # One that was chosen by a tolerance is a copy, with the trees of the curve's.
+    chosen = next((k for k, m in enumerate(curve.models) if m._model is model._model), None)
     models = curve.models if chosen is not None else (*curve.models, model)
     groups, weight = rows.constrained(model), rows.sample_weight
     table = TradeoffCurve(models, curve.table).on(
-        rows.X, rows.y, sensitive_features=groups, sample_weight=weight
+        rows.X, rows.y, sensitive_features=groups, sample_weight=weight, exposure=rows.exposure
     )
     pairs = zip(models, table.to_dict("records"), strict=True)
     points = [_point(m, line, rows) for m, line in pairs]
     if chosen is None:  # from loose to tight, as the others are
-        extra = points.pop()
+        extra = _point(model, {**table.iloc[-1], "tolerance": _tolerance_of(model)}, rows)
+        points.pop()
         chosen = bisect(points, _tightness(extra), key=_tightness)
         points.insert(chosen, replace(extra, name=f"{extra.name}, trained by itself"))
-    return evidence.Tradeoff(where="test", points=tuple(points), chosen=chosen)
+    found = evidence.Tradeoff(where="test", points=tuple(points), chosen=chosen)
+    if isinstance(model, FairGBMRegressor):
+        first = curve.models[0]
+        figure = kind_of_model(first).figure(first.constraint, list(groups))
+        found = replace(found, measure=numbers.loss_title(model), figure=figure)
+    return found
+
+
+def _tolerance_of(model: Fitted) -> float:
+    """What a model was held to; NaN where nothing was asked for."""
+    asked = () if model.fairness_report_ is None else model.fairness_report_.verdicts
+    own = np.nan if model.tolerance is None else float(model.tolerance)
+    return own if not np.isnan(own) else min((v.limit for v in asked), default=np.nan)
 
 
 def _tightness(point: evidence.TradeoffPoint) -> float:
     return -np.inf if point.tolerance is None else -point.tolerance
 
 
-def _point(
-    model: FairGBMClassifier, line: Mapping[Any, Any], rows: TestSet
-) -> evidence.TradeoffPoint:
+def _point(model: Fitted, line: Mapping[Any, Any], rows: TestSet) -> evidence.TradeoffPoint:
     tolerance = plain_value(line["tolerance"])
-    names = ("accuracy", "accuracy low", "accuracy high", "gap", "gap low", "gap high")
-    table = group_rates(
-        rows.labels,
-        model._margins(rows.X) >= 0,
-        sensitive_features=rows.sensitive_features,
-        rates=list(dict.fromkeys([*rows.constrained_rates(model), "fpr", "fnr", "ppr"])),
-        sample_weight=rows.weight,
-        pos_label=1,
-    )
-    rates = lines.rate_lines(table, rows.names)
-    placed = isinstance(model.operating_point, OperatingPoint)
-    nothing = bool(lines.caution(rates, placed=placed))
-    name = "no constraint" if tolerance is None else f"tolerance {tolerance:.3g}"
+    if isinstance(model, FairGBMRegressor):
+        rates, nothing = numbers.point_rates(model, rows)
+        performance, empty = "loss", "says little"
+    else:
+        rates, nothing = decisions.point_rates(model, rows)
+        performance, empty = "accuracy", "decides nothing"
+    names = [f"{what}{end}" for what in (performance, "gap") for end in ("", " low", " high")]
+    figures: dict[str, Any] = {"accuracy": None, "accuracy_low": None, "accuracy_high": None}
+    figures |= {name.replace(" ", "_"): plain_value(line[name]) for name in names}
+    name = "no constraint"
+    if tolerance is not None:
+        name = f"tolerance {limit_in_words(float(f'{tolerance:.3g}'))}"
     return evidence.TradeoffPoint(
-        name=f"{name}, decides nothing" if nothing else name,
+        name=f"{name}, {empty}" if nothing else name,
         tolerance=tolerance,
-        **{name.replace(" ", "_"): plain_value(line[name]) for name in names},
+        **figures,
         trees=int(line["trees"]),
         rates=rates,
         decides_nothing=nothing,

@@ -18,12 +18,14 @@ from fairboost.report.evidence import (
     Calibration,
     Distribution,
     Evidence,
-    Figure,
     Roc,
+    Tradeoff,
     TradeoffPoint,
 )
 from fairboost.report.glossary import explain
 from fairboost.report.shading import Distances
+
+BETWEEN = "between groups"
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of predictions, in a table."""
@@ -98,67 +100,95 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
     t = e.tradeoff
     if t is None:
         return
-    where = words.where_title(t.where)
+    where, numbers = words.where_title(t.where), e.task == "numbers"
     yield Text(
         f"{len(t.points)} models could have been chosen, from no constraint to the tightest "
         f"tolerance. All were measured on the same {where}. Those with a smaller gap than this "
-        "model are less discriminatory by this measure; the accuracy beside them is their price."
+        f"model are less discriminatory by this measure; the {t.measure} beside them is their "
+        "price."
     )
+    performance, gaps = _figures_along(t, numbers)
+    against, each = (t.figure, t.measure) if numbers else (f"{t.figure} {BETWEEN}", "accuracies")
     yield Picture(
         "tradeoff",
         "",
-        f"Accuracy against the largest gap between groups on the {where}. The square "
+        f"{t.measure[:1].upper()}{t.measure[1:]} against the {against} on the {where}. The square "
         "follows the slider below.",
-        f"{len(t.points)} models with gaps {_span(p.gap for p in t.points)} and accuracies "
-        f"{_span(p.accuracy for p in t.points)}.",
+        f"{len(t.points)} models with gaps {_span(gaps)} and {each} {_span(performance)}.",
     )
     if all(p.rates for p in t.points):
-        yield Slider(
-            "Model along the trade-off",
-            tuple(_point_line(p, k == t.chosen) for k, p in enumerate(t.points)),
-            t.chosen or 0,
-            tuple(_point_table(p, Distances(replace(e, rates=p.rates))) for p in t.points),
+        lines = (
+            f"{p.name}{' (this model)' * (k == t.chosen)}: {t.measure} {_alone(performance[k])}, "
+            f"{t.figure} {_alone(gaps[k])}"
+            for k, p in enumerate(t.points)
         )
+        tables = tuple(_point_table(p, replace(e, rates=p.rates)) for p in t.points)
+        yield Slider("Model along the trade-off", tuple(lines), t.chosen or 0, tables)
     rows = (
         (
             Cell(p.name, float(k)),
-            words.interval_cell(p.accuracy, p.accuracy_low, p.accuracy_high),
-            words.interval_cell(p.gap, p.gap_low, p.gap_high),
+            performance[k],
+            gaps[k],
             words.count(p.trees),
             Cell("this model", 1.0, "good") if k == t.chosen else Cell("", 0.0),
         )
         for k, p in enumerate(t.points)
     )
-    header = ("model", "accuracy", "largest gap", "trees", "chosen")
+    header = ("model", t.measure, t.figure, "trees", "chosen")
     yield TableBlock.of(f"All models, on the {where}", header, rows)
 
 
-def _span(figures: Iterable[Figure]) -> str:
-    known = [figure for figure in figures if figure is not None]
-    least, most = min(known, default=None), max(known, default=None)
-    return f"from {words.number(least)} to {words.number(most)}"
+def _figures_along(t: Tradeoff, numbers: bool) -> tuple[list[Cell], list[Cell]]:
+    """Performance and gap of each model, with intervals."""
+    performance = [
+        (p.loss, p.loss_low, p.loss_high)
+        if numbers
+        else (p.accuracy, p.accuracy_low, p.accuracy_high)
+        for p in t.points
+    ]
+    gaps = [(p.gap, p.gap_low, p.gap_high) for p in t.points]
+    cells = []
+    for figures in (performance, gaps):
+        known = [value for value, _, _ in figures if value is not None]
+        decimals = places(*known) if numbers else 3
+        cells.append([words.interval_cell(*figure, decimals) for figure in figures])
+    return cells[0], cells[1]
 
 
-def _point_line(p: TradeoffPoint, chosen: bool) -> str:
-    own = " (this model)" if chosen else ""
-    return f"{p.name}{own}: accuracy {words.number(p.accuracy)}, largest gap {words.number(p.gap)}"
+def _alone(cell: Cell) -> str:
+    """A figure without its interval."""
+    return cell.text.partition(" [")[0]
 
 
-def _point_table(p: TradeoffPoint, distances: Distances) -> TableBlock:
-    """Groups as rows, rates as columns."""
+def _span(cells: Iterable[Cell]) -> str:
+    known = sorted((c for c in cells if c.key is not None), key=lambda c: c.key or 0.0)
+    ends = (_alone(known[0]), _alone(known[-1])) if known else (words.ABSENT, words.ABSENT)
+    return f"from {ends[0]} to {ends[1]}"
+
+
+def _point_table(p: TradeoffPoint, e: Evidence) -> TableBlock:
+    """Groups as rows, rates as columns; the evidence has the rates of this model."""
+    distances = Distances(e)
     found, rates = findings.cross(
         p.rates, row=lambda r: (r.attribute, r.group), column=lambda r: r.rate
     )
+    decimals = {rate: words.decimals_of(rate, e) for rate in rates}
     rows = (
         (
             attribute or "everyone",
             group,
-            *(distances.shade(words.line_cell(line), line) for line in map(by_rate.get, rates)),
+            *(
+                distances.shade(
+                    words.line_cell(by_rate.get(rate), decimals[rate]), by_rate.get(rate)
+                )
+                for rate in rates
+            ),
         )
         for (attribute, group), by_rate in found.items()
     )
     header = ("by", "group", *map(words.rate_title, rates))
-    return TableBlock.of("Rates by group of the model at the slider", header, rows, 2)
+    title = f"{words.noun(e).capitalize()}s by group of the model at the slider"
+    return TableBlock.of(title, header, rows, 2)
 
 
 def _scores(e: Evidence) -> Iterable[Block]:

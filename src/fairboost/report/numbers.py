@@ -129,6 +129,23 @@ def compare_numbers(
     return OnTestRows(None, tuple(rates), tuple(gaps), parts)
 
 
+def point_rates(
+    model: FairGBMRegressor, rows: TestSet
+) -> tuple[tuple[evidence.GroupRate, ...], bool]:
+    """Figures of a model along a trade-off, and whether it predicts no better than a constant."""
+    predictions = predict_numbers(model, rows.X, rows.exposure)
+    found = audit_numbers(
+        rows.y,
+        predictions,
+        sensitive_features=rows.sensitive_features,
+        exposure=rows.exposure,
+        sample_weight=rows.sample_weight,
+        loss=_loss(model),
+    )
+    rates = lines.rate_lines(figure_table(found), rows.names)
+    return rates, bool(_caution(_loss(model), rows, predictions))
+
+
 def loss_title(model: FairGBMRegressor) -> str:
     """What the mean loss of a model is a mean of."""
     return LOSS_TITLES[_loss(model).name]

@@ -99,14 +99,19 @@ def _rates(evidence: Evidence, rate: str) -> Any:
 def _tradeoff(evidence: Evidence, _: str) -> Any:
     tradeoff = evidence.tradeoff
     assert tradeoff is not None
-    names = ("tolerance", "accuracy", "gap")
-    ends = ("accuracy_low", "accuracy_high", "gap_low", "gap_high")
-    table = _table(tradeoff.points, *names, *ends).rename(columns=lambda c: c.replace("_", " "))
+    name = "loss" if evidence.task == "numbers" else "accuracy"
+    names = ("tolerance", name, "gap")
+    ends = (f"{name}_low", f"{name}_high", "gap_low", "gap_high")
+    other = "accuracy" if name == "loss" else "loss"
+    table = _table(tradeoff.points, *names, *ends).drop(columns=other)
+    table = table.rename(columns=lambda c: c.replace("_", " "))
     ax = new_axes(WIDTH, 3.6, ["a", "b", "c"])
-    plots.TradeoffDisplay(table, tradeoff.chosen, where_title(tradeoff.where)).plot(ax)
-    for k, (gap, accuracy) in enumerate(zip(table["gap"], table["accuracy"], strict=True)):
+    titles = (tradeoff.measure, tradeoff.figure) if name == "loss" else None
+    where = where_title(tradeoff.where)
+    plots.TradeoffDisplay(table, tradeoff.chosen, where, titles).plot(ax)
+    for k, (gap, performance) in enumerate(zip(table["gap"], table[name], strict=True)):
         ax.plot(
-            gap, accuracy, "s", markersize=17, markerfacecolor="none", markeredgecolor=INK,
+            gap, performance, "s", markersize=17, markerfacecolor="none", markeredgecolor=INK,
             markeredgewidth=1.6, gid=f"ring-{k}",
         )  # fmt: skip
     return ax.figure
