@@ -59,8 +59,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         curve=models.trace_tradeoff(options, rows, console, options.models),
         plain=plain,
     )
-    table = compare_models(evidence)
-    show_alternatives(console, table, evidence, options.tolerance)
+    table = compare_models(evidence, relative=options.relative)
+    show_alternatives(console, table, evidence, models.tolerance_of(options))
 
     def write(folder: Path) -> None:
         write_report(evidence, folder)

@@ -28,6 +28,7 @@ from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 
+DISTRIBUTIONS = "equal_distributions"
 FairModel: TypeAlias = FairGBMClassifier | FairGBMRegressor
 
 ENGINES: dict[str, tuple[dict[str, Any], str]] = {
@@ -88,10 +89,16 @@ def build_model(options: argparse.Namespace, console: Console) -> FairModel:
     return FairGBMClassifier(build_engine(options), **shared, **method)
 
 
+def tolerance_of(options: argparse.Namespace) -> float:
+    """What groups may differ by, also where it was left to the default."""
+    default = numbers.DEFAULTS[options.constraint[0] if options.constraint else DISTRIBUTIONS]
+    return float((default or 0.0) if options.tolerance is None else options.tolerance)
+
+
 def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """What the model and the models of a curve have in common."""
     of_numbers = predicts_number(options)
-    default = "equal_distributions" if of_numbers else "equalized_odds"
+    default = DISTRIBUTIONS if of_numbers else "equalized_odds"
     asked: list[Any] = list(dict.fromkeys(options.constraint)) or [default]
     if options.relative:
         asked = [parity(RELATIVE[c], relative=True) for c in asked]

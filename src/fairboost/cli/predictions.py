@@ -18,7 +18,7 @@ SCORE, DECISION = "score", "decision"
 PREDICTION, EXPECTED = "prediction", "expected"
 
 
-class Predictions(Protocol):
+class PredictedColumns(Protocol):
     """Columns to write, and what is to be said of all rows."""
 
     rows: int
@@ -39,7 +39,7 @@ class Predictions(Protocol):
 
 def predictions_of(
     model: FairGBMClassifier | FairGBMRegressor, schema: TableSchema, exposure: str | None
-) -> Predictions:
+) -> PredictedColumns:
     """What a model says.
 
     Parameters

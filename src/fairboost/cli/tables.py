@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,36 +164,69 @@ def _judged(evidence: Evidence) -> list[Finding]:
 # -----------------------------------------------------------------------
 
 
-def compare_models(evidence: Evidence) -> pd.DataFrame:
-    """One line per model: accuracy and the largest gap on test rows, and what it costs.
+def compare_models(evidence: Evidence, *, relative: bool = False) -> pd.DataFrame:
+    """One line per model: accuracy, or loss, and the largest gap on test rows, and what it costs.
 
     Parameters
     ----------
     evidence : Evidence
         With a trade-off, and with the engine alone to compare with.
+    relative : bool
+        Whether gaps are shares of the mean of everyone.
     """
     assert evidence.tradeoff is not None
-    points = [_engine_alone(evidence), *evidence.tradeoff.points]
-    figures = ("accuracy", "accuracy_low", "accuracy_high", "gap", "gap_low", "gap_high")
-    fields = (*figures, "trees", "decides_nothing")
+    points = [_engine_alone(evidence, relative), *evidence.tradeoff.points]
+    what, sign = _performance_of(evidence)
+    fields = [f"{name}{end}" for name in (what, "gap") for end in ("", "_low", "_high")]
+    fields += ["trees", "decides_nothing"]
     found = pd.DataFrame([[getattr(p, field) for field in fields] for p in points], columns=fields)
     found.insert(0, "model", [p.name for p in points])
     if (chosen := evidence.tradeoff.chosen) is not None:
         found.loc[chosen + 1, "model"] = f"chosen: {points[chosen + 1].name}"
-    found.insert(2, "cost", found["accuracy"].iloc[0] - found["accuracy"])
+    found.insert(2, "cost", sign * (found[what].iloc[0] - found[what]))
     return found
 
 
-def _engine_alone(evidence: Evidence) -> TradeoffPoint:
-    """The engine alone; its largest gap in the rates that were read in training."""
-    accuracy = next(
-        p for p in evidence.performance if p.model == "plain" and p.measure == "accuracy"
-    )
+def _performance_of(evidence: Evidence) -> tuple[str, float]:
+    """What models are compared by, and 1 if more of it is better, -1 if less is."""
+    return ("loss", -1.0) if evidence.task == "numbers" else ("accuracy", 1.0)
+
+
+def _engine_alone(evidence: Evidence, relative: bool) -> TradeoffPoint:
+    """The engine alone; its largest gap in what the constraints are about."""
+    assert evidence.tradeoff is not None
+    measure = evidence.tradeoff.measure
+    found = next(p for p in evidence.performance if (p.model, p.measure) == ("plain", measure))
+    figures = found.value, found.low, found.high
+    if evidence.task == "numbers":
+        widest = _largest_figure(evidence, relative)
+        point = TradeoffPoint("engine alone", None, None, None, None, *widest)
+        loss, low, high = figures
+        return replace(point, loss=loss, loss_low=low, loss_high=high)
     asked = {(r.attribute, r.rate) for r in evidence.rates if r.where != "test"}
     gaps = [g for g in evidence.gaps if g.model == "plain" and (g.attribute, g.rate) in asked]
     worst = max(gaps, key=lambda g: g.gap or 0.0)
-    measured = (accuracy.value, accuracy.low, accuracy.high, worst.gap, worst.gap_low)
-    return TradeoffPoint("engine alone", None, *measured, worst.gap_high)
+    widest = worst.gap, worst.gap_low, worst.gap_high
+    return TradeoffPoint("engine alone", None, *figures, *widest)
+
+
+def _largest_figure(evidence: Evidence, relative: bool) -> tuple[Figure, Figure, Figure]:
+    """The largest of what the constraints on numbers hold to their limits, of the engine alone."""
+    limits = evidence.asked.limits
+    asked = {(limit.attribute, limit.rate) for limit in limits}
+    plain = [r for r in evidence.rates if (r.where, r.model) == ("test", "plain")]
+    found: list[tuple[Figure, Figure, Figure]]
+    if all(limit.rate == "loss" and limit.group is not None for limit in limits):  # bounds
+        found = [(r.value, r.low, r.high) for r in plain if (r.attribute, r.rate) in asked]
+        return max(found, key=lambda figures: figures[0] or 0.0)
+    everyone = {r.rate: abs(r.value or 0.0) for r in plain if not r.attribute}
+    found = []
+    for g in evidence.gaps:
+        if g.model == "plain" and (g.attribute, g.rate) in asked:
+            unit = everyone[g.rate] if relative else 1.0
+            ends = (None if x is None else x / unit for x in (g.gap, g.gap_low, g.gap_high))
+            found.append((next(ends), next(ends), next(ends)))
+    return max(found, key=lambda figures: figures[0] or 0.0)
 
 
 def show_alternatives(
@@ -200,60 +234,79 @@ def show_alternatives(
 ) -> None:
     """Show the table, and say which of the models are less discriminatory."""
     _show_rows(console, evidence)
+    assert evidence.tradeoff is not None
+    (what, _), decimals = _performance_of(evidence), _decimals_of(found, evidence)
     lines = [
         [
             str(r["model"]),
-            figure(r["accuracy"], r["accuracy_low"], r["accuracy_high"]),
-            f"{r['cost']:+.3f}",
-            figure(r["gap"], r["gap_low"], r["gap_high"]),
+            figure(r[what], r[f"{what}_low"], r[f"{what}_high"], decimals[what]),
+            f"{r['cost']:+,.{decimals[what]}f}",
+            figure(r["gap"], r["gap_low"], r["gap_high"], decimals["gap"]),
         ]
         for r in found.to_dict("records")
     ]
-    console.result(text_table(["model", "accuracy", "cost", "largest gap"], lines))
-    console.result("\n" + "\n".join(_in_words(found, tolerance)))
+    titles = ["model", evidence.tradeoff.measure, "cost", evidence.tradeoff.figure]
+    console.result(text_table(titles, lines))
+    console.result("\n" + "\n".join(_in_words(found, evidence, tolerance)))
     console.notes(evidence.warnings)
 
 
-def _in_words(found: pd.DataFrame, tolerance: float) -> list[str]:
+def _decimals_of(found: pd.DataFrame, evidence: Evidence) -> dict[str, int]:
+    """Decimals of the columns; of losses as many as what they cost takes."""
+    if evidence.task != "numbers":
+        return {"accuracy": 3, "gap": 3}
+    least = places(*found["loss"])
+    costs = places(*found["cost"][1:])
+    return {"loss": max(least, min(costs, least + 2)), "gap": places(*found["gap"])}
+
+
+def _in_words(found: pd.DataFrame, evidence: Evidence, tolerance: float) -> list[str]:
     """Summarise the table in sentences."""
+    assert evidence.tradeoff is not None
+    (what, sign), decimals = _performance_of(evidence), _decimals_of(found, evidence)
+    most = "most accurate" if what == "accuracy" else f"one of least {evidence.tradeoff.measure}"
     plain, *others = found.to_dict("records")
     deciding = [m for m in others if not m["decides_nothing"]]
     fairer = [m for m in deciding if m["gap_high"] < plain["gap_low"]]
     within = [m for m in deciding if m["gap"] <= tolerance]
+
+    def best(models: list[dict[Any, Any]]) -> str:
+        chosen = max(models, key=lambda m: sign * m[what])
+        return f"{chosen['model']!r}, at a cost of {chosen['cost']:,.{decimals[what]}f}."
+
     better = (
         "No model is surely less discriminatory than the engine alone: these rows are too few to "
         "tell, or there was little to mend."
     )
     if fairer:
-        best = max(fairer, key=lambda m: m["accuracy"])
         better = (
             f"{len(fairer)} of {len(others)} models are surely less discriminatory than the "
-            f"engine alone; of these the most accurate is {best['model']!r}, at a cost of "
-            f"{best['cost']:.3f}."
+            f"engine alone; of these the {most} is {best(fairer)}"
         )
     if within:
-        best = max(within, key=lambda m: m["accuracy"])
-        last = (
-            f"The most accurate with a gap within {tolerance:g} is {best['model']!r}, at a cost "
-            f"of {best['cost']:.3f}."
-        )
+        last = f"The {most} with a gap within {tolerance:g} is {best(within)}"
     elif not deciding:
         last = (
             "All of the models decide next to nothing about these rows; decide at another point."
         )
+        if what == "loss":
+            last = "None of the models surely predicts better than one number for everyone."
     else:
         least = min(deciding, key=lambda m: m["gap"])
         last = (
-            f"None has a gap within {tolerance:g} on these rows; the least is {least['gap']:.3f}, "
-            f"of {least['model']!r}."
+            f"None has a gap within {tolerance:g} on these rows; the least is "
+            f"{least['gap']:,.{decimals['gap']}f}, of {least['model']!r}."
         )
-    return [
+    meaning = (
         "The largest gap is that between groups in the rates asked for; cost is accuracy below "
-        "the engine alone. 'no constraint' is the engine without the rows that the others hold "
-        "out to read rates on.",
-        better,
-        last,
-    ]
+        "the engine alone."
+    )
+    if what == "loss":
+        meaning = f"Cost is {evidence.tradeoff.measure} above that of the engine alone."
+    said = (
+        "'no constraint' is the engine without the rows that the others hold out to read rates on."
+    )
+    return [f"{meaning} {said}", better, last]
 
 
 # audit
