@@ -25,6 +25,7 @@ from fairboost.plots.style import (
     fold,
     labelled,
     new_axes,
+    plain_ticks,
 )
 
 if TYPE_CHECKING:
@@ -175,6 +176,8 @@ class GroupRatesDisplay(Display):
         rate = table["rate"].iloc[0]
         title = RATES[rate].title if rate in RATES else MEANS.get(rate, printable(rate))
         ax.set_xlabel(title, **PLAIN_TEXT)
+        if rate in MEANS:
+            plain_ticks(ax.xaxis)
         ax.grid(axis="x", alpha=0.3)
         return self._finish(ax)
 

@@ -19,7 +19,14 @@ from fairboost.data.validation import (
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.means import NUMBERS
 from fairboost.metrics.numbers import NumberAudit
-from fairboost.plots.style import MOST_LABELLED, Display, labelled, look, new_axes
+from fairboost.plots.style import (
+    MOST_LABELLED,
+    Display,
+    labelled,
+    look,
+    new_axes,
+    plain_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,6 +147,19 @@ def predict_numbers(model: Any, X: Matrix, exposure: ArrayLike | None) -> FloatA
             f"exposure has {len(years)} entries and X has {len(found)} rows; pass one for each row"
         )
     return found * years
+
+
+def per_unit(predictions: FloatArray, exposure: FloatArray | None) -> FloatArray:
+    """Predictions per unit of exposure; rows of the same prediction have the same again.
+
+    A product over one of its factors may differ from the other in its last digit.
+    """
+    if exposure is None:
+        return predictions
+    found: FloatArray = predictions / exposure
+    size = float(np.abs(found).max(initial=0.0)) or 1.0
+    rounded: FloatArray = np.round(found / size, 12) * size
+    return rounded
 
 
 def choose_column(sensitive_features: ArrayLike, n: int, by: str | None) -> SensitiveColumn:
@@ -273,10 +293,10 @@ class GroupPredictionsDisplay(Display):
             predicted[:, np.newaxis], predicted, sensitive_features, sample_weight, exposure
         )
         column = choose_column(sensitive_features, len(predicted), by)
-        per_unit = predicted if data.exposure is None else predicted / data.exposure
+        shown = per_unit(predicted, data.exposure)
         names = tuple(map(str, column.values))
         codes = np.asarray(column.codes, np.intp)
-        table = distribution_functions(per_unit, codes, names, data.weight_in_moments)
+        table = distribution_functions(shown, codes, names, data.weight_in_moments)
         return cls(table, PREDICTION if exposure is None else PER_EXPOSURE).plot(ax)
 
     @classmethod
@@ -327,4 +347,5 @@ class GroupPredictionsDisplay(Display):
             )  # fmt: skip
         ax.set(xlabel=self.unit, ylabel="share of the group", ylim=(-0.01, 1.01))
         ax.grid(alpha=0.3)
+        plain_ticks(ax.xaxis)
         return self._finish(ax)

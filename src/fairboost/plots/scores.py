@@ -32,6 +32,7 @@ from fairboost.plots.style import (
     labelled,
     look,
     new_axes,
+    plain_ticks,
 )
 
 if TYPE_CHECKING:
@@ -436,6 +437,8 @@ class GroupCalibrationDisplay(_ScoredRowsDisplay):
                 linewidth=1.3 if named else 0.8, zorder=3 if named else 2,
                 label=labelled(group) if named else None, **look(k),
             )  # fmt: skip
+        if self.titles is not None:
+            plain_ticks(ax.xaxis, ax.yaxis)
         return self._finish(ax)
 
 

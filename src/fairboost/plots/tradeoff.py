@@ -79,6 +79,10 @@ class TradeoffDisplay(Display):
         performance, gap = self.words or (name, "gap between groups")
         ax.set_xlabel(f"{gap}, {where}", **PLAIN_TEXT)
         ax.set_ylabel(f"{performance}, {where}", **PLAIN_TEXT)
-        ax.set_xlim(left=0.0)
+        gaps = self.table["gap"]
+        if name == "accuracy" or gaps.min() < 0.5 * gaps.max():  # not losses, far from 0
+            ax.set_xlim(left=0.0)
+        if name == "loss":  # an exponent of all ticks would stand in the legend
+            ax.yaxis.set_major_formatter("{x:g}")
         ax.grid(alpha=0.3)
         return self._finish(ax)

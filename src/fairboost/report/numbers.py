@@ -6,7 +6,7 @@ Figures are those of :func:`fairboost.metrics.audit_numbers`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy as np
 from fairboost._typing import FloatArray, IntArray
 from fairboost.metrics import audit_numbers
 from fairboost.metrics.numbers import LOSS_TITLES, NumberAudit, losses_of
-from fairboost.metrics.performance import DIFFERENCE, performance_table
+from fairboost.metrics.performance import DIFFERENCE, NumberOutput, performance_table
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.plots.numbers import (
     COLUMNS,
     distribution_functions,
     figure_table,
+    per_unit,
     predict_numbers,
 )
 from fairboost.report import evidence, lines
@@ -202,14 +203,14 @@ def _decile_lines(found: NumberAudit, columns: list[str]) -> Iterator[evidence.D
 
 def _distributions(rows: TestSet, predictions: FloatArray) -> Iterator[evidence.Distribution]:
     """Distribution functions of everyone, then of the groups of each column."""
-    per_unit = predictions if rows.exposure is None else predictions / rows.exposure
-    everyone = np.zeros(len(per_unit), np.intp)
+    shown = per_unit(predictions, rows.exposure)
+    everyone = np.zeros(len(shown), np.intp)
     columns: list[tuple[str, IntArray, tuple[str, ...]]] = [("", everyone, ("everyone",))]
     columns += [
         (c.name, np.asarray(c.codes, np.intp), tuple(map(str, c.values))) for c in rows.columns
     ]
     for attribute, codes, groups in columns:
-        table = distribution_functions(per_unit, codes, groups, _weight(rows))
+        table = distribution_functions(shown, codes, groups, _weight(rows))
         for group, part in table.groupby("group", sort=False):
             yield evidence.Distribution(
                 attribute,
@@ -224,40 +225,10 @@ def _distributions(rows: TestSet, predictions: FloatArray) -> Iterator[evidence.
 # -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PredictedNumbers:
-    """What a model predicts for some rows.
-
-    Parameters
-    ----------
-    predictions : (n,) float64
-        Counts or amounts, where there are exposures.
-    exposure : (n,) float64
-        1, where there are none.
-    loss : Loss
-        What training minimises.
-    """
-
-    predictions: FloatArray
-    exposure: FloatArray
-    loss: Loss
-
-    def contributions(self, targets: Any, weight: FloatArray) -> dict[str, FloatArray]:
-        """What each row adds to each measure; the measure is the weighted mean."""
-        apart = (self.predictions - targets) / self.exposure
-        trained = losses_of(self.loss, targets, self.predictions) / self.exposure
-        return {
-            LOSS_TITLES[self.loss.name]: trained,
-            "squared error": apart**2,
-            "absolute error": np.abs(apart),
-        }
-
-
 def _outputs(
     loss: Loss, rows: TestSet, predictions: Mapping[str, FloatArray]
-) -> dict[str, PredictedNumbers]:
-    years = np.ones(len(rows.labels)) if rows.exposure is None else rows.exposure
-    return {name: PredictedNumbers(p, years, loss) for name, p in predictions.items()}
+) -> dict[str, NumberOutput]:
+    return {name: NumberOutput(p, loss, rows.exposure) for name, p in predictions.items()}
 
 
 def _weight(rows: TestSet) -> FloatArray | None:

@@ -18,7 +18,14 @@ from fairboost import plots
 from fairboost._text import escape_html
 from fairboost.plots.numbers import PER_EXPOSURE, PREDICTION, calibration_points
 from fairboost.plots.scores import EXPOSURE_AXES, NUMBER_AXES
-from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, new_axes, pyplot
+from fairboost.plots.style import (
+    COLOURS,
+    GREY,
+    MOST_LABELLED,
+    new_axes,
+    plain_ticks,
+    pyplot,
+)
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Calibration, Evidence, Roc
 from fairboost.report.findings import deciles_shown, in_picture
@@ -109,6 +116,8 @@ def _tradeoff(evidence: Evidence, _: str) -> Any:
     titles = (tradeoff.measure, tradeoff.figure) if name == "loss" else None
     where = where_title(tradeoff.where)
     plots.TradeoffDisplay(table, tradeoff.chosen, where, titles).plot(ax)
+    if name == "loss":
+        plain_ticks(ax.xaxis, ax.yaxis)
     for k, (gap, performance) in enumerate(zip(table["gap"], table[name], strict=True)):
         ax.plot(
             gap, performance, "s", markersize=17, markerfacecolor="none", markeredgecolor=INK,

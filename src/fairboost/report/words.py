@@ -88,9 +88,11 @@ def decimals_of(rate: str, evidence: Evidence) -> int:
     """
     if rate in UNITLESS:
         return 3
-    known = [abs(r.value) for r in evidence.rates if r.rate == rate and r.value is not None]
-    least, gaps = places(*known), [g.gap for g in evidence.gaps if g.rate == rate and g.gap]
-    return max(least, min(places(*gaps) - 1, least + 2)) if gaps else least
+    # What is predicted and what was actual stand beside each other.
+    same = ("prediction", "actual") if rate in ("prediction", "actual") else (rate,)
+    known = [abs(r.value) for r in evidence.rates if r.rate in same and r.value is not None]
+    least, gaps = places(*known), [g.gap for g in evidence.gaps if g.rate in same and g.gap]
+    return max(least, min(places(min(gaps)) - 1, least + 2)) if gaps else least
 
 
 def decimals_of_performance(measure: str, evidence: Evidence) -> int:

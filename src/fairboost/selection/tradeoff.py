@@ -56,8 +56,6 @@ from fairboost.verdicts import diagnostics
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROUNDS, LEAVES, LEARNING_RATE = 12, 8, 0.3
-"""A stage of the curve. It starts where its neighbour ended, so that few rounds will do."""
 GO_BY = "test rows, model.report_on(...), are the ones to go by."
 
 
@@ -319,7 +317,7 @@ def tradeoff_curve(
     kind = kind_of(estimator, constraint, "tradeoff_curve")
     if not isinstance(tolerances, int | np.integer):
         for tolerance in tolerances:
-            kind.check_tolerance(tolerance)
+            kind.check_tolerance(tolerance, constraint)
     elif tolerances < 2:
         raise InvalidInputError(
             f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
@@ -402,9 +400,7 @@ class _Curve:
         cut = self.base_training.record.iterates[-1].cut
         session = Session(game, game.start(self.multipliers, cut))
         trees: list[int] = []
-        booster = self.lockstep.stage(
-            problem_of(session, trees.append), ROUNDS, LEAVES, LEARNING_RATE
-        )
+        booster = self.lockstep.stage(problem_of(session, trees.append), *self.kind.stage)
         session.close()
         self.multipliers = session.state.dual.multipliers
         return Training(self.base.with_stage(booster), session.record(), trees)
