@@ -159,11 +159,10 @@ def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Ga
     over = []
     for limit, found in zip(evidence.asked.limits, evidence.verdicts, strict=True):
         g = gaps[limit.attribute, limit.rate]
-        shown = finding(found, evidence).partition(" ")[2]
         what = gap_title(g.rate) if evidence.task == "numbers" else f"{g.rate} gap"
         said = (
-            f"he {what} by {g.attribute} is {shown}: --max-gap {option_of(limit)} is "
-            f"{found.status}."
+            f"he {what} by {g.attribute} is {finding(found, evidence)}: --max-gap "
+            f"{option_of(limit)} is {found.status}."
         )
         if fails(found, by_figure=by_figure):
             over.append(g)

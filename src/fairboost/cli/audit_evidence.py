@@ -134,7 +134,7 @@ def judge_gaps(
         yield Finding(
             where="test",
             constraint=_in_words(limit),
-            measure="figure" if limit.rate in OWN_FIGURES else "gap",
+            measure="largest distance" if limit.rate in OWN_FIGURES else "gap",
             value=g.gap,
             low=g.gap_low,
             high=g.gap_at_most,

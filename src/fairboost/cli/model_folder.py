@@ -118,7 +118,10 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         f"- {escape_markdown(f.role)}: {_code(f.name)}, {f.rows or 0:,} rows, SHA-256 `{f.sha256}`"
         for f in evidence.data.files
     ]
-    verdicts = [[f.constraint, f.where, finding(f, evidence), f.status] for f in evidence.verdicts]
+    verdicts = [
+        [f.constraint, f.where, f"{f.measure} {finding(f, evidence)}", f.status]
+        for f in evidence.verdicts
+    ]
     kinds = [
         [c.name, f"category of {len(c.categories)} values" if c.kind == "category" else c.kind]
         for c in schema.columns

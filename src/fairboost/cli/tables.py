@@ -32,8 +32,7 @@ def figure(value: Figure, low: Figure, high: Figure, decimals: int = 3) -> str:
 
 def finding(found: Finding, evidence: Evidence) -> str:
     """The figure of a verdict with its interval."""
-    shown = "undefined" if found.value is None else words.finding_interval(found, evidence.task)
-    return f"{found.measure} {shown}"
+    return "undefined" if found.value is None else words.finding_interval(found, evidence.task)
 
 
 def performance(evidence: Evidence) -> list[list[str]]:
@@ -98,7 +97,9 @@ def summary(evidence: Evidence) -> dict[str, Any]:
 def show_verdicts(console: Console, evidence: Evidence) -> None:
     """Verdicts on the test rows, rates by group, and how well the model predicts."""
     _show_rows(console, evidence)
-    lines = [[f.constraint, finding(f, evidence), f.status] for f in _judged(evidence)]
+    lines = [
+        [f.constraint, f"{f.measure} {finding(f, evidence)}", f.status] for f in _judged(evidence)
+    ]
     if lines:
         console.result(text_table(["constraint", "found", "verdict"], lines) + "\n")
     rates = [
@@ -147,7 +148,7 @@ def fails(found: Finding, *, by_figure: bool = False) -> bool:
 def failures(evidence: Evidence, *, by_figure: bool) -> list[str]:
     """What is to be said of the constraints that set the exit code."""
     return [
-        f"{f.constraint}: the {finding(f, evidence).replace(' ', ' is ', 1)}, which is "
+        f"{f.constraint}: the {f.measure} is {finding(f, evidence)}, which is "
         f"{words.on_rows(f.status, words.where_title(f.where))}."
         for f in _judged(evidence)
         if fails(f, by_figure=by_figure)
@@ -240,7 +241,7 @@ def show_alternatives(
         [
             str(r["model"]),
             figure(r[what], r[f"{what}_low"], r[f"{what}_high"], decimals[what]),
-            f"{r['cost']:+,.{decimals[what]}f}",
+            f"{round(r['cost'], decimals[what]) + 0.0:+,.{decimals[what]}f}",
             figure(r["gap"], r["gap_low"], r["gap_high"], decimals["gap"]),
         ]
         for r in found.to_dict("records")
