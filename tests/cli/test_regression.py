@@ -201,6 +201,46 @@ def test_xgboost_takes_text_with_accents(source, tmp_path, run):
     assert by_hand.tolist() == [place.get(name, -1) for name in new["région"]]
 
 
+# compare
+# -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "title"),
+    [
+        (
+            ("--constraint", "equal_means", "--tolerance", "0.05", "--relative"),
+            "gap of mean predictions, as a share of everyone's",
+        ),
+        (("--constraint", "bounded_group_loss", "--tolerance", "3000"), "largest mean loss of a"),
+    ],
+)
+def test_alternatives_cost_a_loss(source, tmp_path, run, asked, title):
+    """The engine alone has the same figure as the others: a share, or the largest mean."""
+    words = (*COSTS, *asked, *FEW, "--quiet", "--models", "3")
+    code, out, err = run("compare", source, *words, "--out", tmp_path / "c")
+    assert code == 0, err
+    assert f"cost      {title}" in re.sub(" {2,}", " " * 6, out)
+    assert "Cost is squared error above that of the engine alone." in out
+    table = pd.read_csv(tmp_path / "c" / "table.csv")
+    assert table["model"].tolist()[:2] == ["engine alone", "no constraint"]
+    np.testing.assert_allclose(table["cost"], table["loss"] - table["loss"][0])
+    plain, free = table["gap"][:2]
+    assert 0.5 < plain / free < 2.0
+    evidence = Evidence.load(tmp_path / "c" / "evidence.json")
+    losses = [p.value for p in evidence.performance if p.model == "plain"]
+    assert table["loss"][0] == pytest.approx(losses[0])
+
+
+def test_a_model_is_shown_among_its_alternatives(source, tmp_path, run):
+    words = (*CLAIMS, *FEW, "--quiet", "--trade-off", "--json")
+    code, _, err = run("train", source, *words, "--out", tmp_path / "m")
+    assert code in (0, 3), err
+    tradeoff = Evidence.load(tmp_path / "m" / "evidence.json").tradeoff
+    assert tradeoff.measure == "Poisson deviance"
+    assert "trained by itself" in tradeoff.points[tradeoff.chosen].name
+
+
 # predict
 # -----------------------------------------------------------------------
 
