@@ -160,6 +160,12 @@ def test_what_is_of_probabilities_refuses_numbers(people, model, display):
         display.from_estimator(model, X, y, sensitive_features=groups["group"])
 
 
+def test_violations_on_training_rows_are_for_classifiers(people, model):
+    X, y, groups = people
+    with pytest.raises(InvalidInputError, match="leave train out"):
+        MultipliersDisplay.from_estimator(model, train=(X, y, groups["group"]))
+
+
 def test_multipliers_come_from_the_trace(model):
     display = MultipliersDisplay.from_estimator(model)
     top, bottom = display.ax_

@@ -23,6 +23,7 @@ from fairboost.fairness.rates import RATES
 from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
+from fairboost.plots.multipliers import check_rounds_on_train
 from fairboost.plots.numbers import MEANS
 from fairboost.report import decisions, evidence, lines, numbers
 from fairboost.report.limits import with_limits
@@ -66,8 +67,9 @@ def gather(
         a regressor under an exposure, predictions are per unit of exposure.
     curve : TradeoffCurve, optional
         The alternatives that were considered, with the chosen model among them or beside them.
-    train : tuple (X, y, sensitive_features[, sample_weight[, exposure]]), optional
-        Training rows; with them, violations over the rounds are shown on these rows, too.
+    train : tuple (X, y, sensitive_features[, sample_weight]), optional
+        Training rows; with them, violations over the rounds are shown on these rows, too. For
+        classifiers.
     about : About, optional
         What the figures do not say: title, names, where rows came from.
     **described
@@ -92,6 +94,8 @@ def gather(
     """
     about = with_fields(about or evidence.About(), described, "gather")
     about = replace(about, min_rows=max(about.min_rows, model.min_group_rows))
+    if train is not None:
+        check_rounds_on_train(model)
     plain = curve.models[0] if plain is None and curve is not None else plain
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -16,6 +16,7 @@ from fairboost.report import findings, words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
 from fairboost.report.evidence import (
     Calibration,
+    Decile,
     Distribution,
     Evidence,
     Roc,
@@ -24,6 +25,8 @@ from fairboost.report.evidence import (
 )
 from fairboost.report.glossary import explain
 from fairboost.report.shading import Distances
+
+NOBODY_THERE = ": deciles that are missing have none"
 
 BETWEEN = "between groups"
 
@@ -237,8 +240,8 @@ def _deciles(e: Evidence) -> Iterable[Block]:
         "second over the first. Above 1 the model predicts too little, below 1 too much. Deciles "
         "are tenths of all test rows by the prediction of this model, the lowest first"
         f"{f', each with a tenth of the {weighed}' if weighed else ''}, as far as rows with the "
-        "same prediction allow. Groups share them, so a group need not have a tenth of its rows "
-        "in each."
+        f"same prediction allow{NOBODY_THERE * (len({d.decile for d in e.deciles}) < 11)}. Groups "
+        "share them, so a group need not have a tenth of its rows in each."
     )
     for column in dict.fromkeys(d.attribute for d in e.deciles if d.attribute):
         groups = list(dict.fromkeys(d.group for d in findings.deciles_shown(e, column)))
@@ -265,13 +268,19 @@ def _deciles(e: Evidence) -> Iterable[Block]:
             words.number_cell(d.expected, decimals),
             words.number_cell(d.actual, decimals),
             words.interval_cell(d.ratio, d.ratio_low, d.ratio_high),
-            Cell("too small to judge", -1.0, "unsure") if d.small else Cell("", 0.0),
+            _decile_note(d),
         )
         for d in e.deciles
     )
     header = ["by", "group", "decile", "rows", *([weighed] if weighed else [])]
     header += ["expected", "actual", "A/E", "note"]
     yield TableBlock.of("Actual over expected by group and decile", header, rows, 3)
+
+
+def _decile_note(d: Decile) -> Cell:
+    if not d.rows:
+        return Cell("no rows", -2.0, "unsure")
+    return Cell("too small to judge", -1.0, "unsure") if d.small else Cell("", 0.0)
 
 
 def _distributions(e: Evidence) -> Iterable[Block]:

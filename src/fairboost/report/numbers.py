@@ -180,7 +180,10 @@ def _gap_lines(found: NumberAudit, model: str) -> Iterator[evidence.Gap]:
 
 
 def _decile_lines(found: NumberAudit, columns: list[str]) -> Iterator[evidence.Decile]:
-    """Actual over expected by group and decile, all deciles first; groups are not crossed."""
+    """Actual over expected by group and decile, all deciles first; groups are not crossed.
+
+    Deciles that nobody is in, where predictions are tied, are left out.
+    """
     ends = ("a_over_e", "a_over_e_low", "a_over_e_high")
     names = ("ratio", "ratio_low", "ratio_high")
     whole = found.by_group.assign(
@@ -188,7 +191,10 @@ def _decile_lines(found: NumberAudit, columns: list[str]) -> Iterator[evidence.D
         expected=found.by_group["mean_prediction"] * found.by_group["exposure"],
         actual=found.by_group["mean_actual"] * found.by_group["exposure"],
     )
-    parts = found.by_decile.groupby(["attribute", "group"], sort=False)
+    everyone = found.by_decile[found.by_decile["attribute"] == ""]
+    known = everyone.loc[everyone["rows"] > 0, "decile"]
+    deciles = found.by_decile[found.by_decile["decile"].isin(known)]
+    parts = deciles.groupby(["attribute", "group"], sort=False)
     for first in whole.to_dict("records"):
         if first["attribute"] not in ("", *columns) or not first["rows"]:
             continue
