@@ -91,8 +91,10 @@ def build_model(options: argparse.Namespace, console: Console) -> FairModel:
 
 def tolerance_of(options: argparse.Namespace) -> float:
     """What groups may differ by, also where it was left to the default."""
-    default = numbers.DEFAULTS[options.constraint[0] if options.constraint else DISTRIBUTIONS]
-    return float((default or 0.0) if options.tolerance is None else options.tolerance)
+    if options.tolerance is not None:
+        return float(options.tolerance)
+    asked = options.constraint[0] if options.constraint else DISTRIBUTIONS
+    return numbers.DEFAULTS[asked] or 0.0
 
 
 def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
