@@ -50,6 +50,14 @@ def test_two_numbers_are_two_values_unless_asked_otherwise(data, capsys):
         assert '"squared error"' in capsys.readouterr().out
 
 
+def test_a_tolerance_that_looks_like_a_share(data, capsys):
+    words = ("train", data, *ON, *FEW, "--no-trade-off", "--constraint", "equal_means", "--out")
+    for tolerance, more in (("0.02", ()), ("0.02", ("--relative",)), ("20", ())):
+        assert main([*words, f"m{tolerance}{more}", "--tolerance", tolerance, *more]) in (0, 3)
+        remarked = "0.02 has the unit of the label, whose mean is 5" in said(capsys)
+        assert remarked == (tolerance == "0.02" and not more)
+
+
 def test_audits_look_at_the_first_rows(data, capsys):
     words = ["audit", data, "--label", "cost", "--score", "power", "--sensitive", "gender"]
     assert main([*words, "--max-gap", "ae=9"]) == 1  # power has gaps

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence, Gap
 
 USAGE = "DATA --label COLUMN --score COLUMN --sensitive COLUMN [options]"
-SUMMARY = "rates by group of any model's scores"
+SUMMARY = "rates by group of any model's scores, or means of its numbers"
 DESCRIPTION = (
     "Compare error rates across groups, for the scores of any model: a table with a column of "
     "labels, a column of scores and sensitive columns. It is read in pieces, so it may be larger "
-    "than memory; once, or twice where a threshold is to be found."
+    "than memory; once, or twice where a threshold is to be found. If the label is a number, "
+    "means, actual over expected, losses and distributions are compared; these columns must fit "
+    "into memory."
 )
 EXAMPLE = """\
   fairboost audit scores.csv --label approved --score score --sensitive sex

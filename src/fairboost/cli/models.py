@@ -29,6 +29,8 @@ from fairboost.model.regressor import FairGBMRegressor
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 
 DISTRIBUTIONS = "equal_distributions"
+SMALL_SHARE = 1e-3
+"""A tolerance below this share of the mean was perhaps meant as a share itself."""
 FairModel: TypeAlias = FairGBMClassifier | FairGBMRegressor
 
 ENGINES: dict[str, tuple[dict[str, Any], str]] = {
@@ -87,6 +89,19 @@ def build_model(options: argparse.Namespace, console: Console) -> FairModel:
             "here"
         )
     return FairGBMClassifier(build_engine(options), **shared, **method)
+
+
+def remark_on_unit(options: argparse.Namespace, rows: TrainingRows, console: Console) -> None:
+    """Say so where a tolerance of means looks like a share and is none."""
+    if "equal_means" not in options.constraint or options.relative:
+        return
+    years = 1.0 if rows.train.exposure is None else float(rows.train.exposure.mean())
+    mean = float(rows.train.y.mean()) / years
+    if 0 < options.tolerance < SMALL_SHARE * abs(mean):
+        console.remark(
+            f"Note: --tolerance {options.tolerance:g} has the unit of the label, whose mean is "
+            f"{mean:.6g}; for a share of the mean add --relative."
+        )
 
 
 def tolerance_of(options: argparse.Namespace) -> float:
