@@ -101,7 +101,7 @@ def draw_numbers() -> None:
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         page = write_report(evidence, folder)[0]
-        save(photograph(page, "#actual-over-expected", 1180), "report_numbers.png")
+        save(photograph(page, "#actual-and-expected", 1180), "report_numbers.png")
     models = {"this model": model, "plain engine": plain}
     displays = [
         GroupRatesDisplay.from_estimator(models, new_X, new_claims, **rows, rate="A/E"),

@@ -194,7 +194,7 @@ def test_no_word_is_of_decisions(evidence):
     assert OF_DECISIONS.findall(text) == []
     titles = [section.title for section in lay_out(evidence)]
     assert "Scores by group" not in titles
-    assert {"Figures by group", "Actual over expected", "Predictions by group"} <= set(titles)
+    assert {"Figures by group", "Actual and expected", "Predictions by group"} <= set(titles)
 
 
 def test_what_was_asked_is_in_figures(engine, rows, new, model, evidence):
@@ -215,6 +215,23 @@ def test_what_was_asked_is_in_figures(engine, rows, new, model, evidence):
     assert everyone["actual"] == pytest.approx(
         next(r.value for r in found.rates if r.where == "test" and r.rate == "actual")
     )
+
+
+def test_a_bound_on_every_group_is_told_by_the_largest_loss(engine, rows, new):
+    model = fit(engine, rows, constraint="bounded_group_loss", tolerance=2.0)
+    found = gathered(model, new)
+    for f in (f for f in found.verdicts if f.where == "test"):
+        column = "sex" if "sex" in f.constraint else "region"
+        assert f.constraint == f"mean loss of every group by {column} at most 2"
+        losses = [
+            r.value
+            for r in found.rates
+            if (r.where, r.attribute, r.rate) == ("test", column, "loss")
+        ]
+        assert f.value == pytest.approx(max(losses))
+        assert f.limit == 2.0
+    assert found.asked.constraints == tuple(f.constraint for f in found.verdicts[:2])
+    assert "at most 2 was asked for" in to_markdown(found)
 
 
 def test_without_a_plain_model_the_cost_is_not_known(model, new):
@@ -323,6 +340,21 @@ def test_training_rows_are_refused_before_anything_is_measured(model, new, rows)
     X, y, groups, years = rows
     with pytest.raises(InvalidInputError, match="are shown of classifiers, found a FairGBMRegr"):
         gathered(model, new, train=(X, y, groups, None, years))
+
+
+def test_numbers_below_0_have_no_ratio(rows, new):
+    """Of a negative mean, A/E above 1 would say that too much was predicted."""
+    X, y, groups, _ = rows
+    engine = LGBMRegressor(n_estimators=10, num_leaves=7, verbose=-1, n_jobs=1)
+    model = FairGBMRegressor(engine, constraint="equal_means", tolerance=0.5, random_state=0)
+    model.fit(X, y - 1.0, sensitive_features=groups)
+    new_X, new_y, new_groups, _ = new
+    found = gather(model, new_X, new_y - 1.0, sensitive_features=new_groups)
+    assert "A/E" not in {r.rate for r in found.rates} | {g.rate for g in found.gaps}
+    text = to_markdown(found)
+    assert "Some totals are below 0" in text
+    assert "too little" not in text
+    assert "actual over expected is" not in text
 
 
 def test_amounts_have_digits_that_tell_them_apart():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -28,7 +28,7 @@ from fairboost.plots.numbers import MEANS
 from fairboost.report import decisions, evidence, lines, numbers
 from fairboost.report.limits import with_limits
 from fairboost.report.lines import pick, plain_value
-from fairboost.report.rows import Fitted, TestSet
+from fairboost.report.rows import Fitted, TestSet, Wording
 from fairboost.report.words import explain_decisions, where_title
 from fairboost.report.words import limit as limit_in_words
 from fairboost.selection.kinds import kind_of_model
@@ -108,13 +108,14 @@ def gather(
         rounds = _rounds(model, train)
     judged = found.judged
     level = 0.95 if judged is None else judged.level
-    asked = _asked(model, judged, level, about.favourable)
+    verdicts = _findings(judged, rows.in_words(model))
+    asked = _asked(model, verdicts, level, about.favourable)
     gathered = evidence.Evidence(
         title=about.title,
         asked=replace(asked, limits=rows.limits(model, found.rates)),
         data=_data(model, rows, about),
         model=_model(model, about),
-        verdicts=_findings(judged, rows.distances(model)),
+        verdicts=verdicts,
         rates=(*_held_out_rates(model, judged, rows, about.min_rows), *found.rates),
         gaps=found.gaps,
         min_rows=about.min_rows,
@@ -132,9 +133,9 @@ def gather(
 
 
 def _findings(
-    judged: FairnessReport | None, distances: Collection[str]
+    judged: FairnessReport | None, in_words: Mapping[str, Wording]
 ) -> tuple[evidence.Finding, ...]:
-    """Verdicts as evidence; figures of the constraints that are named are distances."""
+    """Verdicts as evidence, some of them in other words."""
     if judged is None:
         return ()
     pairs = [(judged.where, judged.verdicts), ("test", judged.test_verdicts)]
@@ -143,9 +144,7 @@ def _findings(
         for where, verdicts in pairs
         for verdict in verdicts
     ]
-    return tuple(
-        replace(f, measure="largest distance") if f.constraint in distances else f for f in found
-    )
+    return tuple(in_words[f.constraint].of(f) if f.constraint in in_words else f for f in found)
 
 
 def _held_out_rates(
@@ -272,18 +271,17 @@ def _by_name(
 
 def _asked(
     model: Fitted,
-    judged: FairnessReport | None,
+    verdicts: Sequence[evidence.Finding],
     level: float,
     favourable: evidence.Favourable,
 ) -> evidence.Asked:
-    verdicts = () if judged is None else judged.verdicts
     gaps = {v.limit for v in verdicts if v.measure == "gap"}
     decided: dict[str, Any] = {}
     if isinstance(model, FairGBMClassifier):
         point = explain_decisions(model.operating_point, model.threshold_)
         decided = {"operating_point": point, "threshold": float(model.threshold_)}
     return evidence.Asked(
-        constraints=tuple(v.constraint for v in verdicts),
+        constraints=tuple(dict.fromkeys(v.constraint for v in verdicts)),
         tolerance=gaps.pop() if len(gaps) == 1 else None,
         confidence=plain_value(model._options().asked_confidence),
         level=level,

@@ -29,7 +29,8 @@ MEANINGS = {
     "A/E": "actual over expected: the mean of what was actual over the mean prediction",
     "exposure": "what the prediction of a row is multiplied by, such as years insured; rows weigh "
     "by it in every mean",
-    "decile": "a tenth of all rows, by their prediction",
+    "decile": "a tenth of all rows, by their prediction; where rows weigh differently, a tenth of "
+    "all weight",
     "n =": "the number of rows that count",
     **{name: rate.title for name, rate in RATES.items()},
 }

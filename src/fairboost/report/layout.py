@@ -54,7 +54,7 @@ def lay_out(evidence: Evidence) -> tuple[Section, ...]:
         ("What was met", findings.verdicts(evidence)),
         (f"{words.noun(evidence).capitalize()}s by group", findings.rates(evidence)),
         (gaps, findings.gaps(evidence)),
-        ("Actual over expected", _deciles(evidence)),
+        ("Actual and expected", _deciles(evidence)),
         ("How well it predicts", findings.performance(evidence)),
         ("Alternatives considered", _alternatives(evidence)),
         ("Crossed groups, and cells too small to judge", findings.crossed(evidence)),
@@ -235,28 +235,25 @@ def _deciles(e: Evidence) -> Iterable[Block]:
     if not e.deciles:
         return
     weighed = "exposure" if e.data.exposure else "weight" if e.data.weight else ""
+    # A ratio of totals of which one is below 0 does not say which of the two is larger.
+    signed = any(min(d.expected, d.actual) < 0 for d in e.deciles)
+    compared = "A/E the second over the first. Above 1 the model predicts too little, below 1 too "
+    compared += "much."
+    if signed:
+        compared = "the difference the second less the first. Some totals are below 0, so that no "
+        compared += "ratio of them (A/E) is shown."
+    missing = NOBODY_THERE * (len({d.decile for d in e.deciles}) < 11)
     yield Text(
-        "Expected is the total of predictions, actual the total of what was actual, and A/E the "
-        "second over the first. Above 1 the model predicts too little, below 1 too much. Deciles "
-        "are tenths of all test rows by the prediction of this model, the lowest first"
-        f"{f', each with a tenth of the {weighed}' if weighed else ''}, as far as rows with the "
-        f"same prediction allow{NOBODY_THERE * (len({d.decile for d in e.deciles}) < 11)}. Groups "
-        "share them, so a group need not have a tenth of its rows in each."
+        f"Expected is the total of predictions, actual the total of what was actual, and "
+        f"{compared} Deciles are tenths of all test rows by the prediction of this model, the "
+        f"lowest first{f', each with a tenth of the {weighed}' if weighed else ''}, as far as "
+        f"rows with the same prediction allow{missing}. Groups share them, so a group need not "
+        "have a tenth of its rows in each."
     )
     for column in dict.fromkeys(d.attribute for d in e.deciles if d.attribute):
         groups = list(dict.fromkeys(d.group for d in findings.deciles_shown(e, column)))
-        if not groups:
-            continue
-        few = len(groups) <= MOST_INTERVALS
-        ends = f", with {100 * e.asked.level:g}% intervals" if few else ""
-        yield Picture(
-            "deciles",
-            column,
-            f"Mean of what was actual against mean prediction by {column}, in deciles of the "
-            f"prediction{ends}. On the dotted line both are equal. Deciles in which a group has "
-            f"fewer than {e.min_rows} rows are left out.",
-            f"Groups: {words.join(groups)}. A table below has the figures.",
-        )
+        if groups:
+            yield _decile_picture(e, column, groups)
     decimals = max(places(*(x for d in e.deciles for x in (d.expected, d.actual))) - 3, 0)
     rows = (
         (
@@ -267,14 +264,30 @@ def _deciles(e: Evidence) -> Iterable[Block]:
             *([words.count(d.exposure)] if weighed else []),
             words.number_cell(d.expected, decimals),
             words.number_cell(d.actual, decimals),
-            words.interval_cell(d.ratio, d.ratio_low, d.ratio_high),
+            words.number_cell(d.actual - d.expected, decimals)
+            if signed
+            else words.interval_cell(d.ratio, d.ratio_low, d.ratio_high),
             _decile_note(d),
         )
         for d in e.deciles
     )
     header = ["by", "group", "decile", "rows", *([weighed] if weighed else [])]
-    header += ["expected", "actual", "A/E", "note"]
-    yield TableBlock.of("Actual over expected by group and decile", header, rows, 3)
+    header += ["expected", "actual", "difference" if signed else "A/E", "note"]
+    title = "Actual and expected" if signed else "Actual over expected"
+    yield TableBlock.of(f"{title} by group and decile", header, rows, 3)
+
+
+def _decile_picture(e: Evidence, column: str, groups: list[str]) -> Picture:
+    few = len(groups) <= MOST_INTERVALS
+    ends = f", with {100 * e.asked.level:g}% intervals" if few else ""
+    return Picture(
+        "deciles",
+        column,
+        f"Mean of what was actual against mean prediction by {column}, in deciles of the "
+        f"prediction{ends}. On the dotted line both are equal. Deciles in which a group has fewer "
+        f"than {e.min_rows} rows are left out.",
+        f"Groups: {words.join(groups)}. A table below has the figures.",
+    )
 
 
 def _decile_note(d: Decile) -> Cell:
@@ -286,6 +299,8 @@ def _decile_note(d: Decile) -> Cell:
 def _distributions(e: Evidence) -> Iterable[Block]:
     """Distribution functions by group, and some of their quantiles."""
     curves = e.distributions
+    if curves and (by := e.data.exposure or e.data.weight):
+        yield Text(f"Shares and quantiles here count rows by what they weigh ({by}).")
     for column in dict.fromkeys(d.attribute for d in curves if d.attribute):
         groups = [d.group for d in curves if d.attribute == column]
         yield Picture(

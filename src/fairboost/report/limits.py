@@ -16,12 +16,12 @@ SAID = {
     "labels": "Error rates take the recorded label for the truth. Where labels themselves are "
     "biased, such as past decisions of people, equal error rates do not make up for it.",
     "actual": "What was actual is taken as it was recorded. Where records themselves are biased, "
-    "such as claims that are paid more readily to some, neither equal errors nor an A/E of 1 make "
-    "up for it.",
+    "such as claims that are paid more readily to some, neither equal errors nor predictions that "
+    "agree with what was actual make up for it.",
     "means": "Intervals of means are too short below some 30 rows, and for rare counts below some "
     "50 events.",
     "deciles": "Deciles are of this model's own predictions. In those of another model there are "
-    "other people, so A/E of two models by decile cannot be compared line by line.",
+    "other people, so two models cannot be compared decile by decile.",
     "groups": "Only the groups named here were compared. Fairness between them says nothing "
     "about other groups, nor about two similar people being treated alike.",
     "held out": "The rows held out steered training and chose the model, so their figures look a "

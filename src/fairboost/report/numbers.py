@@ -18,6 +18,7 @@ from fairboost.metrics.performance import DIFFERENCE, NumberOutput, performance_
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.plots.numbers import (
     COLUMNS,
+    RATIO,
     distribution_functions,
     figure_table,
     per_unit,
@@ -70,8 +71,23 @@ def measure(
     predictions = {CHOSEN: predict_numbers(model, rows.X, rows.exposure)}
     if plain is not None and plain is not model:
         predictions[PLAIN] = predict_numbers(plain, rows.X, rows.exposure)
-    compared = compare_numbers(rows, predictions, _loss(model), about, level, model.min_group_rows)
+    ratios = "actual" in rows.constrained_rates(model)
+    compared = compare_numbers(
+        rows, predictions, _loss(model), about, level, model.min_group_rows, ratios=ratios
+    )
     return replace(compared, judged=judged)
+
+
+def _without_ratios(rows: TestSet, found: OnTestRows) -> OnTestRows:
+    """What was found, less actual over expected where numbers below 0 leave it without a meaning.
+
+    Above 1 it would say too little of a group whose mean is positive, and too much of another.
+    """
+    assert rows.targets is not None
+    if (rows.targets >= 0).all():
+        return found
+    rates = tuple(r for r in found.rates if r.rate != RATIO)
+    return replace(found, rates=rates, gaps=tuple(g for g in found.gaps if g.rate != RATIO))
 
 
 def compare_numbers(
@@ -81,6 +97,8 @@ def compare_numbers(
     about: evidence.About,
     level: float = 0.95,
     min_group_rows: int = 0,
+    *,
+    ratios: bool = False,
 ) -> OnTestRows:
     """What predictions come to, whatever they were made by.
 
@@ -98,6 +116,8 @@ def compare_numbers(
         Of the intervals.
     min_group_rows : int
         Groups of fewer rows are not compared.
+    ratios : bool
+        Whether actual over expected was asked for, so that it is shown whatever its sign.
     """
     found = {
         name: audit_numbers(
@@ -127,7 +147,8 @@ def compare_numbers(
         "distributions": tuple(_distributions(rows, predictions[CHOSEN])),
         "caution": _caution(loss, rows, predictions[CHOSEN]),
     }
-    return OnTestRows(None, tuple(rates), tuple(gaps), parts)
+    compared = OnTestRows(None, tuple(rates), tuple(gaps), parts)
+    return compared if ratios else _without_ratios(rows, compared)
 
 
 def point_rates(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -21,8 +21,9 @@ from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.plots.numbers import DISTANCE, RATIO
-from fairboost.report.evidence import Gap, GroupRate, Limit
+from fairboost.report.evidence import Finding, Gap, GroupRate, Limit
 from fairboost.report.lines import CHOSEN
+from fairboost.report.words import limit as limit_in_words
 from fairboost.verdicts.fairness_report import FairnessReport
 
 Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
@@ -53,6 +54,23 @@ class OnTestRows:
     gaps: tuple[Gap, ...]
     parts: dict[str, Any]
     placed: bool = False
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What to call a constraint and its figure, and what to add to the figure and its limit."""
+
+    constraint: str
+    measure: str
+    added: float = 0.0
+
+    def of(self, finding: Finding) -> Finding:
+        """A finding in these words."""
+        moved: dict[str, Any] = {"limit": finding.limit + self.added}
+        for name in ("value", "low", "high"):
+            figure = getattr(finding, name)
+            moved[name] = None if figure is None else figure + self.added
+        return replace(finding, constraint=self.constraint, measure=self.measure, **moved)
 
 
 @dataclass(frozen=True)
@@ -153,14 +171,22 @@ class TestSet:
                 found += _limits_of_each(c, attribute, dict.fromkeys(groups))
         return tuple(found)
 
-    def distances(self, model: Fitted) -> set[str]:
-        """Constraints, in words, whose own figure is a distance: it cannot be below 0."""
-        constraints = model._options().constraints(list(self.constrained(model)))
-        return {
-            c.words(", ".join(columns_of(c)) or "everyone")
-            for c in constraints
-            if hasattr(c, "words") and getattr(c, "least", None) == 0
-        }
+    def in_words(self, model: Fitted) -> dict[str, Wording]:
+        """Constraints whose figure has a better name than verdicts have for it.
+
+        Those whose figure cannot be below 0, which is a distance, and bounds on every group, of
+        which verdicts know how far the largest is above the bound.
+        """
+        found = {}
+        for c in model._options().constraints(list(self.constrained(model))):
+            by = ", ".join(columns_of(c)) or "everyone"
+            if hasattr(c, "words") and getattr(c, "least", None) == 0:
+                found[c.words(by)] = Wording(c.words(by), "largest distance")
+            elif isinstance(c, EachAtMost):
+                most = limit_in_words(c.at_most)
+                text = f"{c.moment.title} of every group by {by} at most {most}"
+                found[f"{c.name} by {by}"] = Wording(text, "largest mean", c.at_most)
+        return found
 
     def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:
         """Every pair of columns, and all of them if they are three.

@@ -222,12 +222,18 @@ def _explain_mean(name: str, evidence: Evidence) -> str:
     """What a mean is."""
     data = evidence.data
     per = ", per unit of exposure" if data.exposure else ""
+    means = [r.value for r in evidence.rates if r.rate in NUMBERS and r.value is not None]
+    sides = "1 where both are equal"
+    if min(means, default=0.0) >= 0:  # of means below 0 it is the other way round
+        sides = (
+            "above 1 where the model predicts too little for a group, below 1 where it predicts "
+            "too much"
+        )
     said = {
         "prediction": f"what the model predicts for “{data.label}”, on average{per}",
         "actual": f"what “{data.label}” was, on average{per}",
         "loss": f"the {data.loss}, on average{per}: lower is better",
-        RATIO: "the mean of what was actual over the mean prediction: above 1 where the model "
-        "predicts too little for a group, below 1 where it predicts too much",
+        RATIO: f"the mean of what was actual over the mean prediction: {sides}",
         DISTANCE: "the largest difference between the share of the group and the share of "
         f"everyone whose prediction is above a level, at {N_LEVELS} quantiles of all predictions: "
         "0 where predictions are distributed alike, at most 1",
