@@ -16,9 +16,9 @@ USAGE = "DATA --label COLUMN --sensitive COLUMN --out FOLDER [options]"
 SUMMARY = "train a fair model on a table, and report on it"
 DESCRIPTION = (
     "Train gradient boosted trees on a table (CSV, parquet or Arrow) so that error rates, or "
-    "means of the number that is predicted, are alike across groups, test them on rows left aside, "
-    "and write the model, a file that LightGBM or XGBoost read by themselves, a model card and a "
-    "report."
+    "means of the number that is predicted, are alike across groups, test them on rows left "
+    "aside, and write the model, a file that LightGBM or XGBoost read by themselves, a model card "
+    "and a report."
 )
 EXAMPLE = """\
   fairboost train loans.csv --label approved --positive yes --sensitive sex \\
