@@ -259,6 +259,19 @@ def audit_numbers(
     -------
     NumberAudit
 
+    Notes
+    -----
+    Each interval of a mean or of A/E holds by itself. How often those of A/E held the truth at
+    95%, in 1000 samples of Poisson counts with exposures, by the events expected in the group::
+
+        3 events    90%
+        9 events    92%
+        30 events   95%
+        300 events  96%
+
+    Deciles of small groups have few events, and intervals that are a little too short. That of
+    the farthest A/E from 1 allows for all groups at once, and held in 97% of samples or more.
+
     Examples
     --------
     >>> y, predicted = [1.0, 3.0, 2.0, 6.0] * 50, [2.0, 2.0, 4.0, 4.0] * 50
