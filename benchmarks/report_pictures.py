@@ -14,13 +14,16 @@ from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
-from lightgbm import LGBMClassifier
+import numpy as np
+import pandas as pd
+from lightgbm import LGBMClassifier, LGBMRegressor
 from PIL import Image
 
-from fairboost import FairGBMClassifier, tradeoff_curve
+from fairboost import FairGBMClassifier, FairGBMRegressor, tradeoff_curve
 from fairboost.datasets import make_loans
 from fairboost.plots import (
     GroupCalibrationDisplay,
+    GroupPredictionsDisplay,
     GroupRatesDisplay,
     GroupRocDisplay,
     GroupScoresDisplay,
@@ -34,6 +37,12 @@ WIDTH = 760
 
 def main() -> None:
     mpl.use("Agg")
+    draw_decisions()
+    draw_numbers()
+
+
+def draw_decisions() -> None:
+    """Loans that are granted or not."""
     loans, new = make_loans(12_000, seed=0), make_loans(6_000, seed=1)
     engine = LGBMClassifier(n_estimators=60, verbose=-1, n_jobs=1)
     asked = {"constraint": "equal_opportunity", "tolerance": 0.03}
@@ -65,6 +74,42 @@ def main() -> None:
         GroupCalibrationDisplay.from_estimator(*scored, **by_age),
     ]
     save(sheet([draw(display) for display in displays]), "plots.png")
+
+
+def draw_numbers() -> None:
+    """Claims that are predicted per year insured."""
+    rng = np.random.default_rng(0)
+
+    def policies(n: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        gender = rng.choice(["F", "M"], n)
+        power = rng.normal(80, 20, n) + 40 * (gender == "M")
+        features = pd.DataFrame({"age": rng.integers(18, 80, n), "power": power})
+        years = rng.uniform(0.1, 1.0, n)
+        rate = np.exp(-1.5 + 0.004 * power) * np.where(gender == "M", 1.25, 1.0)
+        return features, rng.poisson(rate * years), years, {"gender": gender}
+
+    X, claims, years, gender = policies(40_000)
+    new_X, new_claims, new_years, new_gender = policies(20_000)
+    engine = LGBMRegressor(objective="poisson", n_estimators=60, num_leaves=7, verbose=-1)
+    model = FairGBMRegressor(engine, constraint="calibrated", tolerance=0.05, random_state=0)
+    model.fit(X, claims, sensitive_features=gender, exposure=years)
+    plain = FairGBMRegressor(engine, constraint=None).fit(X, claims, exposure=years)
+    rows = {"sensitive_features": new_gender, "exposure": new_years}
+    evidence = gather(
+        model, new_X, new_claims, **rows, plain=plain, title="Motor claims", label="claims",
+        exposure_name="years",
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        page = write_report(evidence, folder)[0]
+        save(photograph(page, "#actual-and-expected", 1180), "report_numbers.png")
+    models = {"this model": model, "plain engine": plain}
+    displays = [
+        GroupRatesDisplay.from_estimator(models, new_X, new_claims, **rows, rate="A/E"),
+        GroupPredictionsDisplay.from_estimator(model, new_X, **rows),
+        GroupCalibrationDisplay.from_estimator(model, new_X, new_claims, **rows),
+        MultipliersDisplay.from_estimator(model),
+    ]
+    save(sheet([draw(display) for display in displays]), "plots_numbers.png")
 
 
 def photograph(page: Path, selector: str, height: int) -> Image.Image:

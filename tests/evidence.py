@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,6 +12,8 @@ from fairboost.report.evidence import (
     Asked,
     Calibration,
     Data,
+    Decile,
+    Distribution,
     Finding,
     Gap,
     GroupRate,
@@ -42,9 +45,12 @@ LONG_NAMES = {
 """Groups as forms name them: long, many, and some without a place to break the line."""
 
 RATES = {"fnr": 0.2, "fpr": 0.1, "ppr": 0.4}
+FIGURES = {"prediction": 0.3, "actual": 0.32, "A/E": 1.05, "loss": 0.6, "distance": 0.04}
+UNIT = {"prediction": 200_000.0, "actual": 200_000.0, "loss": 3e9, "A/E": 1.0, "distance": 1.0}
+"""Of figures where a number is predicted: amounts, which take more room than rates."""
 
 
-def rates(shift=0.0, model="chosen", where="test", crossed=False, groups=GROUPS):
+def rates(shift=0.0, model="chosen", where="test", crossed=False, groups=GROUPS, of=RATES):
     """Of everyone and every group; the k-th is k hundredths higher, the last small."""
     lines = [("", "everyone")]
     lines += [(column, group) for column, those in groups.items() for group in those]
@@ -65,7 +71,7 @@ def rates(shift=0.0, model="chosen", where="test", crossed=False, groups=GROUPS)
             crossed=crossed,
         )
         for k, (attribute, group) in enumerate(lines)
-        for rate, value in RATES.items()
+        for rate, value in of.items()
     )
 
 
@@ -182,4 +188,80 @@ def make_evidence(groups=GROUPS) -> Evidence:
         limits=("Intervals allow for chance alone.", IMAGE),
         notes={"seed": "0"},
         **curves(groups),
+    )  # fmt: skip
+
+
+def figures(*args, **options):
+    """As rates, of a number that is predicted."""
+    found = rates(*args, of=FIGURES, **options)
+    return tuple(
+        replace(r, **{end: getattr(r, end) * UNIT[r.rate] for end in ("value", "low", "high")})
+        for r in found
+        if r.rate != "distance" or r.attribute
+    )
+
+
+def make_number_evidence(groups=LONG_NAMES) -> Evidence:
+    """Of a model that predicts amounts per unit of exposure, held to A/E and to means."""
+    found = make_evidence(groups)
+    first, second = groups
+    names = [("", "everyone"), *((c, g) for c, those in groups.items() for g in those)]
+    deciles = tuple(
+        Decile(c, g, k, 100 - 10 * k, 51.5, 9e6 + k, 9.5e6, 1.05, 0.9, 1.2, small=k > 7)
+        for c, g in names
+        for k in range(11)
+    )
+    steps = tuple(1e5 + 1e3 * k for k in range(20))
+    shares = tuple((k + 1) / 20 for k in range(20))
+    limits = [Limit(first, "A/E", 0.02, g, 1.0) for g in groups[first]]
+    a_over_e = f"actual over expected by {first} within 1 ± 0.02"
+    means = f"mean prediction alike by {second}, tolerance 5000"
+    told = "largest distance", 0.05, 0.0, 0.07, 0.02
+    verdicts = (
+        Finding("test", a_over_e, *told, "not met on these rows, not certain", "x", 120),
+        Finding("test", means, "gap", 12_345.6, 9_000.0, 16_000.0, 5_000.0, "not met", "x", 90),
+    )
+    gaps = tuple(
+        Gap("test", model, c, rate, gap, 0.5 * gap, 2 * gap, None, None, None, those[0], those[-1])
+        for model, factor in (("chosen", 1.0), ("plain", 0.5))
+        for c, those in groups.items()
+        for rate, gap in (("prediction", 12_345.6 * factor), ("A/E", 0.05), ("distance", 0.04))
+    )
+    performance = tuple(
+        Performance(model, measure, value, value - 2e5, value + 2e5)
+        for model, value in (("chosen", 1.82e9), ("plain", 1.80e9), ("difference", 2e7))
+        for measure in ("squared error", "absolute error")
+    )
+    points = tuple(
+        replace(
+            p, accuracy=None, accuracy_low=None, accuracy_high=None, loss=1.8e9, loss_low=1.7e9,
+            loss_high=1.9e9, rates=figures(0.01 * k, groups=groups),
+        )
+        for k, p in enumerate(found.tradeoff.points)
+    )  # fmt: skip
+    words = {"measure": "squared error", "figure": "gap of mean predictions"}
+    return replace(
+        found,
+        task="numbers",
+        asked=Asked((a_over_e, means), limits=(*limits, Limit(second, "prediction", 5_000.0))),
+        data=replace(
+            found.data, label="claims", positive="", negative=None, exposure="years",
+            loss="squared error",
+        ),
+        model=replace(found.model, threshold=None),
+        verdicts=verdicts,
+        rates=(
+            *(r for r in figures(where="held out", groups=groups) if r.rate == "prediction"),
+            *figures(groups=groups),
+            *figures(0.1, "plain", groups=groups),
+            *figures(crossed=True, groups=groups),
+        ),
+        gaps=gaps,
+        performance=performance,
+        tradeoff=replace(found.tradeoff, points=points, **words),
+        roc=(),
+        scores=(),
+        calibration=(),
+        deciles=deciles,
+        distributions=tuple(Distribution(c, g, steps, shares, 90) for c, g in names),
     )  # fmt: skip

@@ -17,7 +17,7 @@ ROOMS = {
     "fairness": ["data"],
     "kernel": ["fairness"],
     "tasks": ["data", "fairness", "kernel"],
-    "metrics": ["data", "fairness"],
+    "metrics": ["data", "fairness", "kernel", "tasks"],
     "algorithm": ["data", "fairness", "kernel", "tasks"],
     "verdicts": ["data", "fairness", "metrics", "algorithm"],
     "engines": ["data", "kernel"],
@@ -146,7 +146,7 @@ MOST_PARAMETERS = 8
 # Public ones, whose parameters are the user's options.
 MANY_OPTIONS = {
     "FairGBMClassifier.__init__", "FairGBMClassifier.fit", "FairGBMRegressor.__init__",
-    "FairGBMRegressor.fit", "tradeoff_curve", "tune", "audit",
+    "FairGBMRegressor.fit", "tradeoff_curve", "tune", "audit", "audit_numbers",
     "audit_sums", "gap", "ratio", "group_rates", "GroupRatesDisplay.from_predictions",
     "GroupCalibrationDisplay.from_predictions", "gather",
 }  # fmt: skip

@@ -17,7 +17,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from fairboost.fairness.constraints import bound, parity
-    from fairboost.fairness.numbers import equal_distributions
+    from fairboost.fairness.numbers import calibrated, equal_distributions
     from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
     from fairboost.model.estimator import FairGBMClassifier, load
     from fairboost.model.regressor import FairGBMRegressor
@@ -35,6 +35,7 @@ __all__ = [
     "at_positive_rate",
     "at_tpr",
     "bound",
+    "calibrated",
     "equal_distributions",
     "load",
     "parity",
@@ -44,7 +45,7 @@ __all__ = [
 
 _HOMES = {
     "fairness.constraints": ("bound", "parity"),
-    "fairness.numbers": ("equal_distributions",),
+    "fairness.numbers": ("calibrated", "equal_distributions"),
     "fairness.operating_points": ("at_fpr", "at_positive_rate", "at_tpr"),
     "model.estimator": ("FairGBMClassifier", "load"),
     "model.regressor": ("FairGBMRegressor",),

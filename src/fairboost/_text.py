@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from html import escape
@@ -40,6 +41,22 @@ def interval(value: float, low: float, high: float, places: int = 3) -> str:
     '0.250 [0.200, 0.300]'
     """
     return f"{value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+
+
+def places(*figures: float) -> int:
+    """Decimals of some figures that are printed together.
+
+    Four below 10, as of rates; fewer of large figures, down to none; more where all are so small
+    that two digits would not show.
+
+    Examples
+    --------
+    >>> [places(x) for x in (41_234.0, 523.0, 0.0612, 0.0003)]
+    [0, 2, 4, 5]
+    """
+    largest = max((abs(x) for x in figures if math.isfinite(x)), default=0.0)
+    power = math.floor(math.log10(largest)) if largest > 0 else 0
+    return max(4 - power, 0) if power >= 0 else min(max(4, 1 - power), 12)
 
 
 def markdown_table(

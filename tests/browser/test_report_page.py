@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.evidence import GROUPS, LONG_NAMES, SCRIPT, make_evidence
+from tests.evidence import GROUPS, LONG_NAMES, SCRIPT, make_evidence, make_number_evidence
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="browser tests need selenium")
 
@@ -130,6 +130,12 @@ def wide_page(tmp_path_factory):
     """Long names, six groups, and several constraints."""
     evidence = make_evidence(LONG_NAMES)
     return write_report(evidence, tmp_path_factory.mktemp("wide"))[0].as_uri()
+
+
+@pytest.fixture(scope="module")
+def number_page(tmp_path_factory):
+    """A number is predicted: amounts, long names, deciles."""
+    return write_report(make_number_evidence(), tmp_path_factory.mktemp("numbers"))[0].as_uri()
 
 
 @pytest.fixture
@@ -261,7 +267,7 @@ def test_tables_sort_by_figure_and_by_text(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 390, 768, 980, 1280, 1920])
-@pytest.mark.parametrize("which", ["page", "wide_page"])
+@pytest.mark.parametrize("which", ["page", "wide_page", "number_page"])
 def test_nothing_is_lost_from_side_to_side(opened, request, which, width, scheme):
     prefer(opened, scheme)
     resize(opened, width)
@@ -285,7 +291,7 @@ def test_every_verdict_is_seen(opened, wide_page, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["page", "wide_page"])
+@pytest.mark.parametrize("which", ["page", "wide_page", "number_page"])
 def test_text_can_be_read(opened, request, which, scheme):
     prefer(opened, scheme)
     opened.get(request.getfixturevalue(which))
@@ -332,7 +338,7 @@ def test_structure_for_those_who_do_not_see_it(opened):
     assert slider.accessible_name == "Model along the trade-off"
 
 
-@pytest.mark.parametrize("which", ["page", "wide_page"])
+@pytest.mark.parametrize("which", ["page", "wide_page", "number_page"])
 def test_nothing_is_lost_in_print(opened, request, which):
     resize(opened, 700)  # A4 within its margins
     opened.get(request.getfixturevalue(which))

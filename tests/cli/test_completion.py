@@ -37,7 +37,12 @@ def test_shells_take_them(shell, capsys, tmp_path):
     [
         ("fairboost tr", {"train"}),
         ("fairboost train --tol", {"--tolerance"}),
-        ("fairboost train d.csv --constraint equal", {"equal_opportunity", "equalized_odds"}),
+        (
+            "fairboost train d.csv --constraint equal_",
+            {"equal_opportunity", "equal_means", "equal_errors", "equal_distributions"},
+        ),
+        ("fairboost train d.csv --task ", {"classification", "regression"}),
+        ("fairboost compare d.csv --objective po", {"poisson"}),
         ("fairboost completion ", {"bash", "fish", "zsh", "-h", "--help"}),
         ("fairboost audit d", set()),  # files are the shell's own matter
     ],

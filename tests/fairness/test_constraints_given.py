@@ -8,7 +8,9 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from fairboost import bound, parity
+from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.binding import bind
 from fairboost.fairness.constraints import columns_of, resolve
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import SameDistribution, equal_distributions
@@ -135,6 +137,33 @@ def test_distributions_and_means_can_be_given_a_column():
     found = resolve_numbers(asked, None, ["sex", "risk"])
     assert [columns_of(c) for c in found] == [("sex", "risk")] * 2
     assert found[0].tolerance == 0.1
+
+
+class SomeonesOwn:
+    """A constraint of the user's own: the largest rate of each stratum at most twice its mean."""
+
+    moments = ("ppr",)
+    by = None
+    given = "risk"
+
+    def violations(self, moments):
+        return moments.values[0] - 2 * moments.pooled()
+
+    def pullback(self, moments, multipliers):
+        (w,) = moments.weights
+        mean = w / moments.total(w)
+        return (multipliers - 2 * mean * moments.total(multipliers))[np.newaxis]
+
+
+def test_a_constraint_of_the_users_own_can_be_given_a_column():
+    (found,) = resolve(SomeonesOwn(), None, ["sex", "risk"])
+    assert columns_of(found) == ("sex", "risk")
+    sex, risk = np.repeat([0, 1], 6).astype(np.int32), np.tile([0, 1], 6).astype(np.int32)
+    columns = [SensitiveColumn("sex", sex, ("F", "M")), SensitiveColumn("risk", risk, ("a", "b"))]
+    term = bind(found, build_cells(np.zeros(12, np.int32), columns))
+    assert term.strata.tolist() == [0, 1, 0, 1]
+    values = np.array([0.1, 0.5, 0.9, 0.5])
+    assert found.violations(term.read(values)) == pytest.approx([-0.9, -0.5, -0.1, -0.5])
 
 
 WRONG = {

@@ -1,6 +1,7 @@
 """The campaigns from the command line.
 
-``python -m tests.fuzz fits --n 200 --seed 1 --workers 2 --out fits.json`` runs random fits;
+``python -m tests.fuzz fits --n 200 --seed 1 --workers 2 --out fits.json`` runs random fits of
+labels, and ``numbers`` those of numbers;
 ``python -m tests.fuzz fits --seed 1 --case 45`` one of them, in this process, and says what was
 drawn; with ``--shrink`` what can be left out is left out. ``python -m tests.fuzz all --n 200``
 runs all campaigns and writes benchmarks/robustness.md; ``python -m tests.fuzz table FILES...``
@@ -20,8 +21,10 @@ from typing import Any
 
 from tests.fuzz import table, workers
 
-CAMPAIGNS = {"fits": 1.0, "model_files": 1.0, "tables": 0.025, "kills": 0.01}
+CAMPAIGNS = {"fits": 1.0, "numbers": 0.5, "model_files": 1.0, "tables": 0.025, "kills": 0.01}
 """Campaigns, and how many cases each has for a fit."""
+OF_FITS = ("fits", "numbers")
+"""Those that fit models, and draw a case from its number."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         table.write(table.TABLE, [c for r in read for c in (r if isinstance(r, list) else [r])])
         return 0
     if told.case is not None:
-        return one(told.seed, told.case, told.shrink)
+        return one(told.what, told.seed, told.case, told.shrink)
     found = []
     for name, share in CAMPAIGNS.items():
         if told.what not in (name, "all"):
@@ -65,7 +68,7 @@ def run(name: str, n: int, told: argparse.Namespace) -> dict[str, Any]:
     show = workers.show_on_terminal
     show(f"{name}: {n:,} cases")
     module = importlib.import_module(f"tests.fuzz.{name}")
-    if name == "fits":
+    if name in OF_FITS:
         numbers = range(told.first, told.first + n)
         return module.campaign(numbers, told.seed, told.workers, show)
     outcomes = module.campaign(n, told.seed)
@@ -77,16 +80,16 @@ def run(name: str, n: int, told: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def one(seed: int, case: int, shrink: bool) -> int:
+def one(name: str, seed: int, case: int, shrink: bool) -> int:
     """Run one fit here, and say what came of it."""
-    from tests.fuzz import fits, shrinking
-    from tests.fuzz.cases import draw
+    from tests.fuzz import shrinking
 
-    drawn = draw(seed, case)
+    fits = importlib.import_module(f"tests.fuzz.{name if name in OF_FITS else 'fits'}")
+    drawn = fits.draw(seed, case)
     pprint.pprint(drawn, sort_dicts=False)
     sys.stdout.flush()
     if shrink:
-        drawn = shrinking.shrink(drawn, print)
+        drawn = shrinking.shrink(drawn, print, fits.__name__)
         pprint.pprint(drawn, sort_dicts=False)
     result = fits.run_case(drawn, lambda stage: print(f"... {stage}", flush=True))
     for failure in result.pop("failures"):

@@ -9,9 +9,13 @@ from tests.fuzz import workers
 from tests.fuzz.cases import DEFAULTS
 
 
-def shrink(case: dict[str, Any], say: Callable[[str], None] = print) -> dict[str, Any]:
+def shrink(
+    case: dict[str, Any],
+    say: Callable[[str], None] = print,
+    campaign: str = "tests.fuzz.fits",
+) -> dict[str, Any]:
     """Leave out keys, options and columns as long as the first failure stays what it is."""
-    runner = Runner()
+    runner = Runner(campaign)
     found = runner.failures(case)
     if not found:
         say("does not fail")
@@ -72,13 +76,14 @@ def _smaller(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
 class Runner:
     """Runs cases in one process, and in another when it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, campaign: str = "tests.fuzz.fits") -> None:
+        self.campaign = campaign
         self.worker: workers.Worker | None = None
 
     def failures(self, case: dict[str, Any]) -> list[str]:
         """The signatures of what does not hold."""
         if self.worker is None:
-            self.worker = workers.Worker("tests.fuzz.fits", 0)
+            self.worker = workers.Worker(self.campaign, 0)
         self.worker.give(case)
         while (result := workers.look(self.worker)) is None:
             self.worker.pipe.poll(1.0)

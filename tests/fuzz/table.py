@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz import numbers
 from tests.fuzz.fits import EXPLAINED, INVARIANTS
 
 TABLE = Path(__file__).parents[2] / "benchmarks" / "robustness.md"
@@ -16,6 +17,22 @@ TITLES = {
     "tables": "Hostile tables at the command line",
     "kills": "Commands that are killed",
 }
+FITS = {
+    "fits": (
+        "Random fits",
+        "`FairGBMClassifier`,\nconstraints, kinds of features, labels, groups and weights,",
+        "rates",
+        INVARIANTS,
+    ),
+    "numbers": (
+        "Random fits of numbers",
+        "`FairGBMRegressor`,\nlosses, constraints, kinds of features, targets, exposures, groups "
+        "and weights,",
+        "means",
+        numbers.INVARIANTS,
+    ),
+}
+"""Campaigns of fits: title, what is drawn, what is counted again, and what must hold."""
 OUTCOMES = {
     "fitted": "fitted, and every invariant held",
     "refused": "refused with a message of fairboost's own",
@@ -48,7 +65,7 @@ def write(path: Path, found: Iterable[dict[str, Any]]) -> None:
         by_name.setdefault(counts["campaign"], []).append(counts)
     parts = [HEAD]
     for name, several in by_name.items():
-        parts.append(_fits(several) if name == "fits" else _others(TITLES[name], several))
+        parts.append(_fits(several, name) if name in FITS else _others(TITLES[name], several))
     path.write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -71,18 +88,18 @@ def _rows(header: str, lines: Iterable[tuple[Any, ...]]) -> str:
     return "\n".join([f"| {header} |", f"|{rule}|", *body, ""])
 
 
-def _fits(several: list[dict[str, Any]]) -> str:
+def _fits(several: list[dict[str, Any]], name: str) -> str:
+    title, drawn, counted, invariants = FITS[name]
     cases = sum(counts["cases"] for counts in several)
     rates = sum(counts["rates recomputed"] for counts in several)
     outcomes, engines = _total(several, "outcomes"), _total(several, "engines")
     checked, broken = _total(several, "checked"), _total(several, "failed")
     by_engine = ", ".join(f"{n:,} on {name}" for name, n in sorted(engines.items()))
     text = [
-        f"## Random fits: {cases:,} cases ({_seeds(several)})\n",
-        f"{by_engine}. Drawn are the options of the engine and of `FairGBMClassifier`,\n"
-        "constraints, kinds of features, labels, groups and weights, tables of NumPy, pandas,\n"
-        "polars, Arrow and SciPy, sets to hold out and to evaluate. "
-        f"{rates:,} rates were counted again.\n",
+        f"## {title}: {cases:,} cases ({_seeds(several)})\n",
+        f"{by_engine}. Drawn are the options of the engine and of {drawn} tables of NumPy, "
+        "pandas,\npolars, Arrow and SciPy, sets to hold out and to evaluate. "
+        f"{rates:,} {counted} were counted again.\n",
         _rows(
             "what came of it | cases",
             [(OUTCOMES.get(k, k), f"{n:,}") for k, n in outcomes.most_common()],
@@ -90,8 +107,8 @@ def _fits(several: list[dict[str, Any]]) -> str:
         _rows(
             "invariant | checked | did not hold",
             [
-                (INVARIANTS.get(name, name), f"{n:,}", f"{broken.get(name, 0):,}")
-                for name, n in checked.items()
+                (invariants.get(what, what), f"{n:,}", f"{broken.get(what, 0):,}")
+                for what, n in checked.items()
             ],
         ),
     ]

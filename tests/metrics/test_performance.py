@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    log_loss,
+    mean_absolute_error,
+    mean_poisson_deviance,
+    mean_squared_error,
+    roc_auc_score,
+)
 
-from fairboost.metrics.performance import ModelOutput, performance_table
+from fairboost.exceptions import InvalidInputError
+from fairboost.kernel.losses import Loss
+from fairboost.metrics import audit_numbers
+from fairboost.metrics.performance import ModelOutput, NumberOutput, performance_table
 
 
 def make(n, rng, shift=1.0):
@@ -74,3 +85,42 @@ def test_certain_and_wrong_is_a_large_loss_and_not_an_infinite_one():
     table = performance_table(np.array([0, 1]), {"m": said(np.array([1.0, 0.0]))})
     loss = table.set_index("measure")["value"]["log loss"]
     assert 30 < loss < 40
+
+
+# Of numbers
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_losses_of_numbers_are_those_of_scikit_learn(weighted):
+    rng = np.random.default_rng(0)
+    predicted = rng.exponential(size=400)
+    y = rng.poisson(predicted).astype(float)
+    weight = rng.integers(1, 5, 400).astype(float) if weighted else None
+    model = {"m": NumberOutput(predicted, Loss("poisson"))}
+    table = performance_table(y, model, weight).set_index("measure")["value"]
+    assert table.to_dict() == pytest.approx(
+        {
+            "Poisson deviance": mean_poisson_deviance(y, predicted, sample_weight=weight),
+            "absolute error": mean_absolute_error(y, predicted, sample_weight=weight),
+            "squared error": mean_squared_error(y, predicted, sample_weight=weight),
+        }
+    )
+
+
+def test_losses_per_unit_of_exposure_are_those_of_the_audit():
+    rng = np.random.default_rng(0)
+    years, rates = rng.uniform(0.1, 1.0, 500), rng.exponential(size=500)
+    y = rng.poisson(rates * years).astype(float)
+    two = {
+        name: NumberOutput(factor * rates * years, Loss("poisson"), years)
+        for name, factor in (("a", 1.0), ("b", 1.2))
+    }
+    table = performance_table(y, two, years).set_index(["measure", "model"])["value"]
+    groups = rng.choice(["x", "y"], 500)
+    audit = audit_numbers(y, rates * years, sensitive_features=groups, exposure=years)
+    assert table["Poisson deviance", "a"] == pytest.approx(float(audit.overall["mean_loss"]))
+    losses = table["Poisson deviance"]
+    assert losses["difference"] == pytest.approx(losses["a"] - losses["b"])
+    assert losses["difference"] < 0
+    with pytest.raises(InvalidInputError, match="y_pred must be above 0 for the Poisson deviance"):
+        performance_table(y, {"m": NumberOutput(0.0 * years, Loss("poisson"))})

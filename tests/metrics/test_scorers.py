@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier
+from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import mean_poisson_deviance
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairboost import FairGBMClassifier
+from fairboost import FairGBMClassifier, FairGBMRegressor
 from fairboost.datasets import make_loans
-from fairboost.exceptions import ConstraintError, InvalidInputError
-from fairboost.metrics import gap, gap_scorer, ratio, ratio_scorer
+from fairboost.exceptions import ConstraintError, FairnessWarning, InvalidInputError
+from fairboost.metrics import (
+    a_over_e_scorer,
+    audit_numbers,
+    distance_scorer,
+    gap,
+    gap_scorer,
+    loss_scorer,
+    ratio,
+    ratio_scorer,
+)
 
 FOLDS = KFold(2, shuffle=True, random_state=0)
 
@@ -124,3 +136,127 @@ def test_scorers_can_be_cloned_and_pickled(loans):
 def test_a_rate_that_there_is_not_is_refused_at_once(make):
     with pytest.raises(ConstraintError, match="frn"):
         make("frn")
+
+
+# Of numbers
+
+
+def claims(n=3_000, seed=0):
+    """Features with sex among them, claims, and the years they are of."""
+    rng = np.random.default_rng(seed)
+    sex, years = rng.choice(["F", "M"], n), rng.uniform(0.2, 1.0, n)
+    X = pd.DataFrame({"power": rng.normal(size=n) + (sex == "M"), "age": rng.normal(size=n)})
+    rate = np.exp(-0.5 + 0.5 * X["power"].to_numpy()) * np.where(sex == "M", 1.3, 1.0)
+    return X, rng.poisson(rate * years), sex, years
+
+
+SCORERS = {
+    "mean_prediction": gap_scorer("prediction"),
+    "mean_loss": gap_scorer("loss"),
+    "a_over_e": a_over_e_scorer(),
+    "distance": distance_scorer(),
+    "": loss_scorer(),
+}
+
+
+def number_engine(**options):
+    return LGBMRegressor(n_estimators=5, num_leaves=8, n_jobs=1, verbose=-1, **options)
+
+
+@pytest.mark.parametrize("exposed", [False, True])
+def test_scores_of_numbers_are_figures_of_the_audit(exposed):
+    X, y, sex, years = claims()
+    objective = "poisson" if exposed else "regression"
+    rows = {"exposure": years} if exposed else {}
+    model = FairGBMRegressor(number_engine(objective=objective), constraint=None).fit(X, y, **rows)
+    loss = "poisson" if exposed else "squared"
+    predicted = model.predict(X, **rows)
+    found = audit_numbers(y, predicted, sensitive_features=sex, loss=loss, **rows)
+    gaps = found.gaps.set_index("figure")["value"]
+    for figure, scorer in SCORERS.items():
+        value = gaps[figure] if figure else found.overall["mean_loss"]
+        got = scorer(model, X, y, **({"sensitive_features": sex} if figure else {}), **rows)
+        assert got == pytest.approx(-value), figure
+
+
+def test_the_loss_is_the_models_own_unless_named():
+    X, y, _, _ = claims()
+    model = FairGBMRegressor(number_engine(objective="poisson"), constraint=None).fit(X, y)
+    deviance = mean_poisson_deviance(y, model.predict(X))
+    assert loss_scorer()(make_pipeline("passthrough", model), X, y) == pytest.approx(-deviance)
+    squared = ((model.predict(X) - y) ** 2).mean()
+    assert loss_scorer("squared")(model, X, y) == pytest.approx(-squared)
+    stock = number_engine().fit(X, y)
+    assert loss_scorer()(stock, X, y) == pytest.approx(-((stock.predict(X) - y) ** 2).mean())
+
+
+def test_cross_validation_of_numbers_with_groups_exposures_and_weights(routing):
+    X, y, sex, years = claims()
+    weight = np.random.default_rng(0).integers(1, 3, len(y)).astype(float)
+    model = FairGBMRegressor(
+        number_engine(objective="poisson"), constraint="equal_means", tolerance=0.3
+    )
+    asked = {"sensitive_features": True, "sample_weight": True, "exposure": True}
+    params = {"sensitive_features": sex, "sample_weight": weight, "exposure": years}
+    scaler = StandardScaler().set_fit_request(sample_weight=False)
+    scoring = {name or "loss": scorer for name, scorer in SCORERS.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        found = cross_validate(
+            make_pipeline(scaler, clone(model).set_fit_request(**asked)), X, y, cv=FOLDS,
+            scoring=scoring, params=params, error_score="raise", return_estimator=True,
+        )  # fmt: skip
+    for k, (_, test) in enumerate(FOLDS.split(X)):
+        held = {name: column[test] for name, column in params.items()}
+        expected = audit_numbers(
+            y[test], found["estimator"][k].predict(X.iloc[test]) * years[test], loss="poisson",
+            **held,
+        )  # fmt: skip
+        for line in expected.gaps.to_dict("records"):
+            name = line["figure"]
+            if name in SCORERS:
+                assert found[f"test_{name}"][k] == pytest.approx(-line["value"]), name
+        assert found["test_loss"][k] == pytest.approx(-expected.overall["mean_loss"])
+
+
+def test_a_grid_search_over_numbers_finds_the_fairest(routing):
+    X, y, sex, years = claims()
+    model = FairGBMRegressor(
+        number_engine(objective="poisson", learning_rate=0.3), tolerance=0.0, holdout=0.3
+    )
+    search = GridSearchCV(
+        model.set_fit_request(sensitive_features=True, exposure=True),
+        {"constraint": [None, "equal_means"], "estimator__num_leaves": [4]},
+        scoring={"loss": loss_scorer(), "gap": gap_scorer("prediction")}, cv=FOLDS, refit="gap",
+        error_score="raise",
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        search.fit(X, y, sensitive_features=sex, exposure=years)
+    without, fair = search.cv_results_["mean_test_gap"]
+    assert without < fair < 0
+    assert search.best_params_["constraint"] == "equal_means"
+    assert search.best_estimator_.fairness_report_ is not None
+
+
+def test_stock_regressors_are_scored_by_columns_without_routing():
+    X, y, sex, _ = claims()
+    X = X.assign(sex=(sex == "M").astype(int))
+    found = cross_validate(
+        number_engine(), X, y, cv=FOLDS, scoring=distance_scorer(columns="sex")
+    )["test_score"]
+    assert ((found > -1) & (found < 0)).all()
+
+
+def test_bad_scorers_of_numbers():
+    X, y, sex, _ = claims(200)
+    model = number_engine().fit(X, y)
+    with pytest.raises(InvalidInputError, match="farthest A/E from 1 needs the groups"):
+        a_over_e_scorer()(model, X, y)
+    with pytest.raises(InvalidInputError, match="unknown loss 'log'"):
+        loss_scorer("log")
+    two = {"sex": sex, "town": sex}
+    with pytest.raises(InvalidInputError, match=r"one attribute, found .*choose one with by="):
+        distance_scorer()(model, X, y, sensitive_features=two)
+    assert distance_scorer(by="town")(model, X, y, sensitive_features=two) <= 0
+    assert pickle.loads(pickle.dumps(loss_scorer("poisson"))) == loss_scorer("poisson")

@@ -13,6 +13,7 @@ import pytest
 import xgboost
 from lightgbm import LGBMRegressor, reset_parameter
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBRegressor
 
@@ -445,10 +446,25 @@ def test_a_model_that_the_engine_trained_by_itself_is_saved(claims, name, loss, 
     np.testing.assert_array_equal(stock, found)
 
 
-def test_linear_trees_where_lightgbm_has_none(claims):
+@pytest.mark.parametrize(
+    ("loss", "directions"), [("absolute", [1, 0, 0, 0]), ("quantile", [0, 0, 0, 0])]
+)
+def test_what_lightgbms_own_objectives_do_not_take(claims, loss, directions):
+    asked = engine("lightgbm", loss, monotone_constraints=directions)
+    with pytest.raises(EngineOptionError, match="takes no monotone_constraints, and without"):
+        fit(asked, claims, constraint=None)
+    with pytest.raises(lightgbm.basic.LightGBMError):
+        clone(asked).fit(claims.X, claims.y)
+    check_sound(fit(asked, claims, **CONSTRAINTS["means"]), claims.X)
+
+
+@pytest.mark.parametrize("asked", [{"constraint": None}, CONSTRAINTS["means"]], ids=str)
+def test_linear_trees_that_lightgbm_would_not_predict_with(claims, asked):
     linear = engine("lightgbm", "absolute", linear_tree=True)
-    with pytest.raises(EngineOptionError, match="no linear trees by objective='regression_l1'"):
-        fit(linear, claims, constraint=None)
+    with pytest.raises(
+        EngineOptionError, match="linear_tree, which LightGBM does not take beside"
+    ):
+        fit(linear, claims, **asked)
 
 
 # Exposures of evaluation sets

@@ -13,15 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from xgboost import XGBClassifier, XGBRegressor
 
-from fairboost import (
-    FairGBMClassifier,
-    FairGBMRegressor,
-    bound,
-    load,
-    parity,
-    tradeoff_curve,
-    tune,
-)
+from fairboost import FairGBMClassifier, FairGBMRegressor, bound, load, parity
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
 
 N = 120
@@ -401,15 +393,6 @@ def test_a_classifier_takes_no_means_of_numbers(constraint):
     model = FairGBMClassifier(LGBMClassifier(), constraint=constraint)
     with pytest.raises(ConstraintError, match=r"is a mean of numbers.*use FairGBMRegressor"):
         model.fit(X, LABELS, sensitive_features=GROUP)
-
-
-@pytest.mark.parametrize("estimator", [FairGBMRegressor(), LGBMRegressor(), XGBRegressor()])
-@pytest.mark.parametrize("search", [tradeoff_curve, tune])
-def test_searches_compare_decisions(search, estimator):
-    name = type(estimator).__name__
-    match = f"{search.__name__} compares models by their decisions, and {name} predicts a number"
-    with pytest.raises(EngineOptionError, match=match):
-        search(estimator, X, LABELS, sensitive_features=GROUP)
 
 
 # After fit

@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import lightgbm
@@ -421,7 +422,11 @@ def test_damaged_anywhere(saved):
         while text[at].isspace() or text[at] in "0+":  # of which a number may have more or less
             at = draw.randrange(len(text))
         put = draw.choice(("~", "", 2 * text[at]))
-        saved.write_text(text[:at] + put + text[at + 1 :])
+        changed = text[:at] + put + text[at + 1 :]
+        with suppress(ValueError):
+            if json.loads(changed) == json.loads(text):  # an 18th digit, which is rounded off
+                continue
+        saved.write_text(changed)
         with pytest.raises(ModelFileError):
             load(saved)
 

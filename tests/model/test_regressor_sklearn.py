@@ -11,6 +11,7 @@ import pytest
 from lightgbm import LGBMRegressor
 from sklearn import config_context
 from sklearn.base import clone, is_regressor
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -25,15 +26,22 @@ FOLDS = (
     "which rows are held out is drawn by their number, and a row of weight 0 is drawn as others "
     "are, so weights are not the same as repeated or removed rows"
 )
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": FOLDS,
-    "check_sample_weight_equivalence_on_sparse_data": FOLDS,
-}
+MEDIANS = "LightGBM's own: its median by weights is another one than its median of as many rows"
+EXPECTED_FAILURES = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+REASONS = {"bound": FOLDS, "own objective": MEDIANS}
 # A bound on everyone needs no groups, which scikit-learn's checks do not have.
 CASES = {
     "plain": {"constraint": None},
     "bound": {"constraint": bound("prediction", 1e6)},
     "bound on training rows": {"constraint": bound("prediction", 1e6), "holdout": None},
+    "own objective": {
+        "constraint": None,
+        "estimator__objective": "mae",
+        "estimator__learning_rate": 0.5,
+    },
 }
 
 
@@ -42,7 +50,7 @@ def _tiny(**params):
     engine = LGBMRegressor(
         n_estimators=5, min_child_samples=1, min_data_in_bin=1, n_jobs=1, verbose=-1
     )
-    return FairGBMRegressor(engine, random_state=0, **params)
+    return FairGBMRegressor(engine, random_state=0).set_params(**params)
 
 
 def _checks():
@@ -50,7 +58,7 @@ def _checks():
     for label, params in CASES.items():
         for estimator, check in estimator_checks_generator(_tiny(**params), mark=None):
             name = check.func.__name__
-            reason = EXPECTED_FAILURES.get(name) if label == "bound" else None
+            reason = REASONS.get(label) if name in EXPECTED_FAILURES else None
             marks = () if reason is None else (pytest.mark.xfail(reason=reason, strict=True),)
             yield pytest.param(estimator, check, marks=marks, id=f"{label}-{name}")
 
@@ -60,6 +68,14 @@ def _checks():
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("name", EXPECTED_FAILURES)
+def test_stock_lightgbm_fails_the_same_checks(name):
+    engine = _tiny(**CASES["own objective"]).estimator
+    checks = {c.func.__name__: c for _, c in estimator_checks_generator(engine, mark=None)}
+    with pytest.raises(AssertionError, match="not equivalent"):
+        checks[name](engine)
 
 
 # Parameters
@@ -236,6 +252,30 @@ def test_exposure_is_routed_to_fit_and_to_predict(model, toy, routing):
         )  # fmt: skip
     assert np.isfinite(out["test_score"]).all()
     assert all(len(fold[-1].trace_) == 8 for fold in out["estimator"])
+
+
+@pytest.mark.parametrize("routed", [False, True], ids=["", "routed"])
+def test_targets_that_are_transformed(model, toy, numbers, routed):
+    """The constraint is about the numbers that the model sees."""
+    model.set_params(tolerance=0.1)
+    with config_context(enable_metadata_routing=routed):
+        if routed:
+            model.set_fit_request(sensitive_features=True)
+        around = TransformedTargetRegressor(model, func=np.arctan, inverse_func=np.tan)
+        around.fit(toy.X, numbers / 20.0, sensitive_features=toy.group)
+    direct = clone(model).fit(toy.X, np.arctan(numbers / 20.0), sensitive_features=toy.group)
+    np.testing.assert_array_equal(around.predict(toy.X), np.tan(direct.predict(toy.X)))
+    assert str(around.regressor_.fairness_report_) == str(direct.fairness_report_)
+
+
+def test_requests_of_every_method(model, routing):
+    model.set_fit_request(sensitive_features=True, exposure="years", eval_exposure=True)
+    model.set_predict_request(exposure="years")
+    model.set_score_request(sample_weight=True)
+    request = clone(model).get_metadata_routing()
+    assert request.fit.requests["sensitive_features"] is True
+    assert request.fit.requests["exposure"] == request.predict.requests["exposure"] == "years"
+    assert request.score.requests["sample_weight"] is True
 
 
 def test_cross_validation_without_routing_the_groups_fails_loudly(model, toy, numbers, routing):

@@ -461,7 +461,7 @@ def test_a_loaded_model_has_the_engine_that_was_given(loans, tmp_path, monkeypat
     """Unfitted: the model was made by a curve, not on a model that the user had frozen."""
     if chosen is None:  # which would take all cores
         monkeypatch.setattr(
-            "fairboost.model.estimator.default_estimator", lambda: engine(n_estimators=3)
+            "fairboost.model.base.default_estimator", lambda **_: engine(n_estimators=3)
         )
     curve = tradeoff_curve(
         chosen, loans.X, loans.y, sensitive_features=sex(loans), tolerances=[0.05]
@@ -499,7 +499,7 @@ def test_the_engine_given_stays_as_it_was(loans):
 
 def test_without_an_engine_it_is_lightgbms_default(loans, monkeypatch):
     monkeypatch.setattr(
-        "fairboost.model.estimator.default_estimator", lambda: engine(n_estimators=3)
+        "fairboost.model.base.default_estimator", lambda **_: engine(n_estimators=3)
     )  # which would take all cores
     curve = tradeoff_curve(None, loans.X, loans.y, sensitive_features=sex(loans), tolerances=[0.1])
     assert curve.models[0].best_iteration_ == 3

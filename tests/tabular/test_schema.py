@@ -270,3 +270,41 @@ def test_nothing_left_to_train_on():
     table = people().select(["key", "sex", "paid", "w"])
     with pytest.raises(InvalidInputError, match="no column is left to train on"):
         infer_schema(table, ROLES)
+
+
+def test_schemas_of_old_are_read(tmp_path):
+    """Version 2 had neither exposures nor codes: its engines know categories by their text."""
+    path = tmp_path / "schema.json"
+    schema, _ = infer_schema(people(), ROLES)
+    schema.write(path)
+    content = json.loads(path.read_text())
+    del content["exposure"], content["coded"], content["format"], content["sha256"]
+    del content["format_version"]
+    old = {"format": "fairboost-schema", "format_version": 2, "sha256": checksum(content)}
+    path.write_text(json.dumps({**old, **content}))
+    assert TableSchema.load(path) == schema
+    path.write_text(json.dumps({**old, "format_version": 4, **content}))
+    with pytest.raises(ModelFileError, match="version 2 or 3"):
+        TableSchema.load(path)
+
+
+def test_numbers_and_exposures_are_remembered(tmp_path):
+    roles = Roles("w", ("sex",), task="regression", exposure="debt, total", coded=True)
+    table = people().append_column("debt, total", people()["w"])
+    schema, _ = infer_schema(table, roles)
+    assert schema.classes is None
+    assert not {"w", "debt, total", "sex"} & {c.name for c in schema.columns}
+    schema.write(tmp_path / "schema.json")
+    assert TableSchema.load(tmp_path / "schema.json") == schema
+    labels, known = schema.labels(table, "here")
+    assert labels.dtype == float and known.all()
+
+
+def test_names_in_ascii_stay_apart():
+    table = people().append_column("âge", people()["w"]).append_column("age_", people()["w"])
+    roles = Roles("paid", ("sex",), coded=True)
+    schema, _ = infer_schema(table, roles)
+    features = [c.feature for c in schema.columns]
+    assert all(map(str.isascii, features))
+    assert len(set(features)) == len(features)
+    assert {c.name: c.feature for c in schema.columns}["âge"] == "age"

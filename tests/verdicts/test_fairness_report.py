@@ -22,6 +22,7 @@ from fairboost.fairness.operating_points import at_fpr
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.fairness.two_sided import two_sided
+from fairboost.metrics import sampling
 from fairboost.metrics.intervals import wilson
 from fairboost.tasks.binary import Binary
 from fairboost.verdicts import verdict as verdicts
@@ -142,7 +143,7 @@ def coverage(truth, n, shrink=1.0):
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    monkeypatch.setattr(verdicts, "DRAWS", 300)
+    monkeypatch.setattr(sampling, "DRAWS", 300)
 
 
 @pytest.mark.parametrize("n_groups", [2, 6, 20])
@@ -163,7 +164,7 @@ def test_a_shorter_interval_would_not_cover(n_groups, few_draws):
 
 def test_errors_of_a_fraction_of_rows_have_its_deviation():
     n = np.array([2.4, 37.5])  # as weights make them
-    errors = verdicts._drawn_errors(np.array([0.5, 0.5]), n)
+    errors = sampling.drawn_errors(np.array([0.5, 0.5]), n)
     np.testing.assert_allclose(errors.std(axis=0), 0.5 / np.sqrt(n), rtol=0.05)
 
 

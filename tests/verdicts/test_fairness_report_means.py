@@ -15,10 +15,10 @@ from fairboost.fairness.binding import LeftOut, bind
 from fairboost.fairness.constraints import Bound, parity, resolve
 from fairboost.fairness.numbers import NUMBERS, Calibrated
 from fairboost.fairness.two_sided import TwoSided
+from fairboost.metrics.sampling import law_of
 from fairboost.verdicts import verdict as verdicts
 from fairboost.verdicts.diagnostics import warn_of_small_cells
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates, build
-from fairboost.verdicts.sampling import law_of
 
 MEAN = NUMBERS["prediction"]
 LIKELY, UNLIKELY = "met on these rows, not certain", "not met on these rows, not certain"

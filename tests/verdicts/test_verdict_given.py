@@ -10,8 +10,8 @@ import pytest
 from fairboost import parity
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.binding import bind, leave_out_small
+from fairboost.metrics.sampling import law_of
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates, build, measure
-from fairboost.verdicts.sampling import law_of
 from fairboost.verdicts.verdict import judge, judge_gap
 
 RISKS = ("high", "low")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS
+from fairboost.fairness.numbers import DEFAULTS as NUMBER_CONSTRAINTS
 from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
 
 if TYPE_CHECKING:
@@ -25,6 +27,22 @@ SENSITIVE: dict[str, Any] = {
     "help": "a column that says which group a row belongs to; repeatable",
 }
 WEIGHT: dict[str, Any] = {**COLUMN, "help": "a column of weights of rows"}
+EXPOSURE: dict[str, Any] = {
+    **COLUMN,
+    "help": "a column of exposures, such as years insured: what is predicted is then per unit of "
+    "exposure (regression)",
+}
+TASKS = ("classification", "regression")
+OBJECTIVES: dict[str, tuple[str, str]] = {
+    "squared": ("regression", "reg:squarederror"),
+    "absolute": ("regression_l1", "reg:absoluteerror"),
+    "quantile": ("quantile", "reg:quantileerror"),
+    "huber": ("huber", "reg:pseudohubererror"),
+    "poisson": ("poisson", "count:poisson"),
+    "gamma": ("gamma", "reg:gamma"),
+    "tweedie": ("tweedie", "reg:tweedie"),
+}
+"""Losses of numbers, and what LightGBM and XGBoost call them."""
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -83,13 +101,12 @@ def table_of(options: argparse.Namespace, path: Path, missing: tuple[str, ...] =
 
 def add_point_options(parser: argparse.ArgumentParser) -> None:
     """Options on where decisions are made: ``point`` is a score or an operating point."""
-    group = parser.add_argument_group("where decisions are made")
+    group = parser.add_argument_group("where decisions are made (classification)")
     one = group.add_mutually_exclusive_group()
     one.add_argument(
         "--threshold",
         dest="point",
         type=float,
-        default=0.5,
         metavar="SCORE",
         help="the score from which a decision is positive (default: 0.5)",
     )
@@ -104,7 +121,6 @@ def add_point_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--favourable",
         choices=("positive", "negative"),
-        default="positive",
         help="the decision that people hope for, which the four-fifths rule is about; with fraud "
         "it is the negative one (default: positive)",
     )
@@ -146,6 +162,12 @@ def add_label_options(parser: argparse.ArgumentParser, label: str, positive: str
     group.add_argument("--label", required=True, **COLUMN, help=label)
     told = "(default: the one that says yes, 1 or true)"
     group.add_argument("--positive", metavar="VALUE", help=f"{positive} {told}")
+    group.add_argument(
+        "--task",
+        choices=TASKS,
+        help="what the label is: of two values (classification) or a number (regression) "
+        "(default: decided by its values)",
+    )
     return group
 
 
@@ -176,6 +198,7 @@ def _add_column_options(parser: argparse.ArgumentParser) -> None:
         "--aware", action="store_true", help="the model sees them, in use as in training"
     )
     group.add_argument("--weight", **WEIGHT)
+    group.add_argument("--exposure", **EXPOSURE)
     group.add_argument(
         "--categorical",
         **REPEATABLE,
@@ -190,17 +213,27 @@ def _add_fairness_options(group: Any) -> None:
     group.add_argument(
         "--constraint",
         **REPEATABLE,
-        choices=sorted(NAMED_CONSTRAINTS),
+        choices=[*sorted(NAMED_CONSTRAINTS), *sorted(NUMBER_CONSTRAINTS)],
+        metavar="NAME",
         help="what must be alike across groups: equal_opportunity (false negatives), "
         "predictive_equality (false positives), equalized_odds (both, the default), "
-        "demographic_parity (positive decisions); repeatable",
+        "demographic_parity (positive decisions); of numbers equal_distributions (the default), "
+        "equal_means, equal_errors, calibrated (actual over expected is 1), bounded_group_loss; "
+        "repeatable",
     )
     group.add_argument(
         "--tolerance",
-        type=partial(_share, "--tolerance", 0.0),
-        default=0.01,
+        type=_tolerance,
         metavar="GAP",
-        help="how far apart the rates of two groups may be (default: 0.01)",
+        help="how far apart the rates of two groups may be (default: 0.01); of numbers a share "
+        "for equal_distributions (default: 0.05) and calibrated (default: 0.01), else in the unit "
+        "of the prediction or the loss, and required",
+    )
+    group.add_argument(
+        "--relative",
+        action="store_true",
+        help="the tolerance of equal_means or equal_errors is a share of the mean of everyone: "
+        "--tolerance 0.02 is then 2%% (regression)",
     )
     _add_share(
         group,
@@ -244,11 +277,11 @@ def _seed(text: str) -> int:
 
 
 def _holdout_share(text: str) -> float | str:
-    return text if text == "cross" else _share("--holdout-share", None, text)
+    return text if text == "cross" else _share("--holdout-share", text)
 
 
 def _add_share(group: Any, flag: str, words: str, default: float | None = None) -> None:
-    read = partial(_share, flag, None)
+    read = partial(_share, flag)
     group.add_argument(flag, type=read, default=default, metavar="SHARE", help=words)
 
 
@@ -258,6 +291,11 @@ def _add_engine_options(group: Any) -> None:
         choices=("lightgbm", "xgboost"),
         default="lightgbm",
         help="what grows the trees (default: lightgbm)",
+    )
+    group.add_argument(
+        "--objective",
+        choices=tuple(OBJECTIVES),
+        help="the loss of numbers (regression; default: squared)",
     )
     group.add_argument(
         "--option",
@@ -281,10 +319,15 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, {"True": True, "False": False, "None": None}.get(value, value)
 
 
-def _share(flag: str, least: float | None, text: str) -> float:
-    """A number between 0 and 1; the ends do not count, but for ``least``."""
+def _tolerance(text: str) -> float:
+    message = f"--tolerance must be a number of 0 or more, found {text!r}; write 0.05 for 5%"
+    return read_number(float, text, lambda value: 0 <= value < math.inf, message)
+
+
+def _share(flag: str, text: str) -> float:
+    """A number between 0 and 1; the ends do not count."""
     message = f"{flag} must lie between 0 and 1, found {text!r}; write 0.05 for 5%"
-    return read_number(float, text, lambda value: 0 < value < 1 or value == least, message)
+    return read_number(float, text, lambda value: 0 < value < 1, message)
 
 
 def read_number(

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import math
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairboost.cli import arguments
 from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
+from fairboost.cli.task import CLASSIFICATION, LIMITED, REGRESSION, predicts_number, settle_task
 
 if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence, Gap
 
 USAGE = "DATA --label COLUMN --score COLUMN --sensitive COLUMN [options]"
-SUMMARY = "rates by group of any model's scores"
+SUMMARY = "rates by group of any model's scores, or means of its numbers"
 DESCRIPTION = (
     "Compare error rates across groups, for the scores of any model: a table with a column of "
     "labels, a column of scores and sensitive columns. It is read in pieces, so it may be larger "
-    "than memory; once, or twice where a threshold is to be found."
+    "than memory; once, or twice where a threshold is to be found. If the label is a number, "
+    "means, actual over expected, losses and distributions are compared; these columns must fit "
+    "into memory."
 )
 EXAMPLE = """\
   fairboost audit scores.csv --label approved --score score --sensitive sex
@@ -30,18 +35,17 @@ code 3 if false negative rates are surely further apart than that, and with `--d
 they are on these rows.
 """
 
-LIMITED = ("fpr", "fnr", "ppr", "precision")
-"""Rates that ``--max-gap`` takes."""
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("data", type=Path, help="the table: CSV, parquet or Arrow")
     columns = arguments.add_label_options(parser, "what came true", "the positive label")
-    words = "scores that rise with the positive label"
+    words = "scores that rise with the positive label; of numbers predictions, in their unit"
     columns.add_argument("--score", required=True, **arguments.COLUMN, help=words)
     columns.add_argument("--sensitive", **arguments.SENSITIVE)
     columns.add_argument("--weight", **arguments.WEIGHT)
+    words = "a column of exposures, such as years insured: means are per unit of it (regression)"
+    columns.add_argument("--exposure", **arguments.COLUMN, help=words)
     arguments.add_point_options(parser)
     judged = parser.add_argument_group("how it is judged")
     judged.add_argument(
@@ -61,7 +65,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_limit,
         metavar="RATE=GAP",
         help="end with exit code 3 if a gap between groups is larger, such as fnr=0.05 (see "
-        f"--decide); rates: {', '.join(LIMITED)}; repeatable",
+        f"--decide); rates: {', '.join(LIMITED[CLASSIFICATION])}; of numbers "
+        f"{', '.join(LIMITED[REGRESSION])} (ae: how far actual over expected is from 1); "
+        "repeatable",
+    )
+    judged.add_argument(
+        "--loss",
+        choices=("squared", "absolute", "poisson", "gamma", "tweedie"),
+        help="the loss whose mean is shown (regression; default: squared, with --exposure "
+        "poisson)",
     )
     arguments.add_decide_option(judged)
     arguments.add_reading_options(parser)
@@ -70,49 +82,65 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _limit(text: str) -> tuple[str, float]:
     rate, _, gap = text.partition("=")
-    rates = ", ".join(LIMITED)
+    of_numbers = rate in LIMITED[REGRESSION]
+    known = of_numbers or rate in LIMITED[CLASSIFICATION]
+    rates = ", ".join(chain.from_iterable(LIMITED.values()))
     message = f"expected RATE=GAP, such as fnr=0.05, with a rate of {rates}; found {text!r}"
-    known = rate in LIMITED
-    return rate, arguments.read_number(float, gap, lambda limit: known and 0 <= limit < 1, message)
+    most = math.inf if of_numbers else 1.0
+    return rate, arguments.read_number(
+        float, gap, lambda limit: known and 0 <= limit < most, message
+    )
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Audit, show the tables, and write the report."""
     from fairboost.cli.audit_evidence import audit_evidence
+    from fairboost.cli.number_evidence import number_evidence
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.tables import audit_text
     from fairboost.report import write_report
     from fairboost.tabular.audit import AuditRequest, audit_file
+    from fairboost.tabular.numbers import read_numbers
 
     check_folder(options.out, force=options.force, inputs=[options.data])
+    settle_task(options, console, first_rows=True)
     request = AuditRequest(
         label=options.label,
         score=options.score,
         sensitive=tuple(options.sensitive),
         positive=options.positive,
         weight=options.weight,
-        threshold=options.point,
+        threshold=0.5 if options.point is None else options.point,
         confidence=options.level,
         min_rows=max(options.min_rows, options.min_group_rows),
         min_group_rows=options.min_group_rows,
-        favourable=options.favourable,
+        favourable=options.favourable or "positive",
+        exposure=options.exposure,
+        loss=options.loss,
     )
     file = arguments.table_of(options, options.data)
+    told: Any = {"title": options.title or f"Audit of {file.path.name}"}
+    told["limits"] = _strictest(options.max_gap)
     with console.collecting_warnings(), console.reading(file, "reading") as advance:
-        found = audit_file(file, request, advance)
-    title = options.title or f"Audit of {file.path.name}"
-    evidence = audit_evidence(found, file, title=title, limits=_strictest(options.max_gap))
+        if predicts_number(options):
+            threshold = None
+            evidence = number_evidence(read_numbers(file, request, advance), file, **told)
+        else:
+            found = audit_file(file, request, advance)
+            threshold = found.audit.threshold
+            evidence = audit_evidence(found, file, **told)
     console.notes(filter(None, (evidence.caution, *evidence.warnings)))
     console.result(audit_text(evidence))
     files = fill_folder(options, lambda folder: write_report(evidence, folder))
     console.written(options.out, files)
     over = _beyond(console, evidence, by_figure=options.decide == "estimate")
     console.finish(
-        rows=found.rows,
-        threshold=found.audit.threshold,
+        rows=evidence.data.splits["test"],
+        threshold=threshold,
         rates=evidence.rates,
         gaps=evidence.gaps,
         calibration=evidence.calibration,
+        deciles=evidence.deciles,
         performance=evidence.performance,
         verdicts=evidence.verdicts,
         over=over,
@@ -125,16 +153,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Gap]:
     """The gaps that fail their limits; a remark on each limit."""
-    from fairboost.cli.tables import fails, figure
+    from fairboost.cli.audit_evidence import option_of
+    from fairboost.cli.tables import fails, finding
+    from fairboost.report.words import gap_title
 
     gaps = {(g.attribute, g.rate): g for g in evidence.gaps}
     over = []
     for limit, found in zip(evidence.asked.limits, evidence.verdicts, strict=True):
         g = gaps[limit.attribute, limit.rate]
+        what = gap_title(g.rate) if evidence.task == "numbers" else f"{g.rate} gap"
         said = (
-            f"he {g.rate} gap by {g.attribute} is "
-            f"{figure(found.value, found.low, found.high)}: --max-gap {g.rate}={limit.at_most:g} "
-            f"is {found.status}."
+            f"he {what} by {g.attribute} is {finding(found, evidence)}: --max-gap "
+            f"{option_of(limit)} is {found.status}."
         )
         if fails(found, by_figure=by_figure):
             over.append(g)

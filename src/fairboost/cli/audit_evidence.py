@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.numbers import Calibrated, SameDistribution
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.intervals import wilson
+from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import DataFile, lines
 from fairboost.report.evidence import (
     Asked,
@@ -28,7 +30,15 @@ from fairboost.report.limits import with_limits
 from fairboost.report.words import explain_decisions, rate_title
 from fairboost.tabular.audit import FileAudit
 from fairboost.tabular.files import TableFile
-from fairboost.verdicts.verdict import status_of
+from fairboost.verdicts.verdict import OwnFigure, status_of
+
+NAMED = {"ae": RATIO}
+"""Names of ``--max-gap`` that evidence has others for."""
+OWN_FIGURES: dict[str, Callable[[float], OwnFigure]] = {
+    RATIO: Calibrated,
+    DISTANCE: SameDistribution,
+}
+"""What is held to a limit and is no gap between two groups, as constraints have it."""
 
 NOT_PROBABILITIES = (
     "scores are not between 0 and 1, so they are no probabilities: curves, distributions and "
@@ -76,27 +86,39 @@ def audit_evidence(
         ),
         data=_data(found, file),
         rates=rates,
-        verdicts=tuple(_judge(asked, gaps, rates, request.min_group_rows, bool(caution))),
+        verdicts=tuple(judge_gaps(asked, gaps, rates, request.min_group_rows, bool(caution))),
         gaps=gaps,
         performance=_performance(found, {} if not bins else bins[0].auc()),
         min_rows=request.min_rows,
         roc=tuple(_at_decisions(r, exact) for r in lines.roc_lines(bins, audit.threshold)),
         scores=lines.score_lines(bins, found.classes),
         calibration=lines.calibration_lines(bins, level),
-        warnings=_warnings(found),
+        warnings=_warnings(found, rates),
         caution=caution,
     )
     return evidence_in_commands(with_limits(evidence, uncrossed=found.uncrossed))
 
 
-def _judge(
+def judge_gaps(
     limits: Sequence[Limit],
     gaps: Sequence[Gap],
     rates: Sequence[GroupRate],
     least: int,
-    says_nothing: bool,
+    says_nothing: bool = False,
 ) -> Iterator[Finding]:
-    """Hold gaps to what they may be at most."""
+    """Hold gaps to what they may be at most.
+
+    Parameters
+    ----------
+    limits : sequence of Limit
+        What they may be.
+    gaps, rates : sequences
+        What they are, and the rates that they are gaps of.
+    least : int
+        Rows that must count for a group to be compared.
+    says_nothing : bool
+        Whether decisions say nothing.
+    """
     by_place = {(g.attribute, g.rate): g for g in gaps}
     for limit in limits:
         place = (limit.attribute, limit.rate)
@@ -104,16 +126,15 @@ def _judge(
         compared = [r for r in rates if (r.attribute, r.rate) == place and r.rows >= max(least, 1)]
         if g.gap is None or g.gap_low is None or g.gap_at_most is None:
             raise InvalidInputError(
-                f"--max-gap {limit.rate}={limit.at_most:g} cannot be judged by {limit.attribute}: "
+                f"--max-gap {option_of(limit)} cannot be judged by {limit.attribute}: "
                 f"{len(compared)} of its groups have as many rows that count as are asked for, "
                 "and it takes two; lower --min-group-rows, or leave the limit out"
             )
         smallest = min(compared, key=lambda r: r.rows)
         yield Finding(
             where="test",
-            constraint=f"{rate_title(limit.rate)} alike by {limit.attribute}, tolerance "
-            f"{limit.at_most:g}",
-            measure="gap",
+            constraint=_in_words(limit),
+            measure="largest distance" if limit.rate in OWN_FIGURES else "gap",
             value=g.gap,
             low=g.gap_low,
             high=g.gap_at_most,
@@ -124,6 +145,18 @@ def _judge(
             smallest_group=f"{limit.attribute}={smallest.group}",
             smallest_rows=round(smallest.rows),
         )
+
+
+def option_of(limit: Limit) -> str:
+    """A limit as it was written on the command line."""
+    name = next((name for name, rate in NAMED.items() if rate == limit.rate), limit.rate)
+    return f"{name}={limit.at_most:g}"
+
+
+def _in_words(limit: Limit) -> str:
+    if limit.rate in OWN_FIGURES:
+        return OWN_FIGURES[limit.rate](limit.at_most).words(limit.attribute)
+    return f"{rate_title(limit.rate)} alike by {limit.attribute}, tolerance {limit.at_most:g}"
 
 
 def _data(found: FileAudit, file: TableFile) -> Data:
@@ -169,32 +202,44 @@ def _at_decisions(roc: Roc, exact: dict[tuple[str, str, str], float | None]) -> 
     return replace(roc, at_fpr=fpr, at_tpr=None if fnr is None else 1.0 - fnr)
 
 
-def _warnings(found: FileAudit) -> tuple[str, ...]:
-    said = []
-    if found.unlabelled:
-        said.append(
-            f"{found.unlabelled:,} rows are left out, since their label is missing; if these are "
-            "other people than the rest, the figures do not hold for them"
-        )
-    for name, missing in _missing(found).items():
-        if missing:
-            said.append(
-                f"{name!r} is missing in {missing:,} rows; these count among everyone, and in no "
-                "group"
-            )
-    table = found.audit.rates
-    few = table[(table["attribute"] != "") & (table["rows"] < found.request.min_group_rows)]
-    if len(few):
-        named = (
-            f"{attribute} = {group} ({', '.join(rates)})"
-            for (attribute, group), rates in few.groupby(["attribute", "group"], sort=False)[
-                "rate"
-            ]
-        )
-        said.append(
-            f"not compared, since fewer rows count than --min-group-rows asks for: "
-            f"{'; '.join(named)}"
-        )
+def _warnings(found: FileAudit, rates: Sequence[GroupRate]) -> tuple[str, ...]:
+    said = row_warnings(found.unlabelled, _missing(found))
+    said += small_warnings(rates, found.request.min_group_rows)
     if not found.counted.are_probabilities:
         said.append(NOT_PROBABILITIES)
     return tuple(said)
+
+
+def row_warnings(unlabelled: int, missing: Mapping[str, int]) -> list[str]:
+    """Say which rows are left out, or in no group.
+
+    Parameters
+    ----------
+    unlabelled : int
+        Rows without a label.
+    missing : mapping of str to int
+        Rows of unknown group, by sensitive column.
+    """
+    said = []
+    if unlabelled:
+        said.append(
+            f"{unlabelled:,} rows are left out, since their label is missing; if these are other "
+            "people than the rest, the figures do not hold for them"
+        )
+    said += [
+        f"{name!r} is missing in {rows:,} rows; these count among everyone, and in no group"
+        for name, rows in missing.items()
+        if rows
+    ]
+    return said
+
+
+def small_warnings(rates: Sequence[GroupRate], least: int) -> list[str]:
+    """Say which groups are not compared."""
+    few: dict[str, list[str]] = {}
+    for r in rates:
+        if r.attribute and r.rows < least:
+            few.setdefault(f"{r.attribute} = {r.group}", []).append(r.rate)
+    named = "; ".join(f"{group} ({', '.join(those)})" for group, those in few.items())
+    said = f"not compared, since fewer rows count than --min-group-rows asks for: {named}"
+    return [said] if few else []

@@ -40,10 +40,12 @@ def run(options: argparse.Namespace, console: Console) -> None:
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.rows import read_training_rows
     from fairboost.cli.tables import compare_models, show_alternatives
+    from fairboost.cli.task import settle_task
     from fairboost.report import write_report
 
     read = (options.data, options.test, options.holdout)
     check_folder(options.out, force=options.force, inputs=read)
+    settle_task(options, console)
     model = models.build_model(options, console)
     rows = read_training_rows(options, console)
     console.remark("Training the engine alone, the model, and the curve.")
@@ -57,8 +59,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         curve=models.trace_tradeoff(options, rows, console, options.models),
         plain=plain,
     )
-    table = compare_models(evidence)
-    show_alternatives(console, table, evidence, options.tolerance)
+    table = compare_models(evidence, relative=options.relative)
+    show_alternatives(console, table, evidence, models.tolerance_of(options))
 
     def write(folder: Path) -> None:
         write_report(evidence, folder)

@@ -119,7 +119,8 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=HelpFormatter,
             allow_abbrev=False,
         )
-        page.set_defaults(command=command, json=False, quiet=False, debug=False)
+        # What is wrong with options may show only in the table; the page says it then.
+        page.set_defaults(command=command, page=page, json=False, quiet=False, debug=False)
         command.add_options(page)
         if command is not completion:  # all that it shows is a script
             add_output_options(page)

@@ -20,22 +20,21 @@ from typing import Any
 
 import fairboost
 from fairboost._text import escape_markdown, markdown_table, printable
+from fairboost.cli.models import FairModel
 from fairboost.cli.rows import TrainingRows
-from fairboost.cli.tables import figure
+from fairboost.cli.tables import finding, performance
 from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import MissingFileError
-from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.files import seal_of
 from fairboost.report import Evidence, gather, write_report
 from fairboost.report.plainly import first_paragraph
-from fairboost.report.words import model_title
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.tabular.schema import TableSchema
 
 
 def gather_evidence(
     options: argparse.Namespace,
-    model: FairGBMClassifier,
+    model: FairModel,
     rows: TrainingRows,
     *,
     title: str,
@@ -53,7 +52,7 @@ def gather_evidence(
         rows.test.X,
         rows.test.y,
         sensitive_features=rows.test.sensitive,
-        sample_weight=rows.test.weight,
+        **rows.test.measures(),
         plain=plain,
         curve=curve,
         title=title,
@@ -62,23 +61,22 @@ def gather_evidence(
         files=rows.files,
         left_out=schema.dropped,
         weight_name=schema.weight,
+        exposure_name=schema.exposure,
         export_file=export_file,
-        favourable=options.favourable,
+        favourable=options.favourable or "positive",
         notes={"seed": str(options.seed)},
     )
-    data = replace(
-        evidence.data,
-        positive=schema.classes[1],
-        negative=schema.classes[0],
-        sensitive=tuple(replace(c, feature=schema.aware) for c in evidence.data.sensitive),
-    )
-    scores = tuple(replace(s, label=schema.classes[int(s.positive)]) for s in evidence.scores)
-    return evidence_in_commands(replace(evidence, data=data, scores=scores))
+    seen = tuple(replace(c, feature=schema.aware) for c in evidence.data.sensitive)
+    evidence = replace(evidence, data=replace(evidence.data, sensitive=seen))
+    if schema.classes is not None:
+        negative, positive = schema.classes
+        data = replace(evidence.data, positive=positive, negative=negative)
+        scores = tuple(replace(s, label=schema.classes[int(s.positive)]) for s in evidence.scores)
+        evidence = replace(evidence, data=data, scores=scores)
+    return evidence_in_commands(evidence)
 
 
-def write_model(
-    folder: Path, model: FairGBMClassifier, schema: TableSchema, evidence: Evidence
-) -> None:
+def write_model(folder: Path, model: FairModel, schema: TableSchema, evidence: Evidence) -> None:
     """Write everything into a folder that is new."""
     model.save(folder / "model.json")
     assert evidence.model is not None
@@ -91,7 +89,7 @@ def write_model(
     (folder / "card.md").write_text(_card(evidence, schema), "utf-8")
 
 
-def load_model(folder: Path) -> tuple[FairGBMClassifier, TableSchema]:
+def load_model(folder: Path) -> tuple[FairModel, TableSchema]:
     """Read the model and its schema."""
     if not folder.is_dir():
         raise MissingFileError(
@@ -121,12 +119,8 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         for f in evidence.data.files
     ]
     verdicts = [
-        [f.constraint, f.where, f"{f.measure} {figure(f.value, f.low, f.high)}", f.status]
+        [f.constraint, f.where, f"{f.measure} {finding(f, evidence)}", f.status]
         for f in evidence.verdicts
-    ]
-    measures = [
-        [model_title(p.model), p.measure, figure(p.value, p.low, p.high)]
-        for p in evidence.performance
     ]
     kinds = [
         [c.name, f"category of {len(c.categories)} values" if c.kind == "category" else c.kind]
@@ -136,22 +130,21 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
     parts = [
         f"# Model card: {escape_markdown(schema.label)}",
         "## What it is",
-        f"- Predicts {_code(schema.label)}; positive is {_code(schema.classes[1])}.\n"
+        f"- Predicts {_code(schema.label)}{_what(schema)}.\n"
         f"- {model.trees} rounds of {model.engine} {model.engine_version}, trained by "
         f"fairboost {model.fairboost_version}.\n"
         f"- Asked for: {asked}.\n"
         + "\n".join([f"- It {sees} {', '.join(map(_code, schema.sensitive))}.", *files]),
         "## How to use it",
         "    fairboost predict . new.csv --out scores.csv",
-        f"A decision is positive from a probability of {model.threshold!r} on. "
-        f"`{model.export_file}` is a stock {model.engine} model that gives the same "
-        "probabilities; a category is known to it by its place in `schema.json`, from 0 on.",
+        f"{_use(evidence, schema)} a category is known to it by its place in `schema.json`, from "
+        "0 on.",
         "## What it reached",
         *(escape_markdown(said) for said in (evidence.caution, first_paragraph(evidence)) if said),
         "\n".join(f"- {escape_markdown(w)}" for w in evidence.warnings if w != evidence.caution),
         f"{100 * evidence.asked.level:g}% intervals; `report.html` has everything.",
         _table(["constraint", "rows", "found", "verdict"], verdicts),
-        _table(["model", "measure", "on test rows"], measures),
+        _table(["model", "measure", "on test rows"], performance(evidence)),
         "## What it looks at",
         _table(["column", "kind"], kinds),
         *(["Left out:", "\n".join(left_out)] if left_out else []),
@@ -159,6 +152,34 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         "\n".join(f"- {escape_markdown(line)}" for line in evidence.limits),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _what(schema: TableSchema) -> str:
+    """What is predicted, after the name of the label."""
+    if schema.classes is not None:
+        return f"; positive is {_code(schema.classes[1])}"
+    return ", a number" + (f", per unit of {_code(schema.exposure)}" if schema.exposure else "")
+
+
+def _use(evidence: Evidence, schema: TableSchema) -> str:
+    """How to read what the model says, and what the stock model says."""
+    model = evidence.model
+    assert model is not None
+    decides, says = (
+        f"A decision is positive from a probability of {model.threshold!r} on. ",
+        "probabilities",
+    )
+    if schema.classes is None:
+        decides, says = "The number is in the column `prediction`. ", "numbers"
+    if schema.exposure:
+        decides += (
+            f"It is per unit of {_code(schema.exposure)}; `--exposure COLUMN` adds the column "
+            "`expected`, that number times the exposure. "
+        )
+    return (
+        f"{decides}`{model.export_file}` is a stock {model.engine} model that gives the same "
+        f"{says};"
+    )
 
 
 def _table(titles: list[str], lines: list[list[str]]) -> str:

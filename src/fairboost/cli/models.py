@@ -10,15 +10,28 @@ import warnings
 from collections.abc import Iterator
 from importlib import import_module
 from traceback import walk_tb
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
+
+from fairboost.cli.arguments import OBJECTIVES
 from fairboost.cli.console import Console
-from fairboost.cli.rows import TrainingRows
-from fairboost.engines.registry import load_engine
+from fairboost.cli.rows import TableRows, TrainingRows
+from fairboost.cli.task import RELATIVE, predicts_number
+from fairboost.engines.registry import ENGINES as NAMES
+from fairboost.engines.registry import engine_of, load_engine
 from fairboost.exceptions import FairboostError, FairnessWarning, InvalidInputError
+from fairboost.fairness import numbers
+from fairboost.fairness.constraints import parity
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
+from fairboost.model.regressor import FairGBMRegressor
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
+
+DISTRIBUTIONS = "equal_distributions"
+SMALL_SHARE = 1e-3
+"""A tolerance below this share of the mean was perhaps meant as a share itself."""
+FairModel: TypeAlias = FairGBMClassifier | FairGBMRegressor
 
 ENGINES: dict[str, tuple[dict[str, Any], str]] = {
     "lightgbm": ({"verbose": -1}, "model.txt"),
@@ -32,7 +45,7 @@ def build_engine(options: argparse.Namespace) -> Any:
     """The engine with its options."""
     needed, _ = ENGINES[options.engine]
     try:
-        engine = load_engine(options.engine).make_estimator()
+        engine = load_engine(options.engine).make_estimator(regressor=predicts_number(options))
     except ImportError:
         raise InvalidInputError(
             f"--engine {options.engine} is not installed; pip install {options.engine}"
@@ -44,33 +57,71 @@ def build_engine(options: argparse.Namespace) -> Any:
                 f"--option {option}: {options.engine} has no such option"
                 f"{_nearest(option, known)}; see its documentation"
             )
-    chosen = {**needed, **dict(options.option)}
+    chosen = {**needed, **dict(options.option), **_objective(options)}
     if options.jobs is not None:
         chosen["n_jobs"] = options.jobs
     return engine.set_params(**chosen)
 
 
-def build_model(options: argparse.Namespace, console: Console) -> FairGBMClassifier:
+def _objective(options: argparse.Namespace) -> dict[str, str]:
+    """The loss of numbers by the engine's name of it."""
+    if options.objective is None:
+        return {}
+    if "objective" in dict(options.option):
+        raise InvalidInputError(
+            f"--objective {options.objective} and --option objective=... are the same; leave one "
+            "of them out"
+        )
+    return {"objective": OBJECTIVES[options.objective][NAMES.index(options.engine)]}
+
+
+def build_model(options: argparse.Namespace, console: Console) -> FairModel:
     """The model to train."""
+    method = _method(options, console)
+    shared = {"tolerance": options.tolerance, "confidence": options.confidence}
+    if predicts_number(options):
+        # Raises here, before the table is read.
+        numbers.resolve(method["constraint"], options.tolerance, options.sensitive)
+        return FairGBMRegressor(build_engine(options), **shared, **method)
     if not isinstance(options.point, OperatingPoint) and not 0 < options.point < 1:
         raise InvalidInputError(
             f"--threshold must lie between 0 and 1, found {options.point:g}: it is a probability "
             "here"
         )
-    return FairGBMClassifier(
-        build_engine(options),
-        tolerance=options.tolerance,
-        confidence=options.confidence,
-        **_method(options, console),
-    )
+    return FairGBMClassifier(build_engine(options), **shared, **method)
+
+
+def remark_on_unit(options: argparse.Namespace, rows: TrainingRows, console: Console) -> None:
+    """Say so where a tolerance of means looks like a share and is none."""
+    if "equal_means" not in options.constraint or options.relative:
+        return
+    years = 1.0 if rows.train.exposure is None else float(rows.train.exposure.mean())
+    mean = float(rows.train.y.mean()) / years
+    if 0 < options.tolerance < SMALL_SHARE * abs(mean):
+        console.remark(
+            f"Note: --tolerance {options.tolerance:g} has the unit of the label, whose mean is "
+            f"{mean:.6g}; for a share of the mean add --relative."
+        )
+
+
+def tolerance_of(options: argparse.Namespace) -> float:
+    """What groups may differ by, also where it was left to the default."""
+    if options.tolerance is not None:
+        return float(options.tolerance)
+    asked = options.constraint[0] if options.constraint else DISTRIBUTIONS
+    return numbers.DEFAULTS[asked] or 0.0
 
 
 def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """What the model and the models of a curve have in common."""
-    asked = list(dict.fromkeys(options.constraint)) or ["equalized_odds"]
+    of_numbers = predicts_number(options)
+    default = DISTRIBUTIONS if of_numbers else "equalized_odds"
+    asked: list[Any] = list(dict.fromkeys(options.constraint)) or [default]
+    if options.relative:
+        asked = [parity(RELATIVE[c], relative=True) for c in asked]
     return {
         "constraint": asked[0] if len(asked) == 1 else asked,
-        "operating_point": options.point,
+        **({} if of_numbers else {"operating_point": options.point}),
         "holdout": "auto" if options.holdout_share is None else options.holdout_share,
         "min_group_rows": options.min_group_rows,
         "random_state": options.seed,
@@ -79,18 +130,40 @@ def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 def fit(
-    options: argparse.Namespace, model: FairGBMClassifier, rows: TrainingRows, console: Console
-) -> FairGBMClassifier:
+    options: argparse.Namespace, model: FairModel, rows: TrainingRows, console: Console
+) -> FairModel:
     """Train it; what the library warns of is said once."""
+    for those in filter(None, (rows.train, rows.test, rows.holdout)):
+        _check_labels(model, those, rows.schema.label)
     with console.collecting_warnings(), refusals(options):
         return model.fit(rows.train.X, rows.train.y, **rows.fit_options())
 
 
+def _check_labels(model: FairModel, rows: TableRows, label: str) -> None:
+    """Refuse numbers that the loss is not for, by their places in the file."""
+    if isinstance(model, FairGBMClassifier):
+        return
+    engine = engine_of(model.estimator)
+    engine.check_estimator(model.estimator)
+    loss = engine.make(model.estimator, None).loss_terms(np.array([1.0, 2.0]), None).loss
+    assert loss is not None
+    wrong = rows.y <= 0 if loss.name == "gamma" else rows.y < loss.least_target
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InvalidInputError(
+            f"the label {label!r} must be {'above 0' if loss.name == 'gamma' else '0 or more'} "
+            f"under a {loss.name} loss, found {rows.y[row]:g} in row {rows.places[row]:,} of "
+            f"{rows.file}; leave such rows out, or use --objective squared"
+        )
+
+
 def fit_plain(options: argparse.Namespace, rows: TrainingRows) -> Any:
     """The engine alone, trained: what the rates are without the constraint."""
+    engine, train = build_engine(options), rows.train
+    if train.exposure is not None:  # which engines take by other names, and in logarithms
+        engine = FairGBMRegressor(engine, constraint=None)
     with refusals(options):
-        train = rows.train
-        return build_engine(options).fit(train.X, train.y, sample_weight=train.weight)
+        return engine.fit(train.X, train.y, **train.measures())
 
 
 def trace_tradeoff(

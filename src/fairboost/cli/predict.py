@@ -1,4 +1,4 @@
-"""``fairboost predict``: scores and decisions for a table, which may be larger than memory."""
+"""``fairboost predict``: what a model says of a table, which may be larger than memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import contextlib
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from fairboost._text import printable
 from fairboost.cli.arguments import COLUMN, REPEATABLE, add_reading_options, table_of
@@ -14,7 +13,7 @@ from fairboost.cli.console import Console
 from fairboost.exceptions import InvalidInputError
 
 USAGE = "MODEL DATA --out FILE [options]"
-SUMMARY = "scores and decisions of a model for new rows"
+SUMMARY = "scores and decisions of a model for new rows, or numbers that it predicts"
 DESCRIPTION = (
     "Score the rows of a table with a model that `fairboost train` wrote. The table is read and "
     "written in pieces, so it may be larger than memory."
@@ -23,11 +22,9 @@ EXAMPLE = """\
   fairboost predict model new.csv --keep id --keep approved --keep sex --out scores.csv
 
 scores.csv has three columns of new.csv, the probability of the positive label as score, and the
-decision in the labels of training. No sensitive column is needed, unless the model was trained
---aware. Rows keep their order.
+decision in the labels of training; of a model that predicts a number, that number as prediction.
+No sensitive column is needed, unless the model was trained --aware. Rows keep their order.
 """
-
-SCORE, DECISION = "score", "decision"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -43,29 +40,41 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     words = "a column to copy, such as an identifier; repeatable"
     parser.add_argument("--keep", **REPEATABLE, **COLUMN, help=words)
+    parser.add_argument(
+        "--exposure",
+        **COLUMN,
+        help="a column of exposures: adds a column expected, the prediction times the exposure, "
+        "to the prediction per unit (regression with a log link)",
+    )
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     add_reading_options(parser)
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Score the rows."""
+    import pyarrow as pa
+
     from fairboost.cli.model_folder import load_model
     from fairboost.cli.outputs import check_file, new_file
+    from fairboost.cli.predictions import predictions_of
+    from fairboost.tabular.columns import decoded
     from fairboost.tabular.files import format_of, table_writer
 
     kept = list(dict.fromkeys(options.keep))
     model_files = [options.model / name for name in ("model.json", "schema.json")]
     check_file(options.out, force=options.force, inputs=[options.data, *model_files])
     form = format_of(options.out)
-    if clash := [name for name in kept if name in (SCORE, DECISION)]:
+    model, schema = load_model(options.model)
+    found = predictions_of(model, schema, options.exposure)
+    if clash := [name for name in kept if name in found.names]:
         raise InvalidInputError(
             f"--keep {clash[0]} would be a second column of that name; rename it in the data"
         )
-    model, schema = load_model(options.model)
+    exposed = dict.fromkeys(filter(None, [options.exposure]), pa.float64())
     file = table_of(options, options.data, schema.missing)
     file.require(list(schema.csv_types()), "which the model looks at")
     file.require(kept, "named by --keep")
-    rows = positive = 0
+    file.require(list(exposed), "named by --exposure")
     unseen: Counter[str] = Counter()
     writer = None
     with (
@@ -73,38 +82,19 @@ def run(options: argparse.Namespace, console: Console) -> None:
         contextlib.ExitStack() as stack,
         console.reading(file, "scoring") as advance,
     ):
-        for batch in file.batches({**dict.fromkeys(kept), **schema.csv_types()}):
+        for batch in file.batches({**dict.fromkeys(kept), **exposed, **schema.csv_types()}):
             features = schema.features(batch)
             unseen.update(schema.unseen(features, batch))
-            out, decided = _score(model, schema, features, batch, kept)
+            columns = {name: decoded(batch.column(name)) for name in kept}
+            out = pa.RecordBatch.from_pydict({**columns, **found.columns(features, batch)})
             if writer is None:
                 writer = stack.enter_context(table_writer(partial, form, out.schema))
             writer.write_batch(out)
-            rows, positive = rows + out.num_rows, positive + decided
             advance()
-    share = positive / rows
-    console.result(
-        f"{rows:,} rows, {positive:,} ({share:.1%}) decided {schema.classes[1]!r}. "
-        f"Written: {printable(str(options.out))}"
-    )
+    console.result(f"{found.in_words()} Written: {printable(str(options.out))}")
     unseen = +unseen
     console.notes(
         f"{count:,} values of {name!r} did not occur in training; they count as missing"
         for name, count in unseen.items()
     )
-    console.finish(out=options.out, rows=rows, positive=positive, share=share, unseen=unseen)
-
-
-def _score(model: Any, schema: Any, features: Any, batch: Any, kept: list[str]) -> tuple[Any, int]:
-    """A batch of what is written, and how many of its decisions are positive."""
-    import numpy as np
-    import pyarrow as pa
-
-    from fairboost.tabular.columns import decoded
-
-    # Scored once, for both columns.
-    proba, decided = model._decide(model._scores(features))
-    columns = {name: decoded(batch.column(name)) for name in kept}
-    columns[SCORE] = pa.array(proba)
-    columns[DECISION] = pa.array(schema.classes).take(pa.array(decided.astype(np.int8)))
-    return pa.RecordBatch.from_pydict(columns), int(decided.sum())
+    console.finish(out=options.out, rows=found.rows, **found.figures(), unseen=unseen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from fairboost.cli.console import Console
 from fairboost.exceptions import InvalidInputError
 from fairboost.report.evidence import DataFile
 from fairboost.tabular.files import TableFile
-from fairboost.tabular.schema import Roles, TableSchema, infer_schema
+from fairboost.tabular.schema import Roles, TableSchema, infer_schema, read_exposures
 
 
 @dataclass(frozen=True)
@@ -28,30 +28,45 @@ class TableRows:
     ----------
     X : DataFrame
         Features.
-    y : (n,) int8
-        Labels, 0 and 1.
+    y : (n,) int8 or float64
+        Labels, 0 and 1, or numbers.
     sensitive : DataFrame
         The sensitive columns, as text.
-    weight : (n,) float64 or None
-        Weights.
+    weight, exposure : (n,) float64 or None
+        Weights and exposures.
+    file : str
+        Name of the file that they come from.
+    places : (n,) int64
+        Where they are in that file, from 1 on.
     """
 
     X: pd.DataFrame
-    y: IntArray
+    y: IntArray | FloatArray
     sensitive: pd.DataFrame
     weight: FloatArray | None
+    exposure: FloatArray | None
+    file: str
+    places: IntArray
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: BoolArray) -> TableRows:
         """Some of the rows."""
-        return TableRows(
-            self.X[rows].reset_index(drop=True),
-            self.y[rows],
-            self.sensitive[rows].reset_index(drop=True),
-            None if self.weight is None else self.weight[rows],
+        return replace(
+            self,
+            X=self.X[rows].reset_index(drop=True),
+            y=self.y[rows],
+            sensitive=self.sensitive[rows].reset_index(drop=True),
+            weight=None if self.weight is None else self.weight[rows],
+            exposure=None if self.exposure is None else self.exposure[rows],
+            places=self.places[rows],
         )
+
+    def measures(self) -> dict[str, Any]:
+        """Weights and exposures by the names that the library has for them."""
+        exposed = {} if self.exposure is None else {"exposure": self.exposure}
+        return {"sample_weight": self.weight, **exposed}
 
 
 @dataclass(frozen=True)
@@ -79,11 +94,13 @@ class TrainingRows:
     def fit_options(self) -> dict[str, Any]:
         """What ``fit`` takes beside features and labels."""
         held = self.holdout
-        given = None if held is None else (held.X, held.y, held.sensitive, held.weight)
+        given = None
+        if held is not None:
+            given = (held.X, held.y, held.sensitive, *held.measures().values())
         return {
             "sensitive_features": self.train.sensitive,
-            "sample_weight": self.train.weight,
             "holdout_set": given,
+            **self.train.measures(),
         }
 
 
@@ -97,6 +114,9 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
         aware=options.aware,
         categorical=tuple(options.categorical),
         dropped=tuple(options.drop),
+        task=options.task,
+        exposure=options.exposure,
+        coded=options.engine == "xgboost",
     )
     paths = {"training": options.data, "test": options.test, "held out": options.holdout}
     files = {role: table_of(options, path) for role, path in paths.items() if path is not None}
@@ -118,13 +138,7 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
         tested = draw_test_rows(rows["training"], options.test_share, options.seed)
         rows["test"] = rows["training"].take(tested)
         rows["training"] = rows["training"].take(~tested)
-    for role in ("training", "test"):
-        for label, name in enumerate(schema.classes):
-            if not (rows[role].y == label).any():
-                raise InvalidInputError(
-                    f"{len(rows[role]):,} of the rows are {role} rows, and none of these has the "
-                    f"label {name!r}; pass more rows, or another --test-share"
-                )
+    _check_enough(rows, schema)
     roles_of = {"training": "training" if "test" in files else "training and test"}
     return TrainingRows(
         schema,
@@ -138,9 +152,25 @@ def read_training_rows(options: argparse.Namespace, console: Console) -> Trainin
     )
 
 
+def _check_enough(rows: dict[str, TableRows], schema: TableSchema) -> None:
+    """Refuse to train or test where there is nothing to learn, or to judge by."""
+    for role in ("training", "test"):
+        found = f"{len(rows[role]):,} of the rows are {role} rows"
+        remedy = "pass more rows, or another --test-share"
+        for label, name in enumerate(schema.classes or ()):
+            if not (rows[role].y == label).any():
+                raise InvalidInputError(
+                    f"{found}, and none of these has the label {name!r}; {remedy}"
+                )
+        if len(rows[role]) < 2:
+            raise InvalidInputError(f"{found}, and it takes two at least; {remedy}")
+
+
 def draw_test_rows(rows: TableRows, share: float, seed: int) -> BoolArray:
-    """Draw the same share of every label and group; returns which rows to test on."""
-    cells = rows.sensitive.fillna("").assign(**{"label of the row": rows.y})
+    """Draw the same share of every group, and label, if it is no number; returns which rows."""
+    cells = rows.sensitive.fillna("")
+    if rows.y.dtype.kind != "f":
+        cells = cells.assign(**{"label of the row": rows.y})
     cell = cells.groupby(list(cells.columns), sort=False).ngroup().to_numpy()
     shuffled = np.random.default_rng(seed).permutation(len(rows))
     rank = np.empty(len(rows), np.int64)
@@ -151,7 +181,7 @@ def draw_test_rows(rows: TableRows, share: float, seed: int) -> BoolArray:
 
 def _read_more(file: TableFile, schema: TableSchema, console: Console) -> TableRows:
     """Rows of another file, read as the training rows were."""
-    weight = {} if schema.weight is None else {schema.weight: pa.float64()}
+    weight = dict.fromkeys(filter(None, [schema.weight, schema.exposure]), pa.float64())
     text = dict.fromkeys([schema.label, *schema.sensitive], pa.string())
     table = pa.Table.from_batches(list(file.batches({**schema.csv_types(), **weight, **text})))
     return _rows(table, schema, file.path, console)
@@ -167,7 +197,7 @@ def _rows(table: Any, schema: TableSchema, path: Path, console: Console) -> Tabl
         )
         if left_out == len(known):
             raise InvalidInputError(f"the label {schema.label!r} is missing in every row")
-        table, labels = table.filter(known), labels[known]
+        table, labels = table.filter(pa.array(known)), labels[known]
     sensitive = schema.groups(table)
     for name in schema.sensitive:
         if missing := int(sensitive[name].isna().sum()):
@@ -175,5 +205,7 @@ def _rows(table: Any, schema: TableSchema, path: Path, console: Console) -> Tabl
                 f"Note: {name!r} is missing in {missing:,} of {len(labels):,} rows of "
                 f"{path.name}; these count in the loss and among everyone, and in no group."
             )
-    weight = schema.weights(table)
-    return TableRows(schema.features(table), labels, sensitive, weight)
+    weight, exposure = schema.weights(table), read_exposures(table, schema.exposure)
+    places = np.flatnonzero(known) + 1
+    X = schema.features(table)
+    return TableRows(X, labels, sensitive, weight, exposure, path.name, places)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairboost._text import interval, printable, text_table
+from fairboost._text import places, printable, text_table
 from fairboost.cli.console import Console
-from fairboost.report.evidence import Evidence, Figure, Finding, GroupRate, TradeoffPoint
-from fairboost.report.words import model_title, on_rows, where_title
+from fairboost.plots.numbers import DISTANCE, RATIO
+from fairboost.report import words
+from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate, TradeoffPoint
 from fairboost.verdicts.verdict import SAYS_NOTHING
 
 MOST_CROSSED = 12
 """Crossed groups to show; a report has them all."""
 
 
-def figure(value: Figure, low: Figure, high: Figure) -> str:
+def figure(value: Figure, low: Figure, high: Figure, decimals: int = 3) -> str:
     """A figure with its interval, as far as they are known.
 
     Examples
@@ -26,13 +27,33 @@ def figure(value: Figure, low: Figure, high: Figure) -> str:
     >>> figure(0.25, 0.2, 0.3), figure(0.25, None, None), figure(None, None, None)
     ('0.250 [0.200, 0.300]', '0.250', 'undefined')
     """
-    if value is None:
-        return "undefined"
-    return f"{value:.3f}" if low is None or high is None else interval(value, low, high)
+    return "undefined" if value is None else words.interval(value, low, high, decimals)
 
 
-def _rate(r: GroupRate) -> str:
-    return figure(r.value, r.low, r.high) + (" (small)" if r.small else "")
+def finding(found: Finding, evidence: Evidence) -> str:
+    """The figure of a verdict with its interval."""
+    return "undefined" if found.value is None else words.finding_interval(found, evidence.task)
+
+
+def performance(evidence: Evidence) -> list[list[str]]:
+    """How well models predict: model, measure and figure of each line."""
+    return [
+        [
+            words.model_title(p.model),
+            p.measure,
+            figure(p.value, p.low, p.high, words.decimals_of_performance(p.measure, evidence)),
+        ]
+        for p in evidence.performance
+    ]
+
+
+def _rate(r: GroupRate, decimals: int = 3) -> str:
+    return figure(r.value, r.low, r.high, decimals) + (" (small)" if r.small else "")
+
+
+def _rate_name(rate: str, evidence: Evidence) -> str:
+    """Rates have short names; the means of numbers are named in full."""
+    return words.rate_title(rate) if evidence.task == "numbers" else rate
 
 
 def _group(line: Any) -> str:
@@ -77,24 +98,36 @@ def show_verdicts(console: Console, evidence: Evidence) -> None:
     """Verdicts on the test rows, rates by group, and how well the model predicts."""
     _show_rows(console, evidence)
     lines = [
-        [f.constraint, f"{f.measure} {figure(f.value, f.low, f.high)}", f.status]
-        for f in _judged(evidence)
+        [f.constraint, f"{f.measure} {finding(f, evidence)}", f.status] for f in _judged(evidence)
     ]
     if lines:
         console.result(text_table(["constraint", "found", "verdict"], lines) + "\n")
-    wanted = {r.rate for r in evidence.rates if r.where == "held out"} or {"fpr", "fnr"}
     rates = [
-        [_group(r), r.rate, _rate(r), f"{r.rows:,.0f}"]
-        for r in evidence.rates
-        if (r.where, r.model, r.crossed) == ("test", "chosen", False) and r.rate in wanted
+        r for r in evidence.rates if (r.where, r.model, r.crossed) == ("test", "chosen", False)
     ]
-    console.result(text_table(["group", "rate", "found", "rows"], rates))
-    measures = [
-        [model_title(p.model), p.measure, figure(p.value, p.low, p.high)]
-        for p in evidence.performance
+    wanted = _wanted(evidence)
+    shown = [
+        [
+            _group(r),
+            _rate_name(r.rate, evidence),
+            _rate(r, words.decimals_of(r.rate, evidence)),
+            f"{r.rows:,.0f}",
+        ]
+        for r in rates
+        if r.rate in wanted
     ]
-    console.result("\n" + text_table(["model", "measure", "found"], measures))
+    console.result(text_table(["group", words.noun(evidence), "found", "rows"], shown))
+    titles = ["model", "measure", "found"]
+    console.result("\n" + text_table(titles, performance(evidence)))
     console.notes(filter(None, (evidence.caution, *evidence.warnings)))
+
+
+def _wanted(evidence: Evidence) -> set[str]:
+    """Rates to show: those that were read in training; of numbers actual and expected, too."""
+    if evidence.task == "numbers":
+        asked = {limit.rate for limit in evidence.asked.limits}
+        return {"prediction", "actual", RATIO} | asked
+    return {r.rate for r in evidence.rates if r.where == "held out"} or {"fpr", "fnr"}
 
 
 def fails(found: Finding, *, by_figure: bool = False) -> bool:
@@ -115,8 +148,8 @@ def fails(found: Finding, *, by_figure: bool = False) -> bool:
 def failures(evidence: Evidence, *, by_figure: bool) -> list[str]:
     """What is to be said of the constraints that set the exit code."""
     return [
-        f"{f.constraint}: the {f.measure} is {figure(f.value, f.low, f.high)}, which is "
-        f"{on_rows(f.status, where_title(f.where))}."
+        f"{f.constraint}: the {f.measure} is {finding(f, evidence)}, which is "
+        f"{words.on_rows(f.status, words.where_title(f.where))}."
         for f in _judged(evidence)
         if fails(f, by_figure=by_figure)
     ]
@@ -132,36 +165,69 @@ def _judged(evidence: Evidence) -> list[Finding]:
 # -----------------------------------------------------------------------
 
 
-def compare_models(evidence: Evidence) -> pd.DataFrame:
-    """One line per model: accuracy and the largest gap on test rows, and what it costs.
+def compare_models(evidence: Evidence, *, relative: bool = False) -> pd.DataFrame:
+    """One line per model: accuracy, or loss, and the largest gap on test rows, and what it costs.
 
     Parameters
     ----------
     evidence : Evidence
         With a trade-off, and with the engine alone to compare with.
+    relative : bool
+        Whether gaps are shares of the mean of everyone.
     """
     assert evidence.tradeoff is not None
-    points = [_engine_alone(evidence), *evidence.tradeoff.points]
-    figures = ("accuracy", "accuracy_low", "accuracy_high", "gap", "gap_low", "gap_high")
-    fields = (*figures, "trees", "decides_nothing")
+    points = [_engine_alone(evidence, relative), *evidence.tradeoff.points]
+    what, sign = _performance_of(evidence)
+    fields = [f"{name}{end}" for name in (what, "gap") for end in ("", "_low", "_high")]
+    fields += ["trees", "decides_nothing"]
     found = pd.DataFrame([[getattr(p, field) for field in fields] for p in points], columns=fields)
     found.insert(0, "model", [p.name for p in points])
     if (chosen := evidence.tradeoff.chosen) is not None:
         found.loc[chosen + 1, "model"] = f"chosen: {points[chosen + 1].name}"
-    found.insert(2, "cost", found["accuracy"].iloc[0] - found["accuracy"])
+    found.insert(2, "cost", sign * (found[what].iloc[0] - found[what]))
     return found
 
 
-def _engine_alone(evidence: Evidence) -> TradeoffPoint:
-    """The engine alone; its largest gap in the rates that were read in training."""
-    accuracy = next(
-        p for p in evidence.performance if p.model == "plain" and p.measure == "accuracy"
-    )
+def _performance_of(evidence: Evidence) -> tuple[str, float]:
+    """What models are compared by, and 1 if more of it is better, -1 if less is."""
+    return ("loss", -1.0) if evidence.task == "numbers" else ("accuracy", 1.0)
+
+
+def _engine_alone(evidence: Evidence, relative: bool) -> TradeoffPoint:
+    """The engine alone; its largest gap in what the constraints are about."""
+    assert evidence.tradeoff is not None
+    measure = evidence.tradeoff.measure
+    found = next(p for p in evidence.performance if (p.model, p.measure) == ("plain", measure))
+    figures = found.value, found.low, found.high
+    if evidence.task == "numbers":
+        widest = _largest_figure(evidence, relative)
+        point = TradeoffPoint("engine alone", None, None, None, None, *widest)
+        loss, low, high = figures
+        return replace(point, loss=loss, loss_low=low, loss_high=high)
     asked = {(r.attribute, r.rate) for r in evidence.rates if r.where != "test"}
     gaps = [g for g in evidence.gaps if g.model == "plain" and (g.attribute, g.rate) in asked]
     worst = max(gaps, key=lambda g: g.gap or 0.0)
-    measured = (accuracy.value, accuracy.low, accuracy.high, worst.gap, worst.gap_low)
-    return TradeoffPoint("engine alone", None, *measured, worst.gap_high)
+    widest = worst.gap, worst.gap_low, worst.gap_high
+    return TradeoffPoint("engine alone", None, *figures, *widest)
+
+
+def _largest_figure(evidence: Evidence, relative: bool) -> tuple[Figure, Figure, Figure]:
+    """The largest of what the constraints on numbers hold to their limits, of the engine alone."""
+    limits = evidence.asked.limits
+    asked = {(limit.attribute, limit.rate) for limit in limits}
+    plain = [r for r in evidence.rates if (r.where, r.model) == ("test", "plain")]
+    found: list[tuple[Figure, Figure, Figure]]
+    if all(limit.rate == "loss" and limit.group is not None for limit in limits):  # bounds
+        found = [(r.value, r.low, r.high) for r in plain if (r.attribute, r.rate) in asked]
+        return max(found, key=lambda figures: figures[0] or 0.0)
+    everyone = {r.rate: abs(r.value or 0.0) for r in plain if not r.attribute}
+    found = []
+    for g in evidence.gaps:
+        if g.model == "plain" and (g.attribute, g.rate) in asked:
+            unit = everyone[g.rate] if relative else 1.0
+            ends = (None if x is None else x / unit for x in (g.gap, g.gap_low, g.gap_high))
+            found.append((next(ends), next(ends), next(ends)))
+    return max(found, key=lambda figures: figures[0] or 0.0)
 
 
 def show_alternatives(
@@ -169,60 +235,79 @@ def show_alternatives(
 ) -> None:
     """Show the table, and say which of the models are less discriminatory."""
     _show_rows(console, evidence)
+    assert evidence.tradeoff is not None
+    (what, _), decimals = _performance_of(evidence), _decimals_of(found, evidence)
     lines = [
         [
             str(r["model"]),
-            figure(r["accuracy"], r["accuracy_low"], r["accuracy_high"]),
-            f"{r['cost']:+.3f}",
-            figure(r["gap"], r["gap_low"], r["gap_high"]),
+            figure(r[what], r[f"{what}_low"], r[f"{what}_high"], decimals[what]),
+            f"{round(r['cost'], decimals[what]) + 0.0:+,.{decimals[what]}f}",
+            figure(r["gap"], r["gap_low"], r["gap_high"], decimals["gap"]),
         ]
         for r in found.to_dict("records")
     ]
-    console.result(text_table(["model", "accuracy", "cost", "largest gap"], lines))
-    console.result("\n" + "\n".join(_in_words(found, tolerance)))
+    titles = ["model", evidence.tradeoff.measure, "cost", evidence.tradeoff.figure]
+    console.result(text_table(titles, lines))
+    console.result("\n" + "\n".join(_in_words(found, evidence, tolerance)))
     console.notes(evidence.warnings)
 
 
-def _in_words(found: pd.DataFrame, tolerance: float) -> list[str]:
+def _decimals_of(found: pd.DataFrame, evidence: Evidence) -> dict[str, int]:
+    """Decimals of the columns; of losses as many as what they cost takes."""
+    if evidence.task != "numbers":
+        return {"accuracy": 3, "gap": 3}
+    least = places(*found["loss"])
+    costs = places(*found["cost"][1:])
+    return {"loss": max(least, min(costs, least + 2)), "gap": places(*found["gap"])}
+
+
+def _in_words(found: pd.DataFrame, evidence: Evidence, tolerance: float) -> list[str]:
     """Summarise the table in sentences."""
+    assert evidence.tradeoff is not None
+    (what, sign), decimals = _performance_of(evidence), _decimals_of(found, evidence)
+    most = "most accurate" if what == "accuracy" else f"one of least {evidence.tradeoff.measure}"
     plain, *others = found.to_dict("records")
     deciding = [m for m in others if not m["decides_nothing"]]
     fairer = [m for m in deciding if m["gap_high"] < plain["gap_low"]]
     within = [m for m in deciding if m["gap"] <= tolerance]
+
+    def best(models: list[dict[Any, Any]]) -> str:
+        chosen = max(models, key=lambda m: sign * m[what])
+        return f"{chosen['model']!r}, at a cost of {chosen['cost']:,.{decimals[what]}f}."
+
     better = (
         "No model is surely less discriminatory than the engine alone: these rows are too few to "
         "tell, or there was little to mend."
     )
     if fairer:
-        best = max(fairer, key=lambda m: m["accuracy"])
         better = (
             f"{len(fairer)} of {len(others)} models are surely less discriminatory than the "
-            f"engine alone; of these the most accurate is {best['model']!r}, at a cost of "
-            f"{best['cost']:.3f}."
+            f"engine alone; of these the {most} is {best(fairer)}"
         )
     if within:
-        best = max(within, key=lambda m: m["accuracy"])
-        last = (
-            f"The most accurate with a gap within {tolerance:g} is {best['model']!r}, at a cost "
-            f"of {best['cost']:.3f}."
-        )
+        last = f"The {most} with a gap within {tolerance:g} is {best(within)}"
     elif not deciding:
         last = (
             "All of the models decide next to nothing about these rows; decide at another point."
         )
+        if what == "loss":
+            last = "None of the models surely predicts better than one number for everyone."
     else:
         least = min(deciding, key=lambda m: m["gap"])
         last = (
-            f"None has a gap within {tolerance:g} on these rows; the least is {least['gap']:.3f}, "
-            f"of {least['model']!r}."
+            f"None has a gap within {tolerance:g} on these rows; the least is "
+            f"{least['gap']:,.{decimals['gap']}f}, of {least['model']!r}."
         )
-    return [
+    meaning = (
         "The largest gap is that between groups in the rates asked for; cost is accuracy below "
-        "the engine alone. 'no constraint' is the engine without the rows that the others hold "
-        "out to read rates on.",
-        better,
-        last,
-    ]
+        "the engine alone."
+    )
+    if what == "loss":
+        meaning = f"Cost is {evidence.tradeoff.measure} above that of the engine alone."
+    said = (
+        "'no constraint' is the engine without the rows that the others hold out to read rates on."
+    )
+    return [f"{meaning} {said}", better, last]
 
 
 # audit
@@ -230,13 +315,15 @@ def _in_words(found: pd.DataFrame, tolerance: float) -> list[str]:
 
 
 def audit_text(evidence: Evidence) -> str:
-    """Rates by group, gaps and ratios, the four-fifths rule, calibration."""
+    """Rates by group, gaps and ratios, the four-fifths rule, calibration; or means of numbers."""
+    if evidence.task == "numbers":
+        return _numbers_text(evidence)
     rows, where = evidence.data.splits["test"], evidence.asked.operating_point
     parts = [
         f"{rows:,} rows; {where}. {_level(evidence)} intervals. "
         f"Positive: {printable(evidence.data.positive)}. The {evidence.asked.favourable} decision "
         "counts as favourable.",
-        _rates([r for r in evidence.rates if not r.crossed]),
+        _rates(evidence),
         _gaps(evidence),
         _crossed(evidence),
         _calibration(evidence),
@@ -244,12 +331,62 @@ def audit_text(evidence: Evidence) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _rates(rates: Sequence[GroupRate]) -> str:
+def _numbers_text(evidence: Evidence) -> str:
+    """Means, actual over expected and distances by group, how groups compare, and deciles."""
+    data = evidence.data
+    per = f" per unit of {printable(data.exposure)}" if data.exposure else ""
+    single = [c.name for c in data.sensitive]
+    gaps = [
+        [
+            g.attribute,
+            words.gap_title(g.rate),
+            figure(g.gap, g.gap_low, g.gap_high, _decimals_of_gap(g)),
+            f"{g.lowest_group} / {g.highest_group}",
+        ]
+        for g in evidence.gaps
+        if g.attribute in single
+    ]
+    parts = [
+        f"{data.splits['test']:,} rows; {_level(evidence)} intervals. Predicted: "
+        f"{printable(data.label)}{per}. Loss: {data.loss}.",
+        _rates(evidence),
+        text_table(["by", "figure", "found", "lowest / highest"], gaps),
+        _crossed(evidence),
+        _deciles(evidence),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _decimals_of_gap(g: Gap) -> int:
+    known = [x for x in (g.gap, g.gap_low, g.gap_high) if x is not None]
+    return 3 if g.rate in (RATIO, DISTANCE) else places(*known)
+
+
+def _deciles(evidence: Evidence) -> str:
+    """Actual over expected by group, in each tenth of the predictions."""
+    lines: dict[str, list[str]] = {}
+    for d in evidence.deciles:
+        if d.decile:
+            shown = "" if d.ratio is None else f"{d.ratio:.2f}{'*' if d.small else ''}"
+            lines.setdefault(_group(d), []).append(shown)
+    titles = ["A/E by decile", *map(str, range(1, 11))]
+    table = text_table(titles, [[group, *cells] for group, cells in lines.items()])
+    starred = any(d.small and d.ratio is not None for d in evidence.deciles if d.decile)
+    note = f"\n* fewer than {evidence.min_rows} rows count" if starred else ""
+    return f"{table}{note}" if lines else ""
+
+
+def _rates(evidence: Evidence) -> str:
+    rates = [r for r in evidence.rates if not r.crossed]
     names = list(dict.fromkeys(r.rate for r in rates))
-    lines: dict[tuple[str, str], list[str]] = {}
+    decimals = {name: words.decimals_of(name, evidence) for name in names}
+    lines: dict[tuple[str, str], dict[str, str]] = {}
     for r in rates:
-        lines.setdefault((r.attribute, _group(r)), []).append(_rate(r))
-    return text_table(["group", *names], [[group, *cells] for (_, group), cells in lines.items()])
+        lines.setdefault((r.attribute, _group(r)), {})[r.rate] = _rate(r, decimals[r.rate])
+    return text_table(
+        ["group", *names],
+        [[group, *(cells.get(n, "") for n in names)] for (_, group), cells in lines.items()],
+    )
 
 
 def _gaps(evidence: Evidence) -> str:
@@ -278,25 +415,27 @@ def _crossed(evidence: Evidence) -> str:
     everyone = {r.rate: r.value for r in evidence.rates if not r.attribute}
 
     def distance(r: GroupRate) -> float:
-        whole = everyone.get(r.rate)
+        whole = 0.0 if r.rate == DISTANCE else everyone.get(r.rate)
         return 0.0 if r.value is None or whole is None else abs(r.value - whole)
 
     groups = {(r.attribute, r.group) for r in crossed}
     small = {(r.attribute, r.group) for r in crossed if r.small}
-    wanted = [r for r in crossed if not r.small and r.rate in ("fpr", "fnr")]
+    shown_rates = (RATIO, DISTANCE) if evidence.task == "numbers" else ("fpr", "fnr")
+    wanted = [r for r in crossed if not r.small and r.rate in shown_rates]
     wanted.sort(key=distance, reverse=True)
     lines = [
         [f"{r.attribute} = {r.group}", r.rate, _rate(r), f"{r.rows:,.0f}"]
         for r in wanted[:MOST_CROSSED]
     ]
+    noun = words.noun(evidence)
     said = (
-        f"Of {len(groups)} crossed groups {len(small)} have a rate on fewer than "
+        f"Of {len(groups)} crossed groups {len(small)} have a {noun} on fewer than "
         f"{evidence.min_rows} rows, too few to judge by."
     )
     if not lines:
         return said
-    shown = text_table(["crossed group", "rate", "found", "rows"], lines)
-    return f"{said} The others' rates farthest from everyone's:\n\n{shown}"
+    shown = text_table(["crossed group", noun, "found", "rows"], lines)
+    return f"{said} The others' {noun}s farthest from everyone's:\n\n{shown}"
 
 
 def _calibration(evidence: Evidence) -> str:

@@ -15,9 +15,10 @@ from fairboost.cli.exits import DONE, NOT_MET
 USAGE = "DATA --label COLUMN --sensitive COLUMN --out FOLDER [options]"
 SUMMARY = "train a fair model on a table, and report on it"
 DESCRIPTION = (
-    "Train gradient boosted trees on a table (CSV, parquet or Arrow) so that error rates are "
-    "alike across groups, test them on rows left aside, and write the model, a file that LightGBM "
-    "or XGBoost read by themselves, a model card and a report."
+    "Train gradient boosted trees on a table (CSV, parquet or Arrow) so that error rates, or "
+    "means of the number that is predicted, are alike across groups, test them on rows left "
+    "aside, and write the model, a file that LightGBM or XGBoost read by themselves, a model card "
+    "and a report."
 )
 EXAMPLE = """\
   fairboost train loans.csv --label approved --positive yes --sensitive sex \\
@@ -53,15 +54,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.rows import read_training_rows
     from fairboost.cli.tables import failures, show_verdicts, summary
+    from fairboost.cli.task import settle_task
 
     read = (options.data, options.test, options.holdout)
     check_folder(options.out, force=options.force, inputs=read)
+    settle_task(options, console)
     model = models.build_model(options, console)
     rows = read_training_rows(options, console)
     console.remark(
         f"{len(rows.train):,} rows to train on, {len(rows.test):,} to test on, "
         f"{len(rows.schema.columns)} features."
     )
+    models.remark_on_unit(options, rows, console)
     model = models.fit(options, model, rows, console)
     wanted = len(rows.train) <= SMALL if options.trade_off is None else options.trade_off
     evidence = gather_evidence(

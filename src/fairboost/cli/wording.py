@@ -21,6 +21,21 @@ SAID: tuple[tuple[str, str], ...] = (
     (r"\bpos_label=", "--positive "),
     (r"(?<!['\w])sample_weight(?= (must|is)\b)", "--weight"),
     (r"(?<!['\w])sensitive_features(?!['\w])", "--sensitive"),
+    (
+        r"\btolerance=(\S+) is larger than the range of y\b",
+        r"--tolerance \1 is larger than the "
+        "range of the label",
+    ),
+    (
+        r"write parity\('(?:prediction|loss)', (\S+), relative=True\)",
+        r"pass --tolerance \1 --relative",
+    ),
+    (r"^exposure (?=multiplies)", "--exposure "),
+    (
+        r"use objective='poisson', 'gamma' or 'tweedie', or leave exposure out",
+        "use --objective poisson, gamma or tweedie, or leave --exposure out",
+    ),
+    (r"\bpass quantile_alpha=", "pass --option quantile_alpha="),
     (r"fairboost\.metrics\.threshold_at places it anew on", "train again on"),
     (r"use iterate='last', or boosting_type='gbdt'.*", "leave --option boosting_type=dart out"),
 )

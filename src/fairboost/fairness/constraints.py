@@ -65,8 +65,10 @@ class Constraint(Protocol):
     their crossing, or ``()`` for all rows as one group. A constraint may also offer
     ``figure(moments)``, ``limit`` and ``words(by)``: the figure is its largest violation plus the
     limit, and a verdict then shows the figure held to the limit in these words; ``least`` says
-    what the figure cannot be below. With ``given``, a tuple of columns, groups are compared among
-    rows that are alike in these.
+    what the figure cannot be below, and ``farthest(moments)`` which line of a group to print
+    where it reads many moments (:class:`~fairboost.fairness.moments.Farthest`). With ``given``, a
+    tuple of columns, groups are those of ``by`` crossed with these, and ``moments.strata`` says
+    which of them are alike in these: such groups are to be compared.
     """
 
     @property
@@ -227,12 +229,7 @@ def parity(
     >>> parity("ppr", 0.02, by="sex", given="risk_class").given   # women and men of equal risk
     ('risk_class',)
     """
-    if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
-        raise ConstraintError(
-            f"by must be a column name or a tuple of names to cross, found {by!r}; for several "
-            "columns side by side write one parity for each, or leave by out to compare all of "
-            "them"
-        )
+    by = check_by(by)
     own, moment = tolerance is not None, as_compared(rate, of)
     of_shares = isinstance(moment, Rate | ClassRate) or relative
     found = check_tolerance(tolerance, of_shares) if own else TOLERANCE
@@ -270,6 +267,17 @@ def check_given(
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def check_by(by: Any) -> str | tuple[str, ...] | None:
+    """The columns whose groups are compared, as the user wrote them."""
+    if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
+        raise ConstraintError(
+            f"by must be a column name or a tuple of names to cross, found {by!r}; for several "
+            "columns side by side write one constraint for each, or leave by out to compare all "
+            "of them"
+        )
+    return by
 
 
 def as_compared(

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._typing import FloatArray
+from fairboost._typing import BoolArray, FloatArray
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.constraints import (
     Bound,
@@ -23,11 +23,12 @@ from fairboost.fairness.constraints import (
     OfAllGroups,
     OneMoment,
     Parity,
+    check_by,
     check_given,
     check_tolerance,
 )
 from fairboost.fairness.constraints import resolve as resolve_any
-from fairboost.fairness.means import NUMBERS, NumberMoment, above
+from fairboost.fairness.means import NUMBERS, NumberMoment, above, in_parts
 from fairboost.fairness.moments import Farthest, GroupMoments
 from fairboost.fairness.rates import as_moment
 
@@ -147,38 +148,81 @@ def equal_distributions(
 
 @dataclass(frozen=True)
 class Calibrated(OfAllGroups):
-    """Actual over expected within 1 ± tolerance, in every group: the A/E ratio of actuaries."""
+    """Actual over expected within 1 ± tolerance, in every group: the A/E ratio of actuaries.
+
+    Made by :func:`calibrated`, or by its name. With ``within`` the same is asked in each of so
+    many parts of all predictions. A part in which a group has no row has no ratio: nothing is
+    asked there, and the verdict says so.
+    """
 
     tolerance: float
     by: str | tuple[str, ...] | None = None
+    within: int | None = None
 
     name = "actual over expected"
 
     @property
     def moments(self) -> tuple[NumberMoment, ...]:
-        """Mean prediction, and mean of what was actual."""
-        return NUMBERS["prediction"], NUMBERS["actual"]
+        """Mean prediction, mean of what was actual; then predictions and the rest in parts."""
+        parts = () if self.within is None else in_parts(self.within)
+        return NUMBERS["prediction"], NUMBERS["actual"], *parts
 
     @property
     def slack(self) -> float:
         """How far the ratio may be from 1."""
         return self.tolerance
 
+    @property
+    def least_rows(self) -> int:
+        """Rows that a group must have: the error of a ratio takes two."""
+        return 2 * (self.within or 0)
+
     def inequality_names(self, groups: Sequence[str]) -> list[str]:
         """Name the violations, given labels of the groups."""
-        return [f"A/E[{g}] {side}" for side in ("above", "below") for g in groups]
+        parts = ["", *(f", part {k} of {self.within}" for k in range(1, (self.within or 0) + 1))]
+        return [
+            f"A/E[{g}{part}] {side}"
+            for side in ("above", "below")
+            for part in parts
+            for g in groups
+        ]
 
     def violations(self, moments: GroupMoments) -> FloatArray:
-        """``A/E - 1 - tolerance`` of each group, then ``1 - A/E - tolerance``."""
-        expected, actual = moments.values
-        away = actual / expected - 1.0
-        return np.concatenate([away, -away]) - self.tolerance
+        """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``.
+
+        Those of parts are multiplied by what is expected in the part, over what is expected in
+        the mean part of the group. A ratio of few rows is far off by chance, and would push these
+        rows out of their part.
+        """
+        up, down = self._violations(moments)
+        return np.concatenate([up.ravel(), down.ravel()])
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Derivative at given moments."""
-        expected, actual = moments.values
-        net = multipliers[: len(actual)] - multipliers[len(actual) :]
-        return np.stack([-net * actual / expected**2, net / expected])
+        on_expected, on_actual, on_whole = self._slopes(moments)
+        of_sides = multipliers.reshape(on_expected.shape)
+        expected = (of_sides * on_expected).sum(axis=0)
+        actual = (of_sides * on_actual).sum(axis=0)
+        expected[0] += (of_sides * on_whole).sum(axis=(0, 1))
+        return np.concatenate([expected[:1], actual[:1], expected[1:], actual[1:]])
+
+    def jacobian(self, moments: GroupMoments) -> FloatArray:
+        """Derivative of each violation by each moment, flat: all that ``pullback`` is made of."""
+        on_expected, on_actual, on_whole = self._slopes(moments)
+        side, part, group = np.indices(on_expected.shape)
+        # Moments of all rows come first, those of parts after them.
+        of_expected = np.where(part > 0, part + 1, 0)
+        of_actual = np.where(part > 0, part + 1 + (self.within or 0), 1)
+        out = np.zeros((*on_expected.shape, *moments.values.shape))
+        out[side, part, group, 0, group] = on_whole
+        out[side, part, group, of_expected, group] += on_expected
+        out[side, part, group, of_actual, group] = on_actual
+        return out.reshape(on_expected.size, -1)
+
+    @property
+    def as_judged(self) -> ByRatio:
+        """The same without regard to the size of parts, for verdicts."""
+        return ByRatio(self)
 
     least = 0.0
 
@@ -188,13 +232,129 @@ class Calibrated(OfAllGroups):
         return self.tolerance
 
     def figure(self, moments: GroupMoments) -> float:
-        """How far actual over expected is from 1, in the group where it is farthest."""
-        expected, actual = moments.values
-        return float(np.abs(actual / expected - 1.0).max())
+        """How far actual over expected is from 1, where it is farthest."""
+        return float(np.abs(self.away(moments)).max())
 
     def words(self, by: str) -> str:
         """The constraint in words."""
-        return f"actual over expected by {by} within 1 ± {self.tolerance:g}"
+        text = f"actual over expected by {by} within 1 ± {self.tolerance:g}"
+        if self.within is None:
+            return text
+        part = "tenth" if self.within == 10 else f"of {self.within} equal parts"
+        return f"{text}, overall and in each {part} of the predictions"
+
+    def not_judged(self, moments: GroupMoments, groups: Sequence[str]) -> str:
+        """Say in which parts groups have no rows, given their labels; nothing where all do."""
+        judged = self.read(moments)[2]
+        found = [
+            f"{g} in part {', '.join(str(k) for k in np.flatnonzero(~of_group))}"
+            for g, of_group in zip(groups, judged.T, strict=True)
+            if not of_group.all()
+        ]
+        if not found:
+            return ""
+        return (
+            f"Without rows, and so not judged: {'; '.join(found)} (of {self.within}, from the "
+            "lowest predictions up). Fewer parts, or more rows, would have them judged."
+        )
+
+    def _violations(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray]:
+        """By how much A/E is above, and below, what it may be; (1 + parts, n_groups) each."""
+        expected, actual, _ = self.read(moments)
+        of_mean_part = np.ones((len(expected), 1))
+        of_mean_part[1:] = self.within or 0
+        unit = of_mean_part / expected[0]
+        away, allowed = (actual - expected) * unit, self.tolerance * expected * unit
+        return away - allowed, -away - allowed
+
+    def _slopes(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Derivatives of violations by what is expected, by what was actual, and by the whole.
+
+        Each is (2, 1 + parts, n_groups): of those above, and of those below.
+        """
+        expected, _, _ = self.read(moments)
+        of_mean_part = np.ones((len(expected), 1))
+        of_mean_part[1:] = self.within or 0
+        unit = of_mean_part / expected[0]
+        found = np.stack(self._violations(moments))
+        on_expected = np.stack([-(1.0 + self.tolerance) * unit, (1.0 - self.tolerance) * unit])
+        return on_expected, np.stack([unit, -unit]), -found / expected[0]
+
+    def read(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Expected and actual figures, (1 + parts, n_groups), and where there is a ratio."""
+        values, n = moments.values, self.within or 0
+        expected = np.concatenate([values[:1], values[2 : 2 + n]])
+        actual = np.concatenate([values[1:2], values[2 + n :]])
+        return expected, actual, expected != 0
+
+    def away(self, moments: GroupMoments) -> FloatArray:
+        """A/E less 1, (1 + parts, n_groups); 0 where there is no ratio."""
+        expected, actual, judged = self.read(moments)
+        out = np.zeros_like(expected)
+        np.divide(actual, expected, out=out, where=judged)
+        return np.where(judged, out - 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class ByRatio:
+    """Calibration as it is judged: a ratio is a ratio, however little is expected."""
+
+    own: Calibrated
+
+    def violations(self, moments: GroupMoments) -> FloatArray:
+        """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``."""
+        away = self.own.away(moments).ravel()
+        return np.concatenate([away, -away]) - self.own.tolerance
+
+    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
+        """Derivative at given moments."""
+        expected, actual, judged = self.own.read(moments)
+        up, down = multipliers.reshape(2, *expected.shape)
+        net, safe = np.where(judged, up - down, 0.0), np.where(judged, expected, 1.0)
+        on_expected, on_actual = -net * actual / safe**2, net / safe
+        return np.concatenate([on_expected[:1], on_actual[:1], on_expected[1:], on_actual[1:]])
+
+
+MOST_PARTS = 100
+"""Parts of the predictions, at most, in which A/E may be asked for."""
+
+
+def calibrated(
+    tolerance: float = 0.01,
+    *,
+    within: int | None = None,
+    by: str | tuple[str, ...] | None = None,
+) -> Calibrated:
+    """Ask that actual over expected (A/E) be 1 in every group.
+
+    Parameters
+    ----------
+    tolerance : float, default=0.01
+        How far A/E may be from 1.
+    within : int, optional
+        Ask the same within parts of equal size of all predictions too; 10 for deciles. Parts are
+        cut at quantiles of the predictions on the rows where groups are compared, anew in every
+        round.
+    by : str or tuple of str, optional
+        The sensitive column whose groups are held to it, or a tuple of several to cross; every
+        sensitive column by itself by default.
+
+    Examples
+    --------
+    >>> calibrated(0.02, within=10).words("gender")
+    'actual over expected by gender within 1 ± 0.02, overall and in each tenth of the predictions'
+    """
+    if not is_finite(tolerance) or tolerance < 0:
+        raise ConstraintError(
+            f"tolerance must be a number, 0 or more, found {tolerance!r}; 0.01 lets A/E be from "
+            "0.99 to 1.01"
+        )
+    if within is not None and not _is_count(within):
+        raise ConstraintError(
+            f"within must be a whole number from 2 to {MOST_PARTS}, found {within!r}; it is the "
+            "number of parts that predictions are cut into, 10 for deciles"
+        )
+    return Calibrated(float(tolerance), check_by(by), None if within is None else int(within))
 
 
 @dataclass(frozen=True)
@@ -218,6 +378,11 @@ class EachAtMost(OneMoment, OfAllGroups):
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """The multipliers themselves."""
         return multipliers[np.newaxis].copy()
+
+
+def _is_count(within: Any) -> bool:
+    whole = isinstance(within, int | np.integer) and not isinstance(within, bool)
+    return bool(whole and 2 <= within <= MOST_PARTS)
 
 
 NamedNumbers: TypeAlias = Literal[

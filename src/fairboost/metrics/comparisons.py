@@ -143,7 +143,14 @@ def compare_sums(
     cells: Cells, sums: FloatArray, by: str | Sequence[str | Sequence[str]] | None
 ) -> list[Comparison]:
     """Everyone first, then what ``by`` asks for (see :mod:`fairboost.metrics`), from a tally."""
-    names = list(cells.groups)
+    crossings = crossings_of(by, list(cells.groups))
+    return [compare(cells, sums, columns) for columns in crossings]
+
+
+def crossings_of(
+    by: str | Sequence[str | Sequence[str]] | None, names: list[str]
+) -> list[tuple[str, ...]]:
+    """Everyone first, then what ``by`` asks for of the sensitive columns of some names."""
     if not names:
         raise InvalidInputError("sensitive_features has no columns; pass the groups to compare")
     asked = names if by is None else by if isinstance(by, list) else [by]
@@ -155,7 +162,7 @@ def compare_sums(
                 "each once: 'a' for one, ('a', 'b') for a crossing, ['a', ('a', 'b')] for both"
             )
     check_crossings(crossings)
-    return [compare(cells, sums, columns) for columns in dict.fromkeys([EVERYONE, *crossings])]
+    return list(dict.fromkeys([EVERYONE, *crossings]))
 
 
 def tally(cells: Cells, positive: BoolArray, sample_weight: FloatArray | None) -> FloatArray:

@@ -215,7 +215,9 @@ def smooth_decisions(sums: FloatArray) -> FloatArray:
     return smoothed
 
 
-def gap_interval(rates: FloatArray, errors: FloatArray, confidence: float) -> tuple[float, float]:
+def gap_interval(
+    rates: FloatArray, errors: FloatArray, confidence: float, most: float = 1.0
+) -> tuple[float, float]:
     """Interval of a gap, which is in it, and 0 with it when groups may well be equal.
 
     Parameters
@@ -226,11 +228,13 @@ def gap_interval(rates: FloatArray, errors: FloatArray, confidence: float) -> tu
         Rates in samples less those they were drawn with; NaN for a group that a sample is without.
     confidence : float
         Coverage aimed at, between 0 and 1.
+    most : float
+        What no gap is above: 1 of rates, nothing of means.
 
     Returns
     -------
     low, high : float
-        Within 0 and 1; NaN if no sample has two groups.
+        Within 0 and ``most``; NaN if no sample has two groups.
 
     Examples
     --------
@@ -240,7 +244,7 @@ def gap_interval(rates: FloatArray, errors: FloatArray, confidence: float) -> tu
     [0.17, 0.75]
     """
     low, high = _widest_difference(rates, errors, confidence)
-    return float(np.maximum(low, 0.0)), float(np.minimum(high, 1.0))
+    return float(np.maximum(low, 0.0)), float(np.minimum(high, most))
 
 
 def gap_at_most(rates: FloatArray, errors: FloatArray, confidence: float) -> float:

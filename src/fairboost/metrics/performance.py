@@ -1,4 +1,4 @@
-"""How well scores predict: figures with intervals, and paired differences between two models.
+"""How well models predict: figures with intervals, and paired differences between two models.
 
 Every measure is a weighted mean of something that each row contributes, so one formula gives all
 errors: the deviation of the contributions, over the root of the rows. The difference between two
@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from fairboost.kernel.losses import Loss
 from fairboost.metrics.intervals import check_confidence, wilson
+from fairboost.metrics.numbers import LOSS_TITLES, check_in_range, losses_of
 from fairboost.metrics.sums import effective_rows
 
 DIFFERENCE = "difference"
@@ -25,6 +28,13 @@ DIFFERENCE = "difference"
 
 LEAST = 1e-15
 """Probabilities are kept this far from 0 and 1: certain and wrong would be an infinite loss."""
+
+
+class Output(Protocol):
+    """What a model says of some rows, decisions or numbers."""
+
+    def contributions(self, labels: ArrayLike, weight: FloatArray) -> dict[str, FloatArray]:
+        """What each row adds to each measure; the measure is the weighted mean."""
 
 
 @dataclass(frozen=True)
@@ -53,19 +63,51 @@ class ModelOutput:
         }
 
 
-def performance_table(
-    labels: IntArray,
-    models: Mapping[str, ModelOutput],
-    sample_weight: FloatArray | None = None,
-    confidence: float = 0.95,
-) -> pd.DataFrame:
-    """Accuracy, AUC, log loss and Brier score of some models, with intervals.
+@dataclass(frozen=True)
+class NumberOutput:
+    """Numbers that a model predicts for some rows.
 
     Parameters
     ----------
-    labels : (n,) int
-        0 and 1, both present.
-    models : dict of str to ModelOutput
+    predictions : (n,) float64
+        In the unit of what they predict: counts, where there are exposures.
+    loss : Loss
+        What the model was trained by: its squared error or deviance comes first.
+    exposure : (n,) float64, optional
+        Measures are then per unit of it; weights of the rows are to have it in them.
+    """
+
+    predictions: FloatArray
+    loss: Loss
+    exposure: FloatArray | None = None
+
+    def contributions(self, labels: FloatArray, weight: FloatArray) -> dict[str, FloatArray]:
+        """What each row adds to each measure; the measure is the weighted mean."""
+        check_in_range(self.loss, labels, self.predictions)
+        away = self.predictions - labels
+        found = {
+            LOSS_TITLES[self.loss.name]: losses_of(self.loss, labels, self.predictions),
+            "absolute error": np.abs(away),
+        }
+        if self.exposure is not None:
+            # Without the squared error: it is no multiple of exposure, as variances of counts are.
+            return {name: values / self.exposure for name, values in found.items()}
+        return found | {"squared error": away**2}
+
+
+def performance_table(
+    labels: IntArray | FloatArray,
+    models: Mapping[str, Output],
+    sample_weight: FloatArray | None = None,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Accuracy, AUC, log loss and Brier score of some models, with intervals; or their losses.
+
+    Parameters
+    ----------
+    labels : (n,) int or float
+        0 and 1, both present; or numbers.
+    models : dict of str to ModelOutput or NumberOutput
         By name; two of them are also compared with each other.
     sample_weight : (n,) float64, optional
         Weights of the rows.

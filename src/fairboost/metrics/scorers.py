@@ -9,6 +9,8 @@ by metadata routing, which the scorers ask for, or are columns of X::
         scoring={"accuracy": "accuracy", "gap": gap_scorer("fnr")},
         params={"sensitive_features": sex},
     )
+
+Models that predict numbers are scored by the figures of :func:`~fairboost.metrics.audit_numbers`.
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ from typing import Any
 
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from fairboost._typing import ArrayLike, Classifier, Matrix
+from fairboost._typing import ArrayLike, Classifier, FloatArray, Matrix
+from fairboost.data.validation import read_targets
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.rates import Rate
+from fairboost.kernel.losses import Loss
 from fairboost.metrics.group_metrics import as_rate_or_precision, gap, ratio
 from fairboost.metrics.intervals import Estimate
+from fairboost.metrics.numbers import COMPARED, as_loss, audit_numbers, mean_loss
 
 ROUTED = ("sensitive_features", "sample_weight")
 
@@ -62,16 +68,9 @@ class FairnessScorer:
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Score the decisions of a model on some rows."""
-        if self.columns is not None:
-            named = [self.columns] if isinstance(self.columns, str) else list(self.columns)
-            sensitive_features = X[named]
-        if sensitive_features is None:
-            raise InvalidInputError(
-                f"a scorer of {self.figure.__name__}s needs the groups of the rows, but "
-                "sensitive_features is missing; call "
-                "sklearn.set_config(enable_metadata_routing=True) and pass params="
-                '{"sensitive_features": ...}, or name columns of X: columns="sex"'
-            )
+        sensitive_features = _groups(
+            X, self.columns, sensitive_features, f"{self.figure.__name__}s"
+        )
         found = self.figure(
             y, estimator.predict(X), rate=self.rate, by=self.by, n_bootstrap=0,
             sensitive_features=sensitive_features, sample_weight=sample_weight,
@@ -81,10 +80,62 @@ class FairnessScorer:
 
     def get_metadata_routing(self) -> MetadataRequest:
         """What scikit-learn is to pass: groups and weights, if they are given to it."""
-        request = MetadataRequest(owner=type(self).__name__)
-        for name in ROUTED:
-            request.score.add_request(param=name, alias=True)
-        return request
+        return _request(self, *ROUTED)
+
+
+@dataclass(frozen=True)
+class NumberScorer:
+    """A scorer of models that predict numbers: 0 is best. Made by :func:`gap_scorer` and others.
+
+    Parameters
+    ----------
+    figure : str
+        What is compared, as in ``gaps`` of :class:`~fairboost.metrics.NumberAudit`; empty for the
+        mean loss of everyone.
+    by, columns, loss
+        As in :func:`gap_scorer`.
+    """
+
+    figure: str
+    by: str | tuple[str, ...] | None
+    columns: str | tuple[str, ...] | None
+    loss: str | Loss | None
+
+    def __post_init__(self) -> None:
+        if self.loss is not None:
+            as_loss(self.loss)  # raises here what a grid search would only warn of
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> float:
+        """Score the predictions of a model on some rows; they are per unit of exposure."""
+        predicted: FloatArray = read_targets(estimator.predict(X), "predictions")
+        if exposure is not None:
+            predicted = predicted * read_targets(exposure, "exposure")
+        loss = _own_loss(estimator) if self.loss is None else self.loss
+        rows: dict[str, Any] = {"exposure": exposure, "sample_weight": sample_weight, "loss": loss}
+        if not self.figure:
+            return -float(mean_loss(y, predicted, **rows))
+        groups = _groups(X, self.columns, sensitive_features, COMPARED[self.figure])
+        gaps = audit_numbers(y, predicted, sensitive_features=groups, by=self.by, **rows).gaps
+        found = gaps[gaps["figure"] == self.figure]
+        if len(found) > 1:
+            raise InvalidInputError(
+                f"a scorer compares the groups of one attribute, found "
+                f"{found['attribute'].tolist()}; choose one with by="
+            )
+        return -float(found["value"].iloc[0])
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What scikit-learn is to pass: groups, weights and exposures, if they are given to it."""
+        return _request(self, *ROUTED[0 if self.figure else 1 :], "exposure")
 
 
 def gap_scorer(
@@ -93,22 +144,27 @@ def gap_scorer(
     by: str | tuple[str, ...] | None = None,
     columns: str | tuple[str, ...] | None = None,
     pos_label: object = None,
-) -> FairnessScorer:
+    loss: str | Loss | None = None,
+) -> FairnessScorer | NumberScorer:
     """Score models by the largest difference of a rate between groups, negated.
 
     Parameters
     ----------
     rate, by
-        As in :func:`~fairboost.metrics.gap`.
+        As in :func:`~fairboost.metrics.gap`; or ``"prediction"`` or ``"loss"``, whose means are
+        compared where numbers are predicted.
     columns : str or tuple of str, optional
         Columns of X that have the groups, if they are not passed as ``sensitive_features``.
     pos_label : optional
         The positive label; the model's own if left out.
+    loss : {"squared", "absolute", "poisson", "gamma", "tweedie"}, optional
+        The loss that is compared by ``"loss"``; if left out that of a ``FairGBMRegressor``, and
+        of other models the squared error, or Poisson's deviance where there are exposures.
 
     Returns
     -------
-    scorer : FairnessScorer
-        For ``scoring=`` of scikit-learn; 0 is parity, -1 is the worst.
+    scorer : FairnessScorer or NumberScorer
+        For ``scoring=`` of scikit-learn; 0 is parity, and of rates -1 is the worst.
 
     Examples
     --------
@@ -120,7 +176,82 @@ def gap_scorer(
     >>> bool(-1 < scorer(plain, loans.X, loans.y, sensitive_features=loans.sensitive["sex"]) < 0)
     True
     """
+    if isinstance(rate, str) and rate in (NUMBERS["prediction"].name, NUMBERS["loss"].name):
+        return NumberScorer(f"mean_{rate}", by, columns, loss)
     return FairnessScorer(gap, -1.0, rate, by, columns, pos_label)
+
+
+def distance_scorer(
+    *,
+    by: str | tuple[str, ...] | None = None,
+    columns: str | tuple[str, ...] | None = None,
+) -> NumberScorer:
+    """Score models by how far a group's distribution of predictions is from everyone's, negated.
+
+    Parameters
+    ----------
+    by, columns
+        As in :func:`gap_scorer`.
+
+    Returns
+    -------
+    scorer : NumberScorer
+        For ``scoring=`` of scikit-learn; 0 is parity, -1 is the worst.
+
+    Examples
+    --------
+    >>> distance_scorer(columns="sex").figure
+    'distance'
+    """
+    return NumberScorer("distance", by, columns, None)
+
+
+def a_over_e_scorer(
+    *,
+    by: str | tuple[str, ...] | None = None,
+    columns: str | tuple[str, ...] | None = None,
+) -> NumberScorer:
+    """Score models by how far actual over expected is from 1 in a group, at worst, negated.
+
+    Parameters
+    ----------
+    by, columns
+        As in :func:`gap_scorer`.
+
+    Returns
+    -------
+    scorer : NumberScorer
+        For ``scoring=`` of scikit-learn; at 0 every group is calibrated.
+
+    Examples
+    --------
+    >>> a_over_e_scorer(columns="sex").figure
+    'a_over_e'
+    """
+    return NumberScorer("a_over_e", by, columns, None)
+
+
+def loss_scorer(loss: str | Loss | None = None) -> NumberScorer:
+    """Score models by their mean loss, negated; per unit of exposure if there are exposures.
+
+    scikit-learn's own scorers take no exposures: they would compare a rate with a count.
+
+    Parameters
+    ----------
+    loss
+        As in :func:`gap_scorer`.
+
+    Returns
+    -------
+    scorer : NumberScorer
+        For ``scoring=`` of scikit-learn.
+
+    Examples
+    --------
+    >>> loss_scorer("poisson").loss
+    'poisson'
+    """
+    return NumberScorer("", None, None, loss)
 
 
 def ratio_scorer(
@@ -150,7 +281,40 @@ def ratio_scorer(
     return FairnessScorer(ratio, 1.0, rate, by, columns, pos_label)
 
 
+def _groups(
+    X: Matrix, columns: str | tuple[str, ...] | None, given: ArrayLike | None, what: str
+) -> ArrayLike:
+    """The groups of rows: columns of X by name, or what was routed."""
+    if columns is not None:
+        return X[[columns] if isinstance(columns, str) else list(columns)]
+    if given is None:
+        raise InvalidInputError(
+            f"a scorer of {what} needs the groups of the rows, but sensitive_features is missing; "
+            "call sklearn.set_config(enable_metadata_routing=True) and pass params="
+            '{"sensitive_features": ...}, or name columns of X: columns="sex"'
+        )
+    return given
+
+
+def _request(scorer: object, *names: str) -> MetadataRequest:
+    """Ask scikit-learn to pass some arguments, if they are given to it."""
+    request = MetadataRequest(owner=type(scorer).__name__)
+    for name in names:
+        request.score.add_request(param=name, alias=True)
+    return request
+
+
+def _last(estimator: Any) -> Any:
+    """The model itself, at the end of a pipeline."""
+    return getattr(estimator, "_final_estimator", estimator)
+
+
+def _own_loss(estimator: Any) -> Loss | None:
+    """The loss that a model was trained by, where it says so."""
+    terms = getattr(_last(estimator), "_loss_terms", None)
+    return None if terms is None else terms.loss
+
+
 def _positive(estimator: Any) -> object:
     """The label that a model takes for positive: its own choice, or the larger one."""
-    last = getattr(estimator, "_final_estimator", estimator)  # of a pipeline
-    return getattr(last, "pos_label_", estimator.classes_[-1])
+    return getattr(_last(estimator), "pos_label_", estimator.classes_[-1])

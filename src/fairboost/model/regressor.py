@@ -68,7 +68,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         1 ± tolerance in every group), ``"equal_errors"`` (mean losses alike),
         ``"bounded_group_loss"`` (no group's mean loss above the tolerance); a
         :func:`~fairboost.parity` or :func:`~fairboost.bound` of ``"prediction"`` or ``"loss"``; a
-        list of these; or None for the engine's loss alone.
+        list of these; or None for the engine's loss alone. :func:`~fairboost.calibrated` asks
+        for calibration within deciles of the prediction too.
     tolerance : float, optional
         How far apart groups may be, for constraints that have no tolerance of their own. Of
         distributions a share of rows, 0.05 by default; of calibration a share, 0.01 by default; of
@@ -268,7 +269,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             )
         for c in request.options.constraints(request.columns):
             if isinstance(c, Calibrated):
-                _check_ratios(data, columns_of(c))
+                _check_ratios(data, columns_of(c), c.within)
             moment = getattr(c, "moment", None)
             limit = float(getattr(c, "tolerance", 0.0))
             in_its_unit = getattr(moment, "name", "") == "prediction"
@@ -488,12 +489,18 @@ def _check_range(terms: LossTerms, targets: FloatArray, what: str) -> None:
         )
 
 
-def _check_ratios(data: CheckedRows, columns: Sequence[str]) -> None:
+def _check_ratios(data: CheckedRows, columns: Sequence[str], within: int | None) -> None:
     """Refuse to compare actual with expected where targets of both signs nearly cancel out."""
     actual = data.targets
     assert actual is not None
     if (actual >= 0).all() or (actual <= 0).all():
         return
+    if within is not None:
+        raise InvalidInputError(
+            f"calibrated(within={within}) divides by the predictions in each part, which are "
+            "about 0 in some of them where y has both signs; leave within out, or use a target "
+            "without negative numbers"
+        )
     for column in data.columns:
         for code in np.unique(column.codes[column.codes >= 0]) if column.name in columns else ():
             part = actual[column.codes == code]

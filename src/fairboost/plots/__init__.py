@@ -1,4 +1,4 @@
-"""Pictures of group rates and of training, as display objects in scikit-learn's manner.
+"""Pictures of groups and of training, as display objects in scikit-learn's manner.
 
 A display holds the table that it draws (``display.table``, ``display.trace``), so that the figures
 can be had without the picture, and once drawn the axes (``display.ax_``) and the figure
@@ -8,11 +8,13 @@ and no text or ground is coloured by hand, so a dark theme keeps its say.
 
 from fairboost.plots.group_rates import GroupRatesDisplay
 from fairboost.plots.multipliers import MultipliersDisplay
+from fairboost.plots.numbers import GroupPredictionsDisplay
 from fairboost.plots.scores import GroupCalibrationDisplay, GroupRocDisplay, GroupScoresDisplay
 from fairboost.plots.tradeoff import TradeoffDisplay
 
 __all__ = [
     "GroupCalibrationDisplay",
+    "GroupPredictionsDisplay",
     "GroupRatesDisplay",
     "GroupRocDisplay",
     "GroupScoresDisplay",

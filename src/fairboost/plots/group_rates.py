@@ -12,8 +12,9 @@ from fairboost._text import printable
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES, Rate, as_rate
-from fairboost.metrics import group_rates
+from fairboost.metrics import audit_numbers, group_rates
 from fairboost.metrics.group_metrics import By
+from fairboost.plots.numbers import MEANS, figure_table, predict_numbers, predicts_numbers
 from fairboost.plots.style import (
     COLOURS,
     DASHES,
@@ -24,6 +25,7 @@ from fairboost.plots.style import (
     fold,
     labelled,
     new_axes,
+    plain_ticks,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ TABLE_COLUMNS = ("attribute", "group", "rate", "value", "low", "high", "rows")
 
 
 class GroupRatesDisplay(Display):
-    """One rate of every group, as a point and its interval, for one model or several.
+    """One rate, or mean, of every group, as a point and its interval, for one model or several.
 
     Parameters
     ----------
@@ -77,6 +79,8 @@ class GroupRatesDisplay(Display):
         pos_label: object = None,
         confidence: float = 0.95,
         interval: Literal["wilson", "exact"] = "wilson",
+        exposure: ArrayLike | None = None,
+        loss: Any = None,
         ax: Axes | None = None,
     ) -> GroupRatesDisplay:
         """Compute the rates and draw them.
@@ -84,13 +88,17 @@ class GroupRatesDisplay(Display):
         Parameters
         ----------
         y_true : (n,) array
-            Labels.
+            Labels, or the numbers that were to be predicted.
         y_pred : (n,) array, or dict of str to (n,) array
-            Decisions of a model, or of several by name.
+            Decisions of a model, or of several by name; or numbers.
         rate : str or Rate
-            The rate to show, see :mod:`fairboost.fairness.rates`.
+            The rate to show, see :mod:`fairboost.fairness.rates`. Of a number that is predicted:
+            ``"prediction"``, ``"actual"`` and ``"loss"`` (means), ``"A/E"`` (actual over
+            expected) or ``"distance"`` (of distributions).
         sensitive_features, by, sample_weight, pos_label, confidence, interval
             As in :func:`fairboost.metrics.group_rates`.
+        exposure, loss
+            As in :func:`fairboost.metrics.audit_numbers`, for figures of a number.
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
@@ -100,12 +108,26 @@ class GroupRatesDisplay(Display):
                 "y_pred has no models; pass at least one, as {name: decisions}"
             )
         tables = []
-        for name, decisions in models.items():
-            table = group_rates(
-                y_true, decisions, sensitive_features=sensitive_features, rates=[as_rate(rate)],
-                by=by, sample_weight=sample_weight, pos_label=pos_label, confidence=confidence,
-                interval=interval,
-            )  # fmt: skip
+        rows: dict[str, Any] = {
+            "sensitive_features": sensitive_features, "by": by, "sample_weight": sample_weight,
+            "confidence": confidence,
+        }  # fmt: skip
+        of_number = isinstance(rate, str) and rate in MEANS
+        if not of_number and (exposure is not None or loss is not None):
+            raise InvalidInputError(
+                f"exposure and loss are for figures of a number, found rate={rate!r}; leave them "
+                f"out, or pass one of {', '.join(map(repr, MEANS))}"
+            )
+        for name, predicted in models.items():
+            if of_number:
+                found = audit_numbers(y_true, predicted, exposure=exposure, loss=loss, **rows)
+                table = figure_table(found)
+                table = table[table["rate"] == rate]
+            else:
+                table = group_rates(
+                    y_true, predicted, rates=[as_rate(rate)], pos_label=pos_label,
+                    interval=interval, **rows,
+                )  # fmt: skip
             tables.append(table.assign(model=str(name)))
         return cls(pd.concat(tables, ignore_index=True)).plot(ax)
 
@@ -113,20 +135,27 @@ class GroupRatesDisplay(Display):
     def from_estimator(
         cls, model: Any, X: Matrix, y: ArrayLike, *, sensitive_features: ArrayLike, **options: Any
     ) -> GroupRatesDisplay:
-        """Decide for rows by a fitted model, or by several, and draw.
+        """Decide, or predict, for rows by a fitted model, or by several, and draw.
 
         Parameters
         ----------
-        model : classifier, or dict of str to classifier
-            Fitted, with ``predict``.
+        model : classifier or regressor, or dict of str to these
+            Fitted, with ``predict``. Mean predictions of a regressor are shown unless ``rate`` is
+            given; with ``exposure`` it predicts per unit of it.
         X, y, sensitive_features
             The rows.
         **options
             Of :meth:`from_predictions`.
         """
         models = model if isinstance(model, Mapping) else {"": model}
-        decisions = {name: one.predict(X) for name, one in models.items()}
-        return cls.from_predictions(y, decisions, sensitive_features=sensitive_features, **options)
+        if models and all(map(predicts_numbers, models.values())):
+            options = {"rate": "prediction", **options}
+        exposure = options.get("exposure")
+        predicted = {
+            name: one.predict(X) if exposure is None else predict_numbers(one, X, exposure)
+            for name, one in models.items()
+        }
+        return cls.from_predictions(y, predicted, sensitive_features=sensitive_features, **options)
 
     def plot(self, ax: Axes | None = None) -> GroupRatesDisplay:
         """Draw the table.
@@ -145,7 +174,10 @@ class GroupRatesDisplay(Display):
             _draw_model(ax, table[table["model"] == model], k, places, dodge)
         _label_groups(ax, table, places, headings)
         rate = table["rate"].iloc[0]
-        ax.set_xlabel(RATES[rate].title if rate in RATES else printable(rate), **PLAIN_TEXT)
+        title = RATES[rate].title if rate in RATES else MEANS.get(rate, printable(rate))
+        ax.set_xlabel(title, **PLAIN_TEXT)
+        if rate in MEANS:
+            plain_ticks(ax.xaxis)
         ax.grid(axis="x", alpha=0.3)
         return self._finish(ax)
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
 
 from fairboost._typing import ArrayLike, Matrix
-from fairboost.data.validation import check_same_rows, read_sensitive_features
+from fairboost.data.validation import check_same_rows, read_targets
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.metrics.decisions import ScoredRows, read_scored
+from fairboost.metrics.numbers import audit_numbers
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.metrics.thresholds import choose
+from fairboost.plots.numbers import (
+    choose_column,
+    decile_table,
+    predict_numbers,
+)
 from fairboost.plots.style import (
     COLOURS,
     GREY,
@@ -26,6 +32,7 @@ from fairboost.plots.style import (
     labelled,
     look,
     new_axes,
+    plain_ticks,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +40,10 @@ if TYPE_CHECKING:
 
 LABEL_LOOKS = ((COLOURS[1], "--"), (COLOURS[0], "-"))
 """Of the negative and the positive label."""
+
+NUMBER_AXES = "mean prediction", "mean of what was actual"
+EXPOSURE_AXES = "mean prediction per unit of exposure", "actual per unit of exposure"
+"""What the axes are called where a number is predicted."""
 
 MOST_INTERVALS = 4
 """Groups whose intervals are drawn; those of more hide each other, and are in the table."""
@@ -54,12 +65,15 @@ class _ScoredRowsDisplay(Display):
         ----------
         model : classifier
             Fitted, with ``predict_proba``. Its positive label is the positive one, and its
-            ``threshold_``, else 0.5, is marked where thresholds are.
+            ``threshold_``, else 0.5, is marked where thresholds are. A display of calibration
+            takes a regressor, too.
         X, y, sensitive_features
             The rows.
         **options
             Of ``from_predictions``.
         """
+        if not hasattr(model, "predict_proba"):
+            return cls._from_regressor(model, X, y, sensitive_features, **options)
         if cls._marks_threshold:
             options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
         positive = getattr(model, "pos_label_", model.classes_[1])
@@ -68,6 +82,17 @@ class _ScoredRowsDisplay(Display):
         scores = np.asarray(model.predict_proba(X))[:, list(model.classes_).index(positive)]
         drawn: Self = cls.from_predictions(y, scores, **options)
         return drawn
+
+    @classmethod
+    def _from_regressor(
+        cls, model: Any, X: Matrix, y: ArrayLike, sensitive_features: ArrayLike, **options: Any
+    ) -> Self:
+        """Refuse what predicts a number, which has no decisions."""
+        raise InvalidInputError(
+            f"{cls.__name__} shows probabilities, and {type(model).__name__} has no "
+            "predict_proba; for a number that is predicted use GroupPredictionsDisplay, "
+            "GroupCalibrationDisplay or GroupRatesDisplay"
+        )
 
 
 class GroupRocDisplay(_ScoredRowsDisplay):
@@ -270,13 +295,17 @@ class GroupScoresDisplay(_ScoredRowsDisplay):
 class GroupCalibrationDisplay(_ScoredRowsDisplay):
     """How often the label was positive, against how often the model said so, for every group.
 
-    On the dotted line probabilities mean what they say. Above it the group is better than its
-    scores.
+    On the dotted line probabilities mean what they say. Above it the label was positive more often
+    than the model said. Where a number is predicted it is the mean of what was actual, against the
+    mean prediction.
 
     Parameters
     ----------
     table : pandas.DataFrame
         ``group``, ``predicted``, ``found``, ``low`` and ``high``, one line per group and bin.
+    titles : (str, str), optional
+        What the axes are called, where a number is predicted; they then reach as far as the
+        figures do.
 
     Attributes
     ----------
@@ -297,8 +326,9 @@ class GroupCalibrationDisplay(_ScoredRowsDisplay):
 
     _marks_threshold = False
 
-    def __init__(self, table: pd.DataFrame) -> None:
+    def __init__(self, table: pd.DataFrame, titles: tuple[str, str] | None = None) -> None:
         self.table = table
+        self.titles = titles
 
     @classmethod
     def from_predictions(
@@ -338,6 +368,51 @@ class GroupCalibrationDisplay(_ScoredRowsDisplay):
             )
         return cls(bins.calibration(n_bins, confidence)).plot(ax)
 
+    @classmethod
+    def from_numbers(
+        cls,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
+        *,
+        sensitive_features: ArrayLike,
+        by: str | None = None,
+        exposure: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        confidence: float = 0.95,
+        ax: Axes | None = None,
+    ) -> GroupCalibrationDisplay:
+        """Compare predicted numbers with actual ones in deciles of the prediction, and draw.
+
+        Parameters
+        ----------
+        y_true, y_pred, sensitive_features, exposure, sample_weight, confidence
+            As in :func:`fairboost.metrics.audit_numbers`, whose intervals of actual over expected
+            these are.
+        by : str, optional
+            The column whose groups to show; needed if there are several.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure if left out.
+        """
+        n = len(read_targets(y_pred, "y_pred"))
+        column = choose_column(sensitive_features, n, by)
+        found = audit_numbers(
+            y_true, y_pred, sensitive_features=sensitive_features, by=column.name,
+            exposure=exposure, sample_weight=sample_weight, loss="squared", confidence=confidence,
+        )  # fmt: skip
+        titles = NUMBER_AXES if exposure is None else EXPOSURE_AXES
+        return cls(decile_table(found, column.name), titles).plot(ax)
+
+    @classmethod
+    def _from_regressor(
+        cls, model: Any, X: Matrix, y: ArrayLike, sensitive_features: ArrayLike, **options: Any
+    ) -> Self:
+        """Predict by a regressor, and draw."""
+        predicted = predict_numbers(model, X, options.get("exposure"))
+        drawn: Any = cls.from_numbers(
+            y, predicted, sensitive_features=sensitive_features, **options
+        )
+        return cast(Self, drawn)
+
     def plot(self, ax: Axes | None = None) -> GroupCalibrationDisplay:
         """Draw the shares.
 
@@ -347,7 +422,12 @@ class GroupCalibrationDisplay(_ScoredRowsDisplay):
             Where to draw; a new figure if left out.
         """
         groups = self.table["group"].unique().tolist()
-        ax = _unit_square(ax, groups, "predicted probability", "share of positive labels")
+        if self.titles is None:
+            ax = _unit_square(ax, groups, "predicted probability", "share of positive labels")
+        else:
+            ends = self.table[["predicted", "found"]].to_numpy(np.float64)
+            reach = float(np.nanmin(ends)), float(np.nanmax(ends))
+            ax = _unit_square(ax, groups, *self.titles, ends=reach)
         for k, group in enumerate(groups):
             part, named = self.table[self.table["group"] == group], k < MOST_LABELLED
             ax.errorbar(
@@ -357,6 +437,8 @@ class GroupCalibrationDisplay(_ScoredRowsDisplay):
                 linewidth=1.3 if named else 0.8, zorder=3 if named else 2,
                 label=labelled(group) if named else None, **look(k),
             )  # fmt: skip
+        if self.titles is not None:
+            plain_ticks(ax.xaxis, ax.yaxis)
         return self._finish(ax)
 
 
@@ -372,31 +454,29 @@ def _bin_rows(
     """Sort rows into bins of scores by the groups of one column; the threshold as a number."""
     check_same_rows(y_true=y_true, y_score=y_score, sensitive_features=sensitive_features)
     rows = read_scored(y_true, y_score, sample_weight, pos_label)
-    columns = {c.name: c for c in read_sensitive_features(sensitive_features, len(rows.labels))}
-    if by is None and len(columns) != 1:
-        raise InvalidInputError(
-            f"by must name the column whose groups to show, as there are {list(columns)}; "
-            f"pass e.g. by={next(iter(columns), 'sex')!r}"
-        )
-    name = next(iter(columns)) if by is None else by
-    if name not in columns:
-        raise InvalidInputError(
-            f"by={by!r} is not among the sensitive columns {list(columns)}; pass one of them"
-        )
+    column = choose_column(sensitive_features, len(rows.labels), by)
     if isinstance(threshold, OperatingPoint):
         threshold = choose(threshold, rows, None).value
-    codes, groups = np.asarray(columns[name].codes, np.intp), map(str, columns[name].values)
+    codes, groups = np.asarray(column.codes, np.intp), map(str, column.values)
     bins = bin_scores(
         rows.scores, rows.labels, codes, tuple(groups), make_edges(rows.scores, threshold),
-        attribute=name, sample_weight=rows.weight,
+        attribute=column.name, sample_weight=rows.weight,
     )  # fmt: skip
     return bins, threshold, rows
 
 
-def _unit_square(ax: Axes | None, groups: Sequence[str], x: str, y: str) -> Axes:
-    """Axes from 0 to 1 both ways, with the diagonal; new ones have room for a legend."""
+def _unit_square(
+    ax: Axes | None,
+    groups: Sequence[str],
+    x: str,
+    y: str,
+    ends: tuple[float, float] = (0.0, 1.0),
+) -> Axes:
+    """Axes of the same ends both ways, with the diagonal; new ones have room for a legend."""
     ax = ax or new_axes(5.2, 5.2, groups[:MOST_LABELLED])
-    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
-    ax.set(xlabel=x, ylabel=y, xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+    ax.plot(ends, ends, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+    if ends == (0.0, 1.0):  # intervals of numbers may reach farther than the numbers themselves
+        ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+    ax.set(xlabel=x, ylabel=y)
     ax.grid(alpha=0.3)
     return ax

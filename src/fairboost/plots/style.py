@@ -21,6 +21,7 @@ from fairboost._typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure, SubFigure
 
 # Okabe and Ito's palette without black and yellow, each of which is lost on one of the grounds.
@@ -147,6 +148,30 @@ def arms(table: pd.DataFrame, name: str, prefix: str = "") -> FloatArray:
     value, low, high = table[[name, f"{prefix}low", f"{prefix}high"]].to_numpy(np.float64).T
     # Rounding may put an end a hair's breadth on the wrong side of the value.
     return np.stack([value - low, high - value]).clip(0.0)
+
+
+def plain_ticks(*axes: Axis) -> None:
+    """Write large and tiny numbers at ticks in full, or as k and M.
+
+    Matplotlib would put a common factor, such as 1e7, into a corner, where the legend is.
+    """
+    from matplotlib.ticker import EngFormatter, Formatter, FuncFormatter, MaxNLocator
+
+    for axis in axes:
+        axis.axes.autoscale_view()
+        size = float(np.abs(axis.get_view_interval()).max())
+        if size >= 1e4 or size < 1e-2:  # which take room
+            axis.set_major_locator(MaxNLocator(4))
+        shown: Formatter
+        if size >= 1e6:
+            shown = EngFormatter(sep="")
+        elif size >= 1e4:
+            shown = FuncFormatter(lambda x, _: f"{x:,.6g}")
+        elif size < 1e-3:
+            shown = FuncFormatter(lambda x, _: f"{x:.6g}")
+        else:
+            continue
+        axis.set_major_formatter(shown)
 
 
 def legend_above(ax: Axes) -> None:

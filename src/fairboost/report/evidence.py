@@ -16,8 +16,12 @@ empty. A figure that could not be had, such as the rate of a group without rows,
     ├── performance    Performance...  of the plain engine and of the model
     ├── tradeoff       Tradeoff        the alternatives, and which one was chosen
     ├── rounds         Rounds          multipliers and violations over training
-    ├── roc  scores  calibration       by group
+    ├── roc  scores  calibration       by group, of decisions
+    ├── deciles  distributions         by group, of numbers that are predicted
     └── warnings, limits               in words
+
+Where a number is predicted (``task`` is "numbers"), what is called a rate is a mean, and there are
+no decisions, labels and thresholds.
 """
 
 from __future__ import annotations
@@ -46,6 +50,9 @@ Option: TypeAlias = bool | int | float | str | None
 Favourable: TypeAlias = Literal["positive", "negative"]
 """The decision that people hope for."""
 
+TaskName: TypeAlias = Literal["decisions", "numbers"]
+"""What a model is for."""
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -59,12 +66,16 @@ class Limit:
         The largest gap, or the largest rate, that was allowed.
     group : str or None
         The group whose rate is bounded; None if the gap between groups is.
+    around : float or None
+        What the distance of the group's figure is bounded from, 1 for actual over expected; None
+        if the figure itself is bounded.
     """
 
     attribute: str
     rate: str
     at_most: float
     group: str | None = None
+    around: Figure = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +165,7 @@ class Data:
     label : str
         Name of the label.
     positive : str
-        The positive class.
+        The positive class; empty where a number is predicted.
     sensitive : tuple of SensitiveColumnUse
         The sensitive columns.
     splits : dict of str to int
@@ -169,6 +180,10 @@ class Data:
         Name of the column of weights.
     negative : str or None
         The negative class.
+    exposure : str or None
+        Name of the column of exposures, where a number is predicted per unit of exposure.
+    loss : str
+        What the mean loss is a mean of, where a number is predicted, e.g. "squared error".
     """
 
     label: str
@@ -180,6 +195,8 @@ class Data:
     left_out: dict[str, str] = field(default_factory=dict)
     weight: str | None = None
     negative: str | None = None
+    exposure: str | None = None
+    loss: str = ""
 
 
 @dataclass(frozen=True)
@@ -198,8 +215,8 @@ class Model:
         fairboost's own options.
     trees : int
         Trees in it.
-    threshold : float
-        The probability from which a decision is positive.
+    threshold : float or None
+        The probability from which a decision is positive; None where a number is predicted.
     export_file, export_sha256 : str or None
         The stock model file and its checksum.
     """
@@ -210,7 +227,7 @@ class Model:
     options: dict[str, Option]
     method: dict[str, Option]
     trees: int
-    threshold: float
+    threshold: Figure
     export_file: str | None = None
     export_sha256: str | None = None
 
@@ -256,7 +273,8 @@ class GroupRate:
     group : str
         The group.
     rate : str
-        Name of the rate, see :mod:`fairboost.fairness.rates`.
+        Name of the rate, see :mod:`fairboost.fairness.rates`, or of the mean, see ``MEANS`` of
+        :mod:`fairboost.report.words`.
     value, low, high : float or None
         The rate and its interval.
     rows : float
@@ -289,7 +307,9 @@ class Gap:
     where, model, attribute, rate : str
         As in :class:`GroupRate`.
     gap, gap_low, gap_high, ratio, ratio_low, ratio_high : float or None
-        Largest minus smallest rate, smallest over largest, with intervals.
+        Largest minus smallest rate, smallest over largest, with intervals. Where a number is
+        predicted there are no ratios; of actual over expected the gap is the largest distance
+        from 1, and of distributions the largest distance from everyone's.
     lowest_group, highest_group : str
         The groups of the smallest and the largest rate.
     four_fifths : {"passes", "passes on these rows, not certain", \
@@ -347,13 +367,17 @@ class TradeoffPoint:
     tolerance : float or None
         None without constraint.
     accuracy, accuracy_low, accuracy_high, gap, gap_low, gap_high : float or None
-        Figures and intervals; the gap is the largest among the parities asked for.
+        Figures and intervals; the gap is the largest among the parities asked for. Where a number
+        is predicted there is no accuracy.
     trees : int or None
         Trees in it.
     rates : tuple of GroupRate
         Its rates by group.
     decides_nothing : bool
-        Whether its decisions say next to nothing, so that equal rates are worth nothing.
+        Whether its decisions, or predictions, say next to nothing, so that equal rates are worth
+        nothing.
+    loss, loss_low, loss_high : float or None
+        Where a number is predicted: the mean loss, in place of the accuracy.
     """
 
     name: str
@@ -367,6 +391,9 @@ class TradeoffPoint:
     trees: int | None = None
     rates: tuple[GroupRate, ...] = ()
     decides_nothing: bool = False
+    loss: Figure = None
+    loss_low: Figure = None
+    loss_high: Figure = None
 
 
 @dataclass(frozen=True)
@@ -381,11 +408,15 @@ class Tradeoff:
         The models.
     chosen : int or None
         Which of them is the model of this report.
+    measure, figure : str
+        What performance and the gap are, in words: "squared error", "gap of mean predictions".
     """
 
     where: str
     points: tuple[TradeoffPoint, ...]
     chosen: int | None = None
+    measure: str = "accuracy"
+    figure: str = "largest gap"
 
 
 @dataclass(frozen=True)
@@ -497,6 +528,65 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class Decile:
+    """Actual against expected of a group, in one decile of all predictions.
+
+    Parameters
+    ----------
+    attribute, group : str
+        As in :class:`GroupRate`; both name everyone too.
+    decile : int
+        1 for the lowest predictions to 10 for the highest, by the predictions of all rows; 0 for
+        all of them together.
+    rows : int
+        How many rows.
+    exposure : float
+        Their exposure by their weight; what they weigh where there is none.
+    expected, actual : float
+        Totals, by weight: of predictions, and of what was actual.
+    ratio, ratio_low, ratio_high : float or None
+        Actual over expected, with its interval.
+    small : bool
+        Too few rows count to judge by.
+    """
+
+    attribute: str
+    group: str
+    decile: int
+    rows: int
+    exposure: float
+    expected: float
+    actual: float
+    ratio: Figure
+    ratio_low: Figure
+    ratio_high: Figure
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How predictions are distributed in a group; at most 101 steps, at percentiles.
+
+    Parameters
+    ----------
+    attribute, group : str
+        As in :class:`GroupRate`; both name everyone too.
+    values : tuple of float
+        Predictions, rising.
+    shares : tuple of float
+        Share of the group whose prediction is at most so large.
+    rows : int
+        How many rows.
+    """
+
+    attribute: str
+    group: str
+    values: tuple[float, ...]
+    shares: tuple[float, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
 class About:
     """What a report says beside the figures.
 
@@ -510,8 +600,8 @@ class About:
         Where rows came from.
     left_out : dict of str to str, optional
         Columns that the model does not see, and why.
-    weight_name : str, optional
-        Name of the column of weights.
+    weight_name, exposure_name : str, optional
+        Names of the columns of weights and of exposures.
     export_file, export_sha256 : str, optional
         The stock model file and its checksum.
     favourable : {"positive", "negative"}
@@ -528,6 +618,7 @@ class About:
     files: Sequence[DataFile] = ()
     left_out: Mapping[str, str] | None = None
     weight_name: str | None = None
+    exposure_name: str | None = None
     export_file: str | None = None
     export_sha256: str | None = None
     favourable: Favourable = "positive"
@@ -557,6 +648,8 @@ class Evidence:
         The alternatives, and how training went.
     roc, scores, calibration : tuple
         Curves by group, on the test rows.
+    deciles, distributions : tuple
+        The same where a number is predicted.
     warnings : tuple of str
         What a reader has to know, e.g. constraints that are not met.
     limits : tuple of str
@@ -564,7 +657,10 @@ class Evidence:
     notes : dict of str to str
         Anything else worth a line, e.g. "date", "command", "seed".
     caution : str
-        What to know before any verdict: that the decisions say next to nothing. Empty if they do.
+        What to know before any verdict: that the decisions, or predictions, say next to nothing.
+        Empty if they do.
+    task : {"decisions", "numbers"}
+        What the model is for.
     """
 
     title: str
@@ -581,10 +677,13 @@ class Evidence:
     roc: tuple[Roc, ...] = ()
     scores: tuple[ScoreCounts, ...] = ()
     calibration: tuple[Calibration, ...] = ()
+    deciles: tuple[Decile, ...] = ()
+    distributions: tuple[Distribution, ...] = ()
     warnings: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     notes: dict[str, str] = field(default_factory=dict)
     caution: str = ""
+    task: TaskName = "decisions"
 
     def to_json(self) -> str:
         """The evidence as a JSON document, versioned; the same evidence gives the same text."""

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from fairboost.report import words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, TableBlock, Text, Tone
-from fairboost.report.evidence import Evidence, Finding, GroupRate
+from fairboost.report.evidence import Decile, Evidence, Finding, GroupRate
 from fairboost.report.lines import CHOSEN, PLAIN
 from fairboost.report.plainly import first_paragraph
-from fairboost.report.shading import MEANING, Distances
+from fairboost.report.shading import MEANING, MEANING_OF_NUMBERS, Distances
 from fairboost.verdicts.verdict import certainty_takes
 
 MOST_NAMED = 30
@@ -38,13 +38,15 @@ def summary(e: Evidence) -> Iterable[Block]:
         level = f"{100 * e.asked.level:g}% interval"
         yield Bullets(
             [
-                f"{f.constraint}: {f.status}. The {f.measure} is {words.number(f.value)} ({level} "
-                f"{words.number(f.low)} to {words.number(f.high)}), the limit {f.limit:g}"
+                f"{f.constraint}: {f.status}. The {f.measure} is {found[0]} ({level} {found[1]} "
+                f"to {found[2]}), the limit {words.limit(f.limit)}"
                 for f in shown
+                if (found := words.finding_figures(f, e.task))
             ]
         )
     elif e.gaps:
-        yield Text("No constraint was asked for: this is an audit of decisions as they are.")
+        made = "predictions" if e.task == "numbers" else "decisions"
+        yield Text(f"No constraint was asked for: this is an audit of {made} as they are.")
     ruled = [g for g in e.gaps if g.four_fifths and g.model == CHOSEN]
     if ruled and not e.asked.constraints:
         yield Bullets(
@@ -54,20 +56,34 @@ def summary(e: Evidence) -> Iterable[Block]:
                 for g in ruled
             ]
         )
-    for p in e.performance:
-        if (p.model, p.measure) == ("difference", "accuracy"):
-            yield Text(
-                f"What it costs: accuracy on the test rows differs from the plain engine's by "
-                f"{words.interval(p.value, p.low, p.high)}."
-            )
+    yield from _cost(e)
     if small := sum(r.small for r in _of_this_model(e.rates)):
+        noun = words.noun(e)
         yield Text(
-            f"{small} {'rate' if small == 1 else 'rates'} of groups rest on fewer than "
+            f"{small} {noun if small == 1 else f'{noun}s'} of groups rest on fewer than "
             f"{e.min_rows} rows and cannot be judged; they are flagged below."
         )
     if told_below := [warning for warning in e.warnings if warning != e.caution]:
         yield Text("To know before relying on it:")
         yield Bullets(told_below)
+
+
+def _cost(e: Evidence) -> Iterable[Block]:
+    """What the constraint costs on the test rows: in accuracy, or in the loss that is trained."""
+    (first, *_) = [p.measure for p in e.performance] or [""]
+    for p in e.performance:
+        if (p.model, p.measure) != ("difference", first):
+            continue
+        decimals = words.decimals_of_performance(p.measure, e)
+        plain = [q.value for q in e.performance if (q.model, q.measure) == (PLAIN, first)]
+        share = ""
+        if e.task == "numbers" and p.value is not None and plain and plain[0]:
+            share = f", {100 * p.value / plain[0]:+.1f}%; lower is better"
+        start = "What it costs" if e.asked.constraints else "Beside the plain engine"
+        yield Text(
+            f"{start}: {p.measure} on the test rows differs from the plain engine's by "
+            f"{words.interval(p.value, p.low, p.high, decimals)}{share}."
+        )
 
 
 def _headline(shown: Sequence[Finding]) -> Text:
@@ -96,8 +112,8 @@ def verdicts(e: Evidence) -> Iterable[Block]:
         (
             f.constraint,
             words.where_title(f.where),
-            Cell(f"{f.measure} {words.interval(f.value, f.low, f.high)}", f.value),
-            Cell(f"{f.limit:g}", f.limit),
+            Cell(f"{f.measure} {words.finding_interval(f, e.task)}", f.value),
+            Cell(words.limit(f.limit), f.limit),
             words.status_cell(f.status),
             Cell(f"{f.smallest_group}: {f.smallest_rows:,} rows", f.smallest_rows),
         )
@@ -107,32 +123,49 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     yield TableBlock.of("Every constraint, on every set of rows", header, rows)
     if e.model is not None and any(f.where == "test" for f in e.verdicts):
         yield Text("The test rows took no part in training: they are the ones to go by.")
+    if e.task == "numbers" and (e.data.exposure or e.data.weight):
+        yield Text(
+            "Rows weigh differently. Those of the smallest group are counted as so many rows of "
+            "equal weight as would tell as much, so they are fewer here than in other tables."
+        )
 
 
 def rates(e: Evidence) -> Iterable[Block]:
-    """Rates by group: pictures and a table."""
+    """Rates, or means, by group: pictures and a table."""
     plain = [r for r in e.rates if not r.crossed]
     names = list(dict.fromkeys(r.rate for r in plain))
     if not names:
         return
     yield Facts(tuple((words.rate_title(name), words.explain_rate(name, e)) for name in names))
     for name in names:
-        shown = [r for r in plain if r.rate == name and r.where == "test"]
+        shown = in_picture(e, name)
         if shown:
+            everyone = "" if all(r.attribute for r in shown) else " Vertical lines: everyone."
             yield Picture(
                 "rates",
                 name,
                 f"{words.rate_title(name).capitalize()} by group on the test rows, with "
-                f"{100 * e.asked.level:g}% intervals. Vertical lines: everyone.",
-                _describe_rates(shown),
+                f"{100 * e.asked.level:g}% intervals.{everyone}",
+                _describe_rates(shown, words.decimals_of(name, e)),
             )
-    table = _rate_table("Rates by group", plain, Distances(e))
+    table = _rate_table(f"{words.noun(e).capitalize()}s by group", plain, e)
     if any(cell.shade for row in table.rows for cell in row):
-        yield Text(MEANING)
+        yield Text(MEANING_OF_NUMBERS if e.task == "numbers" else MEANING)
     yield table
 
 
-def _describe_rates(shown: list[GroupRate]) -> str:
+def in_picture(e: Evidence, rate: str) -> list[GroupRate]:
+    """Lines that a picture of a rate shows: what was actual is the same for all models."""
+    found = [r for r in e.rates if r.rate == rate and r.where == "test" and not r.crossed]
+    return [r for r in found if r.model == CHOSEN or rate != "actual"]
+
+
+def deciles_shown(e: Evidence, column: str) -> list[Decile]:
+    """Lines that a picture of deciles shows: those that are not too small to judge."""
+    return [d for d in e.deciles if d.attribute == column and d.decile and not d.small]
+
+
+def _describe_rates(shown: list[GroupRate], decimals: int) -> str:
     """The lowest and the highest group of each model."""
     known: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for r in shown:
@@ -141,7 +174,8 @@ def _describe_rates(shown: list[GroupRate]) -> str:
     said = []
     for (model, attribute), found in known.items():
         (low, least), (high, most) = min(found), max(found)
-        span = f"from {words.number(low)} ({least}) to {words.number(high)} ({most})"
+        ends = words.number(low, decimals), words.number(high, decimals)
+        span = f"from {ends[0]} ({least}) to {ends[1]} ({most})"
         said.append(f"{words.model_title(model)}, by {attribute}: {span}")
     return "; ".join(said) + ". The table below has all figures."
 
@@ -166,19 +200,21 @@ def cross(
     return found, list(columns)
 
 
-def _rate_table(title: str, rates: list[GroupRate], distances: Distances) -> TableBlock:
+def _rate_table(title: str, rates: list[GroupRate], e: Evidence) -> TableBlock:
     """One line per attribute, group and rate; columns by rows and model."""
+    distances = Distances(e)
     found, columns = cross(
         sorted(rates, key=lambda r: r.where != "test"),  # their order is everyone's
         row=lambda r: (r.attribute, r.group, r.rate),
         column=lambda r: (r.where, r.model),
     )
     columns.sort(key=lambda c: (c[0] == "test", c[1] != PLAIN))
+    decimals = {name: words.decimals_of(name, e) for name in {r.rate for r in rates}}
     lines = []
     for (attribute, group, rate), by_column in found.items():
         best = by_column.get(("test", CHOSEN)) or next(iter(by_column.values()))
         shown = [by_column.get(column) for column in columns]
-        cells = [distances.shade(words.line_cell(line), line) for line in shown]
+        cells = [distances.shade(words.line_cell(line, decimals[rate]), line) for line in shown]
         apart = distances.of(best)
         note = Cell("", 0.0) if apart is None else Cell(apart.said, apart.share)
         note = Cell("too small to judge", -1.0, "unsure") if best.small else note
@@ -188,13 +224,17 @@ def _rate_table(title: str, rates: list[GroupRate], distances: Distances) -> Tab
         f"{where}, {words.model_title(model)}" if len(columns) > 1 else where
         for where, model in columns
     ]
-    header = ("by", "group", "rate", *titles, "rows that count", "distance")
+    last = "against the limit" if e.task == "numbers" else "distance"
+    header = ("by", "group", words.noun(e), *titles, "rows that count", last)
     return TableBlock.of(title, header, lines, 3)
 
 
 def gaps(e: Evidence) -> Iterable[Block]:
     """Gaps, ratios and the four-fifths rule."""
     if not e.gaps:
+        return
+    if e.task == "numbers":
+        yield from _number_gaps(e)
         return
     yield Text(
         "The gap is the largest minus the smallest rate among the groups of a column (0 is "
@@ -224,20 +264,40 @@ def gaps(e: Evidence) -> Iterable[Block]:
     yield TableBlock.of("Gaps and ratios on the test rows", header, rows, 2)
 
 
+def _number_gaps(e: Evidence) -> Iterable[Block]:
+    """How far apart groups are, each figure by its own measure."""
+    yield Text(
+        "Means and losses are compared by the largest minus the smallest among the groups of a "
+        "column, actual over expected by the largest distance of a group's from 1, and "
+        "distributions by the largest distance of a group's from everyone's. 0 is parity."
+    )
+    distances = Distances(e)
+    rows = []
+    for g in e.gaps:
+        figure = g.gap, g.gap_low, g.gap_high, words.decimals_of(g.rate, e)
+        cell = distances.shade_gap(words.interval_cell(*figure), g)
+        named = words.gap_title(g.rate), words.model_title(g.model)
+        rows.append((g.attribute, *named, cell, g.lowest_group, g.highest_group))
+    header = ("by", "compared by", "model", "found", "lowest", "highest")
+    yield TableBlock.of("Gaps on the test rows", header, rows, 2)
+
+
 def performance(e: Evidence) -> Iterable[Block]:
-    """Accuracy and the like, and the difference to the plain engine."""
+    """Accuracy, or losses, and the difference to the plain engine."""
     if not e.performance:
         return
     found, models = cross(e.performance, row=lambda p: p.measure, column=lambda p: p.model)
+    decimals = {name: words.decimals_of_performance(name, e) for name in found}
     rows = (
-        (name, *(words.line_cell(by.get(model)) for model in models)) for name, by in found.items()
+        (name, *(words.line_cell(by.get(model), decimals[name]) for model in models))
+        for name, by in found.items()
     )
     yield TableBlock.of("On the test rows", ("measure", *map(words.model_title, models)), rows)
     if "difference" in models:
-        yield Text(
-            "The difference is this model less the plain engine, row by row. Higher is better for "
-            "accuracy and AUC, lower for log loss and Brier score."
-        )
+        better = "Higher is better for accuracy and AUC, lower for log loss and Brier score."
+        if e.task == "numbers":
+            better = "Lower is better; a difference above 0 is what the constraint costs."
+        yield Text(f"The difference is this model less the plain engine, row by row. {better}")
 
 
 def crossed(e: Evidence) -> Iterable[Block]:
@@ -247,16 +307,19 @@ def crossed(e: Evidence) -> Iterable[Block]:
     if small:
         names = list(dict.fromkeys(f"{r.attribute} = {r.group}" for r in small))
         yield Text(
-            f"Fewer than {e.min_rows} rows count for some rate of these groups. Their figures are "
-            "given, but nothing should be concluded from them, neither harm nor its absence:",
+            f"Fewer than {e.min_rows} rows count for some {words.noun(e)} of these groups. Their "
+            "figures are given, but nothing should be concluded from them, neither harm nor its "
+            "absence:",
             "unsure",
         )
         more = [f"and {len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
         yield Bullets((*names[:MOST_NAMED], *more))
     elif e.rates:
-        yield Text(f"At least {e.min_rows} rows count for every rate of every group shown.")
+        each = f"every {words.noun(e)} of every group"
+        yield Text(f"At least {e.min_rows} rows count for {each} shown.")
     if crossed:
-        table = _rate_table("Rates where sensitive columns are crossed", crossed, Distances(e))
+        title = f"{words.noun(e).capitalize()}s where sensitive columns are crossed"
+        table = _rate_table(title, crossed, e)
         if len(table.rows) > MOST_LINES:
             yield Text(
                 f"The first {MOST_LINES:,} of {len(table.rows):,} lines are shown; the evidence "

@@ -18,21 +18,21 @@ import numpy as np
 import pandas as pd
 
 from fairboost._records import with_fields
-from fairboost._typing import ArrayLike, BoolArray, FloatArray, Matrix
-from fairboost.data.cells import SensitiveColumn
-from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.metrics import audit, group_rates, threshold_at
-from fairboost.metrics.performance import ModelOutput, performance_table
-from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
+from fairboost._typing import ArrayLike, Matrix
+from fairboost.fairness.rates import RATES
 from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
-from fairboost.report import evidence, lines
+from fairboost.model.regressor import FairGBMRegressor
+from fairboost.plots.multipliers import check_rounds_on_train
+from fairboost.plots.numbers import MEANS
+from fairboost.report import decisions, evidence, lines, numbers
 from fairboost.report.limits import with_limits
-from fairboost.report.lines import CHOSEN, DECISION_RATES, PLAIN, pick, plain_value
-from fairboost.report.rows import TestSet
+from fairboost.report.lines import pick, plain_value
+from fairboost.report.rows import Fitted, TestSet, Wording
 from fairboost.report.words import explain_decisions, where_title
+from fairboost.report.words import limit as limit_in_words
+from fairboost.selection.kinds import kind_of_model
 from fairboost.selection.tradeoff import TradeoffCurve
-from fairboost.verdicts.diagnostics import DECIDES
 from fairboost.verdicts.fairness_report import FairnessReport
 from fairboost.verdicts.rounds import PREFIX, violations_by_round
 
@@ -41,12 +41,13 @@ MOST_ROUNDS = 200
 
 
 def gather(
-    model: FairGBMClassifier,
+    model: FairGBMClassifier | FairGBMRegressor,
     X: Matrix,
     y: ArrayLike,
     *,
     sensitive_features: ArrayLike,
     sample_weight: ArrayLike | None = None,
+    exposure: ArrayLike | None = None,
     plain: Any = None,
     curve: TradeoffCurve | None = None,
     train: tuple[Any, ...] | None = None,
@@ -57,16 +58,18 @@ def gather(
 
     Parameters
     ----------
-    model : FairGBMClassifier
+    model : FairGBMClassifier or FairGBMRegressor
         The model that was chosen, fitted.
-    X, y, sensitive_features, sample_weight
-        Test rows, which no one has looked at before; as in :meth:`FairGBMClassifier.fit`.
-    plain : classifier, optional
-        The engine without constraints, fitted, to compare with; that of the curve if left out.
+    X, y, sensitive_features, sample_weight, exposure
+        Test rows, which no one has looked at before; as in ``fit`` of the model.
+    plain : classifier or regressor, optional
+        The engine without constraints, fitted, to compare with; that of the curve if left out. Of
+        a regressor under an exposure, predictions are per unit of exposure.
     curve : TradeoffCurve, optional
         The alternatives that were considered, with the chosen model among them or beside them.
     train : tuple (X, y, sensitive_features[, sample_weight]), optional
-        Training rows; with them, violations over the rounds are shown on these rows, too.
+        Training rows; with them, violations over the rounds are shown on these rows, too. For
+        classifiers.
     about : About, optional
         What the figures do not say: title, names, where rows came from.
     **described
@@ -91,128 +94,61 @@ def gather(
     """
     about = with_fields(about or evidence.About(), described, "gather")
     about = replace(about, min_rows=max(about.min_rows, model.min_group_rows))
+    if train is not None:
+        check_rounds_on_train(model)
     plain = curve.models[0] if plain is None and curve is not None else plain
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rows = TestSet.read(model, X, y, sensitive_features, sample_weight)
-        predictions = {CHOSEN: _predict(model, rows)}
-        if plain is not None and plain is not model:
-            told = model.operating_point, model.pos_label_
-            predictions[PLAIN] = _predict(plain, rows, *told)
-        rates, gaps = _compare_groups(model, rows, predictions, about)
-        judged = _judge(model, rows, predictions[CHOSEN].positive)
-        bins = _bins(predictions[CHOSEN].proba, rows, model.threshold_)
+        rows = TestSet.read(model, X, y, sensitive_features, sample_weight, exposure)
+        if isinstance(model, FairGBMRegressor):
+            found = numbers.measure(model, rows, plain, about)
+        else:
+            found = decisions.measure(model, rows, plain, about)
         tradeoff = None if curve is None else _tradeoff(curve, model, rows)
         rounds = _rounds(model, train)
+    judged = found.judged
     level = 0.95 if judged is None else judged.level
-    at_point = isinstance(model.operating_point, OperatingPoint)
-    found = evidence.Evidence(
+    verdicts = _findings(judged, rows.in_words(model))
+    asked = _asked(model, verdicts, level, about.favourable)
+    gathered = evidence.Evidence(
         title=about.title,
-        asked=replace(_asked(model, judged, level, about.favourable), limits=rows.limits(model)),
+        asked=replace(asked, limits=rows.limits(model, found.rates)),
         data=_data(model, rows, about),
         model=_model(model, about),
-        verdicts=_findings(judged),
-        rates=(*_held_out_rates(model, judged, rows, about.min_rows), *rates),
-        gaps=tuple(gaps),
-        performance=_performance(predictions, rows, level),
+        verdicts=verdicts,
+        rates=(*_held_out_rates(model, judged, rows, about.min_rows), *found.rates),
+        gaps=found.gaps,
         min_rows=about.min_rows,
         tradeoff=tradeoff,
         rounds=rounds,
-        roc=tuple(lines.roc_lines(bins, model.threshold_)),
-        scores=lines.score_lines(bins, tuple(map(str, model._labels))),
-        calibration=lines.calibration_lines(bins, level),
         warnings=_warnings(judged, caught),
         notes=dict(about.notes or {}),
-        caution=_caution(rates, judged, at_point),
+        **found.parts,
     )
-    placed = at_point and PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
-    return with_limits(found, placed_on_test=placed, uncrossed=rows.crossings()[1])
+    return with_limits(gathered, placed_on_test=found.placed, uncrossed=rows.crossings()[1])
 
 
-# What models say
+# What was found
 # -----------------------------------------------------------------------
 
 
-def _predict(
-    model: Any, rows: TestSet, point: float | OperatingPoint = 0.5, positive: object = None
-) -> ModelOutput:
-    """Probabilities and decisions; of another engine at our operating point and positive label."""
-    if isinstance(model, FairGBMClassifier):  # rows are scored once for both
-        return ModelOutput(*model._decide(model._scores(rows.X)))
-    known = list(getattr(model, "classes_", ()))
-    column = known.index(positive) if positive in known else 1  # else its labels are 0 and 1
-    proba = np.asarray(model.predict_proba(rows.X), np.float64)[:, column]
-    if isinstance(point, OperatingPoint):
-        point = threshold_at(rows.labels, proba, point, sample_weight=rows.weight)
-    return ModelOutput(proba, proba >= point)
-
-
-def _compare_groups(
-    model: FairGBMClassifier,
-    rows: TestSet,
-    predictions: Mapping[str, ModelOutput],
-    about: evidence.About,
-) -> tuple[list[evidence.GroupRate], list[evidence.Gap]]:
-    """Errors both ways and decisions, whatever is constrained, and precision."""
-    shown = ["fpr", "fnr", DECISION_RATES[about.favourable], "precision"]
-    rates: list[evidence.GroupRate] = []
-    gaps: list[evidence.Gap] = []
-    for name, p in predictions.items():
-        found = audit(
-            rows.labels,
-            p.positive.astype(np.float64),  # the decisions themselves, not rounded scores
-            sensitive_features=rows.sensitive_features,
-            rates=list(dict.fromkeys([*rows.constrained_rates(model), *shown])),
-            by=[*rows.names, *rows.crossings()[0]],
-            sample_weight=rows.weight,
-            min_rows=about.min_rows,
-            min_group_rows=model.min_group_rows,
-        )
-        rates += lines.rate_lines(found.rates, rows.names, name)
-        gaps += lines.gap_lines(found.gaps, name, about.favourable)
-    return rates, gaps
-
-
-def _judge(model: FairGBMClassifier, rows: TestSet, positive: BoolArray) -> FairnessReport | None:
-    """Verdicts held out and on the test rows; None where nothing was asked for."""
-    if not rows.constrained_rates(model) and not isinstance(model.operating_point, OperatingPoint):
-        return None
-    return model._judge(
-        rows.X, rows.y, rows.constrained(model), rows.sample_weight, positive=positive
-    )
-
-
-def _bins(proba: FloatArray, rows: TestSet, threshold: float) -> list[ScoreBins]:
-    """Scores of everyone, then by each sensitive column."""
-    edges = make_edges(proba, threshold)
-    everyone = SensitiveColumn("", np.zeros(len(proba), np.int64), ("everyone",))
-    return [
-        bin_scores(
-            proba,
-            rows.labels,
-            np.asarray(c.codes, np.int64),
-            tuple(map(str, c.values)),
-            edges,
-            attribute=c.name,
-            sample_weight=rows.weight,
-        )
-        for c in (everyone, *rows.columns)
-    ]
-
-
-def _findings(judged: FairnessReport | None) -> tuple[evidence.Finding, ...]:
+def _findings(
+    judged: FairnessReport | None, in_words: Mapping[str, Wording]
+) -> tuple[evidence.Finding, ...]:
+    """Verdicts as evidence, some of them in other words."""
     if judged is None:
         return ()
     pairs = [(judged.where, judged.verdicts), ("test", judged.test_verdicts)]
-    return tuple(
+    found = [
         evidence.Finding(where=where, **pick(vars(verdict), *vars(verdict)))
         for where, verdicts in pairs
         for verdict in verdicts
-    )
+    ]
+    return tuple(in_words[f.constraint].of(f) if f.constraint in in_words else f for f in found)
 
 
 def _held_out_rates(
-    model: FairGBMClassifier, judged: FairnessReport | None, rows: TestSet, min_rows: int
+    model: Fitted, judged: FairnessReport | None, rows: TestSet, min_rows: int
 ) -> tuple[evidence.GroupRate, ...]:
     """Rates on the rows held out; a loaded model has those of test rows alone."""
     if judged is None or model._measured is None:
@@ -223,7 +159,9 @@ def _held_out_rates(
         for term in model._measured.terms
         for g, name in enumerate(group_names(term.groups))
     }
-    table = judged.rates[judged.rates["group"].isin(named)]  # others are among test rows alone
+    # Other groups are among test rows alone, and shares above quantiles are in the verdicts.
+    known = judged.rates["rate"].isin([*RATES, *MEANS])
+    table = judged.rates[judged.rates["group"].isin(named) & known]
     found = [named[label] for label in table["group"]]
     table = table.rename(columns={judged.where: "value"}).assign(
         attribute=[attribute for attribute, _ in found],
@@ -233,69 +171,70 @@ def _held_out_rates(
     return lines.rate_lines(table, rows.names, where=judged.where)
 
 
-def _performance(
-    predictions: Mapping[str, ModelOutput], rows: TestSet, level: float
-) -> tuple[evidence.Performance, ...]:
-    table = performance_table(rows.labels, predictions, rows.weight, level)
-    return tuple(
-        evidence.Performance(**pick(line, "model", "measure", "value", "low", "high"))
-        for line in table.to_dict("records")
-    )
-
-
 # The models that could have been chosen, and the rounds of the model that was chosen
 # -----------------------------------------------------------------------
 
 
-def _tradeoff(curve: TradeoffCurve, model: FairGBMClassifier, rows: TestSet) -> evidence.Tradeoff:
+def _tradeoff(curve: TradeoffCurve, model: Fitted, rows: TestSet) -> evidence.Tradeoff:
     """The curve on the test rows; a chosen model that is not on it becomes one more point."""
-    chosen = next((k for k, m in enumerate(curve.models) if m is model), None)
+    # One that was chosen by a tolerance is a copy, with the trees of the curve's.
+    chosen = next((k for k, m in enumerate(curve.models) if m._model is model._model), None)
     models = curve.models if chosen is not None else (*curve.models, model)
     groups, weight = rows.constrained(model), rows.sample_weight
     table = TradeoffCurve(models, curve.table).on(
-        rows.X, rows.y, sensitive_features=groups, sample_weight=weight
+        rows.X, rows.y, sensitive_features=groups, sample_weight=weight, exposure=rows.exposure
     )
     pairs = zip(models, table.to_dict("records"), strict=True)
     points = [_point(m, line, rows) for m, line in pairs]
     if chosen is None:  # from loose to tight, as the others are
-        extra = points.pop()
+        extra = _point(model, {**table.iloc[-1], "tolerance": _tolerance_of(model)}, rows)
+        points.pop()
         chosen = bisect(points, _tightness(extra), key=_tightness)
         points.insert(chosen, replace(extra, name=f"{extra.name}, trained by itself"))
-    return evidence.Tradeoff(where="test", points=tuple(points), chosen=chosen)
+    found = evidence.Tradeoff(where="test", points=tuple(points), chosen=chosen)
+    if isinstance(model, FairGBMRegressor):
+        first = curve.models[0]
+        figure = kind_of_model(first).figure(first.constraint, list(groups))
+        found = replace(found, measure=numbers.loss_title(model), figure=figure)
+    return found
+
+
+def _tolerance_of(model: Fitted) -> float:
+    """What a model was held to; NaN where nothing was asked for."""
+    asked = () if model.fairness_report_ is None else model.fairness_report_.verdicts
+    own = np.nan if model.tolerance is None else float(model.tolerance)
+    return own if not np.isnan(own) else min((v.limit for v in asked), default=np.nan)
 
 
 def _tightness(point: evidence.TradeoffPoint) -> float:
     return -np.inf if point.tolerance is None else -point.tolerance
 
 
-def _point(
-    model: FairGBMClassifier, line: Mapping[Any, Any], rows: TestSet
-) -> evidence.TradeoffPoint:
+def _point(model: Fitted, line: Mapping[Any, Any], rows: TestSet) -> evidence.TradeoffPoint:
     tolerance = plain_value(line["tolerance"])
-    names = ("accuracy", "accuracy low", "accuracy high", "gap", "gap low", "gap high")
-    table = group_rates(
-        rows.labels,
-        model._margins(rows.X) >= 0,
-        sensitive_features=rows.sensitive_features,
-        rates=list(dict.fromkeys([*rows.constrained_rates(model), "fpr", "fnr", "ppr"])),
-        sample_weight=rows.weight,
-        pos_label=1,
-    )
-    rates = lines.rate_lines(table, rows.names)
-    placed = isinstance(model.operating_point, OperatingPoint)
-    nothing = bool(lines.caution(rates, placed=placed))
-    name = "no constraint" if tolerance is None else f"tolerance {tolerance:.3g}"
+    if isinstance(model, FairGBMRegressor):
+        rates, nothing = numbers.point_rates(model, rows)
+        performance, empty = "loss", "says little"
+    else:
+        rates, nothing = decisions.point_rates(model, rows)
+        performance, empty = "accuracy", "decides nothing"
+    names = [f"{what}{end}" for what in (performance, "gap") for end in ("", " low", " high")]
+    figures: dict[str, Any] = {"accuracy": None, "accuracy_low": None, "accuracy_high": None}
+    figures |= {name.replace(" ", "_"): plain_value(line[name]) for name in names}
+    name = "no constraint"
+    if tolerance is not None:
+        name = f"tolerance {limit_in_words(float(f'{tolerance:.3g}'))}"
     return evidence.TradeoffPoint(
-        name=f"{name}, decides nothing" if nothing else name,
+        name=f"{name}, {empty}" if nothing else name,
         tolerance=tolerance,
-        **{name.replace(" ", "_"): plain_value(line[name]) for name in names},
+        **figures,
         trees=int(line["trees"]),
         rates=rates,
         decides_nothing=nothing,
     )
 
 
-def _rounds(model: FairGBMClassifier, train: tuple[Any, ...] | None) -> evidence.Rounds | None:
+def _rounds(model: Fitted, train: tuple[Any, ...] | None) -> evidence.Rounds | None:
     """The trace, not more rounds of it than a plot can show; violations on training rows too."""
     trace, names = model.trace_, [str(name) for name in model.multipliers_.index]
     if not names or not len(trace):
@@ -331,35 +270,41 @@ def _by_name(
 
 
 def _asked(
-    model: FairGBMClassifier,
-    judged: FairnessReport | None,
+    model: Fitted,
+    verdicts: Sequence[evidence.Finding],
     level: float,
     favourable: evidence.Favourable,
 ) -> evidence.Asked:
-    verdicts = () if judged is None else judged.verdicts
     gaps = {v.limit for v in verdicts if v.measure == "gap"}
+    decided: dict[str, Any] = {}
+    if isinstance(model, FairGBMClassifier):
+        point = explain_decisions(model.operating_point, model.threshold_)
+        decided = {"operating_point": point, "threshold": float(model.threshold_)}
     return evidence.Asked(
-        constraints=tuple(v.constraint for v in verdicts),
+        constraints=tuple(dict.fromkeys(v.constraint for v in verdicts)),
         tolerance=gaps.pop() if len(gaps) == 1 else None,
         confidence=plain_value(model._options().asked_confidence),
         level=level,
-        operating_point=explain_decisions(model.operating_point, model.threshold_),
-        threshold=float(model.threshold_),
         favourable=favourable,
+        **decided,
     )
 
 
 def _data(
-    model: FairGBMClassifier,
+    model: Fitted,
     rows: TestSet,
     about: evidence.About,
 ) -> evidence.Data:
     features = getattr(model, "feature_names_in_", None)
     known = None if features is None else set(map(str, features))
+    own: dict[str, Any] = {"positive": ""}
+    if isinstance(model, FairGBMClassifier):
+        own = {"positive": str(model._labels[1]), "negative": str(model._labels[0])}
+    else:
+        given = None if rows.exposure is None else "exposures of rows"
+        own |= {"exposure": about.exposure_name or given, "loss": numbers.loss_title(model)}
     return evidence.Data(
         label=about.label,
-        positive=str(model._labels[1]),
-        negative=str(model._labels[0]),
         sensitive=tuple(
             evidence.SensitiveColumnUse(
                 name=c.name,
@@ -374,10 +319,11 @@ def _data(
         features=int(model.n_features_in_),
         left_out=dict(about.left_out or {}),
         weight=about.weight_name or (None if rows.weight is None else "weights of rows"),
+        **own,
     )
 
 
-def _model(model: FairGBMClassifier, about: evidence.About) -> evidence.Model:
+def _model(model: Fitted, about: evidence.About) -> evidence.Model:
     estimator = model.estimator_
     engine = type(estimator).__module__.split(".")[0]
     own = model.get_params(deep=False)
@@ -389,7 +335,7 @@ def _model(model: FairGBMClassifier, about: evidence.About) -> evidence.Model:
         options=_options(estimator.get_params()),
         method=_options(own),
         trees=int(model.best_iteration_),
-        threshold=float(model.threshold_),
+        threshold=float(model.threshold_) if isinstance(model, FairGBMClassifier) else None,
         export_file=about.export_file,
         export_sha256=about.export_sha256,
     )
@@ -403,15 +349,6 @@ def _options(parameters: Mapping[str, Any]) -> dict[str, evidence.Option]:
         for name, value in plain.items()
         if value is not None
     }
-
-
-def _caution(
-    rates: Sequence[evidence.GroupRate], judged: FairnessReport | None, placed: bool
-) -> str:
-    """That decisions say next to nothing; as the advice has it, if it does, weights and all."""
-    found = lines.caution(rates, placed=placed)
-    said = [] if judged is None else [a for a in judged.advice if a.startswith(DECIDES)]
-    return said[0] if found and said else found
 
 
 def _warnings(

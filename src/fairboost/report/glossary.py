@@ -22,6 +22,15 @@ MEANINGS = {
     "Brier score": "mean squared distance between the probability and the label, which is 0 or 1",
     "SHA-256": "Secure Hash Algorithm with 256 bits: a checksum that tells whether a file is the "
     "same",
+    "squared error": "mean square of the difference between prediction and what was actual",
+    "absolute error": "mean size of the difference between prediction and what was actual",
+    "deviance": "how far predictions are from what was actual, by the law that the loss of the "
+    "engine assumes; 0 where they agree in every row",
+    "A/E": "actual over expected: the mean of what was actual over the mean prediction",
+    "exposure": "what the prediction of a row is multiplied by, such as years insured; rows weigh "
+    "by it in every mean",
+    "decile": "a tenth of all rows, by their prediction; where rows weigh differently, a tenth of "
+    "all weight",
     "n =": "the number of rows that count",
     **{name: rate.title for name, rate in RATES.items()},
 }

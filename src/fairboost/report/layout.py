@@ -6,14 +6,34 @@ how sure they are.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from fairboost._text import places
+from fairboost.plots.scores import MOST_INTERVALS
 from fairboost.report import findings, words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
-from fairboost.report.evidence import Calibration, Evidence, Figure, Roc, TradeoffPoint
+from fairboost.report.evidence import (
+    Calibration,
+    Decile,
+    Distribution,
+    Evidence,
+    Roc,
+    Tradeoff,
+    TradeoffPoint,
+)
 from fairboost.report.glossary import explain
 from fairboost.report.shading import Distances
+
+NOBODY_THERE = ": deciles that are missing have none"
+
+BETWEEN = "between groups"
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Of predictions, in a table."""
+
+NOTHING_SAID = " No constraint counts as met by decisions that say nothing."
 
 
 @dataclass(frozen=True)
@@ -26,16 +46,20 @@ class Section:
 
 def lay_out(evidence: Evidence) -> tuple[Section, ...]:
     """All sections that the evidence has something to say in."""
+    numbers = evidence.task == "numbers"
+    gaps = "Gaps between groups" if numbers else "Gaps and ratios between groups"
     parts = (
         ("In short", findings.summary(evidence)),
         ("What was asked", _asked(evidence)),
         ("What was met", findings.verdicts(evidence)),
-        ("Rates by group", findings.rates(evidence)),
-        ("Gaps and ratios between groups", findings.gaps(evidence)),
+        (f"{words.noun(evidence).capitalize()}s by group", findings.rates(evidence)),
+        (gaps, findings.gaps(evidence)),
+        ("Actual and expected", _deciles(evidence)),
         ("How well it predicts", findings.performance(evidence)),
         ("Alternatives considered", _alternatives(evidence)),
         ("Crossed groups, and cells too small to judge", findings.crossed(evidence)),
         ("Scores by group", _scores(evidence)),
+        ("Predictions by group", _distributions(evidence)),
         ("How training went", _training(evidence)),
         ("The data", _data(evidence)),
         ("The model", _model(evidence)),
@@ -47,7 +71,7 @@ def lay_out(evidence: Evidence) -> tuple[Section, ...]:
 
 
 def _asked(e: Evidence) -> Iterable[Block]:
-    a = e.asked
+    a, numbers = e.asked, e.task == "numbers"
     if a.constraints:
         yield Bullets(a.constraints)
     if e.verdicts:
@@ -61,11 +85,11 @@ def _asked(e: Evidence) -> Iterable[Block]:
             f"{'' if a.confidence is None else asked}“Met” and “not met” are certain: the whole "
             f"{ends} lies on that side of the limit. “Not certain” means that the figure found is "
             "on that side, but the interval reaches across the limit, so that it may be otherwise "
-            "among other people. No constraint counts as met by decisions that say nothing."
+            f"among other people.{'' if numbers else NOTHING_SAID}"
         )
     yield _facts(
         ("Decisions", a.operating_point),
-        ("Favourable decision", f"the {a.favourable} one"),
+        ("Favourable decision", None if numbers else f"the {a.favourable} one"),
         ("Coverage of intervals", f"{100 * a.level:g}%"),
     )
 
@@ -79,67 +103,95 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
     t = e.tradeoff
     if t is None:
         return
-    where = words.where_title(t.where)
+    where, numbers = words.where_title(t.where), e.task == "numbers"
     yield Text(
         f"{len(t.points)} models could have been chosen, from no constraint to the tightest "
         f"tolerance. All were measured on the same {where}. Those with a smaller gap than this "
-        "model are less discriminatory by this measure; the accuracy beside them is their price."
+        f"model are less discriminatory by this measure; the {t.measure} beside them is their "
+        "price."
     )
+    performance, gaps = _figures_along(t, numbers)
+    against, each = (t.figure, t.measure) if numbers else (f"{t.figure} {BETWEEN}", "accuracies")
     yield Picture(
         "tradeoff",
         "",
-        f"Accuracy against the largest gap between groups on the {where}. The square "
+        f"{t.measure[:1].upper()}{t.measure[1:]} against the {against} on the {where}. The square "
         "follows the slider below.",
-        f"{len(t.points)} models with gaps {_span(p.gap for p in t.points)} and accuracies "
-        f"{_span(p.accuracy for p in t.points)}.",
+        f"{len(t.points)} models with gaps {_span(gaps)} and {each} {_span(performance)}.",
     )
     if all(p.rates for p in t.points):
-        yield Slider(
-            "Model along the trade-off",
-            tuple(_point_line(p, k == t.chosen) for k, p in enumerate(t.points)),
-            t.chosen or 0,
-            tuple(_point_table(p, Distances(replace(e, rates=p.rates))) for p in t.points),
+        lines = (
+            f"{p.name}{' (this model)' * (k == t.chosen)}: {t.measure} {_alone(performance[k])}, "
+            f"{t.figure} {_alone(gaps[k])}"
+            for k, p in enumerate(t.points)
         )
+        tables = tuple(_point_table(p, replace(e, rates=p.rates)) for p in t.points)
+        yield Slider("Model along the trade-off", tuple(lines), t.chosen or 0, tables)
     rows = (
         (
             Cell(p.name, float(k)),
-            words.interval_cell(p.accuracy, p.accuracy_low, p.accuracy_high),
-            words.interval_cell(p.gap, p.gap_low, p.gap_high),
+            performance[k],
+            gaps[k],
             words.count(p.trees),
             Cell("this model", 1.0, "good") if k == t.chosen else Cell("", 0.0),
         )
         for k, p in enumerate(t.points)
     )
-    header = ("model", "accuracy", "largest gap", "trees", "chosen")
+    header = ("model", t.measure, t.figure, "trees", "chosen")
     yield TableBlock.of(f"All models, on the {where}", header, rows)
 
 
-def _span(figures: Iterable[Figure]) -> str:
-    known = [figure for figure in figures if figure is not None]
-    least, most = min(known, default=None), max(known, default=None)
-    return f"from {words.number(least)} to {words.number(most)}"
+def _figures_along(t: Tradeoff, numbers: bool) -> tuple[list[Cell], list[Cell]]:
+    """Performance and gap of each model, with intervals."""
+    performance = [
+        (p.loss, p.loss_low, p.loss_high)
+        if numbers
+        else (p.accuracy, p.accuracy_low, p.accuracy_high)
+        for p in t.points
+    ]
+    gaps = [(p.gap, p.gap_low, p.gap_high) for p in t.points]
+    cells = []
+    for figures in (performance, gaps):
+        known = [value for value, _, _ in figures if value is not None]
+        decimals = places(*known) if numbers else 3
+        cells.append([words.interval_cell(*figure, decimals) for figure in figures])
+    return cells[0], cells[1]
 
 
-def _point_line(p: TradeoffPoint, chosen: bool) -> str:
-    own = " (this model)" if chosen else ""
-    return f"{p.name}{own}: accuracy {words.number(p.accuracy)}, largest gap {words.number(p.gap)}"
+def _alone(cell: Cell) -> str:
+    """A figure without its interval."""
+    return cell.text.partition(" [")[0]
 
 
-def _point_table(p: TradeoffPoint, distances: Distances) -> TableBlock:
-    """Groups as rows, rates as columns."""
+def _span(cells: Iterable[Cell]) -> str:
+    known = sorted((c for c in cells if c.key is not None), key=lambda c: c.key or 0.0)
+    ends = (_alone(known[0]), _alone(known[-1])) if known else (words.ABSENT, words.ABSENT)
+    return f"from {ends[0]} to {ends[1]}"
+
+
+def _point_table(p: TradeoffPoint, e: Evidence) -> TableBlock:
+    """Groups as rows, rates as columns; the evidence has the rates of this model."""
+    distances = Distances(e)
     found, rates = findings.cross(
         p.rates, row=lambda r: (r.attribute, r.group), column=lambda r: r.rate
     )
+    decimals = {rate: words.decimals_of(rate, e) for rate in rates}
     rows = (
         (
             attribute or "everyone",
             group,
-            *(distances.shade(words.line_cell(line), line) for line in map(by_rate.get, rates)),
+            *(
+                distances.shade(
+                    words.line_cell(by_rate.get(rate), decimals[rate]), by_rate.get(rate)
+                )
+                for rate in rates
+            ),
         )
         for (attribute, group), by_rate in found.items()
     )
     header = ("by", "group", *map(words.rate_title, rates))
-    return TableBlock.of("Rates by group of the model at the slider", header, rows, 2)
+    title = f"{words.noun(e).capitalize()}s by group of the model at the slider"
+    return TableBlock.of(title, header, rows, 2)
 
 
 def _scores(e: Evidence) -> Iterable[Block]:
@@ -166,16 +218,117 @@ def _scores(e: Evidence) -> Iterable[Block]:
             (
                 *_group(c),
                 words.number_cell(predicted),
-                words.interval_cell(*found),
+                words.interval_cell(found, low, high),
                 words.count(rows),
             )
             for c in e.calibration
-            for predicted, rows, *found in zip(
+            for predicted, rows, found, low, high in zip(
                 c.predicted, c.rows, c.found, c.low, c.high, strict=True
             )
         )
         title = "Calibration: share of positive labels, by bins of the score"
         yield TableBlock.of(title, ("by", "group", "predicted", "found", "rows"), bins, 2)
+
+
+def _deciles(e: Evidence) -> Iterable[Block]:
+    """Actual against expected: the table that a filing asks for, and pictures of it."""
+    if not e.deciles:
+        return
+    weighed = "exposure" if e.data.exposure else "weight" if e.data.weight else ""
+    # A ratio of totals of which one is below 0 does not say which of the two is larger.
+    signed = any(min(d.expected, d.actual) < 0 for d in e.deciles)
+    compared = "A/E the second over the first. Above 1 the model predicts too little, below 1 too "
+    compared += "much."
+    if signed:
+        compared = "the difference the second less the first. Some totals are below 0, so that no "
+        compared += "ratio of them (A/E) is shown."
+    missing = NOBODY_THERE * (len({d.decile for d in e.deciles}) < 11)
+    yield Text(
+        f"Expected is the total of predictions, actual the total of what was actual, and "
+        f"{compared} Deciles are tenths of all test rows by the prediction of this model, the "
+        f"lowest first{f', each with a tenth of the {weighed}' if weighed else ''}, as far as "
+        f"rows with the same prediction allow{missing}. Groups share them, so a group need not "
+        "have a tenth of its rows in each."
+    )
+    for column in dict.fromkeys(d.attribute for d in e.deciles if d.attribute):
+        groups = list(dict.fromkeys(d.group for d in findings.deciles_shown(e, column)))
+        if groups:
+            yield _decile_picture(e, column, groups)
+    decimals = max(places(*(x for d in e.deciles for x in (d.expected, d.actual))) - 3, 0)
+    rows = (
+        (
+            d.attribute or "everyone",
+            d.group,
+            Cell("all" if d.decile == 0 else str(d.decile), float(d.decile)),
+            words.count(d.rows),
+            *([words.count(d.exposure)] if weighed else []),
+            words.number_cell(d.expected, decimals),
+            words.number_cell(d.actual, decimals),
+            words.number_cell(d.actual - d.expected, decimals)
+            if signed
+            else words.interval_cell(d.ratio, d.ratio_low, d.ratio_high),
+            _decile_note(d),
+        )
+        for d in e.deciles
+    )
+    header = ["by", "group", "decile", "rows", *([weighed] if weighed else [])]
+    header += ["expected", "actual", "difference" if signed else "A/E", "note"]
+    title = "Actual and expected" if signed else "Actual over expected"
+    yield TableBlock.of(f"{title} by group and decile", header, rows, 3)
+
+
+def _decile_picture(e: Evidence, column: str, groups: list[str]) -> Picture:
+    few = len(groups) <= MOST_INTERVALS
+    ends = f", with {100 * e.asked.level:g}% intervals" if few else ""
+    return Picture(
+        "deciles",
+        column,
+        f"Mean of what was actual against mean prediction by {column}, in deciles of the "
+        f"prediction{ends}. On the dotted line both are equal. Deciles in which a group has fewer "
+        f"than {e.min_rows} rows are left out.",
+        f"Groups: {words.join(groups)}. A table below has the figures.",
+    )
+
+
+def _decile_note(d: Decile) -> Cell:
+    if not d.rows:
+        return Cell("no rows", -2.0, "unsure")
+    return Cell("too small to judge", -1.0, "unsure") if d.small else Cell("", 0.0)
+
+
+def _distributions(e: Evidence) -> Iterable[Block]:
+    """Distribution functions by group, and some of their quantiles."""
+    curves = e.distributions
+    if curves and (by := e.data.exposure or e.data.weight):
+        yield Text(f"Shares and quantiles here count rows by what they weigh ({by}).")
+    for column in dict.fromkeys(d.attribute for d in curves if d.attribute):
+        groups = [d.group for d in curves if d.attribute == column]
+        yield Picture(
+            "distributions",
+            column,
+            f"Share of each group by {column} whose prediction is at most so high. Where lines "
+            "lie apart from bottom to top, groups differ by so large a share.",
+            f"Groups: {words.join(groups)}. A table below has quantiles.",
+        )
+    if curves:
+        found = [[_quantile(d, q) for q in QUANTILES] for d in curves]
+        decimals = places(*(x for line in found for x in line))
+        rows = (
+            (
+                d.attribute or "everyone",
+                d.group,
+                words.count(d.rows),
+                *(words.number_cell(x, decimals) for x in line),
+            )
+            for d, line in zip(curves, found, strict=True)
+        )
+        header = ("by", "group", "rows", *(f"{100 * q:g}%" for q in QUANTILES))
+        yield TableBlock.of("Quantiles of predictions by group", header, rows, 2)
+
+
+def _quantile(curve: Distribution, share: float) -> float:
+    """The least prediction that so large a share of the group does not exceed."""
+    return curve.values[min(bisect_left(curve.shares, share - 1e-9), len(curve.values) - 1)]
 
 
 def _group(curve: Roc | Calibration) -> tuple[str, str]:
@@ -210,10 +363,12 @@ def _training(e: Evidence) -> Iterable[Block]:
 def _data(e: Evidence) -> Iterable[Block]:
     d = e.data
     yield _facts(
-        ("Label", f"{d.label}; positive: {d.positive}"),
+        ("Label", f"{d.label}; positive: {d.positive}" if e.task == "decisions" else None),
+        ("Predicted number", d.label if e.task == "numbers" else None),
         *((f"Rows, {use}", f"{rows:,}") for use, rows in d.splits.items()),
         ("Features", None if d.features is None else str(d.features)),
         ("Weights", d.weight),
+        ("Exposure", d.exposure),
     )
     is_feature = {
         True: "yes: the model sees it",
@@ -238,11 +393,13 @@ def _data(e: Evidence) -> Iterable[Block]:
 def _model(e: Evidence) -> Iterable[Block]:
     if (m := e.model) is None:
         return
+    at = None if m.threshold is None else f"positive from a probability of {m.threshold:.6g} on"
     yield _facts(
         ("Engine", f"{m.engine} {m.engine_version}"),
         ("Trained by", f"fairboost {m.fairboost_version}"),
         ("Trees", f"{m.trees:,}"),
-        ("Threshold", f"positive from a probability of {m.threshold:.6g} on"),
+        ("Threshold", at),
+        ("Loss", e.data.loss),
         ("Stock model file", m.export_file),
         ("Its SHA-256", m.export_sha256),
         *e.notes.items(),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fairboost.report.evidence import Evidence
 from fairboost.report.lines import PLAIN
+from fairboost.report.words import noun
 
 SAID = {
     "sampling": "Intervals allow for chance alone: how much the figures would differ on other "
@@ -14,6 +15,13 @@ SAID = {
     "differs from the one that the rows were drawn from.",
     "labels": "Error rates take the recorded label for the truth. Where labels themselves are "
     "biased, such as past decisions of people, equal error rates do not make up for it.",
+    "actual": "What was actual is taken as it was recorded. Where records themselves are biased, "
+    "such as claims that are paid more readily to some, neither equal errors nor predictions that "
+    "agree with what was actual make up for it.",
+    "means": "Intervals of means are too short below some 30 rows, and for rare counts below some "
+    "50 events.",
+    "deciles": "Deciles are of this model's own predictions. In those of another model there are "
+    "other people, so two models cannot be compared decile by decile.",
     "groups": "Only the groups named here were compared. Fairness between them says nothing "
     "about other groups, nor about two similar people being treated alike.",
     "held out": "The rows held out steered training and chose the model, so their figures look a "
@@ -22,7 +30,7 @@ SAID = {
     "the test rows say what new people will see.",
     "choice": "If the model was chosen among the alternatives by its figures on the test rows, "
     "these figures look better than they would on new people.",
-    "small": "Groups of fewer than {rows} counting rows are flagged: their rates are mostly "
+    "small": "Groups of fewer than {rows} counting rows are flagged: their {figures} are mostly "
     "chance, and that no gap was found there does not mean that there is none.",
     "several": "Many figures are compared at once. Among twenty groups that are alike, one is "
     "expected to lie outside of a 95% interval.",
@@ -39,7 +47,7 @@ SAID = {
     "four-fifths": "The four-fifths rule is a rule of thumb of employment law in the United "
     "States. To pass it is no proof of fairness, and other law may ask for something else.",
 }
-"""All that may have to be said, in order; the first three always."""
+"""All that may have to be said, in order; what is on chance and on groups always."""
 
 
 def with_limits(
@@ -60,7 +68,12 @@ def with_limits(
     unknown = [f"{c.name} ({c.missing:,} rows)" for c in evidence.data.sensitive if c.missing]
     compared = any(g.model == PLAIN for g in evidence.gaps)
     constrained = bool(evidence.asked.constraints)
+    numbers = evidence.task == "numbers"
     applies = {
+        "labels": not numbers,
+        "actual": numbers,
+        "means": numbers,
+        "deciles": bool(evidence.deciles),
         "held out": "held out" in measured_on,
         "training": "training" in measured_on,
         "choice": evidence.tradeoff is not None,
@@ -70,10 +83,11 @@ def with_limits(
         "uncrossed": bool(uncrossed),
         "placed": placed_on_test,
         "no plain": constrained and not compared,
-        "scores": constrained and evidence.model is not None,
+        "scores": constrained and evidence.model is not None and not numbers,
         "four-fifths": any(g.four_fifths for g in evidence.gaps),
     }
     figures = {"rows": evidence.min_rows, "columns": ", ".join(unknown)}
+    figures["figures"] = f"{noun(evidence)}s"
     figures["crossings"] = "; ".join(uncrossed)
     said = (text.format(**figures) for name, text in SAID.items() if applies.get(name, True))
     return replace(evidence, limits=(*evidence.limits, *said))

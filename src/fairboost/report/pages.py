@@ -39,7 +39,7 @@ from fairboost.report.pictures import draw
 LONG = 12
 """Characters of a word from which on it may be broken in a table."""
 
-INTERVAL = re.compile(r"(\[-?[\d.]+,) (?=-?[\d.]+\])")
+INTERVAL = re.compile(r"(\[-?[\d.,]+,) (?=-?[\d.,]+\])")
 """Up to the space in an interval, where no line should end."""
 
 TALL = 12
@@ -163,8 +163,13 @@ def _cell(cell: Cell, column: tuple[str, bool]) -> str:
     kind = f' class="{kinds}"' if kinds else ""
     key = "" if cell.key is None else f' data-key="{cell.key!r}"'
     start = 'th scope="row"' if heads else "td"
-    text = INTERVAL.sub("\\1\u00a0", escape(cell.shown))
+    text = _unbroken(escape(cell.shown))
     return f'<{start}{kind}{key} data-name="{escape(name)}">{text}</{start[:2]}>'
+
+
+def _unbroken(text: str) -> str:
+    """Text in which no line ends within an interval."""
+    return INTERVAL.sub("\\1\u00a0", text)
 
 
 def _slider(slider: Slider, name: str) -> str:
@@ -174,7 +179,10 @@ def _slider(slider: Slider, name: str) -> str:
         "names": slider.names,
         "first": first,
         "tables": [
-            [[[cell.shown, cell.key, cell.shade] for cell in row[first:]] for row in table.rows]
+            [
+                [[_unbroken(cell.shown), cell.key, cell.shade] for cell in row[first:]]
+                for row in table.rows
+            ]
             for table in slider.tables
         ],
     }

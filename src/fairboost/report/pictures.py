@@ -16,9 +16,19 @@ import pandas as pd
 
 from fairboost import plots
 from fairboost._text import escape_html
-from fairboost.plots.style import COLOURS, GREY, MOST_LABELLED, new_axes, pyplot
+from fairboost.plots.numbers import PER_EXPOSURE, PREDICTION, calibration_points
+from fairboost.plots.scores import EXPOSURE_AXES, NUMBER_AXES
+from fairboost.plots.style import (
+    COLOURS,
+    GREY,
+    MOST_LABELLED,
+    new_axes,
+    plain_ticks,
+    pyplot,
+)
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Calibration, Evidence, Roc
+from fairboost.report.findings import deciles_shown, in_picture
 from fairboost.report.words import MODELS, where_title
 from fairboost.verdicts.rounds import PREFIX
 
@@ -84,8 +94,10 @@ def _fit(svg: str, name: str, alt: str) -> str:
 
 
 def _rates(evidence: Evidence, rate: str) -> Any:
-    lines = [r for r in evidence.rates if r.rate == rate and r.where == "test" and not r.crossed]
+    lines = in_picture(evidence, rate)
     table = _table(lines, "value", "low", "high").replace({"model": MODELS})
+    if rate == "actual":
+        table["model"] = ""  # it is nobody's
     groups = len(table[["attribute", "group"]].drop_duplicates()) + table["attribute"].nunique()
     ax = new_axes(WIDTH, 0.7 + 0.36 * groups, ["", ""])
     return plots.GroupRatesDisplay(table).plot(ax).figure_
@@ -94,14 +106,21 @@ def _rates(evidence: Evidence, rate: str) -> Any:
 def _tradeoff(evidence: Evidence, _: str) -> Any:
     tradeoff = evidence.tradeoff
     assert tradeoff is not None
-    names = ("tolerance", "accuracy", "gap")
-    ends = ("accuracy_low", "accuracy_high", "gap_low", "gap_high")
-    table = _table(tradeoff.points, *names, *ends).rename(columns=lambda c: c.replace("_", " "))
+    name = "loss" if evidence.task == "numbers" else "accuracy"
+    names = ("tolerance", name, "gap")
+    ends = (f"{name}_low", f"{name}_high", "gap_low", "gap_high")
+    other = "accuracy" if name == "loss" else "loss"
+    table = _table(tradeoff.points, *names, *ends).drop(columns=other)
+    table = table.rename(columns=lambda c: c.replace("_", " "))
     ax = new_axes(WIDTH, 3.6, ["a", "b", "c"])
-    plots.TradeoffDisplay(table, tradeoff.chosen, where_title(tradeoff.where)).plot(ax)
-    for k, (gap, accuracy) in enumerate(zip(table["gap"], table["accuracy"], strict=True)):
+    titles = (tradeoff.measure, tradeoff.figure) if name == "loss" else None
+    where = where_title(tradeoff.where)
+    plots.TradeoffDisplay(table, tradeoff.chosen, where, titles).plot(ax)
+    if name == "loss":
+        plain_ticks(ax.xaxis, ax.yaxis)
+    for k, (gap, performance) in enumerate(zip(table["gap"], table[name], strict=True)):
         ax.plot(
-            gap, accuracy, "s", markersize=17, markerfacecolor="none", markeredgecolor=INK,
+            gap, performance, "s", markersize=17, markerfacecolor="none", markeredgecolor=INK,
             markeredgewidth=1.6, gid=f"ring-{k}",
         )  # fmt: skip
     return ax.figure
@@ -153,6 +172,27 @@ def _calibration(evidence: Evidence, column: str) -> Any:
     return plots.GroupCalibrationDisplay(table).plot(ax).figure_
 
 
+def _deciles(evidence: Evidence, column: str) -> Any:
+    found = deciles_shown(evidence, column)
+    table = _table(found, "ratio_low", "ratio_high")
+    names = ["group", "expected", "actual", "exposure", "ratio_low", "ratio_high"]
+    points = calibration_points(*(table[name] for name in names))
+    titles = EXPOSURE_AXES if evidence.data.exposure else NUMBER_AXES
+    groups = list(dict.fromkeys(table["group"]))
+    ax = new_axes(WIDTH, 4.2, groups[:MOST_LABELLED])
+    return plots.GroupCalibrationDisplay(points, titles).plot(ax).figure_
+
+
+def _distributions(evidence: Evidence, column: str) -> Any:
+    found = [d for d in evidence.distributions if d.attribute == column]
+    steps = [
+        pd.DataFrame({"group": d.group, "prediction": d.values, "share": d.shares}) for d in found
+    ]
+    unit = PER_EXPOSURE if evidence.data.exposure else PREDICTION
+    ax = new_axes(WIDTH, 3.6, [d.group for d in found][:MOST_LABELLED])
+    return plots.GroupPredictionsDisplay(pd.concat(steps), unit).plot(ax).figure_
+
+
 def _table(lines: Iterable[object], *figures: str) -> pd.DataFrame:
     """Lines of evidence as a table; in columns of figures, None is missing."""
     return pd.DataFrame([vars(line) for line in lines]).astype(dict.fromkeys(figures, float))
@@ -173,5 +213,7 @@ DRAWN: dict[str, Callable[[Evidence, str], Any]] = {
     "roc": _roc,
     "scores": _scores,
     "calibration": _calibration,
+    "deciles": _deciles,
+    "distributions": _distributions,
 }
 """Pictures by name."""

@@ -1,7 +1,8 @@
 """What was found, in sentences for a reader without statistics.
 
 "By sex: of the people whose “approved” is “yes”, the model decides “no” for Female 1.3 times as
-often as for Male (31% against 24%)."
+often as for Male (31% against 24%)." Where a number is predicted: "By sex: the mean prediction is
+0.61 for Male and 0.49 for Female, 0.12 apart."
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairboost.fairness.rates import RATES
+from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Data, Evidence, Gap, GroupRate, Limit
 from fairboost.report.lines import CHOSEN, PLAIN, gap_at, rates_at
@@ -41,6 +43,8 @@ def _on_limits(e: Evidence) -> Iterator[str]:
     """A sentence on every rate that was asked about, those farthest beyond their limits first."""
     found = []
     for limit in e.asked.limits:
+        if e.task == "numbers" and limit.group is not None:
+            continue  # every group has one; they are told by the one that is farthest
         if limit.group is None:
             pair = _extremes(e, limit.attribute, limit.rate)
             apart = None if pair is None else (pair[0].value or 0.0) - (pair[1].value or 0.0)
@@ -49,13 +53,57 @@ def _on_limits(e: Evidence) -> Iterator[str]:
             apart, said = _bounded(e, limit)
         if said is not None and apart is not None:
             found.append((apart / max(limit.at_most, 1e-9), said))
+    if e.task == "numbers":
+        found += _farthest(e)
     yield from (said for _, said in sorted(found, key=lambda f: -f[0]))
 
 
+def _farthest(e: Evidence) -> Iterator[tuple[float, str]]:
+    """Of limits that hold for each group alone, the group that takes up most of its own."""
+    places = dict.fromkeys((k.attribute, k.rate) for k in e.asked.limits if k.group is not None)
+    for attribute, rate in places:
+        limits = {k.group: k for k in e.asked.limits if (k.attribute, k.rate) == (attribute, rate)}
+        known = [
+            (abs((r.value or 0.0) - (limits[r.group].around or 0.0)), r)
+            for r in rates_at(e.rates, attribute, rate)
+            if r.value is not None and not r.small and r.group in limits
+        ]
+        if not known:
+            continue
+        apart, r = max(known, key=lambda pair: pair[0])
+        limit = limits[r.group]
+        value = _shown(e, r)
+        by = f"By {attribute}: " if attribute else ""
+        who = f"for {_person(r.group)}" if attribute else "for everyone"
+        title = words.rate_title(rate)
+        if limit.around is not None:
+            asked = f"within {limit.around:g} ± {words.limit(limit.at_most)} was asked for"
+            said = f"{title} is farthest from {limit.around:g} {who}, {value}; {asked}."
+        else:
+            asked = f"at most {words.limit(limit.at_most)} was asked for"
+            found = f"largest {who}, {value}" if len(limits) > 1 else f"{value} {who}"
+            said = f"the {title} is {found}; {asked}."
+        text = f"{by}{said}"
+        yield apart / max(limit.at_most, 1e-9), text[:1].upper() + text[1:]
+
+
+def _shown(e: Evidence, r: GroupRate) -> str:
+    """The figure of a group, where a number is predicted, with its interval."""
+    decimals = words.decimals_of(r.rate, e)
+    return words.interval(r.value, r.low, r.high, decimals)
+
+
 def _on_columns(e: Evidence) -> Iterator[str]:
-    """Where nothing was asked for: favourable decisions, and the error that differs most."""
+    """Where nothing was asked for: favourable decisions, and the error that differs most.
+
+    Where a number is predicted: what is predicted, and how that compares with what was actual.
+    """
     for column in (c.name for c in e.data.sensitive):
         gaps = [g for g in e.gaps if (g.model, g.attribute) == (CHOSEN, column)]
+        if e.task == "numbers":
+            pairs = (_extremes(e, column, rate) for rate in ("prediction", RATIO))
+            yield from (_compared(e, *pair) for pair in pairs if pair is not None)
+            continue
         ruled = [g for g in gaps if g.four_fifths is not None]
         errors = [g for g in gaps if g.rate in ("fpr", "fnr")]
         for g in [*ruled[:1], *sorted(errors, key=lambda g: -(g.gap or 0.0))[:1]]:
@@ -74,6 +122,8 @@ def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     """How much more often the decision falls on one group than on the other."""
     most, least = high.value or 0.0, low.value or 0.0
     one, other = _person(high.group), _person(low.group)
+    if e.task == "numbers":
+        return _compared_means(e, high, low)
     shares = words.percents(most, least)
     if most < EQUAL * least or most == least:
         how = f"about equally often for {one} and {other} ({shares[0]} and {shares[1]})"
@@ -88,6 +138,26 @@ def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     return f"By {high.attribute}: {_event(e.data, high.rate)} {how}{chance}."
 
 
+def _compared_means(e: Evidence, high: GroupRate, low: GroupRate) -> str:
+    """How far apart the means of two groups are, and what the same groups actually had."""
+    decimals = words.decimals_of(high.rate, e)
+    apart = (high.value or 0.0) - (low.value or 0.0)
+    shown = [words.number(x, decimals) for x in (high.value, low.value, apart)]
+    groups = _person(high.group), _person(low.group)
+    found = f"{shown[0]} for {groups[0]} and {shown[1]} for {groups[1]}, {shown[2]} apart"
+    chance = "" if apart <= 0 or _surely_apart(e, high, low) else ", which may be chance"
+    actual = {r.group: r.value for r in rates_at(e.rates, high.attribute, "actual")}
+    beside = ""
+    if high.rate == "prediction" and None not in (
+        of := [actual.get(r.group) for r in (high, low)]
+    ):
+        were = [words.number(x, decimals) for x in of]
+        beside = f"; what was actual is {were[0]} and {were[1]}"
+    start = "" if high.rate == RATIO else "the "
+    title = f"{start}{words.rate_title(high.rate)}"
+    return f"By {high.attribute}: {title} is {found}{chance}{beside}."
+
+
 def _farther(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     """That the gap is to a group of few rows, if it is: the two that were compared have many."""
     place = high.attribute, high.rate
@@ -95,6 +165,11 @@ def _farther(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     few = {gap.highest_group, gap.lowest_group} - {high.group, low.group} if gap else ()
     for r in rates_at(e.rates, *place):
         if r.small and r.group in few:
+            if e.task == "numbers":
+                return (
+                    f" The largest gap is to {_person(r.group)}: {_shown(e, r)} on {r.rows:,.0f} "
+                    "rows."
+                )
             share = words.percents(r.value or 0.0)[0]
             return (
                 f" The largest gap is to {_person(r.group)}: {share} of the {r.rows:,.0f} rows "
@@ -106,9 +181,10 @@ def _farther(e: Evidence, high: GroupRate, low: GroupRate) -> str:
 def _surely_apart(e: Evidence, high: GroupRate, low: GroupRate) -> bool:
     """Whether the interval of the gap excludes 0; where it is of other groups, by the rates."""
     gap = gap_at(e.gaps, high.attribute, high.rate)
-    if gap and (gap.highest_group, gap.lowest_group) == (high.group, low.group):
+    differs = high.rate not in (RATIO, DISTANCE)  # whose gaps are from something else
+    if gap and differs and (gap.highest_group, gap.lowest_group) == (high.group, low.group):
         return (gap.gap_low or 0.0) > 0
-    return (high.low or 0.0) > (1.0 if low.high is None else low.high)
+    return low.high is not None and high.low is not None and high.low > low.high
 
 
 def _bounded(e: Evidence, limit: Limit) -> tuple[float | None, str | None]:
@@ -159,13 +235,13 @@ def _grown(e: Evidence) -> list[str]:
         and g.attribute in columns
         and (g.attribute, _kind(g.rate)) not in asked
         and (before := gap_at(e.gaps, g.attribute, g.rate, PLAIN))
-        and _growth(g, before) >= GROWN
+        and _growth(g, before) >= GROWN * _unit(e, g.rate)
     ]
-    grown.sort(key=lambda pair: -_growth(*pair))
+    grown.sort(key=lambda pair: -_growth(*pair) / _unit(e, pair[0].rate))
     if not grown or not e.asked.constraints:
         return []
     more = len(grown) - MOST_GROWN
-    said = "; ".join(_growth_in_words(*pair) for pair in grown[:MOST_GROWN])
+    said = "; ".join(_growth_in_words(e, *pair) for pair in grown[:MOST_GROWN])
     more_said = f"; and {more} more" if more > 0 else ""
     start = "Another gap is" if len(grown) == 1 else "Other gaps are"
     return [f"{start} larger than without the constraint: {said}{more_said}."]
@@ -176,16 +252,24 @@ def _kind(rate: str) -> object:
     return RATES[rate].label if rate in RATES else rate
 
 
+def _unit(e: Evidence, rate: str) -> float:
+    """What gaps are small or large beside: 1, and of means that of everyone."""
+    if rate in words.UNITLESS:
+        return 1.0
+    return max((abs(r.value or 0.0) for r in rates_at(e.rates, "", rate)), default=1.0) or 1.0
+
+
 def _growth(now: Gap, before: Gap) -> float:
     return 0.0 if now.gap is None or before.gap is None else now.gap - before.gap
 
 
-def _growth_in_words(now: Gap, before: Gap) -> str:
+def _growth_in_words(e: Evidence, now: Gap, before: Gap) -> str:
     overlap = (now.gap_low or 0.0) <= (before.gap or 0.0) and (now.gap or 0.0) <= (
-        1.0 if before.gap_high is None else before.gap_high
+        float("inf") if before.gap_high is None else before.gap_high
     )
+    decimals = words.decimals_of(now.rate, e)
     return (
-        f"the gap in {words.rate_title(now.rate)} by {now.attribute} is "
-        f"{words.number(now.gap)}, without the constraint it was {words.number(before.gap)}"
-        f"{' (which may be chance)' if overlap else ''}"
+        f"the {words.gap_title(now.rate)} by {now.attribute} is "
+        f"{words.number(now.gap, decimals)}, without the constraint it was "
+        f"{words.number(before.gap, decimals)}{' (which may be chance)' if overlap else ''}"
     )

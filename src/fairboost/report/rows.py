@@ -2,29 +2,83 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
-from fairboost.data.validation import check_fit_data
+from fairboost.data.validation import check_fit_data, check_numbers
 from fairboost.exceptions import InvalidInputError
-from fairboost.fairness.constraints import Bound, Parity, columns_of, given_of
+from fairboost.fairness.constraints import Bound, Constraint, Parity, columns_of, given_of
+from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.rates import as_moment
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
-from fairboost.report.evidence import Limit
+from fairboost.model.regressor import FairGBMRegressor
+from fairboost.plots.numbers import DISTANCE, RATIO
+from fairboost.report.evidence import Finding, Gap, GroupRate, Limit
+from fairboost.report.lines import CHOSEN
+from fairboost.report.words import limit as limit_in_words
+from fairboost.verdicts.fairness_report import FairnessReport
+
+Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
+"""The models that reports are on."""
 
 MOST_CELLS = 150
 """Cells of a crossing that a reader can be asked to look at."""
 
 
 @dataclass(frozen=True)
+class OnTestRows:
+    """What a model comes to on test rows.
+
+    Parameters
+    ----------
+    judged : FairnessReport or None
+        Verdicts; None where nothing was asked for.
+    rates, gaps : tuple
+        Of groups, as evidence.
+    parts : dict
+        Further fields of the evidence.
+    placed : bool
+        Whether the threshold of the plain engine was placed on these rows.
+    """
+
+    judged: FairnessReport | None
+    rates: tuple[GroupRate, ...]
+    gaps: tuple[Gap, ...]
+    parts: dict[str, Any]
+    placed: bool = False
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What to call a constraint and its figure, and what to add to the figure and its limit."""
+
+    constraint: str
+    measure: str
+    added: float = 0.0
+
+    def of(self, finding: Finding) -> Finding:
+        """A finding in these words."""
+        moved: dict[str, Any] = {"limit": finding.limit + self.added}
+        for name in ("value", "low", "high"):
+            figure = getattr(finding, name)
+            moved[name] = None if figure is None else figure + self.added
+        return replace(finding, constraint=self.constraint, measure=self.measure, **moved)
+
+
+@dataclass(frozen=True)
 class TestSet:
-    """Test rows as they were passed (the first four fields), and as they were read."""
+    """Test rows as they were passed (the first four fields), and as they were read.
+
+    Where a number is predicted all labels are 0, and ``targets`` has the numbers.
+    """
 
     X: Matrix
     y: ArrayLike
@@ -33,18 +87,29 @@ class TestSet:
     labels: IntArray
     columns: list[SensitiveColumn]
     weight: FloatArray | None
+    targets: FloatArray | None = None
+    exposure: FloatArray | None = None
 
     @classmethod
     def read(
         cls,
-        model: FairGBMClassifier,
+        model: Fitted,
         X: Matrix,
         y: ArrayLike,
         sensitive_features: ArrayLike,
         sample_weight: ArrayLike | None,
+        exposure: ArrayLike | None = None,
     ) -> TestSet:
-        """Check the rows against the classes of the model."""
-        data = check_fit_data(X, y, sensitive_features, sample_weight, model._labels)
+        """Check the rows against what the model predicts."""
+        if isinstance(model, FairGBMRegressor):
+            data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+        elif exposure is not None:
+            raise InvalidInputError(
+                "exposure is for models that predict a number per unit of it, found a "
+                "FairGBMClassifier; leave exposure out, or pass it as sample_weight"
+            )
+        else:
+            data = check_fit_data(X, y, sensitive_features, sample_weight, model._labels)
         if not data.columns:
             raise InvalidInputError(
                 "sensitive_features has no columns, so there are no groups to report on; pass the "
@@ -53,15 +118,16 @@ class TestSet:
         weight = data.sample_weight
         weight = None if weight is None else weight.astype(np.float64)
         return cls(
-            X, y, sensitive_features, sample_weight, data.labels, list(data.columns), weight
-        )
+            X, y, sensitive_features, sample_weight, data.labels, list(data.columns), weight,
+            data.targets, data.exposure,
+        )  # fmt: skip
 
     @property
     def names(self) -> list[str]:
         """Names of the sensitive columns."""
         return [c.name for c in self.columns]
 
-    def constrained(self, model: FairGBMClassifier) -> dict[str, np.ndarray]:
+    def constrained(self, model: Fitted) -> dict[str, np.ndarray]:
         """The sensitive columns that a model was trained on, out of those to report on."""
         used = model._constrained(self.names)
         return {  # code -1, a missing group, is the last
@@ -70,14 +136,24 @@ class TestSet:
             if c.name in used
         }
 
-    def constrained_rates(self, model: FairGBMClassifier) -> list[str]:
+    def constrained_rates(self, model: Fitted) -> list[str]:
         """Names of the rates that the constraints of a model are about."""
         constraints = model._options().constraints(list(self.constrained(model)))
         return [as_moment(moment).name for c in constraints for moment in c.moments]
 
-    def limits(self, model: FairGBMClassifier) -> tuple[Limit, ...]:
-        """The constraints of a model on gaps and on single rates, in figures."""
-        found = []
+    def limits(self, model: Fitted, rates: Iterable[GroupRate] = ()) -> tuple[Limit, ...]:
+        """The constraints of a model on gaps and on single rates, in figures.
+
+        Parameters
+        ----------
+        model : FairGBMClassifier or FairGBMRegressor
+            The model.
+        rates : iterable of GroupRate
+            Its rates on these rows: tolerances that are relative are to everyone's.
+        """
+        found: list[Limit] = []
+        known = [r for r in rates if r.where == "test" and r.model == CHOSEN]
+        everyone = {r.rate: abs(r.value or 0.0) for r in known if not r.attribute}
         for c in model._options().constraints(list(self.constrained(model))):
             by = columns_of(c)
             order = sorted(range(len(by)), key=lambda k: self.names.index(by[k]))
@@ -85,11 +161,32 @@ class TestSet:
             if given_of(c):  # the gaps of an audit are given nothing; verdicts tell of this one
                 continue
             if isinstance(c, Parity | TwoSided):
-                found.append(Limit(attribute, c.name, c.tolerance))
+                unit = everyone.get(c.name, 0.0) if c.relative else 1.0
+                found.append(Limit(attribute, c.name, c.tolerance * unit))
             elif isinstance(c, Bound):
                 group = ", ".join(str(c.group[k]) for k in order) or "everyone"
                 found.append(Limit(attribute, c.moment.name, c.at_most, group))
+            else:
+                groups = [r.group for r in known if r.attribute == attribute]
+                found += _limits_of_each(c, attribute, dict.fromkeys(groups))
         return tuple(found)
+
+    def in_words(self, model: Fitted) -> dict[str, Wording]:
+        """Constraints whose figure has a better name than verdicts have for it.
+
+        Those whose figure cannot be below 0, which is a distance, and bounds on every group, of
+        which verdicts know how far the largest is above the bound.
+        """
+        found = {}
+        for c in model._options().constraints(list(self.constrained(model))):
+            by = ", ".join(columns_of(c)) or "everyone"
+            if hasattr(c, "words") and getattr(c, "least", None) == 0:
+                found[c.words(by)] = Wording(c.words(by), "largest distance")
+            elif isinstance(c, EachAtMost):
+                most = limit_in_words(c.at_most)
+                text = f"{c.moment.title} of every group by {by} at most {most}"
+                found[f"{c.name} by {by}"] = Wording(text, "largest mean", c.at_most)
+        return found
 
     def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:
         """Every pair of columns, and all of them if they are three.
@@ -113,3 +210,14 @@ class TestSet:
             else:
                 larger.append(f"{' x '.join(crossing)} ({cells:,} cells)")
         return fitting, larger
+
+
+def _limits_of_each(c: Constraint, attribute: str, groups: Iterable[str]) -> list[Limit]:
+    """What a constraint that holds every group to the same limit asks of each."""
+    if isinstance(c, Calibrated):
+        return [Limit(attribute, RATIO, c.tolerance, group, 1.0) for group in groups]
+    if isinstance(c, SameDistribution):
+        return [Limit(attribute, DISTANCE, c.tolerance, group) for group in groups]
+    if isinstance(c, EachAtMost):
+        return [Limit(attribute, c.moment.name, c.at_most, group) for group in groups]
+    return []

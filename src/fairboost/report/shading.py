@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
+from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.blocks import MARKS, Cell, Shade
 from fairboost.report.evidence import Evidence, Gap, GroupRate
@@ -25,6 +26,13 @@ MEANING = (
     f"twice the limit, {_BEYOND}beyond that."
 )
 """To be said above the first table that has shades."""
+
+MEANING_OF_NUMBERS = (
+    "Marks and shades say how much of the limit that was asked for a figure takes up: "
+    f"{_HALF}up to half of the limit, {_WHOLE}up to the limit, {_TWICE}up to twice the limit, "
+    f"{_BEYOND}beyond that. A gap is measured from the group that differs most."
+)
+"""The same where a number is predicted."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,8 @@ class Distances:
 
     def __init__(self, evidence: Evidence) -> None:
         limits = evidence.asked.limits  # of gaps where they name no group
-        self._limits = {(of.attribute, of.group, of.rate): of.at_most for of in limits}
+        self._limits = {(of.attribute, of.group, of.rate): of for of in limits}
+        self._decimals = {of.rate: words.decimals_of(of.rate, evidence) for of in limits}
         self._ruled = {g.rate for g in evidence.gaps if g.four_fifths is not None}
         self._known: dict[tuple[str, str, str, str], list[GroupRate]] = {}
         for r in evidence.rates:
@@ -66,14 +75,19 @@ class Distances:
         """How far a group is from the others, or its rate from what it may be."""
         if r is None or r.value is None or r.small:
             return None
+        decimals = self._decimals.get(r.rate, 3)
         if (most := self._limits.get((r.attribute, r.group, r.rate))) is not None:
-            return _measured(r.value, most, "")
+            if most.around is None:
+                return _measured(r.value, most.at_most, "")
+            away = abs(r.value - most.around)
+            return _measured(away, most.at_most, f"{words.number(away)} from {most.around:g}")
         others = self._known.get(_place(r), [])
         allowed = self._limits.get((r.attribute, None, r.rate))
         if allowed is not None and len(others) > 1:
             far = max(others, key=lambda other: abs((other.value or 0.0) - (r.value or 0.0)))
             apart = abs((far.value or 0.0) - r.value)
-            return _measured(apart, allowed, f"{words.number(apart)} from {far.group}")
+            said = f"{words.number(apart, decimals)} from {far.group}"
+            return _measured(apart, allowed.at_most, said)
         if r.attribute and r.rate in self._ruled and len(others) > 1:
             best = max(others, key=lambda other: other.value or 0.0)
             ratio = r.value / best.value if best.value else 1.0
@@ -89,9 +103,14 @@ class Distances:
     def shade_gap(self, cell: Cell, gap: Gap) -> Cell:
         """The cell of a gap, shaded."""
         allowed = self._limits.get((gap.attribute, None, gap.rate))
+        if gap.rate in (
+            RATIO,
+            DISTANCE,
+        ):  # which every group has a limit of its own on
+            allowed = self._limits.get((gap.attribute, gap.highest_group, gap.rate))
         if allowed is None or gap.gap is None:
             return cell
-        return replace(cell, shade=_measured(gap.gap, allowed, "").shade)
+        return replace(cell, shade=_measured(gap.gap, allowed.at_most, "").shade)
 
 
 def _place(r: GroupRate) -> tuple[str, str, str, str]:

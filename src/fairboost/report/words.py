@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairboost._text import places
+from fairboost.fairness.means import NUMBERS
+from fairboost.fairness.numbers import N_LEVELS
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
+from fairboost.plots.numbers import DISTANCE, MEANS, RATIO
 from fairboost.report.blocks import Cell, Tone
-from fairboost.report.evidence import Evidence, Figure, GroupRate, Performance
+from fairboost.report.evidence import (
+    Evidence,
+    Figure,
+    Finding,
+    GroupRate,
+    Performance,
+    TaskName,
+)
 from fairboost.verdicts.verdict import SAYS_NOTHING
 
 VERDICTS: dict[str, Tone] = {
@@ -31,21 +42,32 @@ STATUS: dict[str, Tone] = {
 MODELS = {"chosen": "this model", "plain": "plain engine"}
 """Models by what a reader calls them; others by their own names."""
 
+GAPS = {
+    **{name: f"gap in {moment.title}" for name, moment in NUMBERS.items()},
+    RATIO: "largest distance of actual over expected from 1",
+    DISTANCE: "largest distance of distributions",
+}
+"""How groups are compared by them."""
+
+UNITLESS = (*RATES, "precision", RATIO, DISTANCE)
+"""Shares and ratios, of which three decimals are enough."""
+
 ABSENT = "–"
 
 
-def number(value: Figure) -> str:
+def number(value: Figure, decimals: int = 3) -> str:
     """A figure, or a dash.
 
     Examples
     --------
-    >>> number(0.12345), number(None), number(-0.0001)
-    ('0.123', '–', '0.000')
+    >>> number(0.12345), number(None), number(-0.0001), number(41234.5, 0)
+    ('0.123', '–', '0.000', '41,234')
     """
-    return ABSENT if value is None else f"{round(value, 3) + 0.0:.3f}"  # no minus before 0.000
+    # No minus before 0.000.
+    return ABSENT if value is None else f"{round(value, decimals) + 0.0:,.{decimals}f}"
 
 
-def interval(value: Figure, low: Figure, high: Figure) -> str:
+def interval(value: Figure, low: Figure, high: Figure, decimals: int = 3) -> str:
     """A figure with its interval.
 
     Examples
@@ -54,8 +76,67 @@ def interval(value: Figure, low: Figure, high: Figure) -> str:
     '0.100 [0.050, 0.200]'
     """
     if value is None or low is None or high is None:
-        return number(value)
-    return f"{number(value)} [{number(low)}, {number(high)}]"
+        return number(value, decimals)
+    ends = f"{number(low, decimals)}, {number(high, decimals)}"
+    return f"{number(value, decimals)} [{ends}]"
+
+
+def decimals_of(rate: str, evidence: Evidence) -> int:
+    """Decimals that figures of a rate, or of a mean, are worth: the same for all groups.
+
+    More where groups are so close that they could not be told apart.
+    """
+    if rate in UNITLESS:
+        return 3
+    # What is predicted and what was actual stand beside each other.
+    same = ("prediction", "actual") if rate in ("prediction", "actual") else (rate,)
+    known = [abs(r.value) for r in evidence.rates if r.rate in same and r.value is not None]
+    least, gaps = places(*known), [g.gap for g in evidence.gaps if g.rate in same and g.gap]
+    return max(least, min(places(min(gaps)) - 1, least + 2)) if gaps else least
+
+
+def decimals_of_performance(measure: str, evidence: Evidence) -> int:
+    """Decimals of a measure; of losses as many as the difference of two models takes."""
+    if evidence.task == "decisions":
+        return 3
+    lines = (p for p in evidence.performance if p.measure == measure and p.value is not None)
+    found = [(p.model == "difference", p.value or 0.0) for p in lines]
+    least = places(*(value for _, value in found))
+    apart = [value for of_both, value in found if of_both]
+    return max(least, min(places(*apart), least + 2)) if apart else least
+
+
+def finding_figures(finding: Finding, task: TaskName) -> tuple[str, str, str]:
+    """The figure of a verdict and the ends of its interval, with as many decimals as it takes."""
+    figures = finding.value, finding.low, finding.high
+    decimals = 3
+    if task == "numbers":
+        decimals = places(*(x for x in (*figures, finding.limit) if x is not None))
+    value, low, high = (number(x, decimals) for x in figures)
+    return value, low, high
+
+
+def finding_interval(finding: Finding, task: TaskName) -> str:
+    """The same in one, as in tables."""
+    value, low, high = finding_figures(finding, task)
+    return value if ABSENT in (low, high) else f"{value} [{low}, {high}]"
+
+
+def limit(most: float) -> str:
+    """A limit, without an exponent where it is large.
+
+    Examples
+    --------
+    >>> limit(0.02), limit(1e-5), limit(2_500_000)
+    ('0.02', '0.00001', '2,500,000')
+    """
+    text = f"{most:,g}"
+    return f"{most:,.{places(most)}f}".rstrip("0").rstrip(".") if "e" in text else text
+
+
+def noun(evidence: Evidence) -> str:
+    """What figures of groups are called."""
+    return "figure" if evidence.task == "numbers" else "rate"
 
 
 def percents(*rates: float) -> tuple[str, ...]:
@@ -72,19 +153,21 @@ def percents(*rates: float) -> tuple[str, ...]:
     return tuple(whole if tell else fine)
 
 
-def number_cell(value: Figure) -> Cell:
+def number_cell(value: Figure, decimals: int = 3) -> Cell:
     """A figure in a table, where it sorts by the figure."""
-    return Cell(number(value), value)
+    return Cell(number(value, decimals), value)
 
 
-def interval_cell(value: Figure, low: Figure, high: Figure) -> Cell:
+def interval_cell(value: Figure, low: Figure, high: Figure, decimals: int = 3) -> Cell:
     """A figure and its interval in a table, where they sort by the figure."""
-    return Cell(interval(value, low, high), value)
+    return Cell(interval(value, low, high, decimals), value)
 
 
-def line_cell(line: GroupRate | Performance | None) -> Cell:
+def line_cell(line: GroupRate | Performance | None, decimals: int = 3) -> Cell:
     """The figure of a line of evidence, and its interval."""
-    return Cell(ABSENT) if line is None else interval_cell(line.value, line.low, line.high)
+    if line is None:
+        return Cell(ABSENT)
+    return interval_cell(line.value, line.low, line.high, decimals)
 
 
 def count(rows: float | None) -> Cell:
@@ -98,8 +181,13 @@ def status_cell(status: str | None) -> Cell:
 
 
 def rate_title(name: str) -> str:
-    """A rate in words."""
-    return RATES[name].title if name in RATES else name
+    """A rate, or a mean, in words."""
+    return RATES[name].title if name in RATES else MEANS.get(name, name)
+
+
+def gap_title(name: str) -> str:
+    """How groups are compared by a rate or a mean, in words."""
+    return GAPS.get(name, f"gap in {rate_title(name)}")
 
 
 def model_title(name: str) -> str:
@@ -108,7 +196,7 @@ def model_title(name: str) -> str:
 
 
 def explain_rate(name: str, evidence: Evidence) -> str:
-    """What a rate is, in a sentence without other rates.
+    """What a rate, or a mean, is, in a sentence without others.
 
     Parameters
     ----------
@@ -119,6 +207,8 @@ def explain_rate(name: str, evidence: Evidence) -> str:
     """
     label, positive = evidence.data.label, evidence.data.positive
     rate = RATES.get(name)
+    if evidence.task == "numbers":
+        return _explain_mean(name, evidence)
     if rate is None:
         return f"of those decided positively, the share for whom “{label}” is {positive}"
     if rate.label is None:
@@ -126,6 +216,29 @@ def explain_rate(name: str, evidence: Evidence) -> str:
     else:
         who = f"those for whom “{label}” is {'' if rate.label else 'not '}{positive}"
     return f"of {who}, the share decided {'positively' if rate.direction > 0 else 'negatively'}"
+
+
+def _explain_mean(name: str, evidence: Evidence) -> str:
+    """What a mean is."""
+    data = evidence.data
+    per = ", per unit of exposure" if data.exposure else ""
+    means = [r.value for r in evidence.rates if r.rate in NUMBERS and r.value is not None]
+    sides = "1 where both are equal"
+    if min(means, default=0.0) >= 0:  # of means below 0 it is the other way round
+        sides = (
+            "above 1 where the model predicts too little for a group, below 1 where it predicts "
+            "too much"
+        )
+    said = {
+        "prediction": f"what the model predicts for “{data.label}”, on average{per}",
+        "actual": f"what “{data.label}” was, on average{per}",
+        "loss": f"the {data.loss}, on average{per}: lower is better",
+        RATIO: f"the mean of what was actual over the mean prediction: {sides}",
+        DISTANCE: "the largest difference between the share of the group and the share of "
+        f"everyone whose prediction is above a level, at {N_LEVELS} quantiles of all predictions: "
+        "0 where predictions are distributed alike, at most 1",
+    }
+    return said.get(name, name)
 
 
 def explain_decisions(

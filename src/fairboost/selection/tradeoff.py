@@ -15,44 +15,47 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.base import RegressorMixin, clone
+from sklearn.base import clone
 from tqdm.auto import tqdm
 
-from fairboost._typing import ArrayLike, Classifier, Matrix
+from fairboost._typing import ArrayLike, Matrix
 from fairboost.algorithm.game import Session
 from fairboost.algorithm.multipliers import Rest
 from fairboost.cluster.collections import is_dask
 from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.holdout import SHARE
-from fairboost.data.validation import as_column, read_weights
 from fairboost.engines.signals import heeding_signals
-from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
-from fairboost.fairness.constraints import (
-    Constraint,
-    ConstraintLike,
-    ConstraintName,
-    Parity,
-    check_tolerance,
-    resolve,
-)
+from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.constraints import Constraint, ConstraintLike, ConstraintName
+from fairboost.fairness.numbers import EachAtMost, NamedNumbers
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.two_sided import TwoSided, two_sided
-from fairboost.metrics.intervals import wilson
-from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
 from fairboost.search.protocol import chosen_within
+from fairboost.selection.kinds import (
+    AUTO,
+    Decisions,
+    Estimator,
+    FairModel,
+    Numbers,
+    as_merits,
+    asks_nothing,
+    figure_of,
+    is_varied,
+    kind_of,
+    kind_of_model,
+    nothing_to_vary,
+    with_tolerance,
+    worst_of,
+)
 from fairboost.training.outcome import Training
 from fairboost.training.request import FitRequest
 from fairboost.training.rows import lay_out_rows
 from fairboost.training.run import problem_of
 from fairboost.verdicts import diagnostics
-from fairboost.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROUNDS, LEAVES, LEARNING_RATE = 12, 8, 0.3
-"""A stage of the curve. It starts where its neighbour ended, so that few rounds will do."""
 GO_BY = "test rows, model.report_on(...), are the ones to go by."
 
 
@@ -64,43 +67,69 @@ class TradeoffCurve:
 
     Parameters
     ----------
-    models : tuple of FairGBMClassifier
+    models : tuple of FairGBMClassifier or FairGBMRegressor
         Fitted, in the order of the table; the first is the one without constraints.
     table : pandas.DataFrame
         One row per model: ``tolerance`` (missing for the first), ``accuracy``, ``accuracy low``,
         ``accuracy high``, ``loss``, ``gap``, ``gap low``, ``gap high`` on the rows held out, and
-        ``trees``. The gap is the largest among the parities asked for.
+        ``trees``. The gap is the largest among the parities asked for. Where numbers are
+        predicted there is no accuracy, and ``loss``, with ``loss low`` and ``loss high``, is the
+        mean squared error or deviance, as the engine's objective says; ``gap`` is what the
+        constraint holds to its tolerance, in its own unit.
     """
 
-    models: tuple[FairGBMClassifier, ...]
+    models: tuple[FairModel, ...]
     table: pd.DataFrame
 
-    def best(self, alpha: float = 0.5) -> FairGBMClassifier:
+    @property
+    def _kind(self) -> Decisions | Numbers:
+        return kind_of_model(self.models[0])
+
+    @property
+    def _score(self) -> pd.Series:
+        """The performance, the larger the better."""
+        return self._kind.sign * self.table[self._kind.performance]
+
+    def best(self, alpha: float = 0.5) -> Any:
         """The model of largest ``alpha * accuracy + (1 - alpha) * (1 - gap)``.
+
+        Where numbers are predicted, that of least ``alpha * loss + (1 - alpha) * gap``, both as
+        shares of those of the model without constraints.
 
         Parameters
         ----------
         alpha : float in [0, 1], default=0.5
-            What accuracy weighs against fairness.
+            What accuracy, or the loss, weighs against fairness.
+
+        Returns
+        -------
+        model : FairGBMClassifier or FairGBMRegressor
         """
-        merit = weigh(alpha, self.table["accuracy"], self.table["gap"], "accuracy")
+        performance = self._kind.performance
+        merit = weigh(alpha, *as_merits(self.table, performance), performance)
         return self.models[fairest_of_best(merit, self.table["gap"])]
 
-    def within(self, tolerance: float) -> FairGBMClassifier:
-        """The most accurate model whose gap on the rows held out is within a tolerance.
+    def within(self, tolerance: float) -> Any:
+        """The best model whose gap on the rows held out is within a tolerance.
+
+        The most accurate; of those that predict numbers that of least loss.
 
         Parameters
         ----------
         tolerance : float
             The largest gap to accept; the model's report is about this tolerance.
+
+        Returns
+        -------
+        model : FairGBMClassifier or FairGBMRegressor
         """
         if not (self.table["gap"] <= tolerance).any():
             raise InvalidInputError(
                 f"no model of the curve has a gap within {tolerance:g} on the rows held out; the "
                 f"least is {self.table['gap'].min():.4f}. Accept that, or train a model of its "
-                f"own: FairGBMClassifier(tolerance={tolerance:g})"
+                f"own: {type(self.models[0]).__name__}(tolerance={tolerance:g})"
             )
-        chosen = best_within(self.table["accuracy"], self.table["gap"], tolerance)
+        chosen = best_within(self._score, self.table["gap"], tolerance)
         how = (
             f"Chosen among {len(self.models)} models by their figures on the rows held out, which "
             f"look a little better for it; {GO_BY}"
@@ -114,36 +143,36 @@ class TradeoffCurve:
         *,
         sensitive_features: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
     ) -> pd.DataFrame:
         """The table on other rows, such as a test set.
 
         Parameters
         ----------
-        X, y, sensitive_features, sample_weight
+        X, y, sensitive_features, sample_weight, exposure
             The rows, as in ``fit``.
         """
-        truth = as_column(y)
-        weight = read_weights(sample_weight, len(truth))
-        rows = len(truth) if weight is None else weight.sum() ** 2 / (weight**2).sum()
+        kind = self._kind
+        asked = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        if exposure is not None:
+            asked["exposure"] = exposure
+        rows = {"X": X, "y": y, "exposure": None, **asked}
+        kind.check_rows(rows)
         lines = []
         for model in self.models:
-            report = model.report_on(
-                X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
-            )
-            right = float(np.average(model.predict(X) == truth, weights=weight))
-            lines.append(_line(model, right, float(rows), report.test_verdicts))
+            report = model.report_on(X, y, **asked)
+            gap = worst_of(report.test_verdicts, _constraints_of(model))
+            lines.append(_line(model, kind.figures_on(model, rows), gap))
         return pd.DataFrame(lines)
 
-    def plot(
-        self, ax: Axes | None = None, chosen: FairGBMClassifier | None = None
-    ) -> TradeoffDisplay:
-        """Accuracy against gap, with intervals.
+    def plot(self, ax: Axes | None = None, chosen: FairModel | None = None) -> TradeoffDisplay:
+        """Accuracy, or the loss, against the gap, with intervals.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
-        chosen : FairGBMClassifier, optional
+        chosen : FairGBMClassifier or FairGBMRegressor, optional
             One of the models, to be marked.
 
         Returns
@@ -157,7 +186,8 @@ class TradeoffCurve:
                 "the chosen model is not one of the curve's; pass one that best, within or "
                 "models gave"
             )
-        return TradeoffDisplay(self.table, own).plot(ax)
+        words = self._kind.title(self.models[0]), _figure_of(self.models[0])
+        return TradeoffDisplay(self.table, own, words=words).plot(ax)
 
 
 def fairest_of_best(merit: pd.Series, gap: pd.Series) -> int:
@@ -172,15 +202,15 @@ def best_within(score: pd.Series, gap: pd.Series, tolerance: float) -> int:
 
 
 def held_to(
-    model: FairGBMClassifier, tolerance: float, chosen: str, *, searched: bool = False
-) -> FairGBMClassifier:
+    model: FairModel, tolerance: float, chosen: str, *, searched: bool = False
+) -> FairModel:
     """The same model, judged by the tolerance that the user asked for.
 
     That of its own stage is one of a row of them, and the first model has none.
 
     Parameters
     ----------
-    model : FairGBMClassifier
+    model : FairGBMClassifier or FairGBMRegressor
         One of a curve.
     tolerance : float
         What was asked for.
@@ -189,19 +219,19 @@ def held_to(
     searched : bool, default=False
         Whether a search chose the rows to hold out, so that no advice on it is of use.
     """
-    if tolerance >= 1:  # any gap is within it: nothing was asked
+    if asks_nothing(model.constraint, tolerance):
         return model
     asked = copy(model)
-    asked.set_params(tolerance=tolerance, constraint=_with_tolerance(model.constraint, tolerance))
+    asked.set_params(tolerance=tolerance, constraint=with_tolerance(model.constraint, tolerance))
     measured = model._measured
     assert measured is not None
     terms = (
-        replace(t, constraint=_with_tolerance(t.constraint, tolerance)) for t in measured.terms
+        replace(t, constraint=with_tolerance(t.constraint, tolerance)) for t in measured.terms
     )
     measured = replace(measured, terms=tuple(terms), chosen=chosen)
     if searched and measured.kind == "share":
         measured = replace(measured, kind="search")
-    asked._set_measured(measured, model._score_threshold)
+    asked._set_measured(measured, getattr(model, "_score_threshold", 0.0))
     assert asked.fairness_report_ is not None
     diagnostics.warn_if_not_met(asked.fairness_report_)
     diagnostics.warn_if_deciding_little(measured)
@@ -219,12 +249,12 @@ def weigh(alpha: float, score: pd.Series, gap: pd.Series, words: str) -> pd.Seri
 
 
 def tradeoff_curve(
-    estimator: Classifier | None,
+    estimator: Estimator | None,
     X: Matrix,
     y: ArrayLike,
     *,
     sensitive_features: ArrayLike,
-    constraint: ConstraintName | ConstraintLike = "equalized_odds",
+    constraint: ConstraintName | NamedNumbers | Literal["auto"] | ConstraintLike = AUTO,
     tolerances: Sequence[float] | int = 20,
     sample_weight: ArrayLike | None = None,
     holdout: float | Literal["auto", "cross"] | None = "auto",
@@ -234,27 +264,34 @@ def tradeoff_curve(
     random_state: int | None = None,
     verbose: int = 0,
     pos_label: object = None,
+    exposure: ArrayLike | None = None,
 ) -> TradeoffCurve:
     """Train models from no constraint to zero tolerance, for little more than the price of one.
 
     Parameters
     ----------
-    estimator : LGBMClassifier, XGBClassifier or None
-        The engine with its options, for the base model; ``LGBMClassifier()`` if None.
+    estimator : LGBMClassifier, XGBClassifier, LGBMRegressor, XGBRegressor or None
+        The engine with its options, for the base model. Models are ``FairGBMClassifier``, or
+        ``FairGBMRegressor`` if the engine predicts numbers. If None it is ``LGBMClassifier()``, or
+        ``LGBMRegressor()`` where the constraint is one on numbers.
     X, y, sensitive_features, sample_weight, holdout_set
-        As in :meth:`FairGBMClassifier.fit`.
-    constraint : str, constraint or sequence of them
-        As in :class:`FairGBMClassifier`; the tolerance of every parity in it is varied, bounds
-        stay as they are.
+        As in :meth:`FairGBMClassifier.fit`, or :meth:`FairGBMRegressor.fit`.
+    constraint : str, constraint or sequence of them, default="auto"
+        As in :class:`FairGBMClassifier`, or :class:`FairGBMRegressor`; ``"auto"`` is
+        ``"equalized_odds"``, or ``"equal_distributions"``. The tolerance of every parity in it is
+        varied, bounds stay as they are. Of ``"bounded_group_loss"`` the bound is varied.
     tolerances : sequence of float, or int, default=20
         The tolerances; or how many models to train, the one without constraints included, with
-        tolerances evenly spaced from that model's gap to zero.
+        tolerances evenly spaced from that model's gap to zero. Bounds on the loss of every group
+        go from the largest loss of a group to the mean loss of everyone.
     holdout : float, "auto", "cross" or None, default="auto"
         As in :class:`FairGBMClassifier`, but that ``"auto"`` never cross-fits, which multiplies
         the cost by six: it is a share of 20%, or the ``holdout_set`` alone. None measures on the
         training rows, which trees fit.
     operating_point, min_group_rows, random_state, pos_label
-        As in :class:`FairGBMClassifier`.
+        As in :class:`FairGBMClassifier`; the first and the last are for classifiers.
+    exposure : array-like of shape (n,), optional
+        As in :meth:`FairGBMRegressor.fit`.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -277,63 +314,55 @@ def tradeoff_curve(
     >>> len(curve.models), float(curve.table["tolerance"].iloc[-1])
     (5, 0.0)
     """
+    kind = kind_of(estimator, constraint, "tradeoff_curve")
     if not isinstance(tolerances, int | np.integer):
         for tolerance in tolerances:
-            check_tolerance(tolerance)
+            kind.check_tolerance(tolerance, constraint)
     elif tolerances < 2:
         raise InvalidInputError(
             f"tolerances must be at least 2 models or a list of tolerances, found {tolerances}"
         )
-    check_classifies(estimator, "tradeoff_curve")
     if is_dask_estimator(estimator) or is_dask(X):
         raise InvalidInputError(
             "tradeoff_curve trains on one machine, found a Dask collection or estimator; fit "
-            "FairGBMClassifier(DaskXGBClassifier(...), tolerance=...) once for each tolerance"
+            f"{kind.on_dask} once for each tolerance"
         )
-    prototype = FairGBMClassifier(
-        estimator,
-        constraint=constraint,
-        holdout=SHARE if holdout == "auto" and holdout_set is None else holdout,
-        operating_point=operating_point,
-        min_group_rows=min_group_rows,
-        random_state=random_state,
-        pos_label=pos_label,
-    )
-    request = prototype._request(X, y, sensitive_features, sample_weight, holdout_set, {})
-    curve = _Curve(prototype, request)
+    rows = {
+        "X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight,
+        "exposure": exposure, "holdout_set": holdout_set,
+    }  # fmt: skip
+    asked = {
+        "constraint": kind.constraint if constraint == AUTO else constraint,
+        "holdout": SHARE if holdout == "auto" and holdout_set is None else holdout,
+        "operating_point": operating_point, "min_group_rows": min_group_rows,
+        "random_state": random_state, "pos_label": pos_label,
+    }  # fmt: skip
+    curve = _Curve(kind, *kind.request(estimator, rows, asked))
     found = [curve.model(curve.base_training, None)]
-    for tolerance in tqdm(curve.spaced(tolerances), disable=not verbose, unit="model"):
+    spaced = curve.spaced(tolerances, found[0][1])
+    for tolerance in tqdm(spaced, disable=not verbose, unit="model"):
         found.append(curve.model(curve.stage(tolerance), tolerance))
     models, lines = zip(*found, strict=True)
     return TradeoffCurve(models, pd.DataFrame(list(lines)))
 
 
-def check_classifies(estimator: Any, what: str) -> None:
-    """Refuse an estimator of numbers: models are compared by the decisions they make."""
-    if isinstance(estimator, RegressorMixin):
-        raise EngineOptionError(
-            f"{what} compares models by their decisions, and {type(estimator).__name__} predicts "
-            "a number; pass an LGBMClassifier or XGBClassifier, or fit FairGBMRegressor once for "
-            "each tolerance"
-        )
-
-
 class _Curve:
     """The base training, and stages on top of it."""
 
-    def __init__(self, prototype: FairGBMClassifier, request: FitRequest) -> None:
-        self.prototype, self.request = prototype, request
+    def __init__(
+        self, kind: Decisions | Numbers, prototype: FairModel, request: FitRequest
+    ) -> None:
+        self.kind, self.prototype, self.request = kind, prototype, request
         engine, options = request.engine, request.options
         if engine.base is not None:
             raise InvalidInputError(
                 "tradeoff_curve trains its own base model; pass an unfitted estimator"
             )
-        self.wanted = resolve(options.constraint, None, request.columns)
-        if not any(isinstance(c, Parity) for c in self.wanted):
-            raise ConstraintError(
-                "a trade-off curve varies the tolerance of parities, but the constraint has none; "
-                "use a named constraint or parity(...)"
-            )
+        self.wanted = options.constraints(request.columns)
+        varied = [c for c in self.wanted if is_varied(c)]
+        if not varied:
+            raise nothing_to_vary()
+        kind.check_varied(varied)
         with heeding_signals():
             self.rows = lay_out_rows(request, self.constraints(0.0), spare=False)
         session = Session(options.game(self.rows, request.loss_terms, Rest()))
@@ -351,19 +380,17 @@ class _Curve:
 
     def constraints(self, tolerance: float) -> tuple[Constraint, ...]:
         """The constraints at a tolerance."""
-        return tuple(two_sided(c) for c in _with_tolerance(self.wanted, tolerance))
+        found: tuple[Constraint, ...] = with_tolerance(self.wanted, tolerance)
+        return found
 
-    def spaced(self, tolerances: Sequence[float] | int) -> list[float]:
-        """The tolerances to train for, from loose to tight."""
+    def spaced(self, tolerances: Sequence[float] | int, first: dict[str, float]) -> list[float]:
+        """The tolerances to train for, from loose to tight, given the line of the base model."""
         if not isinstance(tolerances, int | np.integer):
             return sorted((float(t) for t in tolerances), reverse=True)
-        rates = self.base_training.record.moments_of(-1)
-        widest = max(
-            t.read(found).gap()
-            for found, t, c in zip(rates, self.rows.measured_terms, self.wanted, strict=True)
-            if isinstance(c, Parity)
-        )
-        return [float(t) for t in np.linspace(widest, 0.0, tolerances)[1:]]
+        # No loss is 0: what is asked for at most is that no group does worse than everyone.
+        bounded = any(isinstance(c, EachAtMost) for c in self.wanted)
+        least = first["loss"] if bounded else 0.0
+        return [float(t) for t in np.linspace(first["gap"], least, tolerances)[1:]]
 
     @heeding_signals()
     def stage(self, tolerance: float) -> Training:
@@ -373,63 +400,50 @@ class _Curve:
         cut = self.base_training.record.iterates[-1].cut
         session = Session(game, game.start(self.multipliers, cut))
         trees: list[int] = []
-        booster = self.lockstep.stage(
-            problem_of(session, trees.append), ROUNDS, LEAVES, LEARNING_RATE
-        )
+        booster = self.lockstep.stage(problem_of(session, trees.append), *self.kind.stage)
         session.close()
         self.multipliers = session.state.dual.multipliers
         return Training(self.base.with_stage(booster), session.record(), trees)
 
     def model(
         self, training: Training, tolerance: float | None
-    ) -> tuple[FairGBMClassifier, dict[str, float]]:
+    ) -> tuple[FairModel, dict[str, float]]:
         """A fitted estimator, as if it had been trained by itself, and its line of the table."""
         model = clone(self.prototype)
         kept = training.last_iterate()
         held_to = 0.0 if tolerance is None else tolerance
-        constraint = _with_tolerance(model.constraint, held_to)
+        constraint = with_tolerance(model.constraint, held_to)
         model.set_params(tolerance=held_to, constraint=constraint)
         if tolerance is None:  # it is not held to anything
             model.set_params(iterate="last")
         else:
             kept = training.best_iterate()
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.prototype, name):
-                setattr(model, name, getattr(self.prototype, name))
-        model._set_labels(self.request.data.classes)
+        # What the checks have found of features, labels and loss.
+        known = {k: v for k, v in vars(self.prototype).items() if k not in model.get_params(False)}
+        vars(model).update(known)
         model._keep(training)
-        found, record = training.record.iterates[kept], training.record
         assert model.fairness_report_ is not None
-        accuracy = found.figures["held-out accuracy"]
-        line = _line(model, accuracy, record.summary.rows, model.fairness_report_.verdicts)
-        return model, {**line, "loss": found.held_out_loss}
+        figures = self.kind.figures(training.record.iterates[kept], training.record)
+        gap = worst_of(model.fairness_report_.verdicts, _constraints_of(model))
+        return model, _line(model, figures, gap)
 
 
-def _with_tolerance(constraint: Any, tolerance: float) -> Any:
-    """A constraint or several, with another tolerance in every parity."""
-    if isinstance(constraint, TwoSided):
-        return replace(constraint, tolerance=tolerance)
-    if isinstance(constraint, Parity):
-        return replace(constraint, tolerance=tolerance, has_own_tolerance=True)
-    if isinstance(constraint, list | tuple):
-        return type(constraint)(_with_tolerance(c, tolerance) for c in constraint)
-    return constraint
+def _constraints_of(model: FairModel) -> list[Constraint]:
+    """The constraints of a fitted model, in the order of its verdicts."""
+    assert model._measured is not None
+    return [term.constraint for term in model._measured.terms]
 
 
-def _line(
-    model: FairGBMClassifier, accuracy: float, rows: float, verdicts: Sequence[Verdict]
-) -> dict[str, float]:
-    """A model's line of the table: accuracy and the largest gap, with their intervals."""
-    low, high = wilson(accuracy * rows, rows)
+def _figure_of(model: FairModel) -> str:
+    """What a curve's gap is, in words."""
+    return figure_of(next(c for c in _constraints_of(model) if is_varied(c)))
+
+
+def _line(model: FairModel, figures: dict[str, float], gap: dict[str, float]) -> dict[str, float]:
+    """A model's line of the table: performance and the largest gap, with their intervals."""
     tolerance = None if model.iterate == "last" else model.tolerance
-    worst = max((v for v in verdicts if v.measure == "gap"), key=lambda v: v.value)
-    return {
-        "tolerance": np.nan if tolerance is None else tolerance,
-        "accuracy": accuracy,
-        "accuracy low": float(low),
-        "accuracy high": float(high),
-        "gap": worst.value,
-        "gap low": worst.low,
-        "gap high": worst.high,
-        "trees": model.best_iteration_,
-    }
+    limit = np.nan if tolerance is None else tolerance
+    line = {"tolerance": limit, **figures, **gap, "trees": model.best_iteration_}
+    if "accuracy" in line and "loss" in line:  # beside the point of the table, so it comes last
+        line["loss"] = line.pop("loss")
+    return line

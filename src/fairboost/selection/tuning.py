@@ -19,25 +19,22 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import train_test_split
 from tqdm.auto import tqdm
 
 from fairboost._records import with_fields
 from fairboost._text import interval
-from fairboost._typing import ArrayLike, Classifier, Matrix
+from fairboost._typing import ArrayLike, Matrix
 from fairboost.data.validation import (
     as_column,
     by_row,
     check_same_rows,
-    encode_labels,
+    named_columns,
     read_weights,
     take_rows,
     unpack,
 )
-from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import (
-    ConstraintError,
     FairnessWarning,
     InvalidInputError,
     NotMetWarning,
@@ -45,19 +42,24 @@ from fairboost.exceptions import (
 from fairboost.fairness.constraints import (
     ConstraintLike,
     ConstraintName,
-    own_tolerances,
-    shared_tolerance,
-    takes_tolerance,
 )
+from fairboost.fairness.numbers import NamedNumbers
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots import TradeoffDisplay
 from fairboost.search.protocol import non_dominated
+from fairboost.selection.kinds import (
+    AUTO,
+    Decisions,
+    Estimator,
+    FairModel,
+    Numbers,
+    as_merits,
+    kind_of,
+)
 from fairboost.selection.tradeoff import (
     GO_BY,
     TradeoffCurve,
     best_within,
-    check_classifies,
     fairest_of_best,
     held_to,
     tradeoff_curve,
@@ -76,17 +78,21 @@ _COMMON: dict[str, Any] = {
     "learning_rate": {"low": 0.02, "high": 0.3, "log": True},
     "reg_lambda": {"low": 1e-3, "high": 10.0, "log": True},
 }
+_LIGHTGBM: dict[str, Any] = {
+    **_COMMON,
+    "num_leaves": {"low": 7, "high": 127, "log": True},
+    "min_child_samples": {"low": 5, "high": 200, "log": True},
+}
+_XGBOOST: dict[str, Any] = {
+    **_COMMON,
+    "max_depth": {"low": 3, "high": 10},
+    "min_child_weight": {"low": 1.0, "high": 50.0, "log": True},
+}
 SPACES: dict[str, dict[str, Any]] = {
-    "LGBMClassifier": {
-        **_COMMON,
-        "num_leaves": {"low": 7, "high": 127, "log": True},
-        "min_child_samples": {"low": 5, "high": 200, "log": True},
-    },
-    "XGBClassifier": {
-        **_COMMON,
-        "max_depth": {"low": 3, "high": 10},
-        "min_child_weight": {"low": 1.0, "high": 50.0, "log": True},
-    },
+    "LGBMClassifier": _LIGHTGBM,
+    "LGBMRegressor": _LIGHTGBM,
+    "XGBClassifier": _XGBOOST,
+    "XGBRegressor": _XGBOOST,
 }
 """What is searched by default, by engine."""
 
@@ -99,8 +105,9 @@ class Tuned:
     ----------
     table : pandas.DataFrame
         One row per model, of all trials: ``trial``, ``tolerance`` (missing for the one without
-        constraints), ``score``, ``accuracy`` and ``gap`` on the validation rows with intervals,
-        ``trees``, ``front`` (no other model is better in score and gap), and the options.
+        constraints), ``score``, ``accuracy`` (or ``loss``, where numbers are predicted) and
+        ``gap`` on the validation rows with intervals, ``trees``, ``front`` (no other model is
+        better in score and gap), and the options.
     tolerance : float
         The gap that was asked for.
     """
@@ -108,6 +115,7 @@ class Tuned:
     table: pd.DataFrame
     tolerance: float
     _refit: Callable[[int], TradeoffCurve] = field(repr=False)
+    _words: tuple[str, str] | None = field(default=None, repr=False)
     _curves: dict[int, TradeoffCurve] = field(default_factory=dict, repr=False)
 
     @property
@@ -116,7 +124,7 @@ class Tuned:
         return self.table[self.table["front"]].sort_values("score", ascending=False)
 
     @property
-    def model(self) -> FairGBMClassifier:
+    def model(self) -> Any:
         """The best model whose gap on the validation rows is within the tolerance asked for.
 
         The fairest, with a warning, if none is. Its report says what the gap is there; verdicts
@@ -131,7 +139,7 @@ class Tuned:
             )
         return self._best_within(self.tolerance)
 
-    def within(self, tolerance: float) -> FairGBMClassifier:
+    def within(self, tolerance: float) -> Any:
         """The best model whose gap on the validation rows is within a tolerance.
 
         It is on the front: of models of equal score it is the fairest. Its report is as that of
@@ -150,33 +158,36 @@ class Tuned:
             )
         return self._best_within(tolerance)
 
-    def best(self, alpha: float = 0.5) -> FairGBMClassifier:
+    def best(self, alpha: float = 0.5) -> Any:
         """The model of largest ``alpha * score + (1 - alpha) * (1 - gap)``.
+
+        Where numbers are predicted, both are measured as shares of those of the best model
+        without constraints.
 
         Parameters
         ----------
         alpha : float in [0, 1], default=0.5
             What the score weighs against fairness.
         """
-        merit = weigh(alpha, self.table["score"], self.table["gap"], "the score")
+        merit = weigh(alpha, *as_merits(self.table, "score"), "the score")
         return self._model(fairest_of_best(merit, self.table["gap"]), self.tolerance)
 
     def plot(self, ax: Axes | None = None) -> TradeoffDisplay:
-        """Accuracy against gap of the models on the front, with intervals.
+        """Accuracy, or the loss, against gap of the models on the front, with intervals.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
-        return TradeoffDisplay(self.front, where="validation rows").plot(ax)
+        return TradeoffDisplay(self.front, where="validation rows", words=self._words).plot(ax)
 
-    def _best_within(self, tolerance: float) -> FairGBMClassifier:
+    def _best_within(self, tolerance: float) -> FairModel:
         """The best model within a tolerance, or that of least gap."""
         at = best_within(self.table["score"], self.table["gap"], tolerance)
         return self._model(at, tolerance)
 
-    def _model(self, at: int, tolerance: float) -> FairGBMClassifier:
+    def _model(self, at: int, tolerance: float) -> FairModel:
         """Train the trial again that a line is of: what is stored of it are figures."""
         trial, model = (int(self.table[name].iloc[at]) for name in ("trial", "model"))
         if trial not in self._curves:
@@ -236,43 +247,48 @@ class SearchOptions:
 
 
 def tune(
-    estimator: Classifier | None,
+    estimator: Estimator | None,
     X: Matrix,
     y: ArrayLike,
     *,
     sensitive_features: ArrayLike,
-    constraint: ConstraintName | ConstraintLike = "equalized_odds",
+    constraint: ConstraintName | NamedNumbers | Literal["auto"] | ConstraintLike = AUTO,
     tolerance: float | None = None,
     space: Mapping[str, Any] | None = None,
-    scoring: str | Callable[..., float] = "accuracy",
+    scoring: str | Callable[..., float] = AUTO,
     sample_weight: ArrayLike | None = None,
     validation_set: tuple[Any, ...] | None = None,
     operating_point: float | OperatingPoint = 0.5,
     options: SearchOptions | None = None,
     pos_label: object = None,
+    exposure: ArrayLike | None = None,
     **search: Any,
 ) -> Tuned:
     """Search for the trade-off between a score and fairness, a whole curve per trial.
 
     Parameters
     ----------
-    estimator : LGBMClassifier, XGBClassifier or None
-        The engine with the options that stay; ``LGBMClassifier()`` if None.
-    X, y, sensitive_features, sample_weight
-        As in :meth:`FairGBMClassifier.fit`.
+    estimator : LGBMClassifier, XGBClassifier, LGBMRegressor, XGBRegressor or None
+        The engine with the options that stay; if None as in :func:`tradeoff_curve`.
+    X, y, sensitive_features, sample_weight, exposure
+        As in :meth:`FairGBMClassifier.fit`, or :meth:`FairGBMRegressor.fit`.
     constraint, operating_point, pos_label
-        As in :class:`FairGBMClassifier`; the tolerance of every parity is varied.
+        As in :func:`tradeoff_curve`; the tolerance of every parity is varied.
     tolerance : float, optional
         The gap that :attr:`Tuned.model` has to keep within, and that the search aims at; if left
-        out that of the parities in ``constraint``, or 0.01 if they have none.
+        out that of the parities in ``constraint``, or if they have none 0.01, and for numbers as
+        in :class:`FairGBMRegressor`.
     space : mapping, optional
         Options of the engine to search: ``{"low": 10, "high": 100, "log": True}`` is a range, a
         list is a choice. Trees, their size, rows per leaf, learning rate and L2 if left out.
-    scoring : str or callable, default="accuracy"
+    scoring : str or callable, default="auto"
         A scorer of scikit-learn; larger is better. ``"recall"`` where the operating point is a
-        false positive rate or a budget.
-    validation_set : tuple (X, y, sensitive_features[, sample_weight]), optional
-        Rows to judge models by; a fifth of the rows, drawn by label, if left out.
+        false positive rate or a budget. ``"auto"`` is ``"accuracy"``, or where numbers are
+        predicted minus the loss of the engine's objective. With exposures a scorer gets y per
+        unit of exposure, and exposures as weights.
+    validation_set : tuple (X, y, sensitive_features[, sample_weight[, exposure]]), optional
+        Rows to judge models by; if left out a fifth of the rows, drawn by label if there are
+        labels.
     options : SearchOptions, optional
         How long to search, how, and where trials are kept.
     **search
@@ -306,59 +322,50 @@ def tune(
     >>> len(tuned.table), tuned.best(alpha=0.5).predict(loans.X).shape
     (8, (2000,))
     """
-    check_classifies(estimator, "tune")
-    tolerance = _one_tolerance(constraint, tolerance)
-    options = with_fields(options or SearchOptions(), search, "tune")
+    kind = kind_of(estimator, constraint, "tune")
+    constraint = kind.constraint if constraint == AUTO else constraint
+    scoring = kind.scoring if scoring == AUTO else scoring
     rows = {"X": X, "y": y, "sensitive_features": sensitive_features}
-    rows["sample_weight"] = sample_weight
+    rows |= {"sample_weight": sample_weight, "exposure": exposure}
+    kind.check_rows(rows)
+    groups = () if sensitive_features is None else named_columns(sensitive_features)
+    columns = [name for name, _ in groups]
+    tolerance = kind.one_tolerance(constraint, tolerance, columns)
+    options = with_fields(options or SearchOptions(), search, "tune")
     recipe = TrialRecipe(
-        engine=default_estimator() if estimator is None else estimator,
-        rows=_divide(rows, validation_set, options.random_state),
+        kind=kind,
+        engine=kind.engine() if estimator is None else estimator,
+        rows=_divide(kind, rows, validation_set, options.random_state),
         constraint=constraint,
         tolerance=tolerance,
         operating_point=operating_point,
-        scorer=check_scoring(FairGBMClassifier(), scoring=scoring),
+        scorer=kind.scorer(scoring),
         scoring=str(scoring),
         models=int(options.models),
         sampler=options.sampler,
         seed=options.random_state,
-        pos_label=encode_labels(y, pos_label)[0][1],  # a warning is given once, here
+        pos_label=kind.positive(y, pos_label),  # a warning is given once, here
     )
     found = _run_trials(recipe, space, options)
     table = _table({index: found[index] for index in found if index < options.n_trials})
-    return Tuned(
-        table, recipe.tolerance, lambda trial: recipe.curve(found[trial]["options"], trial)
-    )
-
-
-def _one_tolerance(constraint: ConstraintLike, tolerance: float | None) -> float:
-    """The gap to keep within, of all parities together."""
-    shared = shared_tolerance(constraint, tolerance)
-    asked = set(own_tolerances(constraint))
-    if tolerance is not None or takes_tolerance(constraint):
-        asked.add(shared)
-    if len(asked) > 1:
-        raise ConstraintError(
-            f"tune keeps the largest gap within one tolerance, found {sorted(asked)}; write "
-            "parity(...) without a tolerance and tune(..., tolerance=...)"
-        )
-    return asked.pop() if asked else shared
+    words = kind.performance, kind.figure(constraint, columns)
+    return Tuned(table, recipe.tolerance, lambda k: recipe.curve(found[k]["options"], k), words)
 
 
 def _divide(
-    rows: FitRows, validation_set: tuple[Any, ...] | None, seed: int
+    kind: Decisions | Numbers, rows: FitRows, validation_set: tuple[Any, ...] | None, seed: int
 ) -> tuple[FitRows, FitRows]:
     """Training and validation rows."""
     if validation_set is not None:
-        form = "(X, y, sensitive_features[, sample_weight])"
         remedy = "; pass the rows to judge models by"
-        given = unpack("validation_set", validation_set, form, least=3, most=4, remedy=remedy)
-        return rows, dict(zip(rows, given, strict=True))
+        form, most = kind.set_form
+        given = unpack("validation_set", validation_set, form, least=3, most=most, remedy=remedy)
+        return rows, {**dict.fromkeys(rows), **dict(zip(rows, given, strict=False))}
     check_same_rows(**rows)
-    labels = as_column(rows["y"])
+    labels, strata = as_column(rows["y"]), kind.strata(rows["y"])
     try:
         kept, held = train_test_split(
-            np.arange(len(labels)), test_size=VALIDATION_SHARE, random_state=seed, stratify=labels
+            np.arange(len(labels)), test_size=VALIDATION_SHARE, random_state=seed, stratify=strata
         )
     except ValueError as error:
         raise InvalidInputError(
@@ -380,12 +387,13 @@ def _take(columns: Any, rows: np.ndarray) -> Any:
 class TrialRecipe:
     """What a trial trains and is judged by."""
 
-    engine: Classifier
+    kind: Decisions | Numbers
+    engine: Estimator
     rows: tuple[FitRows, FitRows]
     constraint: Any
     tolerance: float
     operating_point: float | OperatingPoint
-    scorer: Callable[..., float]
+    scorer: Callable[..., float] | None
     scoring: str
     models: int
     sampler: str
@@ -400,6 +408,8 @@ class TrialRecipe:
             self.tolerance, self.models, self.seed, self.scoring, self.sampler, labels,
             self.pos_label,
         ]  # fmt: skip
+        years = [part["exposure"] for part in self.rows if part["exposure"] is not None]
+        content += [np.asarray(as_column(given)).tolist() for given in years]
         return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:16]
 
     def curve(self, options: Mapping[str, Any], trial: int) -> TradeoffCurve:
@@ -414,9 +424,12 @@ class TrialRecipe:
     def judge(self, curve: TradeoffCurve) -> list[dict[str, Any]]:
         """Figures of every model on the validation rows."""
         rows = self.rows[1]
-        table, labels = curve.on(**rows), as_column(rows["y"])
-        weight = {k: v for k, v in rows.items() if k == "sample_weight" and v is not None}
-        table["score"] = [self.scorer(m, rows["X"], labels, **weight) for m in curve.models]
+        table = curve.on(**rows)
+        if self.scorer is None:
+            table["score"] = -table["loss"]
+        else:
+            score: Callable[..., float] = self.kind.score
+            table["score"] = [score(self.scorer, m, rows) for m in curve.models]
         figures = table.astype(float).astype(object).where(table.notna(), None)
         return figures.to_dict("records")  # type: ignore[return-value]
 
@@ -493,7 +506,7 @@ def _table(found: Mapping[int, dict[str, Any]]) -> pd.DataFrame:
     return table
 
 
-def _default_space(engine: Classifier) -> dict[str, Any]:
+def _default_space(engine: Estimator) -> dict[str, Any]:
     for kind in type(engine).__mro__:
         if kind.__name__ in SPACES:
             return SPACES[kind.__name__]
@@ -502,7 +515,7 @@ def _default_space(engine: Classifier) -> dict[str, Any]:
     )
 
 
-def _check_options(engine: Classifier, space: Mapping[str, Any]) -> None:
+def _check_options(engine: Estimator, space: Mapping[str, Any]) -> None:
     known = engine.get_params()
     for option in space:
         if option not in known:

@@ -7,7 +7,7 @@ One pass over the file, or two where the threshold is to be found, see
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairboost._typing import FloatArray, IntArray
+from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
@@ -56,6 +56,10 @@ class AuditRequest:
         Rows that must count for a group to be compared with others.
     favourable : {"positive", "negative"}
         The decision that people hope for, whose rate is shown.
+    exposure : str, optional
+        The column of exposures, if labels are numbers.
+    loss : str, optional
+        The loss whose mean is shown, if labels are numbers.
     """
 
     label: str
@@ -68,15 +72,18 @@ class AuditRequest:
     min_rows: int = 30
     min_group_rows: int = 0
     favourable: Literal["positive", "negative"] = "positive"
+    exposure: str | None = None
+    loss: str | None = None
 
     def __post_init__(self) -> None:
-        check_named_once(self.columns, "--label, --score, --sensitive and --weight")
+        check_named_once(self.columns, "--label, --score, --sensitive, --weight and --exposure")
         check_crossings(self.crossings)
 
     @property
     def columns(self) -> list[str]:
         """All columns that are read."""
-        return [self.label, self.score, *self.sensitive, *filter(None, [self.weight])]
+        measures = filter(None, [self.weight, self.exposure])
+        return [self.label, self.score, *self.sensitive, *measures]
 
     @property
     def rates(self) -> tuple[str, ...]:
@@ -146,18 +153,9 @@ def audit_file(
     counter = ScoreCounter(request.sensitive, threshold)
     for batch in rows:
         counter.add(batch)
-    if not rows.count:
-        raise InvalidInputError(
-            f"the label {request.label!r} is missing in every row of {str(file.path)!r}; an audit "
-            "needs to know what became of people"
-        )
+    rows.check_found()
     values = [tuple(coder.known) for coder in rows.groups]
     counted = counter.result(values, positive=rows.positive())
-    for name, those in zip(request.sensitive, values, strict=True):
-        if not those:
-            raise InvalidInputError(
-                f"sensitive column {name!r} is missing in every row; there is no group to compare"
-            )
     chosen = None if point is None else _chosen(point, counted)
     sizes = {those: len(counted.cells.groups_by(those)) for those in request.crossings}
     shown = [those for those, n in sizes.items() if len(those) == 1 or n <= MOST_CROSSED]
@@ -215,7 +213,8 @@ class _Coder:
             shown = ", ".join(map(repr, self.known))
             raise InvalidInputError(
                 f"the label {self.name!r} must have two values, found more: {shown}; merge "
-                "labels, or add a column that says yes or no"
+                "labels, or add a column that says yes or no; if it is a number, pass --task "
+                "regression"
             )
         raise InvalidInputError(
             f"the sensitive column {self.name!r} has more than {self.most:,} different values, "
@@ -223,59 +222,80 @@ class _Coder:
         )
 
 
-class _ScoredBatches:
-    """Batches of a file, as often as they are wanted."""
+class AuditedBatches:
+    """Batches of a file that has labels, scores and groups: what all audits read of it.
+
+    Parameters
+    ----------
+    file : TableFile
+        The file.
+    request : AuditRequest
+        Names the columns.
+    advance : callable
+        Called after each batch.
+    """
 
     def __init__(
         self, file: TableFile, request: AuditRequest, advance: Callable[[], None]
     ) -> None:
         self.file, self.request, self.advance = file, request, advance
-        self.labels = _Coder(request.label, 2)
         self.groups = [_Coder(name, MOST_GROUPS) for name in request.sensitive]
         self.count = self.unlabelled = 0
 
-    def classes(self) -> tuple[str, str]:
-        """The labels, the positive one last."""
-        return classes_of(self.labels.known, self.request.label, self.request.positive)
-
-    def positive(self) -> int:
-        """Code of the positive label."""
-        return self.labels.known[self.classes()[1]]
-
-    def __iter__(self) -> Iterator[Batch]:
+    def read(self) -> Iterator[tuple[Any, int]]:
+        """Batches as Arrow has them, and the rows before each."""
         text = pa.dictionary(pa.int32(), pa.string())
         coded = (self.request.label, *self.request.sensitive)
         types = {name: text if name in coded else pa.float64() for name in self.request.columns}
         self.count = self.unlabelled = 0
         before = 0
         for arrow in self.file.batches(types):
-            yield self._batch(arrow, before)
+            yield arrow, before
             before += arrow.num_rows
             self.advance()
 
-    def _batch(self, arrow: Any, before: int) -> Batch:
-        labels = self.labels.codes(arrow.column(self.request.label))
-        scores = self._numbers(arrow, self.request.score, before)
-        groups = [coder.codes(arrow.column(coder.name)) for coder in self.groups]
-        weight, name = None, self.request.weight
-        if name is not None:
-            weight = self._numbers(arrow, name, before)
-            if (weight < 0).any():
-                row = int((weight < 0).argmax())
-                raise InvalidInputError(
-                    f"the weight {name!r} is {weight[row]:g} at row {before + row + 1}; weights "
-                    "must not be negative, and 0 leaves a row out"
-                )
-        known = labels >= 0
+    def keep(self, known: BoolArray, columns: Sequence[Any]) -> list[Any]:
+        """Leave out rows without a label, and count both."""
         kept = int(known.sum())
         self.count += kept
-        self.unlabelled += len(labels) - kept
-        if kept < len(labels):
-            labels, scores, groups = labels[known], scores[known], [g[known] for g in groups]
-            weight = None if weight is None else weight[known]
-        return Batch(labels, scores, groups, weight)
+        self.unlabelled += len(known) - kept
+        if kept == len(known):
+            return list(columns)
+        return [None if c is None else c[known] for c in columns]
 
-    def _numbers(self, arrow: Any, name: str, before: int) -> FloatArray:
+    def check_found(self) -> None:
+        """Raise if no row has a label, or no row a group."""
+        if not self.count:
+            raise InvalidInputError(
+                f"the label {self.request.label!r} is missing in every row of "
+                f"{str(self.file.path)!r}; an audit needs to know what became of people"
+            )
+        for coder in self.groups:
+            if not coder.known:
+                raise InvalidInputError(
+                    f"sensitive column {coder.name!r} is missing in every row; there is no group "
+                    "to compare"
+                )
+
+    def codes(self, arrow: Any) -> list[IntArray]:
+        """Groups of a batch, by sensitive column."""
+        return [coder.codes(arrow.column(coder.name)) for coder in self.groups]
+
+    def weights(self, arrow: Any, before: int) -> FloatArray | None:
+        """Weights of a batch, if there are any."""
+        if (name := self.request.weight) is None:
+            return None
+        weight = self.numbers(arrow, name, before)
+        if (weight < 0).any():
+            row = int((weight < 0).argmax())
+            raise InvalidInputError(
+                f"the weight {name!r} is {weight[row]:g} at row {before + row + 1}; weights must "
+                "not be negative, and 0 leaves a row out"
+            )
+        return weight
+
+    def numbers(self, arrow: Any, name: str, before: int) -> FloatArray:
+        """A column of finite numbers."""
         with converting(
             f"the column {name!r} must hold numbers, found otherwise", "; name another"
         ):
@@ -288,3 +308,31 @@ class _ScoredBatches:
                 f"the column {name!r} is {what} at row {before + row + 1}; drop such rows"
             )
         return numbers
+
+
+class _ScoredBatches(AuditedBatches):
+    """Batches of scores, as often as they are wanted."""
+
+    def __init__(
+        self, file: TableFile, request: AuditRequest, advance: Callable[[], None]
+    ) -> None:
+        super().__init__(file, request, advance)
+        self.labels = _Coder(request.label, 2)
+
+    def classes(self) -> tuple[str, str]:
+        """The labels, the positive one last."""
+        return classes_of(self.labels.known, self.request.label, self.request.positive)
+
+    def positive(self) -> int:
+        """Code of the positive label."""
+        return self.labels.known[self.classes()[1]]
+
+    def __iter__(self) -> Iterator[Batch]:
+        for arrow, before in self.read():
+            labels = self.labels.codes(arrow.column(self.request.label))
+            scores = self.numbers(arrow, self.request.score, before)
+            groups, weight = self.codes(arrow), self.weights(arrow, before)
+            labels, scores, weight, *groups = self.keep(
+                labels >= 0, [labels, scores, weight, *groups]
+            )
+            yield Batch(labels, scores, groups, weight)

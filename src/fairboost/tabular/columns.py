@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairboost._typing import FloatArray, IntArray
+from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
 
 Kind: TypeAlias = Literal["number", "flag", "category"]
@@ -130,6 +130,35 @@ def as_numbers(column: Any) -> FloatArray:
         column = pc.cast(column, pa.uint8())
     numbers = pc.cast(column, pa.float64(), safe=False)
     return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
+
+
+def read_numbers(column: Any) -> tuple[FloatArray, BoolArray]:
+    """A column as numbers, NaN where it is missing; and which rows hold text that is no number."""
+    column = decoded(column)
+    if not is_text(column):
+        return as_numbers(column), np.zeros(len(column), bool)
+    # Few texts occur often, and a cast of all of them would not say which is no number.
+    coded = pc.dictionary_encode(pc.utf8_trim_whitespace(column))
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    found = np.array([_number(text) for text in coded.dictionary.to_pylist()] + [np.nan])
+    codes = pc.fill_null(coded.indices, len(found) - 1).to_numpy(zero_copy_only=False)
+    numbers = found[codes]
+    spelled = np.array([text.lower() == "nan" for text in coded.dictionary.to_pylist()] + [True])
+    return numbers, np.isnan(numbers) & ~spelled[codes]
+
+
+def is_text(column: Any) -> bool:
+    """Whether a column without dictionary holds text."""
+    return str(column.type) in TEXT_TYPES
+
+
+def _number(text: str) -> float:
+    """A number as files have it; NaN if it is none."""
+    try:
+        return float(text) if "_" not in text else np.nan
+    except ValueError:
+        return np.nan
 
 
 def places(text: Any, values: Sequence[str]) -> IntArray:

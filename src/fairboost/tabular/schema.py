@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, combinations, count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,11 @@ from fairboost.metrics.sums import check_crossings
 from fairboost.tabular import columns
 
 FORMAT = "fairboost-schema"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+READ_VERSIONS = (2, FORMAT_VERSION)
+"""In version 2 there were no numbers to predict, and all engines were given text."""
+
+Task: TypeAlias = Literal["classification", "regression"]
 
 CSV_TYPES = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}
 """Types to read features as from a CSV file."""
@@ -76,6 +81,12 @@ class Roles:
         Columns whose numbers are codes.
     dropped : tuple of str
         Columns that are no features.
+    task : {"classification", "regression"}
+        Whether the label is one of two values, or a number.
+    exposure : str, optional
+        The column of exposures, of numbers.
+    coded : bool
+        Whether the engine is to know categories by their places, and columns by names in ASCII.
     """
 
     label: str
@@ -85,21 +96,29 @@ class Roles:
     aware: bool = False
     categorical: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    task: Task = "classification"
+    exposure: str | None = None
+    coded: bool = False
 
     def __post_init__(self) -> None:
-        special = [self.label, *self.sensitive, *filter(None, [self.weight])]
-        check_named_once(special, "--label, --sensitive and --weight")
+        special = [self.label, *self.sensitive, *self._of_rows()]
+        check_named_once(special, "--label, --sensitive, --weight and --exposure")
         check_crossings(crossings_of(self.sensitive))
         if needed := [name for name in special if name in self.dropped]:
             raise InvalidInputError(
                 f"the column {needed[0]!r} is needed and cannot be dropped; leave --drop out: "
-                "labels, weights and (unless --aware) sensitive columns are no features anyway"
+                "labels, weights, exposures and (unless --aware) sensitive columns are no "
+                "features anyway"
             )
 
     def columns(self) -> list[str]:
         """Name every column that the user names."""
-        weight = filter(None, [self.weight])
-        return [self.label, *self.sensitive, *weight, *self.categorical, *self.dropped]
+        named = [self.label, *self.sensitive, *self._of_rows()]
+        return [*named, *self.categorical, *self.dropped]
+
+    def _of_rows(self) -> list[str]:
+        """Columns that say how much a row counts."""
+        return list(filter(None, [self.weight, self.exposure]))
 
     def text_columns(self) -> list[str]:
         """Columns to read as text, even if they look like numbers."""
@@ -127,12 +146,21 @@ class FeatureColumn:
     kind: columns.Kind
     categories: tuple[str, ...] = ()
 
-    def values(self, column: Any) -> FloatArray | pd.Categorical[str]:
-        """Values of a column as the engine takes them; unknown categories are missing."""
+    def values(self, column: Any, *, coded: bool = False) -> FloatArray | pd.Categorical[Any]:
+        """Values of a column as the engine takes them; unknown categories are missing.
+
+        Parameters
+        ----------
+        column : pyarrow.Array
+            The column.
+        coded : bool, default=False
+            Whether categories are named by their places, and not by their text.
+        """
         if self.kind != "category":
             return columns.as_numbers(column)
         codes = columns.places(columns.as_text(column), self.categories)
-        return pd.Categorical.from_codes(codes, pd.Index(self.categories))
+        names = pd.RangeIndex(len(self.categories)) if coded else pd.Index(self.categories)
+        return pd.Categorical.from_codes(codes, names)
 
 
 @dataclass(frozen=True)
@@ -143,8 +171,8 @@ class TableSchema:
     ----------
     label : str
         The column that was predicted.
-    classes : tuple of two str
-        Its values, the positive one last.
+    classes : tuple of two str, or None
+        Its values, the positive one last; None if it is a number.
     sensitive : tuple of str
         The sensitive columns.
     weight : str or None
@@ -157,16 +185,23 @@ class TableSchema:
         Columns that are no features, and why.
     missing : tuple of str
         Spellings of a missing value in CSV files, beside the usual ones.
+    exposure : str or None
+        The column of exposures.
+    coded : bool
+        Whether the engine knows categories by their places alone: XGBoost 3.2 mixes up names that
+        are not ASCII.
     """
 
     label: str
-    classes: tuple[str, str]
+    classes: tuple[str, str] | None
     sensitive: tuple[str, ...]
     weight: str | None
     aware: bool
     columns: tuple[FeatureColumn, ...]
     dropped: dict[str, str]
     missing: tuple[str, ...] = ()
+    exposure: str | None = None
+    coded: bool = False
 
     def csv_types(self) -> dict[str, pa.DataType]:
         """The columns that features are made of, and the types to read them as from CSV."""
@@ -181,7 +216,7 @@ class TableSchema:
                 f"{column.kind}",
                 "; convert it",
             ):
-                data[column.feature] = column.values(table.column(column.name))
+                data[column.feature] = column.values(table.column(column.name), coded=self.coded)
         return pd.DataFrame(data)
 
     def unseen(self, features: pd.DataFrame, table: Any) -> dict[str, int]:
@@ -193,8 +228,10 @@ class TableSchema:
             if column.kind == "category"
         }
 
-    def labels(self, table: Any, where: str) -> tuple[IntArray, BoolArray]:
-        """Labels as 0 and 1, and which rows have one; ``where`` names the file for messages."""
+    def labels(self, table: Any, where: str) -> tuple[IntArray | FloatArray, BoolArray]:
+        """Labels as 0 and 1, or as numbers, and which rows have one; ``where`` names the file."""
+        if self.classes is None:
+            return numbers_of_label(table.column(self.label), f"{self.label!r} of {where}")
         text = _text_of(table, self.label)
         codes = columns.places(text, self.classes)
         known = text.is_valid().to_numpy(zero_copy_only=False).astype(bool)
@@ -242,14 +279,17 @@ class TableSchema:
         except (ValueError, RecursionError) as error:
             message = f"{path} does not parse as JSON ({error}); train again"
             raise ModelFileError(message) from error
-        expected = {"format": FORMAT, "format_version": FORMAT_VERSION}
-        if not isinstance(content, dict) or not expected.items() <= content.items():
+        if (
+            not isinstance(content, dict)
+            or content.pop("format", None) != FORMAT
+            or content.pop("format_version", None) not in READ_VERSIONS
+        ):
             raise ModelFileError(
                 f"{path} is not a schema that this fairboost reads: expected format {FORMAT!r}, "
-                f"version {FORMAT_VERSION}; train again, or install the version that wrote it"
+                f"version {' or '.join(map(str, READ_VERSIONS))}; train again, or install the "
+                "version that wrote it"
             )
         seal = content.pop("sha256", None)
-        content = {name: value for name, value in content.items() if name not in expected}
         try:
             if checksum(content) != seal:
                 raise ValueError("its content does not match its checksum")
@@ -265,7 +305,7 @@ class TableSchema:
 def _from_plain(content: dict[str, Any]) -> TableSchema:
     """A schema from the values of its file; raises where these are of other types."""
     schema: TableSchema = read_as(TableSchema, content, "the schema")
-    if len(set(schema.classes)) != 2 or not schema.columns:
+    if (schema.classes is not None and len(set(schema.classes)) != 2) or not schema.columns:
         raise ValueError("it has no two labels, or no columns")
     return schema
 
@@ -290,7 +330,8 @@ def infer_schema(
     remarks : list of str
         What the user should know: columns left out and why, columns to look at.
     """
-    special = {roles.label, roles.weight, *(() if roles.aware else roles.sensitive)}
+    special = {roles.label, roles.weight, roles.exposure}
+    special.update(() if roles.aware else roles.sensitive)
     dropped = dict.fromkeys(roles.dropped, "dropped on request")
     remarks: list[str] = []
     why: dict[str, list[str]] = {}
@@ -306,7 +347,7 @@ def infer_schema(
             continue
         if judged.remark:
             remarks.append(f"column {name!r} {judged.remark}")
-        feature = _engine_name(name, taken)
+        feature = _engine_name(name, taken, in_ascii=roles.coded)
         taken.add(feature)
         features.append(FeatureColumn(name, feature, judged.kind, judged.categories))
     if not features:
@@ -314,16 +355,21 @@ def infer_schema(
             "no column is left to train on; found only the label, the sensitive columns and what "
             f"was left out ({', '.join(dropped) or 'nothing'}); add features"
         )
-    labels = pc.unique(_text_of(table, roles.label)).drop_null().to_pylist()
+    classes = None
+    if roles.task == "classification":
+        labels = pc.unique(_text_of(table, roles.label)).drop_null().to_pylist()
+        classes = classes_of(labels, roles.label, roles.positive)
     schema = TableSchema(
         label=roles.label,
-        classes=classes_of(labels, roles.label, roles.positive),
+        classes=classes,
         sensitive=roles.sensitive,
         weight=roles.weight,
         aware=roles.aware,
         columns=tuple(features),
         dropped=dropped,
         missing=missing,
+        exposure=roles.exposure,
+        coded=roles.coded,
     )
     left_out = [
         f"{'column' if len(names) == 1 else 'columns'} {', '.join(names)} "
@@ -331,6 +377,69 @@ def infer_schema(
         for reason, names in why.items()
     ]
     return schema, [*left_out, *remarks]
+
+
+def read_exposures(
+    table: Any, name: str | None, *, zero: bool = False, before: int = 0
+) -> FloatArray | None:
+    """A column of exposures, if there is one.
+
+    Parameters
+    ----------
+    table : pyarrow.Table or RecordBatch
+        Has the column.
+    name : str or None
+        The column.
+    zero : bool, default=False
+        Whether 0 is an exposure: nothing can be learned from it, but it can be predicted for.
+    before : int
+        Rows of the file that come before.
+    """
+    if name is None:
+        return None
+    with columns.converting(f"--exposure {name!r} must hold numbers"):
+        found = columns.as_numbers(table.column(name))
+    wrong = ~np.isfinite(found) | (found < 0 if zero else found <= 0)
+    if wrong.any():
+        row = int(wrong.argmax())
+        is_it = "missing" if np.isnan(found[row]) else f"{found[row]:g}"
+        raise InvalidInputError(
+            f"--exposure {name!r} is {is_it} in row {before + row + 1:,}, expected a number "
+            f"{'of 0 or more' if zero else 'above 0'} in every row; leave such rows out (there "
+            f"are {wrong.sum():,} among {len(found):,})"
+        )
+    return found
+
+
+def numbers_of_label(column: Any, what: str, before: int = 0) -> tuple[FloatArray, BoolArray]:
+    """A label as numbers, and which rows have one.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        The label.
+    what : str
+        What messages call it.
+    before : int
+        Rows of the file that come before.
+    """
+    with columns.converting(f"the label {what} must hold numbers", "; name another"):
+        numbers, wrong = columns.read_numbers(column)
+    unfit = wrong | np.isinf(numbers)
+    if unfit.any():
+        row = int(unfit.argmax())
+        value = columns.decoded(column)[row].as_py()
+        remedy = (
+            f"mend such rows (there are {unfit.sum():,} among {len(unfit):,}), or, where it "
+            f"stands for a missing value of a CSV file, pass --missing {value!r}"
+        )
+        if (unfit | np.isnan(numbers)).all():
+            remedy = "name a column of numbers, or pass --task classification"
+        raise InvalidInputError(
+            f"the label {what} is {value!r} in row {before + row + 1:,}, expected a number; "
+            f"{remedy}"
+        )
+    return numbers, ~np.isnan(numbers)
 
 
 def _text_of(table: Any, name: str) -> Any:
@@ -404,8 +513,11 @@ def _positive(values: list[str], label: str, asked: str | None) -> str:
     )
 
 
-def _engine_name(name: str, taken: set[str]) -> str:
+def _engine_name(name: str, taken: set[str], *, in_ascii: bool) -> str:
     """A name that engines take: some characters mean something to them."""
+    if in_ascii:  # without accents, which are characters of their own in that form
+        letters = unicodedata.normalize("NFKD", name)
+        name = "".join(c if c.isascii() else "_" for c in letters if not unicodedata.combining(c))
     plain = re.sub(r'[\[\]{}":,<>\s\x00-\x1f]', "_", name) or "_"
     candidates = chain([plain], (f"{plain}_{k}" for k in count(2)))
     return next(c for c in candidates if c not in taken)

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from fairboost._text import interval, text_table
+from fairboost._text import interval, places, text_table
 from fairboost._typing import FloatArray
 from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.cells import Cells
@@ -42,15 +42,14 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES, Rate
 from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.metrics.intervals import check_confidence, wilson
+from fairboost.metrics.sampling import SamplingLaw, law_of
 from fairboost.verdicts.diagnostics import judge_decisions
-from fairboost.verdicts.sampling import SamplingLaw, law_of
 from fairboost.verdicts.verdict import (
     Status,
     Verdict,
     count,
     judge,
     judge_farthest,
-    places,
     status_of,
 )
 

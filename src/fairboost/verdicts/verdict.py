@@ -10,7 +10,7 @@ one, is decided positively.
 
 The interval of a gap follows from the errors e_g of the moments R_g of groups, as in
 :mod:`fairboost.metrics.intervals`, drawn from their sampling law. There is one law of shares and
-one of means (:mod:`fairboost.verdicts.sampling`). That of a share, with n_g the rows that count::
+one of means (:mod:`fairboost.metrics.sampling`). That of a share, with n_g the rows that count::
 
     e_g ~ Binomial(n_g, p_g) / n_g - p_g      p_g = (n_g R_g + 2) / (n_g + 4)
 
@@ -27,7 +27,6 @@ method. It may say what that is in words of its own, see :class:`OwnFigure`.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,14 +35,14 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 import numpy as np
 from scipy.special import ndtri
 
-from fairboost._text import interval
+from fairboost._text import interval, places
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
 from fairboost.fairness.moments import Farthest, GroupMoments
 from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import gap_interval, rows_to_tell
-from fairboost.verdicts.sampling import SamplingLaw, ShareLaw
+from fairboost.metrics.sampling import SamplingLaw, ShareLaw, drawn_errors, errors_of_violations
 
 Measure: TypeAlias = Literal["gap", "rate", "mean", "figure", "violation"]
 Status: TypeAlias = Literal[
@@ -54,9 +53,6 @@ Status: TypeAlias = Literal[
     "not met",
 ]
 SAYS_NOTHING: Status = "met on these rows, by decisions that say nothing"
-
-DRAWS = 2_000
-"""Draws of the errors of groups."""
 
 ROUNDING = 1e-9
 """A gap of 0.3 - 0.29 is within a tolerance of 0.01, though not in floating point. As a share of
@@ -186,22 +182,6 @@ class Verdict:
         return self.status in ("met", "not met")
 
 
-def places(*figures: float) -> int:
-    """Decimals of some figures that are printed together.
-
-    Four below 10, as of rates; fewer of large figures, down to none; more where all are so small
-    that two digits would not show.
-
-    Examples
-    --------
-    >>> [places(x) for x in (41_234.0, 523.0, 0.0612, 0.0003)]
-    [0, 2, 4, 5]
-    """
-    largest = max((abs(x) for x in figures if math.isfinite(x)), default=0.0)
-    power = math.floor(math.log10(largest)) if largest > 0 else 0
-    return max(4 - power, 0) if power >= 0 else min(max(4, 1 - power), 12)
-
-
 class CountedVerdict(Protocol):
     """What was found of a constraint, here or in a file."""
 
@@ -285,7 +265,8 @@ def judge(
         if needed is not None and needed <= smallest[1]:
             needed = None
     verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed)
-    return verdict, _say(verdict, term, rates)
+    said = [_say(verdict, term, rates), _not_judged(term, rates, text)]
+    return verdict, " ".join(filter(None, said))
 
 
 def judge_gap(
@@ -312,7 +293,7 @@ def judge_gap(
     parts : sequence of index
         The groups that are compared with each other, stratum by stratum.
     """
-    errors = _drawn_errors(rates, rows, law)
+    errors = drawn_errors(rates, rows, law)
     if units is not None:
         rates, errors = rates / units, errors / units
     value = max(float(np.ptp(rates[part])) for part in parts)
@@ -348,6 +329,11 @@ def _own_figure(constraint: Constraint) -> OwnFigure | None:
     return None
 
 
+def _as_judged(constraint: Any) -> Any:
+    """The constraint, or what it is judged by where training weighs its violations."""
+    return getattr(constraint, "as_judged", constraint)
+
+
 def _plain(limit: float) -> str:
     """A limit in words, without an exponent where it is large."""
     return f"{limit:g}" if abs(limit) < 1e6 else f"{limit:.0f}"
@@ -381,24 +367,13 @@ def _figure(
         ends = law.at(at).interval(rates.values[at], rows[at], one_sided)
         low, high = map(float, ends)
     else:
-        v, margins = _margins(c, rows, rates, 1 - level, law)
+        v, margins = _margins(_as_judged(c), rows, rates, 1 - level, law)
         value, low, high = (float(x.max()) for x in (v, v - margins, v + margins))
         if (own := _own_figure(c)) is not None:
             moved = own.figure(rates) - value
             least = float(getattr(c, "least", -np.inf))
             value, low, high = value + moved, max(low + moved, least), high + moved
     return value, min(low, value), max(high, value)
-
-
-def _drawn_errors(r: FloatArray, n: FloatArray, law: SamplingLaw | None = None) -> FloatArray:
-    """Errors of the moments of groups in samples like the one seen."""
-    law = ShareLaw() if law is None else law
-    # So that draws do not depend on how groups are ordered.
-    order = np.lexsort((law.variances(r, n), r, n))
-    back = np.argsort(order)
-    rng = np.random.default_rng(0)
-    errors: FloatArray = law.at(order).draw(r[order], n[order], DRAWS, rng)[:, back]
-    return errors
 
 
 def _margins(
@@ -408,16 +383,9 @@ def _margins(
     tail: float,
     law: SamplingLaw,
 ) -> tuple[FloatArray, FloatArray]:
-    """Violations, and by how much all may be larger but for a probability of ``tail``.
-
-    The delta method, at the moments seen and not, as by :meth:`Term.jacobian`, where they are
-    alike: there the derivative of a constraint on distances is 0.
-    """
-    violations = np.asarray(constraint.violations(rates), np.float64)
-    units = np.eye(len(violations))
-    slopes = np.stack([constraint.pullback(rates, unit) for unit in units])
-    errors = law.errors(slopes, rates.values, rows)
-    return violations, max(-float(ndtri(tail / len(units))), 0.0) * errors
+    """Violations, and by how much all may be larger but for a probability of ``tail``."""
+    violations, errors = errors_of_violations(constraint, rates, rows, law)
+    return violations, max(-float(ndtri(tail / len(violations))), 0.0) * errors
 
 
 def judge_farthest(
@@ -503,6 +471,15 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     return f"{text}, and {near} for them to tell."
 
 
+def _not_judged(term: Term, rates: GroupMoments, text: str) -> str:
+    """What of a constraint the rows leave open, where it can tell."""
+    if not hasattr(term.constraint, "not_judged"):
+        return ""
+    labels = [term.groups.label(g) for g in range(len(term.groups))]
+    found = str(term.constraint.not_judged(rates, labels))
+    return f"{text}: {found}" if found else ""
+
+
 def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
     """Where a constraint that is not met is broken most."""
     if v.measure == "gap":
@@ -519,6 +496,6 @@ def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
         )
         return f" Farthest apart: {' and '.join(ends)}."
     if v.measure == "figure":
-        k = int(np.argmax(term.constraint.violations(rates)))
+        k = int(np.argmax(_as_judged(term.constraint).violations(rates)))
         return f" Most of all: {term.inequalities[k]}."
     return ""

@@ -525,10 +525,14 @@ def test_exposure_is_a_weight_beside_rates(toy, rows, offset):
     )
 
 
-def test_an_offset_beside_an_evaluation_set_is_refused(toy, rows, offset):
-    with pytest.raises(InvalidInputError, match="eval_set has rows without an exposure"):
-        sets = {"eval_set": [(toy.X[:9], rows[:9])]}
-        Trained(make(objective="poisson"), toy.X, rows, offset=offset, fit_options=sets)
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
+def test_offsets_of_evaluation_sets(toy, rows, offset):
+    sets = {"eval_set": [(toy.X[:90], rows[:90])], "eval_offset": [offset[:90]]}
+    estimator = make(objective="poisson", metric="l2")
+    model = Trained(estimator, toy.X, rows, offset=offset, fit_options=sets).model
+    ((values,),) = (each.values() for each in model.estimator.evals_result_.values())
+    found = np.exp(model.scores(toy.X[:90]) + offset[:90])
+    assert values[-1] == pytest.approx(np.square(found - rows[:90]).mean())
 
 
 # Rows held out, and followers

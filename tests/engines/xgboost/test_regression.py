@@ -322,13 +322,14 @@ def test_a_start_that_is_given_stays_under_an_offset(toy):
     assert engine.loss_terms(np.ones(5), None, np.ones(5)).intercept == pytest.approx(np.log(2.0))
 
 
-def test_no_evaluation_set_beside_offsets(toy):
-    y = targets(toy, SMOOTH["poisson"])
-    with pytest.raises(EngineOptionError, match="eval_set has no exposure"):
-        train(
-            make(regressor(**SMOOTH["poisson"]), None), toy.X, y, offset=np.zeros(len(y)),
-            fit={"eval_set": [(toy.X, y)]},
-        )  # fmt: skip
+def test_offsets_of_evaluation_sets(toy):
+    y, offset = targets(toy, SMOOTH["poisson"]), np.linspace(-0.5, 0.5, len(toy))
+    engine = make(regressor(**SMOOTH["poisson"], eval_metric="rmse"), None)
+    sets = {"eval_set": [(toy.X[:90], y[:90])], "eval_offset": [offset[:90]]}
+    model = train(engine, toy.X, y, offset=offset, fit=sets).model
+    ((values,),) = (each.values() for each in model.estimator.evals_result_.values())
+    found = np.exp(model.scores(toy.X[:90]) + offset[:90])
+    assert values[-1] ** 2 == pytest.approx(np.square(found - y[:90]).mean(), rel=1e-5)
 
 
 # Rows held out, followers and stages

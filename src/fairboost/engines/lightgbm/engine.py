@@ -100,12 +100,12 @@ def check_linear_leaves(text: str, whose: str) -> None:
         )
 
 
-def check_linear_objective(objective: str) -> None:
-    """Refuse linear trees where LightGBM itself does."""
-    if objective == "regression_l1":
+def check_own_objective(params: dict[str, Any], objective: str) -> None:
+    """Refuse what LightGBM's own absolute and quantile objectives refuse."""
+    if options.directions(params):
         raise EngineOptionError(
-            "LightGBM grows no linear trees by objective='regression_l1'; leave linear_tree out, "
-            "or use objective='huber'"
+            f"LightGBM's objective={objective!r} takes no monotone_constraints, and without a "
+            "fairness constraint it is what trains; leave them out, or use objective='huber'"
         )
 
 
@@ -316,8 +316,8 @@ class LightGBMEngine:
         if not problem.by_engine:
             start = intercept
             training.set_params(objective=_nothing)
-        elif options.has_linear_trees(self.estimator.get_params()):
-            check_linear_objective(self.kind.objective)
+        else:
+            check_own_objective(self.estimator.get_params(), self.kind.objective)
         history: dict[str, Any] = {}
         prepared = self._prepare(training, data, start)
         self._check_features(prepared.rows.construct())

@@ -146,6 +146,12 @@ def check_shared(
         )
 
 
+def directions(params: dict[str, Any]) -> list[float]:
+    """The directions that features are asked to have in predictions; none as a rule."""
+    asked = option(params, "monotone_constraints")
+    return list(map(float, asked.tolist() if isinstance(asked, np.ndarray) else _as_list(asked)))
+
+
 def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
     """Refuse what LightGBM ends the process over: directions of features of categories.
 
@@ -165,22 +171,19 @@ def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
             k for k, d in dtypes if isinstance(d, pd.CategoricalDtype) and not d.ordered
         ]
     of_categories = {names.index(c) if c in names else c for c in categorical}
-    asked = option(params, "monotone_constraints")
-    directions = list(
-        map(float, asked.tolist() if isinstance(asked, np.ndarray) else _as_list(asked))
-    )
+    asked = directions(params)
     advanced = option(params, "monotone_constraints_method") == "advanced"
-    if advanced and of_categories and not any(directions):
+    if advanced and of_categories and not any(asked):
         raise EngineOptionError(
             "the estimator sets monotone_constraints_method='advanced', but no direction, which "
             "LightGBM does not survive where features have categories; leave it out"
         )
-    if of_categories and directions and len(directions) != (width := int(X.shape[1])):
+    if of_categories and asked and len(asked) != (width := int(X.shape[1])):
         raise EngineOptionError(
-            f"monotone_constraints has {len(directions)} directions, expected one for each of the "
+            f"monotone_constraints has {len(asked)} directions, expected one for each of the "
             f"{width} features"
         )
-    for k, direction in enumerate(directions):
+    for k, direction in enumerate(asked):
         if k in of_categories and direction != 0:
             raise EngineOptionError(
                 f"monotone_constraints asks for a direction of feature {k}, whose values are "

@@ -25,6 +25,7 @@ from fairboost.engines.lightgbm.options import (
     RANK_METRICS,
     MetricSet,
     check_shared,
+    has_linear_trees,
     is_true,
     option,
 )
@@ -81,6 +82,12 @@ def check_options(params: dict[str, Any]) -> None:
         raise EngineOptionError(
             "the estimator sets reg_sqrt, by which LightGBM predicts squares of scores; leave it "
             "out, and train on np.sqrt(y) where that is wanted"
+        )
+    if has_linear_trees(params) and objective_name(params) == "regression_l1":
+        raise EngineOptionError(
+            "the estimator sets linear_tree, which LightGBM does not take beside "
+            "objective='regression_l1', not even to predict; leave it out, or use "
+            "objective='huber'"
         )
     if (found := option(params, "class_weight")) is not None:
         raise EngineOptionError(

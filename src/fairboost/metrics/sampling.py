@@ -30,7 +30,7 @@ apart)::
       100 rows            .94       .92            .88
       1,000 rows          .95       .94            .94
 
-(2,500 samples each; ``tests/verdicts/test_sampling.py`` has the same with fewer.) Below 30 rows,
+(2,500 samples each; ``tests/metrics/test_sampling.py`` has the same with fewer.) Below 30 rows,
 and of rare counts below some 50 events, intervals of means are too short.
 """
 
@@ -43,6 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairboost._typing import FloatArray
+from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.moments import GroupMoments
 from fairboost.metrics.intervals import student, wilson
 
 LEAST = 1e-200
@@ -50,6 +52,9 @@ LEAST = 1e-200
 
 ALIKE_ROWS = 1e-12
 """A variance that is less than this share of everyone's is that of rows which are all alike."""
+
+DRAWS = 2_000
+"""Draws of the errors of groups."""
 
 Index: TypeAlias = int | tuple[int, int | slice | NDArray[np.intp]] | NDArray[np.intp]
 
@@ -225,4 +230,57 @@ def law_of(variances: FloatArray | None, counted: FloatArray) -> SamplingLaw:
     # Among few rows without an event there may be some all the same: as many as elsewhere.
     pooled = np.average(single, axis=1, weights=counted.mean(axis=0))[:, np.newaxis]
     single = np.where(single < ALIKE_ROWS * pooled, pooled, single)
-    return MeanLaw(single, counted, None if variances.ndim == 2 else variances)
+    if variances.ndim == 2:
+        return MeanLaw(single, counted)
+    of_pairs = variances.copy()
+    np.einsum("mmg->mg", of_pairs)[:] = single
+    return MeanLaw(single, counted, of_pairs)
+
+
+def drawn_errors(r: FloatArray, n: FloatArray, law: SamplingLaw | None = None) -> FloatArray:
+    """Errors of the moments of groups in samples like the one seen.
+
+    Parameters
+    ----------
+    r, n : (n_groups,) float64
+        The moments, and the rows that tell.
+    law : SamplingLaw, optional
+        Theirs; that of shares, if left out.
+
+    Returns
+    -------
+    (DRAWS, n_groups) float64
+    """
+    law = ShareLaw() if law is None else law
+    # So that draws do not depend on how groups are ordered.
+    order = np.lexsort((law.variances(r, n), r, n))
+    back = np.argsort(order)
+    rng = np.random.default_rng(0)
+    errors: FloatArray = law.at(order).draw(r[order], n[order], DRAWS, rng)[:, back]
+    return errors
+
+
+def errors_of_violations(
+    constraint: Constraint, moments: GroupMoments, rows: FloatArray, law: SamplingLaw
+) -> tuple[FloatArray, FloatArray]:
+    """Violations of a constraint, and their standard errors.
+
+    The delta method, at the moments seen and not, as by
+    :meth:`fairboost.fairness.binding.Term.jacobian`, where they are alike: there the derivative of
+    a constraint on distances is 0.
+
+    Parameters
+    ----------
+    constraint : Constraint
+        The constraint.
+    moments : GroupMoments
+        What it reads.
+    rows : (n_moments, n_groups) float64
+        The rows that tell.
+    law : SamplingLaw
+        How far moments are off by chance.
+    """
+    violations = np.asarray(constraint.violations(moments), np.float64)
+    units = np.eye(len(violations))
+    slopes = np.stack([constraint.pullback(moments, unit) for unit in units])
+    return violations, law.errors(slopes, moments.values, rows)

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from fairboost.metrics import sampling
 from fairboost.metrics.intervals import wilson
+from fairboost.metrics.sampling import MeanLaw, ShareLaw, law_of
 from fairboost.verdicts import verdict as verdicts
-from fairboost.verdicts.sampling import MeanLaw, ShareLaw, law_of
 
 ROWS = np.array([40.0, 250.0])
 VARIANCES = np.array([9.0, 4.0])
@@ -97,6 +98,19 @@ def test_variances_of_nothing_divide_nothing_by_nothing():
     assert np.isfinite(verdicts.judge_gap(np.array([3.0, 4.0]), np.ones(2), 0.95, law)).all()
 
 
+def test_a_group_of_equal_rows_has_everyones_variance_in_ratios_too():
+    """Among few rows without a claim there may be some all the same."""
+    of_pairs = np.zeros((2, 2, 2))
+    of_pairs[:, :, 1] = [[1.0, 0.5], [0.5, 4.0]]
+    law = law_of(of_pairs, np.full((2, 2), 100.0))
+    slopes = np.zeros((1, 2, 2))
+    slopes[0, 1, 0] = 1.0  # the second moment of the first group alone
+    pooled = (0.0 + 4.0) / 2
+    np.testing.assert_allclose(
+        law.errors(slopes, np.ones((2, 2)), np.full((2, 2), 100.0)), np.sqrt(pooled / 100)
+    )
+
+
 # How often intervals hold
 
 TRIALS = 400
@@ -124,7 +138,7 @@ def coverage(name, sizes, apart=0.0):
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    monkeypatch.setattr(verdicts, "DRAWS", 400)
+    monkeypatch.setattr(sampling, "DRAWS", 400)
 
 
 @pytest.mark.parametrize("apart", [0.0, 1.0])
