@@ -113,15 +113,20 @@ class Loss:
         least: FloatArray = y ** (2.0 - d) / ((1.0 - d) * (2.0 - d))
         return least - y * np.exp(far) / (1.0 - d) + np.exp(near) / (2.0 - d)
 
-    def slopes(self, scores: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradient and Hessian of each row, as the engine has them."""
+    def slopes(
+        self, scores: FloatArray, y: FloatArray, typical: float | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Gradient and Hessian of each row, as the engine has them.
+
+        ``typical`` is the median size of residuals, where there are more rows than these.
+        """
         away, d = scores - y, self.shape
         if self.name == "squared":
             return away, np.ones_like(away)
         if self.name == "absolute":
-            return np.sign(away), 1.0 / self._size(away)
+            return np.sign(away), 1.0 / self._size(away, typical)
         if self.name == "quantile":
-            return np.where(away >= 0, 1.0 - d, -d), 0.5 / self._size(away)
+            return np.where(away >= 0, 1.0 - d, -d), 0.5 / self._size(away, typical)
         if self.name == "huber":
             return np.clip(away, -d, d), np.ones_like(away)
         if self.name == "pseudo_huber":
@@ -136,7 +141,7 @@ class Loss:
         far, near = y * np.exp((1.0 - d) * scores), np.exp((2.0 - d) * scores)
         return near - far, (2.0 - d) * near - (1.0 - d) * far
 
-    def _size(self, away: FloatArray) -> FloatArray:
+    def _size(self, away: FloatArray, typical: float | None) -> FloatArray:
         size = np.abs(away)
-        least = CLOSEST * float(np.median(size))
+        least = CLOSEST * (float(np.median(size)) if typical is None else typical)
         return np.maximum(size, least if least > 0 else np.finfo(np.float32).tiny)

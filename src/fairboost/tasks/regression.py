@@ -30,6 +30,13 @@ import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
+from fairboost.fairness.all_reduce import (
+    ONE_MACHINE,
+    AllReduce,
+    gathered,
+    median_over,
+    quantile_over,
+)
 from fairboost.fairness.binding import Term, slices
 from fairboost.fairness.means import FIRST_LEVEL, levels
 from fairboost.kernel.losses import Loss
@@ -226,10 +233,12 @@ class RegressionRows:
         weight = self.loss_weight
         return float(values.sum() if weight is None else weight @ values)
 
-    def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> float:
+    def descend(
+        self, scores: ScoreArray, cut: NumberCut, weights: Weights, typical: float | None = None
+    ) -> float:
         """Fill the buffers with gradient and Hessian; returns the loss."""
         exact, loss = in_full(scores), self.task.loss
-        gradient, hessian = loss.slopes(exact, self.y)
+        gradient, hessian = loss.slopes(exact, self.y, typical)
         push, bend = self._push(exact, cut, weights, gradient, hessian)
         if self.loss_weight is not None:
             gradient, hessian = gradient * self.loss_weight, hessian * self.loss_weight
@@ -312,10 +321,14 @@ class RegressionBlocks:
         The rows as a whole; the buffers of blocks are parts of its own.
     threads : Threads
         Those that share the blocks.
+    machines : AllReduce
+        Those that hold rows.
     """
 
-    def __init__(self, rows: RegressionRows, threads: Threads) -> None:
-        n, self.rows, self.threads = len(rows.codes), rows, threads
+    def __init__(
+        self, rows: RegressionRows, threads: Threads, machines: AllReduce = ONE_MACHINE
+    ) -> None:
+        n, self.rows, self.threads, self.machines = len(rows.codes), rows, threads, machines
         # What is close to a median is told by all residuals at once.
         size = n if rows.task.loss.renews_leaves else BLOCK
         self.at = [slice(lo, min(lo + size, n)) for lo in range(0, max(n, 1), max(size, 1))]
@@ -323,8 +336,12 @@ class RegressionBlocks:
 
     def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
         """Gradient, Hessian and loss."""
+        typical = None
+        if self.rows.task.loss.renews_leaves:  # machines talk in this thread alone
+            typical = median_over(self.machines, np.abs(in_full(scores) - self.rows.y))
         losses = self.threads.each(
-            lambda k: self.parts[k].descend(scores[self.at[k]], cut, weights), len(self.at)
+            lambda k: self.parts[k].descend(scores[self.at[k]], cut, weights, typical),
+            len(self.at),
         )
         return Slopes(self.rows.gradient, self.rows.hessian, float(sum(losses)))
 
@@ -416,13 +433,16 @@ class RegressionPasses:
         rows = RegressionRows(
             task, layout.cells.codes, layout.outcomes, layout.sample_weight, known
         )
-        self.trained = self.held_out = RegressionBlocks(rows, layout.threads)
+        shared = layout.threads, layout.all_reduce
+        self.trained = self.held_out = RegressionBlocks(rows, *shared)
         if holdout.measured is not None:
             theirs = layout.measured_outcomes, layout.measured_weight
             rows = RegressionRows(task, holdout.measured.codes, *theirs)
-            self.held_out = RegressionBlocks(rows, layout.threads)
+            self.held_out = RegressionBlocks(rows, *shared)
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
-        self.placing = slice(None, None, 1 + len(self.held_out.rows.codes) // PLACED_ROWS)
+        self.placing, self.among_all = layout.sample(PLACED_ROWS)
+        weight = self.held_out.rows.weight
+        self.placing_weight = None if weight is None else self._of_all(weight[self.placing])
 
     def start(self) -> NumberCut:
         """No thresholds yet."""
@@ -432,12 +452,18 @@ class RegressionPasses:
         """Thresholds at quantiles of the predictions of rows that are measured."""
         if not self.task.n_levels:
             return cut
-        rows, at = self.held_out.rows.part(self.placing), self.placing
-        plain = rows.per_exposure(scores[at])
-        weight = rows.weight
+        rows, at = self.held_out.rows, self.placing
+        plain = in_full(scores[at])
+        plain = self._of_all(plain if rows.offset is None else plain - rows.offset[at])
         spread = float(plain.std())
-        wanted = levels(self.task.n_levels)
-        return NumberCut(_quantiles(plain, weight, wanted), max(spread, np.finfo(float).tiny))
+        found = _quantiles(plain, self.placing_weight, levels(self.task.n_levels))
+        return NumberCut(found, max(spread, np.finfo(float).tiny))
+
+    def _of_all(self, sample: ScoreArray) -> FloatArray:
+        """Numbers of the sampled rows of all machines."""
+        if self.among_all is None:
+            return in_full(sample)
+        return gathered(self.layout.all_reduce, in_full(sample), *self.among_all)
 
     def measure(self, scores: ScoreArray, cut: NumberCut) -> Measured:
         """Sums by cell, and the loss, on the rows that are measured."""
@@ -474,14 +500,15 @@ class RegressionPasses:
 
     def summary(self) -> RegressionSummary:
         """What the measured rows come to."""
-        layout, rows = self.layout, self.held_out.rows
+        layout, rows, machines = self.layout, self.held_out.rows, self.layout.all_reduce
         exposure = np.ones(len(rows.y)) if rows.exposure is None else rows.exposure
-        constant = _best_constant(self.task.loss, rows.y, exposure, rows.loss_weight)
+        known = rows.y, exposure, rows.loss_weight
+        constant = _best_constant(self.task.loss, *known, machines)
         score = constant if rows.offset is None else constant + rows.offset
         values = self.task.loss.value(np.broadcast_to(score, rows.y.shape), rows.y)
+        (loss,) = machines.total(np.array([rows.total_loss(values)]))
         return RegressionSummary(
-            layout.measured.without_rows(),
-            rows.total_loss(values) / layout.measured.total_weight,
+            layout.measured.without_rows(), float(loss) / layout.measured.total_weight
         )
 
     def _without(self, rows: IntArray) -> RegressionBlocks:
@@ -595,12 +622,14 @@ def _quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArra
     return out
 
 
-def _best_constant(loss: Loss, y: FloatArray, exposure: FloatArray, weight: Any) -> float:
+def _best_constant(
+    loss: Loss, y: FloatArray, exposure: FloatArray, weight: Any, machines: AllReduce
+) -> float:
     """The score, per unit of exposure, of the constant prediction with the least loss, nearly."""
     if loss.renews_leaves:
         level = loss.shape if loss.name == "quantile" else 0.5
-        return float(_quantiles(y, weight, np.array([level]))[0])
-    total = y.sum() if weight is None else weight @ y
-    per = exposure.sum() if weight is None else weight @ exposure
+        return quantile_over(machines, y, weight, level)
+    here = [c.sum() if weight is None else weight @ c for c in (y, exposure)]
+    total, per = machines.total(np.array(here, np.float64))
     mean = float(total / per)
     return loss.score(max(mean, np.finfo(float).tiny)) if loss.log_link else mean

@@ -13,6 +13,7 @@ from fairboost.data import holdout
 from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import ConstraintError, InvalidInputError
+from fairboost.fairness.all_reduce import spread_over
 from fairboost.fairness.constraints import Constraint, ConstraintLike, resolve
 from fairboost.fairness.means import FIRST_LEVEL, NumberMoment
 from fairboost.fairness.numbers import resolve as resolve_numbers
@@ -162,7 +163,8 @@ def _regression(layout: RowLayout, loss: Loss) -> Regression:
     assert layout.outcomes is not None
     quantities = [m.quantity for t in layout.terms for m in t.moments]
     n_levels = max([q + 1 - FIRST_LEVEL for q in quantities], default=0)
-    return Regression(loss, max(n_levels, 0), float(layout.outcomes.targets.std()) or 1.0)
+    spread = spread_over(layout.all_reduce, layout.outcomes.targets)
+    return Regression(loss, max(n_levels, 0), spread or 1.0)
 
 
 @dataclass(frozen=True)
