@@ -123,12 +123,12 @@ def check_numbers(
         raise InvalidInputError("X has no rows, n_samples=0; pass rows to learn from, or to judge")
     columns = read_sensitive_features(sensitive_features, n)
     weight = read_weights(sample_weight, n)
-    exposed = None if exposure is None else _read_exposure(exposure, n)
+    exposed = None if exposure is None else read_exposure(exposure, n)
     nobody = np.zeros(n, np.int8)
     return CheckedRows(X, np.empty(0), nobody, columns, weight, targets, exposed)
 
 
-def _read_exposure(given: ArrayLike, n: int) -> FloatArray:
+def read_exposure(given: ArrayLike, n: int) -> FloatArray:
     """Exposures of rows: one each, above 0."""
     found = read_targets(given, "exposure")
     _check_length("exposure", len(found), n, "X")

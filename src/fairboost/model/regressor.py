@@ -31,13 +31,14 @@ from fairboost.engines.registry import default_estimator, engine_of
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import ConstraintLike, columns_of
-from fairboost.fairness.numbers import Calibrated, NamedNumbers
+from fairboost.fairness.numbers import NamedNumbers
 from fairboost.model.base import FairBooster, columns_of_table
 from fairboost.training.iterates import IterateName
 from fairboost.training.options import MembershipsName, NumberOptions
 from fairboost.training.outcome import measure_rows
 from fairboost.training.request import FitRequest, outcomes_of
 from fairboost.training.rows import plain_layout
+from fairboost.training.targets import check_range, check_takes_exposure, check_targets, figures_of
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
 
 ITERATES = "best", "last", "average"
@@ -261,26 +262,11 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                 "compare other numbers; leave eval_set out"
             )
         for _, y in pairs:
-            _check_range(terms, y, "y of eval_set")
-        actual = _actual_of(data)
-        width = float(np.ptp(actual))
-        if width == 0:
-            raise InvalidInputError(
-                f"y is {actual[0]:g} in every row that has a weight, so there is nothing to "
-                "learn; check the column"
-            )
-        for c in request.options.constraints(request.columns):
-            if isinstance(c, Calibrated):
-                _check_ratios(data, columns_of(c))
-            moment = getattr(c, "moment", None)
-            limit = float(getattr(c, "tolerance", 0.0))
-            in_its_unit = getattr(moment, "name", "") == "prediction"
-            if in_its_unit and not getattr(c, "relative", False) and limit > width:
-                raise InvalidInputError(
-                    f"tolerance={limit:g} is larger than the range of y, {width:g}, so it asks "
-                    "for nothing; it has the unit of the prediction. For a share of the mean "
-                    "write parity('prediction', 0.02, relative=True)"
-                )
+            assert terms.loss is not None
+            check_range(terms.loss, y, "y of eval_set")
+        constraints = request.options.constraints(request.columns)
+        used = [name for c in constraints for name in columns_of(c)]
+        check_targets(figures_of(data, used), constraints)
         self._loss_terms = LossTerms(0.0, single=terms.single, loss=terms.loss)
 
     def _engine(self, X: Matrix) -> Engine:
@@ -328,7 +314,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         found: FloatArray = np.asarray(self._model.predictions(scores), np.float64)
         if exposure is None:
             return found
-        _check_takes_exposure(self._loss_terms)
+        assert self._loss_terms.loss is not None
+        check_takes_exposure(self._loss_terms.loss)
         years = read_targets(exposure, "exposure")
         if len(years) != len(found) or (years < 0).any():
             raise InvalidInputError(
@@ -430,59 +417,10 @@ def _check_both_exposed(data: CheckedRows, held_out: CheckedRows) -> None:
         )
 
 
-def _check_takes_exposure(terms: LossTerms) -> None:
-    """Refuse exposures where the loss has no log link."""
-    assert terms.loss is not None
-    if not terms.loss.log_link:
-        raise InvalidInputError(
-            f"exposure multiplies predictions, which takes a log link, and the loss is "
-            f"{terms.loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave exposure "
-            "out"
-        )
-
-
 def _check_under(terms: LossTerms, data: CheckedRows, where: str = "") -> None:
     """Refuse rows that a loss is not for."""
+    assert terms.loss is not None
+    assert data.targets is not None
     if data.exposure is not None:
-        _check_takes_exposure(terms)
-    assert data.targets is not None
-    _check_range(terms, data.targets, f"{where}y")
-
-
-def _check_range(terms: LossTerms, targets: FloatArray, what: str) -> None:
-    """Refuse targets of which a loss has no value."""
-    loss = terms.loss
-    assert loss is not None
-    positive = loss.name == "gamma"
-    wrong = targets <= 0 if positive else targets < loss.least_target
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InvalidInputError(
-            f"{what} must be {'above 0' if positive else '0 or more'} under a {loss.name} loss, "
-            f"found {targets[row]:g} in row {row}; leave such rows out, or use a squared loss"
-        )
-
-
-def _check_ratios(data: CheckedRows, columns: Sequence[str]) -> None:
-    """Refuse to compare actual with expected where targets of both signs nearly cancel out."""
-    actual = data.targets
-    assert actual is not None
-    if (actual >= 0).all() or (actual <= 0).all():
-        return
-    for column in data.columns:
-        for code in np.unique(column.codes[column.codes >= 0]) if column.name in columns else ():
-            part = actual[column.codes == code]
-            if abs(part.mean()) < 2.0 * part.std() / np.sqrt(len(part)):
-                raise InvalidInputError(
-                    f"'calibrated' divides by the mean prediction, and in group "
-                    f"{column.name}={column.values[code]} y is {part.mean():g} on average, which "
-                    "cannot be told from 0; use parity('prediction', ...), or a target without "
-                    "negative numbers"
-                )
-
-
-def _actual_of(data: CheckedRows) -> FloatArray:
-    """What was actual in each row that has a weight, per unit of exposure."""
-    assert data.targets is not None
-    actual = data.targets if data.exposure is None else data.targets / data.exposure
-    return actual if data.sample_weight is None else actual[data.sample_weight > 0]
+        check_takes_exposure(terms.loss)
+    check_range(terms.loss, data.targets, f"{where}y")
