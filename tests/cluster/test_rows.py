@@ -36,7 +36,7 @@ def table(n, seed=0):
 
 def read(frame, weighted=True):
     weight = frame["weight"] if weighted else None
-    return read_partition(frame[["x"]], frame["y"], frame[COLUMNS], weight, COLUMNS)
+    return read_partition(frame[["x"]], frame["y"], frame[COLUMNS], weight, None, COLUMNS)
 
 
 def cut(frame, edges):
@@ -86,7 +86,7 @@ def test_partitions_have_the_cells_of_the_whole(edges, weighted, seed):
 def test_without_groups_and_without_holding_out():
     frames = cut(table(40), [5])
     frames[0] = frames[0].assign(y="yes")
-    parts = [read_partition(f[["x"]], f["y"], None, None, []) for f in frames]
+    parts = [read_partition(f[["x"]], f["y"], None, None, None, []) for f in frames]
     layout = merge([p.summary for p in parts], [])
     assert layout.cells.labels.tolist() == [0, 1]
     done = [
@@ -113,7 +113,7 @@ def test_faults_name_the_partition():
     lists = fault(sex=[["f"]] * 20)
     assert lists.startswith("partition 2 of 3: sensitive column 'sex' must hold one plain value")
     rows = table(10)
-    part = read_partition(rows[["age"]], rows["y"], rows[["sex"]].iloc[::-1], None, ["sex"])
+    part = read_partition(rows[["age"]], rows["y"], rows[["sex"]].iloc[::-1], None, None, ["sex"])
     assert "sensitive_features and X have pandas indices" in part.summary.fault
     two = [read(table(10).assign(weight=np.nan)) for _ in range(3)]
     with pytest.raises(InvalidInputError, match="and 2 other partitions are wrong"):

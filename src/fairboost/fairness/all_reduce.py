@@ -272,7 +272,7 @@ def median_over(machines: AllReduce, values: FloatArray) -> float:
 
 
 def spread_over(machines: AllReduce, values: FloatArray) -> float:
-    """Standard deviation of numbers of all machines.
+    """Standard deviation of numbers of all machines; 0 if there are none.
 
     Examples
     --------
@@ -280,6 +280,8 @@ def spread_over(machines: AllReduce, values: FloatArray) -> float:
     1.0
     """
     n, total = machines.total(np.array([float(len(values)), values.sum()]))
+    if not n:
+        return 0.0
     (squares,) = machines.total(np.array([np.square(values - total / n).sum()]))
     return math.sqrt(squares / n)
 

@@ -14,7 +14,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
-from fairboost.cluster.collections import is_dask
+from fairboost.cluster.collections import DaskRows, is_dask
+from fairboost.cluster.measuring import measure_on_dask
+from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.cells import build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
@@ -30,7 +32,7 @@ from fairboost.engines.port import Engine, LossTerms
 from fairboost.engines.registry import default_estimator, engine_of
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
-from fairboost.fairness.constraints import ConstraintLike, columns_of
+from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of
 from fairboost.fairness.numbers import NamedNumbers
 from fairboost.model.base import FairBooster, columns_of_table
 from fairboost.training.iterates import IterateName
@@ -38,7 +40,13 @@ from fairboost.training.options import MembershipsName, NumberOptions
 from fairboost.training.outcome import measure_rows
 from fairboost.training.request import FitRequest, outcomes_of
 from fairboost.training.rows import plain_layout
-from fairboost.training.targets import check_range, check_takes_exposure, check_targets, figures_of
+from fairboost.training.targets import (
+    check_both_exposed,
+    check_range,
+    check_takes_exposure,
+    check_targets,
+    figures_of,
+)
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
 
 ITERATES = "best", "last", "average"
@@ -54,9 +62,10 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
 
     Parameters
     ----------
-    estimator : LGBMRegressor, XGBRegressor or FrozenEstimator, optional
+    estimator : LGBMRegressor, XGBRegressor, DaskXGBRegressor or FrozenEstimator, optional
         The engine with its options; ``LGBMRegressor()`` by default. Its objective is the loss:
         squared, absolute, quantile, Huber, Poisson, gamma or Tweedie, by the engine's own names.
+        With ``xgboost.dask.DaskXGBRegressor`` training is on a cluster (docs/cluster.md).
         It is cloned, never changed. A fitted one in ``sklearn.frozen.FrozenEstimator`` keeps its
         trees, and a short stage of small ones is added.
     constraint : str, constraint, sequence of them, or None, default="equal_distributions"
@@ -98,6 +107,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Its booster.
     multipliers_, trace_, best_iteration_, fairness_report_
         As in ``FairGBMClassifier``; what is called a rate there is a mean here.
+    cluster_ : ClusterRun
+        Where the model was trained, if it was on a Dask cluster.
     n_features_in_, feature_names_in_
         Number of features, and their names, if X had them.
 
@@ -172,7 +183,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Parameters
         ----------
         X : table of shape (n, n_features)
-            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is.
+            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. With a
+            ``DaskXGBRegressor`` this and the following are Dask collections.
         y : array-like of shape (n,)
             The numbers to predict.
         sensitive_features : column or table of columns, optional
@@ -201,12 +213,17 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         }
         # Takes the place of this model when all is done: an interrupted fit changes nothing.
         fitted = copy(self)
-        _refuse_dask(self.estimator, X)
-        check_readable(X)
-        validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
-        data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
-        request = fitted._request(data, holdout_set, fit_options)
-        fitted._train(request)
+        fitted.__dict__.pop("cluster_", None)  # of an earlier fit
+        if is_dask_estimator(self.estimator) or is_dask(X):
+            rows = DaskRows(X, y, sensitive_features, sample_weight, exposure)
+            result = fitted._train_on_dask(rows, holdout_set, fit_options)
+            fitted._set_loss(result.loss)
+            fitted._keep(result.training)
+        else:
+            check_readable(X)
+            validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
+            data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+            fitted._train(fitted._request(data, holdout_set, fit_options))
         self.__dict__ = fitted.__dict__
         self._warn()
         return self
@@ -238,7 +255,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                     "beside the set, holdout=0.2"
                 )
             held_out = check_number_set(holdout_set, X)
-            _check_both_exposed(data, held_out)
+            check_both_exposed(data.exposure is not None, held_out.exposure is not None)
         seed = 0 if self.random_state is None else self._draw()
         request = FitRequest(options, engine, data.targets, data, held_out, fit_options, seed)
         self._check_targets(request)
@@ -267,6 +284,10 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         constraints = request.options.constraints(request.columns)
         used = [name for c in constraints for name in columns_of(c)]
         check_targets(figures_of(data, used), constraints)
+        self._set_loss(terms)
+
+    def _set_loss(self, terms: LossTerms) -> None:
+        """Keep what reports and predictions have to know of the loss."""
         self._loss_terms = LossTerms(0.0, single=terms.single, loss=terms.loss)
 
     def _engine(self, X: Matrix) -> Engine:
@@ -308,14 +329,18 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Returns
         -------
         predictions : (n,) float64
+            Of a Dask collection a Dask array, which is computed partition by partition.
         """
-        _refuse_dask(None, X)
+        check_is_fitted(self, "_model")
+        if exposure is not None:
+            assert self._loss_terms.loss is not None
+            check_takes_exposure(self._loss_terms.loss)
+        if is_dask(X):
+            return self._lazily("predict", X, np.empty(0), exposure=exposure)
         scores = self._scores(X)
         found: FloatArray = np.asarray(self._model.predictions(scores), np.float64)
         if exposure is None:
             return found
-        assert self._loss_terms.loss is not None
-        check_takes_exposure(self._loss_terms.loss)
         years = read_targets(exposure, "exposure")
         if len(years) != len(found) or (years < 0).any():
             raise InvalidInputError(
@@ -338,7 +363,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Parameters
         ----------
         X : table of shape (n, n_features)
-            The rows.
+            The rows; a Dask collection is read partition by partition.
         y, sensitive_features, sample_weight, exposure
             Their targets, groups, weights and exposures, as in :meth:`fit`.
 
@@ -349,14 +374,15 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             if the model was loaded from a file.
         """
         check_is_fitted(self, "_model")
+        if is_dask(X):
+            rows = DaskRows(X, y, sensitive_features, sample_weight, exposure)
+            constraints = self._asked_for(rows.columns)
+            asked = self._options(), constraints, self._loss_terms
+            test = measure_on_dask(rows, self._scores, *asked)
+            return self._judged(*filter(None, [self._measured, test]))
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
         _check_under(self._loss_terms, data)
-        options = self._options()
-        constraints = options.constraints(self._constrained([c.name for c in data.columns]))
-        if not constraints:
-            raise InvalidInputError(
-                "the model was trained without constraints, so there is nothing to judge"
-            )
+        constraints = self._asked_for([c.name for c in data.columns])
         used = {name for constraint in constraints for name in columns_of(constraint)}
         kept = [c for c in data.columns if c.name in used]
         weight = data.weight_in_moments
@@ -365,9 +391,18 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         layout = plain_layout(left, constraints, weight, outcomes_of(data))
         scores = self._scores(X)
         scores = scores if data.offset is None else scores + data.offset
-        game = options.game(layout, self._loss_terms)
+        game = self._options().game(layout, self._loss_terms)
         test = measure_rows(game, scores, "test", left.rows_without_group())
         return self._judged(*filter(None, [self._measured, test]))
+
+    def _asked_for(self, names: list[str]) -> tuple[Constraint, ...]:
+        """The constraints, on those of the given columns that they were trained on."""
+        constraints = self._options().constraints(self._constrained(names))
+        if not constraints:
+            raise InvalidInputError(
+                "the model was trained without constraints, so there is nothing to judge"
+            )
+        return constraints
 
     def export(self, path: str | Path) -> None:
         """Write a stock model file that returns the same predictions without fairboost.
@@ -387,34 +422,12 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         return tags
 
 
-def _refuse_dask(estimator: Any, X: Any) -> None:
-    """Refuse clusters, on which numbers are not predicted yet."""
-    of_dask = any(".dask" in kind.__module__ for kind in type(estimator).__mro__)
-    if is_dask(X) or of_dask:
-        raise InvalidInputError(
-            "FairGBMRegressor trains and predicts in memory, found a Dask "
-            f"{'collection' if is_dask(X) else 'estimator'}; pass X.compute() and an XGBRegressor"
-        )
-
-
 def _beside(pair: Any, X: Matrix) -> tuple[Matrix, FloatArray]:
     """Rows to evaluate on, checked."""
     rows, y = unpack("each item of eval_set", pair, "(X, y)", most=2)
     # Engines know their training rows by identity.
     checked = rows if rows is X else check_beside(rows, X, "eval_set")
     return checked, read_targets(y, "y of eval_set")
-
-
-def _check_both_exposed(data: CheckedRows, held_out: CheckedRows) -> None:
-    """Refuse exposures of the rows trained on without those of the rows held out, or the other."""
-    if (data.exposure is None) != (held_out.exposure is None):
-        with_it, without = "fit", "holdout_set"
-        if data.exposure is None:
-            with_it, without = without, with_it
-        raise InvalidInputError(
-            f"{with_it} has an exposure and {without} has none, so their rows cannot be compared; "
-            "pass it for both: exposure=..., and (X, y, sensitive_features, None, exposure)"
-        )
 
 
 def _check_under(terms: LossTerms, data: CheckedRows, where: str = "") -> None:

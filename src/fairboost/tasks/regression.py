@@ -441,7 +441,7 @@ class RegressionPasses:
             self.held_out = RegressionBlocks(rows, *shared)
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
         self.placing, self.among_all = layout.sample(PLACED_ROWS)
-        weight = self.held_out.rows.weight
+        weight = self.held_out.rows.weight if task.n_levels else None
         self.placing_weight = None if weight is None else self._of_all(weight[self.placing])
 
     def start(self) -> NumberCut:

@@ -31,6 +31,16 @@ def check_takes_exposure(loss: Loss) -> None:
         )
 
 
+def check_both_exposed(ours: bool, theirs: bool) -> None:
+    """Refuse exposures of the rows trained on without those of the rows held out, or the other."""
+    if ours != theirs:
+        with_it, without = ("fit", "holdout_set") if ours else ("holdout_set", "fit")
+        raise InvalidInputError(
+            f"{with_it} has an exposure and {without} has none, so their rows cannot be compared; "
+            "pass it for both: exposure=..., and (X, y, sensitive_features, None, exposure)"
+        )
+
+
 def check_range(loss: Loss, targets: FloatArray, what: str) -> None:
     """Refuse targets of which a loss has no value, or engines no number."""
     positive = loss.name == "gamma"
