@@ -134,7 +134,7 @@ class ReadPartition:
         The features, as they are.
     combination : (n,) int
         Of label and groups, of each row.
-    sample_weight : (n,) float32, optional
+    sample_weight : (n,) float64, optional
         Weights.
     summary : PartitionSummary
         What the others have to know.
@@ -144,17 +144,17 @@ class ReadPartition:
 
     X: Matrix
     combination: IntArray
-    sample_weight: Float32Array | None
+    sample_weight: FloatArray | None
     summary: PartitionSummary
     outcomes: Outcomes | None = None
 
     def weight(self, mean_exposure: float) -> Float32Array | None:
         """Weights in moments: the given ones, by exposure over its mean."""
-        if self.outcomes is None or self.outcomes.exposure is None:
-            return self.sample_weight
-        found = self.outcomes.exposure / mean_exposure
-        found = found if self.sample_weight is None else found * self.sample_weight
-        return found.astype(np.float32)
+        found = self.sample_weight
+        if self.outcomes is not None and self.outcomes.exposure is not None:
+            per_unit: FloatArray = self.outcomes.exposure / mean_exposure
+            found = per_unit if found is None else per_unit * found
+        return None if found is None else found.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -280,8 +280,7 @@ def read_partition(
         nothing = np.empty((0, 1), np.int64)
         fault = PartitionSummary(str(error), np.empty(0), (), nothing, np.empty((3, 0)))
         return ReadPartition(None, np.empty(0, np.int64), None, fault)
-    single = None if weights is None else weights.astype(np.float32)
-    part = _summed(X, classes, labels, groups, single, outcomes)
+    part = _summed(X, classes, labels, groups, weights, outcomes)
     return part if rules is None else _with_targets(part, rules)
 
 
@@ -299,14 +298,15 @@ def _summed(
     classes: np.ndarray,
     labels: IntArray,
     groups: Sequence[SensitiveColumn],
-    weight: Float32Array | None,
+    weight: FloatArray | None,
     outcomes: Outcomes | None,
 ) -> ReadPartition:
     """Sort the rows of a partition into the combinations that it has."""
     if outcomes is not None:
         # As engines keep them, in single precision.
         targets = outcomes.targets.astype(np.float32).astype(np.float64)
-        outcomes = replace(outcomes, targets=targets, weight=weight)
+        single = None if weight is None else weight.astype(np.float32)
+        outcomes = replace(outcomes, targets=targets, weight=single)
     empty = PartitionSummary("", classes, (), np.empty((0, 1), np.int64), np.empty((3, 0)))
     part = ReadPartition(X, labels, weight, empty, outcomes)
     cells = build_cells(labels, groups, part.weight(1.0))
@@ -324,9 +324,7 @@ def _with_targets(part: ReadPartition, rules: NumberRules) -> ReadPartition:
     assert part.outcomes is not None
     y, given = part.outcomes.targets, part.outcomes.exposure
     exposure = np.ones(len(y)) if given is None else given
-    weight = np.ones(len(y))
-    if part.sample_weight is not None:
-        weight = part.sample_weight.astype(np.float64)
+    weight = np.ones(len(y)) if part.sample_weight is None else part.sample_weight
     actual, m = (y / exposure)[weight > 0], len(part.summary.combinations)
     sums = [np.bincount(part.combination, values, m) for values in (y, np.square(y))]
     totals = [float(len(y)), exposure.sum(), weight.sum(), weight @ y, weight @ exposure]
@@ -614,6 +612,6 @@ def _count(
     n = len(part.summary.combinations)
     if part.summary.fault or not n:
         return part.summary, np.zeros(n)
-    positive = decide(X) >= 0
-    weight = positive if part.sample_weight is None else positive * part.sample_weight
-    return part.summary, np.bincount(part.combination, weight, n).astype(np.float64)
+    positive, weight = decide(X) >= 0, part.weight(1.0)
+    counted = positive if weight is None else positive * weight
+    return part.summary, np.bincount(part.combination, counted, n).astype(np.float64)

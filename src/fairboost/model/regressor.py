@@ -337,6 +337,11 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             check_takes_exposure(self._loss_terms.loss)
         if is_dask(X):
             return self._lazily("predict", X, np.empty(0), exposure=exposure)
+        if is_dask(exposure):
+            raise InvalidInputError(
+                "exposure is a Dask collection and X is not, so rows cannot be matched; pass "
+                "exposure.compute(), or both as collections of Dask"
+            )
         scores = self._scores(X)
         found: FloatArray = np.asarray(self._model.predictions(scores), np.float64)
         if exposure is None:
