@@ -199,7 +199,7 @@ def check_for_dask(
         Whether a number is to be predicted.
     """
     kind, given = "Regressor" if regressor else "Classifier", _kind(estimator)
-    found = "no estimator" if estimator is None else type(estimator).__name__
+    found = "the default estimator" if estimator is None else type(estimator).__name__
     if not is_dask_estimator(estimator):
         raise EngineOptionError(
             f"X is a Dask collection, which {found} cannot be trained on; pass "
