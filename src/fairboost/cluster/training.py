@@ -488,6 +488,9 @@ def _laid_out(
     share = shares.holdout(cells, trained, drawn)
     if outside is None:
         return lay_out(trained, constraints, share)
+    if not drawn.counts.any():  # as if there were no share, but the report says so
+        none = f"{share.why} of the {int(cells.counts.sum()):,} training rows would have no row"
+        return lay_out(trained, constraints, replace(outside, why=f"{outside.why}; {none}"), terms)
     measured = cells.with_totals(totals[:, 1].sum(axis=0), cells.codes)
     return lay_out(trained, constraints, join(share, outside, cells, measured, None))
 
