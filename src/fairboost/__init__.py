@@ -17,6 +17,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from fairboost.fairness.constraints import bound, parity
+    from fairboost.fairness.numbers import calibrated
     from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
     from fairboost.model.estimator import FairGBMClassifier, load
     from fairboost.model.regressor import FairGBMRegressor
@@ -34,6 +35,7 @@ __all__ = [
     "at_positive_rate",
     "at_tpr",
     "bound",
+    "calibrated",
     "load",
     "parity",
     "tradeoff_curve",
@@ -42,6 +44,7 @@ __all__ = [
 
 _HOMES = {
     "fairness.constraints": ("bound", "parity"),
+    "fairness.numbers": ("calibrated",),
     "fairness.operating_points": ("at_fpr", "at_positive_rate", "at_tpr"),
     "model.estimator": ("FairGBMClassifier", "load"),
     "model.regressor": ("FairGBMRegressor",),

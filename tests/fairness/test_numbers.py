@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.constraints import bound, parity
-from fairboost.fairness.means import FIRST_LEVEL, NUMBERS, above, levels
+from fairboost.fairness.means import FIRST_LEVEL, NUMBERS, above, in_parts, levels
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import (
     DEFAULTS,
@@ -19,12 +19,14 @@ from fairboost.fairness.numbers import (
     EachAtMost,
     SameDistribution,
     by_name,
+    calibrated,
     resolve,
 )
 
 CONSTRAINTS = {
     "distributions": SameDistribution(0.05, count=3),
     "calibrated": Calibrated(0.01),
+    "calibrated within": Calibrated(0.01, within=3),
     "at most": EachAtMost(NUMBERS["loss"], 2.0),
 }
 each = pytest.mark.parametrize("constraint", CONSTRAINTS.values(), ids=CONSTRAINTS)
@@ -64,7 +66,9 @@ def test_pullbacks_are_derivatives(constraint, seed):
     )
 
 
-@pytest.mark.parametrize("constraint", [SameDistribution(0.05), Calibrated(0.01)])
+@pytest.mark.parametrize(
+    "constraint", [SameDistribution(0.05), Calibrated(0.01), Calibrated(0.01, within=10)]
+)
 def test_every_violation_has_a_name(constraint):
     names = constraint.inequality_names(["a", "b", "c", "d"])
     assert len(names) == len(set(names)) == constraint.violations(drawn(constraint, 0)).size
@@ -116,7 +120,7 @@ def test_equal_groups_violate_nothing():
 
 def test_levels_are_evenly_spaced_quantiles():
     np.testing.assert_allclose(levels(3), [0.25, 0.5, 0.75])
-    assert [m.quantity for m in above(3)] == [FIRST_LEVEL, FIRST_LEVEL + 1, FIRST_LEVEL + 2]
+    assert [m.quantity for m in above(3)] == [FIRST_LEVEL, FIRST_LEVEL + 3, FIRST_LEVEL + 6]
     assert all(m.is_share for m in above(3))
     assert not any(m.is_share for m in NUMBERS.values())
     assert len({m.name for m in above(15)}) == 15
@@ -203,3 +207,90 @@ def test_what_is_refused(constraint, tolerance, match):
 def test_a_tolerance_beside_the_same_one_is_no_contradiction():
     (found,) = resolve(parity("prediction", 0.2), 0.2, ["sex"])
     assert found.tolerance == 0.2
+
+
+# Calibration within parts of the predictions
+
+
+def test_moments_of_parts_cut_everyone_into_parts():
+    parts = in_parts(10)
+    expected, actual = parts[:10], parts[10:]
+    assert {m.kind for m in expected} == {0}
+    assert {m.kind for m in actual} == {1}
+    for found in (expected, actual):
+        ends = [(m.low, m.high) for m in found]
+        assert [low for low, _ in ends] == [0.0, *(high for _, high in ends[:-1])]
+        assert ends[-1][1] == 1.0
+    everything = [*NUMBERS.values(), *above(15), *parts]
+    assert len({m.quantity for m in everything}) == len(everything)
+
+
+@pytest.mark.parametrize("within", [None, 3])
+def test_the_derivative_as_a_whole_is_made_of_pullbacks(within):
+    constraint = Calibrated(0.02, within=within)
+    moments = drawn(constraint, 1)
+    if within:
+        moments.values[[2, 5], 1] = 0.0  # a group without rows in the first part
+    units = np.eye(constraint.violations(moments).size)
+    expected = [constraint.pullback(moments, unit).ravel() for unit in units]
+    np.testing.assert_allclose(constraint.jacobian(moments), expected, rtol=1e-14)
+
+
+def test_ratios_by_hand():
+    """Two groups, two parts: A/E overall, then in each part."""
+    constraint = calibrated(0.1, within=2)
+    moments = moments_of([[2.0, 4.0], [2.0, 5.0], [0.5, 1.0], [1.5, 3.0], [0.4, 1.0], [1.6, 4.0]])
+    away = np.array([[0.0, 0.25], [-0.2, 0.0], [1.6 / 1.5 - 1, 1 / 3]])
+    expected = np.concatenate([away.ravel(), -away.ravel()]) - 0.1
+    np.testing.assert_allclose(constraint.violations(moments), expected)
+    assert constraint.figure(moments) == pytest.approx(1 / 3)
+    names = constraint.inequality_names(["g=a", "g=b"])
+    assert names[int(np.argmax(expected))] == "A/E[g=b, part 2 of 2] above"
+    assert constraint.not_judged(moments, ["g=a", "g=b"]) == ""
+
+
+def test_a_part_without_rows_asks_for_nothing_and_is_named():
+    constraint = calibrated(0.1, within=2)
+    moments = moments_of([[2.0, 4.0], [2.0, 4.0], [0.0, 1.0], [2.0, 3.0], [0.0, 1.0], [2.0, 3.0]])
+    violations = constraint.violations(moments)
+    assert violations[2] == violations[8] == pytest.approx(-0.1)
+    assert np.isfinite(constraint.pullback(moments, np.ones(12))).all()
+    assert (constraint.pullback(moments, np.arange(12.0))[[2, 4], 0] == 0).all()
+    assert constraint.not_judged(moments, ["g=a", "g=b"]).startswith(
+        "Without rows, and so not judged: g=a in part 1 (of 2"
+    )
+
+
+@given(seed=st.integers(0, 2**32 - 1), factor=st.floats(1e-3, 1e3))
+def test_the_unit_does_not_matter_to_ratios(seed, factor):
+    constraint = calibrated(0.01, within=3)
+    moments = drawn(constraint, seed)
+    other = moments_of(factor * moments.values, moments.weights)
+    np.testing.assert_allclose(
+        constraint.violations(other), constraint.violations(moments), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"within": 1}, "within must be a whole number from 2 to 100, found 1; .*10 for deciles"),
+        ({"within": 10.0}, "found 10.0"),
+        ({"within": True}, "found True"),
+        ({"within": 101}, "found 101"),
+        ({"tolerance": -0.1}, "tolerance must be a number, 0 or more, found -0.1"),
+        ({"tolerance": "1%"}, "found '1%'"),
+        ({"by": ["g"]}, "by must be a column name"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(given, match):
+    with pytest.raises(ConstraintError, match=match):
+        calibrated(**given)
+
+
+def test_words_of_parts():
+    assert calibrated(0.02, by="g") == Calibrated(0.02, "g")
+    assert calibrated(0.02, within=np.int64(5)).words("g") == (
+        "actual over expected by g within 1 ± 0.02, overall and in each of 5 equal parts of the "
+        "predictions"
+    )

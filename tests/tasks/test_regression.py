@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from fairboost.algorithm.game import Game, Session
 from fairboost.algorithm.multipliers import Control
 from fairboost.data.cells import SensitiveColumn, build_cells
-from fairboost.fairness.means import FIRST_LEVEL, NUMBERS
+from fairboost.exceptions import ConstraintError
+from fairboost.fairness.means import FIRST_LEVEL, NUMBERS, above, in_parts
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.kernel.losses import Loss
@@ -38,7 +39,7 @@ def drawn(loss, n=300, seed=0, exposed=True):
     y = rng.normal(size=n) if not loss.log_link else rng.gamma(2.0, 1.0, n) + 0.01
     exposure = rng.uniform(0.2, 2.0, n) if exposed and loss.log_link else None
     weight = rng.uniform(0.5, 2.0, n).astype(np.float32)
-    codes = rng.integers(0, 3, n)
+    codes = rng.integers(0, 3, n).astype(np.int32)
     in_moments = weight if exposure is None else (weight * exposure).astype(np.float32)
     return rng.normal(size=n), Outcomes(y, weight, exposure), codes, in_moments
 
@@ -72,7 +73,7 @@ def total(rows, scores, on_cells):
     """Loss plus weighted quantities: what the gradient is the derivative of, row by row."""
     task, exposure = rows.task, 1.0 if rows.exposure is None else rows.exposure
     loss = rows.loss_weight * task.loss.value(scores, rows.y)
-    prediction = task.loss.prediction(rows.per_exposure(scores))
+    prediction = task.loss.prediction(rows.per_exposure(scores, slice(None)))
     error = task.of_deviance * task.loss.value(scores, rows.y) / exposure
     on = on_cells[:, rows.codes]
     return loss + rows.weight * (on[PREDICTION] * prediction + on[LOSS] * error)
@@ -83,7 +84,7 @@ def total(rows, scores, on_cells):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_gradient_by_finite_differences(loss, quantity, sign):
     scores, outcomes, codes, weight = drawn(loss)
-    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
+    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, 3, outcomes, weight)
     on = np.zeros((FIRST_LEVEL, 3))
     on[quantity] = sign * np.array([0.3, -0.7, 1.1])
     rows.descend(scores, NumberCut(np.empty(0)), Weights(on))
@@ -98,7 +99,7 @@ def test_gradient_by_finite_differences(loss, quantity, sign):
 @EACH_LOSS
 def test_hessian_has_the_curvature_of_what_is_to_come_down(loss):
     scores, outcomes, codes, weight = drawn(loss)
-    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, outcomes, weight)
+    rows = RegressionRows(Regression(loss, dtype=np.float64), codes, 3, outcomes, weight)
     plain, pushed = np.zeros((2, FIRST_LEVEL, 3))
     pushed[PREDICTION], pushed[LOSS] = 0.5, 0.5
     rows.descend(scores, NumberCut(np.empty(0)), Weights(plain))
@@ -114,11 +115,14 @@ def test_steps_push_by_hats(n_levels, seed, soft):
     loss = Loss("squared")
     scores, outcomes, codes, _ = drawn(loss, seed=seed)
     thresholds, spread = np.sort(rng.normal(size=n_levels)), 0.8
-    task = Regression(loss, n_levels, dtype=np.float64)
-    on = np.zeros((FIRST_LEVEL + n_levels, 3))
-    on[FIRST_LEVEL:] = rng.normal(size=(n_levels, 3))
+    task = Regression(loss, above(n_levels), dtype=np.float64)
+    steps = [m.quantity for m in task.parts]
+    on = np.zeros((task.n_quantities, 3))
+    on[steps] = rng.normal(size=(n_levels, 3))
     known = np.eye(3, dtype=np.float32)[codes]
-    rows = RegressionRows(task, codes, Outcomes(outcomes.targets), None, [known] if soft else [])
+    rows = RegressionRows(
+        task, codes, 3, Outcomes(outcomes.targets), None, [known] if soft else []
+    )
     weights = Weights(on)
     if soft:  # the same by probabilities of groups that are certain
         weights = Weights(np.zeros_like(on), [MemberWeights(known, on.T[:, np.newaxis, :])])
@@ -129,31 +133,33 @@ def test_steps_push_by_hats(n_levels, seed, soft):
     expected = scores - outcomes.targets
     for k in range(n_levels):
         hat = np.interp(scores, knots, np.eye(n_levels + 2)[k + 1])
-        expected = expected + spread * on[FIRST_LEVEL + k, codes] * hat
+        expected = expected + spread * on[steps[k], codes] * hat
     np.testing.assert_allclose(rows.gradient, expected, atol=1e-9)
 
 
 @EACH_LOSS
 def test_sums_by_cell_are_those_of_the_rows(loss):
     scores, outcomes, codes, weight = drawn(loss)
-    task, thresholds = Regression(loss, 4), np.array([-0.8, -0.1, 0.4, 1.2])
-    rows = RegressionRows(task, codes, outcomes, weight)
-    found = rows.measure(scores, NumberCut(thresholds), 3)
+    task, thresholds = Regression(loss, above(4)), np.array([-0.8, -0.1, 0.4, 1.2])
+    rows = RegressionRows(task, codes, 3, outcomes, weight)
+    found = rows.measure(scores, NumberCut(thresholds))
     sums, squares = task.sums_of(found.sums, None), task.squares_of(found.sums, None)
     exposure = 1.0 if outcomes.exposure is None else outcomes.exposure
     plain = scores - np.log(exposure)
     errors = task.of_deviance * loss.value(scores, outcomes.targets) / exposure
     quantities = [loss.prediction(plain), outcomes.targets / exposure, errors]
     quantities += [(plain >= t).astype(float) for t in thresholds]
-    for k, q in enumerate(quantities):
+    numbers = [0, 1, 2, *(m.quantity for m in task.parts)]
+    for k, q in zip(numbers, quantities, strict=True):
         for cell in range(3):
             of_cell = codes == cell
             assert sums[k, cell] == pytest.approx(weight[of_cell] @ q[of_cell])
             assert squares[k, cell] == pytest.approx(weight[of_cell] @ q[of_cell] ** 2)
     both = quantities[0] * quantities[1]
+    products = task.products_of(found.sums, NUMBERS["prediction"], NUMBERS["actual"])
     for cell in range(3):
         of_cell = codes == cell
-        assert found.sums[-1, cell] == pytest.approx(weight[of_cell] @ both[of_cell])
+        assert products[cell] == pytest.approx(weight[of_cell] @ both[of_cell])
     expected = outcomes.weight @ loss.value(scores, outcomes.targets)
     assert found.loss == pytest.approx(expected)
 
@@ -238,7 +244,7 @@ def test_distributions_meet_where_scores_can_move():
     rank = rng.integers(0, 40, len(codes))
     y = rank / 20.0 + 0.8 * codes
     key = rank + 40 * codes
-    task = Regression(Loss("squared"), 7, dtype=np.float64)
+    task = Regression(Loss("squared"), above(7), dtype=np.float64)
     distance = []
     for constraints in ([], [SameDistribution(0.02, "g", 7)]):
         layout = layout_of(Outcomes(y), codes, constraints)
@@ -268,3 +274,143 @@ def test_pullbacks_are_the_derivatives_of_violations(constraint):
         unit = step * (np.arange(len(values)) == k)
         up, down = (constraint.violations(term.read(values + s * unit)) for s in (1, -1))
         assert found[k] == pytest.approx(multipliers @ (up - down) / (2 * step), abs=1e-6)
+
+
+# Parts of the predictions
+
+
+def indicator(task, thresholds, plain, moment):
+    """Whether rows lie in the part of a moment, as 0 or 1."""
+    ends = dict(zip([0.0, *task.levels, 1.0], [-np.inf, *thresholds, np.inf], strict=True))
+    return ((plain >= ends[moment.low]) & (plain < ends[moment.high])).astype(float)
+
+
+@EACH_LOSS
+@pytest.mark.parametrize("soft", [False, True], ids=["groups", "memberships"])
+def test_gradient_in_parts_by_finite_differences(loss, soft):
+    """The part that a row lies in is held fixed."""
+    scores, outcomes, codes, weight = drawn(loss)
+    parts = in_parts(4)[:4]
+    task = Regression(loss, parts, dtype=np.float64)
+    on = np.zeros((task.n_quantities, 3))
+    rng = np.random.default_rng(1)
+    on[[PREDICTION, *(m.quantity for m in parts)]] = rng.normal(size=(5, 3))
+    known = np.eye(3, dtype=np.float32)[codes]
+    rows = RegressionRows(task, codes, 3, outcomes, weight, [known] if soft else [])
+    weights = Weights(on)
+    if soft:
+        weights = Weights(np.zeros_like(on), [MemberWeights(known, on.T[:, np.newaxis, :])])
+    plain = rows.per_exposure(scores, slice(None))
+    thresholds = np.quantile(plain, task.levels)
+    rows.descend(scores, NumberCut(thresholds), weights)
+    inside = [indicator(task, thresholds, plain, m) for m in parts]
+    np.testing.assert_array_equal(np.sum(inside, axis=0), 1.0)
+    factor = on[PREDICTION, codes] + sum(
+        on[m.quantity, codes] * held for m, held in zip(parts, inside, strict=True)
+    )
+
+    def lagrangian(f):
+        r = loss.prediction(rows.per_exposure(f, slice(None)))
+        return outcomes.weight * loss.value(f, outcomes.targets) + weight * factor * r
+
+    step = 1e-6
+    expected = (lagrangian(scores + step) - lagrangian(scores - step)) / (2 * step)
+    smooth = np.abs(scores - outcomes.targets) > 1e-3
+    np.testing.assert_allclose(rows.gradient[smooth], expected[smooth], rtol=1e-4, atol=1e-5)
+    assert (rows.hessian > 0).all()
+
+
+@given(seed=st.integers(0, 999), count=st.integers(2, 12), loss=st.sampled_from(LOSSES))
+@settings(max_examples=30)
+def test_parts_add_up_to_the_whole(seed, count, loss):
+    """Of predictions and actual figures, their squares and products, in every cell."""
+    scores, outcomes, codes, weight = drawn(loss, seed=seed)
+    task = Regression(loss, (*above(5), *in_parts(count)))
+    thresholds = np.sort(np.random.default_rng(seed).normal(size=len(task.levels)))
+    rows = RegressionRows(task, codes, 3, outcomes, weight)
+    found = rows.measure(scores, NumberCut(thresholds)).sums
+    for gathered in (task.sums_of(found, None), task.squares_of(found, None)):
+        for quantity, of_parts in enumerate((in_parts(count)[:count], in_parts(count)[count:])):
+            total = gathered[[m.quantity for m in of_parts]].sum(axis=0)
+            np.testing.assert_allclose(total, gathered[quantity], rtol=1e-9, atol=1e-12)
+    expected, actual = in_parts(count)[:count], in_parts(count)[count:]
+    both = sum(task.products_of(found, e, a) for e, a in zip(expected, actual, strict=True))
+    whole = task.products_of(found, NUMBERS["prediction"], NUMBERS["actual"])
+    np.testing.assert_allclose(both, whole, rtol=1e-9, atol=1e-12)
+    assert (task.products_of(found, expected[0], actual[1]) == 0).all()
+
+
+def test_parts_and_steps_share_a_grid():
+    """Steps push as they do alone, wherever parts are cut."""
+    loss = Loss("squared")
+    scores, outcomes, codes, _ = drawn(loss)
+    rng, gradients = np.random.default_rng(3), []
+    on_steps, quantiles = rng.normal(size=(3, 3)), np.linspace(-1.5, 1.5, 101)
+    for parts in (above(3), (*above(3), *in_parts(10))):
+        task = Regression(loss, parts, dtype=np.float64)
+        on = np.zeros((task.n_quantities, 3))
+        on[[m.quantity for m in above(3)]] = on_steps
+        rows = RegressionRows(task, codes, 3, Outcomes(outcomes.targets))
+        thresholds = np.interp(task.levels, np.linspace(0, 1, 101), quantiles)
+        rows.descend(scores, NumberCut(thresholds, 0.8), Weights(on))
+        gradients.append(rows.gradient.copy())
+    first, last = np.interp([0.25, 0.75], np.linspace(0, 1, 101), quantiles)
+    between = (scores >= first) & (scores <= last)
+    assert between.sum() > 100
+    np.testing.assert_allclose(gradients[0][between], gradients[1][between], atol=1e-9)
+
+
+def test_parts_of_other_sizes_in_one_fit_are_refused():
+    with pytest.raises(
+        ConstraintError, match=r"'prediction 1/10' and 'prediction 1/5' cut the sa"
+    ):
+        Regression.reading([*in_parts(10), *in_parts(5)], Loss("squared"))
+    both = Regression.reading([*above(15), *in_parts(10)], Loss("squared"))
+    assert len(both.levels) == 15 + 9 - 1  # one half is in both
+
+
+def test_what_no_constraint_reads_is_not_measured():
+    scores, outcomes, codes, weight = drawn(Loss("squared"))
+    sizes = []
+    for moments in ([], [NUMBERS["prediction"]], above(3), Calibrated(0.01).moments):
+        task = Regression.reading(moments, Loss("squared"))
+        rows = RegressionRows(task, codes, 3, outcomes, weight)
+        measured = rows.measure(scores, NumberCut(np.zeros(len(task.levels))))
+        sizes.append(measured.sums.shape)
+        assert measured.loss == pytest.approx(rows.loss(scores))
+    assert sizes == [(0, 3), (2, 3), (4, 3), (5, 3)]
+
+
+def mixed_halves(n=6_000):
+    """Rows of low and high risk in two groups, and keys that tell groups apart in part only.
+
+    Overall the groups have what the plain model expects of them, and not within the halves.
+    """
+    rng = np.random.default_rng(5)
+    codes, high = rng.integers(0, 2, n), (rng.random(n) < 0.52).astype(np.int64)
+    seen = np.where(rng.random(n) < 0.8, codes, 1 - codes)
+    y = rng.gamma(50.0, np.array([[1.0, 2.0], [12.0, 11.0]])[high, codes] / 50.0)
+    return codes, high, seen + 2 * high, y
+
+
+def test_calibration_within_halves_has_the_known_answer():
+    """Of each half two keys for two groups: a system of two equations."""
+    codes, high, key, y = mixed_halves()
+    task_of = {None: (), 2: in_parts(2)}
+    found = {}
+    for within in (None, 2):
+        constraint = Calibrated(0.0, "g", within)
+        layout = layout_of(Outcomes(y), codes, [constraint])
+        task = Regression(Loss("poisson", step=0.7), task_of[within], dtype=np.float64)
+        session = Session(Game(task, layout, STEADY, convex=True))
+        scores = boost(session, key, 4_000)
+        found[within] = np.exp([scores[key == k][0] for k in range(4)])
+    solved = np.empty(4)
+    for half in (0, 1):
+        of_half = high == half
+        counts = [[np.sum(of_half & (codes == g) & (key == k + 2 * half)) for k in (0, 1)]
+                  for g in (0, 1)]  # fmt: skip
+        actual = [y[of_half & (codes == g)].sum() for g in (0, 1)]
+        solved[2 * half : 2 * half + 2] = np.linalg.solve(np.array(counts, float), actual)
+    np.testing.assert_allclose(found[2], solved, rtol=0.01)
+    assert np.abs(found[None] / solved - 1).max() > 0.05

@@ -28,6 +28,7 @@ from scipy.special import ndtri
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term, slices
 from fairboost.fairness.constraints import Bound
+from fairboost.fairness.numbers import SameDistribution
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.tasks.base import LearningTask
 
@@ -181,7 +182,7 @@ class Margins:
             self.z *= ANOTHER_MODEL if out_of_fold else 1.0
         # Others may have another derivative at other moments.
         self.linear = all(
-            isinstance(t.constraint, TwoSided | Bound)
+            isinstance(t.constraint, TwoSided | Bound | SameDistribution)
             and not getattr(t.constraint, "relative", False)
             for t in terms
         )

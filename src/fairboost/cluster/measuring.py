@@ -89,7 +89,7 @@ def measure_on_dask(
         *(measure(read(*part, columns, rules), once, game.task, cut) for part in lazy)
     )
     total = _added(parts, merged.numbers, len(cells), float(merged.exposures[0]))
-    summary = RegressionSummary(cells.without_rows(), np.nan)
+    summary = RegressionSummary(cells.without_rows(), np.nan, game.task)
     found = game.judge(total, cut), game.layout.terms, summary
     return of_round(*found, where="test", note=cells.rows_without_group(), kind="set")
 

@@ -2,6 +2,7 @@
 
 from fairboost.fairness.constraints import Bound, Constraint, Parity, bound, parity
 from fairboost.fairness.moments import GroupMoments, Moment
+from fairboost.fairness.numbers import calibrated
 from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import RATES, Rate
@@ -21,5 +22,6 @@ __all__ = [
     "at_positive_rate",
     "at_tpr",
     "bound",
+    "calibrated",
     "parity",
 ]

@@ -250,6 +250,8 @@ def quantile_over(
 def median_over(machines: AllReduce, values: FloatArray) -> float:
     """The median of numbers of all machines, half way between two of them if they are even.
 
+    It is 0 if there are none.
+
     Parameters
     ----------
     machines : AllReduce
@@ -262,9 +264,11 @@ def median_over(machines: AllReduce, values: FloatArray) -> float:
     >>> median_over(ONE_MACHINE, np.array([4.0, 1.0, 2.0, 5.0]))
     3.0
     """
+    (n,) = machines.total(np.array([float(len(values))]))
+    if not n:
+        return 0.0
     if machines is ONE_MACHINE:
         return float(np.median(values))
-    (n,) = machines.total(np.array([float(len(values))]))
     low = _lowest(machines, values, np.ones(len(values)), math.ceil(n / 2))
     (upto,) = machines.total(np.array([float(np.count_nonzero(values <= low))]))
     next_one = machines.least(float(values[values > low].min(initial=math.inf)))

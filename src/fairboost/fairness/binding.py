@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,14 @@ from fairboost.fairness.moments import GroupMoments, Moment
 from fairboost.fairness.rates import as_moment, counted_cells
 
 Which: TypeAlias = Literal["all", "trained", "held out"]
+
+
+@runtime_checkable
+class WrittenOut(Protocol):
+    """A constraint of many inequalities that knows its derivative as a whole."""
+
+    def jacobian(self, moments: GroupMoments) -> FloatArray:
+        """Derivative of each violation by each moment, flat."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,8 @@ class Term:
     def jacobian(self, values: FloatArray) -> FloatArray:
         """Derivative of each violation by each moment, at a flat list of moments."""
         moments, units = self.read(values), np.eye(len(self.inequalities))
+        if isinstance(self.constraint, WrittenOut):
+            return self.constraint.jacobian(moments)
         return np.stack([self.constraint.pullback(moments, unit).ravel() for unit in units])
 
 
@@ -109,6 +119,7 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
         )
     counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in moments])
     _check_every_group_counts(moments, groups, counted, which)
+    _check_enough_rows(constraint, cells, groups, which)
     squares = np.stack([_sum_counted(r, cells, groups, cells.squares) for r in moments])
     names = _inequality_names(constraint, groups, counted)
     return Term(constraint, moments, groups, counted, counted**2 / squares, names)
@@ -197,6 +208,20 @@ def _check_every_group_counts(
                 "comparison: min_group_rows does so with small groups, and a missing value in "
                 "sensitive_features with single rows"
             )
+
+
+def _check_enough_rows(constraint: Constraint, cells: Cells, groups: Groups, which: Which) -> None:
+    """Refuse groups that are too small for what a constraint asks of parts of them."""
+    least = int(getattr(constraint, "least_rows", 0))
+    known = groups.of_cell >= 0
+    counts = np.bincount(groups.of_cell[known], cells.counts[known], len(groups))
+    for g in np.flatnonzero(counts < least).tolist():
+        rows, remedy = REMEDIES[which]
+        raise ConstraintError(
+            f"group {groups.label(g)!r} has {counts[g]:.0f} {rows}, and two in each part of the "
+            f"predictions take {least}; {remedy}ask for fewer parts, merge the group with "
+            "another, or take it out of the comparison with min_group_rows"
+        )
 
 
 def _inequality_names(

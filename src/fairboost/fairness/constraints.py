@@ -205,16 +205,22 @@ def parity(
     >>> parity("fnr", 0.02, by=("sex", "race")).by   # women of each race, men of each race
     ('sex', 'race')
     """
-    if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
-        raise ConstraintError(
-            f"by must be a column name or a tuple of names to cross, found {by!r}; for several "
-            "columns side by side write one parity for each, or leave by out to compare all of "
-            "them"
-        )
+    by = check_by(by)
     own, moment = tolerance is not None, as_compared(rate)
     of_shares = isinstance(moment, Rate) or relative
     found = check_tolerance(tolerance, of_shares) if own else TOLERANCE
     return Parity(moment, found, by, own, bool(relative))
+
+
+def check_by(by: Any) -> str | tuple[str, ...] | None:
+    """The columns whose groups are compared, as the user wrote them."""
+    if not (by is None or isinstance(by, str) or (isinstance(by, tuple) and by)):
+        raise ConstraintError(
+            f"by must be a column name or a tuple of names to cross, found {by!r}; for several "
+            "columns side by side write one constraint for each, or leave by out to compare all "
+            "of them"
+        )
+    return by
 
 
 def as_compared(moment: str | Rate | NumberMoment) -> Rate | NumberMoment:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._typing import FloatArray
+from fairboost._typing import BoolArray, FloatArray
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.constraints import (
     Bound,
@@ -23,9 +23,10 @@ from fairboost.fairness.constraints import (
     OfAllGroups,
     OneMoment,
     Parity,
+    check_by,
 )
 from fairboost.fairness.constraints import resolve as resolve_any
-from fairboost.fairness.means import NUMBERS, NumberMoment, above
+from fairboost.fairness.means import NUMBERS, NumberMoment, above, in_parts
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.rates import as_moment
 
@@ -106,38 +107,70 @@ class SameDistribution(OfAllGroups):
 
 @dataclass(frozen=True)
 class Calibrated(OfAllGroups):
-    """Actual over expected within 1 ± tolerance, in every group: the A/E ratio of actuaries."""
+    """Actual over expected within 1 ± tolerance, in every group: the A/E ratio of actuaries.
+
+    Made by :func:`calibrated`, or by its name. With ``within`` the same is asked in each of so
+    many parts of all predictions. A part in which a group has no row has no ratio: nothing is
+    asked there, and the verdict says so.
+    """
 
     tolerance: float
     by: str | tuple[str, ...] | None = None
+    within: int | None = None
 
     name = "actual over expected"
 
     @property
     def moments(self) -> tuple[NumberMoment, ...]:
-        """Mean prediction, and mean of what was actual."""
-        return NUMBERS["prediction"], NUMBERS["actual"]
+        """Mean prediction, mean of what was actual; then predictions and the rest in parts."""
+        parts = () if self.within is None else in_parts(self.within)
+        return NUMBERS["prediction"], NUMBERS["actual"], *parts
 
     @property
     def slack(self) -> float:
         """How far the ratio may be from 1."""
         return self.tolerance
 
+    @property
+    def least_rows(self) -> int:
+        """Rows that a group must have: the error of a ratio takes two."""
+        return 2 * (self.within or 0)
+
     def inequality_names(self, groups: Sequence[str]) -> list[str]:
         """Name the violations, given labels of the groups."""
-        return [f"A/E[{g}] {side}" for side in ("above", "below") for g in groups]
+        parts = ["", *(f", part {k} of {self.within}" for k in range(1, (self.within or 0) + 1))]
+        return [
+            f"A/E[{g}{part}] {side}"
+            for side in ("above", "below")
+            for part in parts
+            for g in groups
+        ]
 
     def violations(self, moments: GroupMoments) -> FloatArray:
-        """``A/E - 1 - tolerance`` of each group, then ``1 - A/E - tolerance``."""
-        expected, actual = moments.values
-        away = actual / expected - 1.0
+        """``A/E - 1 - tolerance`` of each part and group, then ``1 - A/E - tolerance``."""
+        away = self._away(moments).ravel()
         return np.concatenate([away, -away]) - self.tolerance
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Derivative at given moments."""
-        expected, actual = moments.values
-        net = multipliers[: len(actual)] - multipliers[len(actual) :]
-        return np.stack([-net * actual / expected**2, net / expected])
+        expected, actual, judged = self._read(moments)
+        up, down = multipliers.reshape(2, *expected.shape)
+        net = np.where(judged, up - down, 0.0)
+        on_expected, on_actual = -net * actual / expected**2, net / expected
+        return np.concatenate([on_expected[:1], on_actual[:1], on_expected[1:], on_actual[1:]])
+
+    def jacobian(self, moments: GroupMoments) -> FloatArray:
+        """Derivative of each violation by each moment, flat: all that ``pullback`` is made of."""
+        expected, actual, judged = self._read(moments)
+        part, group = np.indices(expected.shape)
+        # Moments of all rows come first, those of parts after them.
+        of_expected = np.where(part > 0, part + 1, 0)
+        of_actual = np.where(part > 0, part + 1 + (self.within or 0), 1)
+        found = np.zeros((*expected.shape, *moments.values.shape))
+        found[part, group, of_expected, group] = np.where(judged, -actual / expected**2, 0.0)
+        found[part, group, of_actual, group] = np.where(judged, 1.0 / expected, 0.0)
+        out = found.reshape(expected.size, -1)
+        return np.concatenate([out, -out])
 
     least = 0.0
 
@@ -147,13 +180,86 @@ class Calibrated(OfAllGroups):
         return self.tolerance
 
     def figure(self, moments: GroupMoments) -> float:
-        """How far actual over expected is from 1, in the group where it is farthest."""
-        expected, actual = moments.values
-        return float(np.abs(actual / expected - 1.0).max())
+        """How far actual over expected is from 1, where it is farthest."""
+        return float(np.abs(self._away(moments)).max())
 
     def words(self, by: str) -> str:
         """The constraint in words."""
-        return f"actual over expected by {by} within 1 ± {self.tolerance:g}"
+        text = f"actual over expected by {by} within 1 ± {self.tolerance:g}"
+        if self.within is None:
+            return text
+        part = "tenth" if self.within == 10 else f"of {self.within} equal parts"
+        return f"{text}, overall and in each {part} of the predictions"
+
+    def not_judged(self, moments: GroupMoments, groups: Sequence[str]) -> str:
+        """Say in which parts groups have no rows, given their labels; nothing where all do."""
+        judged = self._read(moments)[2]
+        found = [
+            f"{g} in part {', '.join(str(k) for k in np.flatnonzero(~of_group))}"
+            for g, of_group in zip(groups, judged.T, strict=True)
+            if not of_group.all()
+        ]
+        if not found:
+            return ""
+        return (
+            f"Without rows, and so not judged: {'; '.join(found)} (of {self.within}, from the "
+            "lowest predictions up). Fewer parts, or more rows, would have them judged."
+        )
+
+    def _read(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Expected and actual figures, (1 + parts, n_groups), and where there is a ratio."""
+        values, n = moments.values, self.within or 0
+        expected = np.concatenate([values[:1], values[2 : 2 + n]])
+        actual = np.concatenate([values[1:2], values[2 + n :]])
+        judged = expected != 0
+        return np.where(judged, expected, 1.0), actual, judged
+
+    def _away(self, moments: GroupMoments) -> FloatArray:
+        expected, actual, judged = self._read(moments)
+        out: FloatArray = np.where(judged, actual / expected - 1.0, 0.0)
+        return out
+
+
+MOST_PARTS = 100
+"""Parts of the predictions, at most, in which A/E may be asked for."""
+
+
+def calibrated(
+    tolerance: float = 0.01,
+    *,
+    within: int | None = None,
+    by: str | tuple[str, ...] | None = None,
+) -> Calibrated:
+    """Ask that actual over expected (A/E) be 1 in every group.
+
+    Parameters
+    ----------
+    tolerance : float, default=0.01
+        How far A/E may be from 1.
+    within : int, optional
+        Ask the same within parts of equal size of all predictions too; 10 for deciles. Parts are
+        cut at quantiles of the predictions on the rows where groups are compared, anew in every
+        round.
+    by : str or tuple of str, optional
+        The sensitive column whose groups are held to it, or a tuple of several to cross; every
+        sensitive column by itself by default.
+
+    Examples
+    --------
+    >>> calibrated(0.02, within=10).words("gender")
+    'actual over expected by gender within 1 ± 0.02, overall and in each tenth of the predictions'
+    """
+    if not is_finite(tolerance) or tolerance < 0:
+        raise ConstraintError(
+            f"tolerance must be a number, 0 or more, found {tolerance!r}; 0.01 lets A/E be from "
+            "0.99 to 1.01"
+        )
+    if within is not None and not _is_count(within):
+        raise ConstraintError(
+            f"within must be a whole number from 2 to {MOST_PARTS}, found {within!r}; it is the "
+            "number of parts that predictions are cut into, 10 for deciles"
+        )
+    return Calibrated(float(tolerance), check_by(by), None if within is None else int(within))
 
 
 @dataclass(frozen=True)
@@ -177,6 +283,11 @@ class EachAtMost(OneMoment, OfAllGroups):
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """The multipliers themselves."""
         return multipliers[np.newaxis].copy()
+
+
+def _is_count(within: Any) -> bool:
+    whole = isinstance(within, int | np.integer) and not isinstance(within, bool)
+    return bool(whole and 2 <= within <= MOST_PARTS)
 
 
 NamedNumbers: TypeAlias = Literal[

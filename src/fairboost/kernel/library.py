@@ -20,9 +20,12 @@ from fairboost.kernel.threads import Threads
 PATH = Path(__file__).with_name(
     "libloops" + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 )
-TASKS = ("descend", "measure", "sum_and_descend", "correct")  # in the order of loops.c
+TASKS = (  # in the order of loops.c
+    *("descend", "measure", "sum_and_descend", "correct"),
+    *("descend_numbers", "measure_numbers"),
+)
 NARROW, WIDE, FUSED = range(3)  # as in loops.c
-_ABI = 2  # as in loops.c
+_ABI = 3  # as in loops.c
 _OF_SEVERAL_SIZES = ("cells", "scores", "gradient")
 _LONG, _REAL, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _REMEDY = (
@@ -49,6 +52,13 @@ class Pass(ctypes.Structure):
         *(("away", _ARRAY), ("scale", _ARRAY), ("shift", _ARRAY), ("curve", _ARRAY)),
         *(("gradient", _ARRAY), ("hessian", _ARRAY), ("gradient_size", _LONG)),
         *(("sums", _ARRAY), ("loss", _ARRAY)),
+        *(("kind", _LONG), ("shape", _REAL), ("stepped", _REAL), ("closest", _REAL)),
+        *(("of_deviance", _REAL), ("target", _ARRAY), ("base", _ARRAY), ("offset", _ARRAY)),
+        *(("rate", _ARRAY), ("loss_weight", _ARRAY), ("n_levels", _LONG), ("levels", _ARRAY)),
+        *(("knots", _ARRAY), ("narrow", _ARRAY), ("spread", _REAL)),
+        *(("width", _LONG), ("at_prediction", _LONG), ("by_interval", _LONG)),
+        *(("at_loss", _LONG), ("at_steps", _LONG), ("table", _ARRAY)),
+        *(("reads", _LONG), ("n_sums", _LONG)),
     )
 
 

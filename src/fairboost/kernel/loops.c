@@ -23,11 +23,12 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum { CHUNK = 512 };
-enum { DESCEND, MEASURE, SUM_AND_DESCEND, CORRECT };
+enum { DESCEND, MEASURE, SUM_AND_DESCEND, CORRECT, DESCEND_NUMBERS, MEASURE_NUMBERS };
 enum { NARROW, WIDE, FUSED };
 
 /* Rows known by the probability of their group: (n, n_groups), and what a group weighs on a
-   positive decision of a row of label 0, then of label 1: (2, n_groups). */
+   positive decision of a row of label 0, then of label 1: (2, n_groups). Where a number is
+   predicted, what it weighs on a row as a `table` has it: (n_groups, width). */
 typedef struct {
     const float *memberships;
     const double *on_groups;
@@ -56,6 +57,20 @@ typedef struct {
     int64_t gradient_size;
     double *sums;               /* by block and cell (MEASURE 1, SUM_AND_DESCEND 3) */
     double *loss;               /* by block */
+    /* Where a number is predicted (loops_numbers.h). */
+    int64_t kind;               /* of the loss: SQUARED ... */
+    double shape, stepped, closest, of_deviance; /* of the loss; e^step, the least residual */
+    const double *target, *base;         /* by row; what of the loss no score changes, or NULL */
+    const double *offset, *rate;         /* by row: log exposure and 1 / exposure, or NULL */
+    const float *loss_weight;            /* by row, or NULL */
+    int64_t n_levels;
+    const double *levels;                /* thresholds, rising */
+    const double *knots, *narrow;        /* ends of intervals: n_levels + 2; 1 / their width */
+    double spread;                       /* what steps are multiplied by */
+    int64_t width;                       /* columns of the table */
+    int64_t at_prediction, by_interval, at_loss, at_steps; /* first columns, -1 for none */
+    const double *table;                 /* (n_cells, width) */
+    int64_t reads, n_sums;               /* READS_..., and the sums that they make */
 } Pass;
 
 INLINE void read_cells(const Pass *r, int64_t lo, int m, uint32_t *restrict cell) {
@@ -83,6 +98,7 @@ INLINE void read_cells(const Pass *r, int64_t lo, int m, uint32_t *restrict cell
 #define BITS uint32_t
 #define SINGLE 1
 #include "loops_real.h"
+#include "loops_numbers.h"
 
 /* What follows is in double precision: sums are read off it. */
 
@@ -151,12 +167,28 @@ INLINE void correct(const Pass *r, int64_t lo, int m, Chunk *c) {
 typedef union {
     Chunk_double twice;
     Chunk_float once;
+    Part part;
 } Chunks;
+
+INLINE void work_block_of_numbers(Pass *r, int64_t lo, int64_t end, int64_t block, Part *c) {
+    double *sums = r->n_sums ? r->sums + block * r->n_cells * (r->n_levels + 1) * r->n_sums : NULL;
+    double loss = 0.0;
+    for (; lo < end; lo += PART) {
+        int m = (int)(end - lo < PART ? end - lo : PART);
+        loss += r->task == DESCEND_NUMBERS ? descend_numbers(r, lo, m, c)
+                                           : measure_numbers(r, lo, m, c, sums);
+    }
+    r->loss[block] = loss;
+}
 
 INLINE void work_block(Pass *r, int64_t block, Chunks *chunks) {
     Chunk *c = &chunks->twice;
     int64_t end = (block + 1) * r->block < r->n ? (block + 1) * r->block : r->n;
     double loss = 0.0;
+    if (r->task >= DESCEND_NUMBERS) {
+        work_block_of_numbers(r, block * r->block, end, block, &chunks->part);
+        return;
+    }
     for (int64_t lo = block * r->block; lo < end; lo += CHUNK) {
         int m = (int)(end - lo < CHUNK ? end - lo : CHUNK);
         if (r->task == DESCEND) {
@@ -263,7 +295,7 @@ EXPORT int64_t fairboost_has_wide(void) { return has_wide(); }
 
 /* What a caller must agree with (library.py): a number that changes with the meaning of any field
    or function, and where each field lies. */
-EXPORT int64_t fairboost_abi(void) { return 2; }
+EXPORT int64_t fairboost_abi(void) { return 3; }
 
 typedef struct {
     const char *name; /* NULL after the last */
@@ -281,6 +313,11 @@ static const Field FIELDS[] = {
     AT(Pass, pull), AT(Pass, bump), AT(Pass, side), AT(Pass, soft), AT(Pass, n_soft),
     AT(Pass, away), AT(Pass, scale), AT(Pass, shift), AT(Pass, curve), AT(Pass, gradient),
     AT(Pass, hessian), AT(Pass, gradient_size), AT(Pass, sums), AT(Pass, loss),
+    AT(Pass, kind), AT(Pass, shape), AT(Pass, stepped), AT(Pass, closest), AT(Pass, of_deviance),
+    AT(Pass, target), AT(Pass, base), AT(Pass, offset), AT(Pass, rate), AT(Pass, loss_weight),
+    AT(Pass, n_levels), AT(Pass, levels), AT(Pass, knots), AT(Pass, narrow), AT(Pass, spread),
+    AT(Pass, width), AT(Pass, at_prediction), AT(Pass, by_interval),
+    AT(Pass, at_loss), AT(Pass, at_steps), AT(Pass, table), AT(Pass, reads), AT(Pass, n_sums),
     ALL_OF(Fall), AT(Fall, n), AT(Fall, block), AT(Fall, next), AT(Fall, takers),
     AT(Fall, n_features), AT(Fall, depth), AT(Fall, table), AT(Fall, nodes), AT(Fall, scores),
     ALL_OF(Node), AT(Node, at), AT(Node, feature), AT(Node, missing_right),

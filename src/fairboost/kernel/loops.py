@@ -104,14 +104,14 @@ class Loops:
         if block < 1:
             raise ValueError(f"a block must have rows, found {block}")
         cells = np.ascontiguousarray(cells)
-        _checked("cells", cells, (n,), *_CELLS)
+        checked("cells", cells, (n,), *_CELLS)
         if n and not 0 <= cells.min() <= cells.max() < n_cells:
             found = f"from {cells.min()} to {cells.max()}"
             raise IndexError(f"cells must be from 0 to {n_cells - 1}, found {found}")
         weight = np.ascontiguousarray(weight)
-        _checked("weight", weight, (n if len(weight) else 0,), _F4)
-        _checked("gradient", gradient, (n,), _F4, _F8, filled=True)
-        _checked("hessian", hessian, (n,), gradient.dtype, filled=True)
+        checked("weight", weight, (n if len(weight) else 0,), _F4)
+        checked("gradient", gradient, (n,), _F4, _F8, filled=True)
+        checked("hessian", hessian, (n,), gradient.dtype, filled=True)
         self.gradient, self.hessian = gradient, hessian
         self.threads, self.kernel = threads, kernel()
         self.shape = max(1, -(-n // block)), n_cells
@@ -154,21 +154,21 @@ class Loops:
         float
             The loss.
         """
-        _checked("side", side, self.shape[1:], _I8)
+        checked("side", side, self.shape[1:], _I8)
         if len(soft) and side.size and not -1 <= side.min() <= side.max() <= 1:
             raise IndexError(f"side must be -1, 0 or 1, found {np.unique(side).tolist()}")
         groups = [tuple(np.ascontiguousarray(array) for array in pair) for pair in soft]
         for memberships, on_groups in groups:
             n_groups = memberships.shape[-1]
-            _checked("memberships", memberships, (self.arrays["n"], n_groups), _F4)
-            _checked("on_groups", on_groups, (2, n_groups), _F8)
-        scores = self._scores(scores)
+            checked("memberships", memberships, (self.arrays["n"], n_groups), _F4)
+            checked("on_groups", on_groups, (2, n_groups), _F8)
+        scores = self.scores(scores)
         single = scores.itemsize == self.gradient.itemsize == 4
         tables = self._tables(pull=pull, bump=bump)
         if single:
             tables = {name: table.astype(np.float32) for name, table in tables.items()}
         loss = np.zeros(self.shape[0])
-        self._run(
+        self.run(
             "descend", scores=scores, threshold=float(threshold), single=int(single), **tables,
             side=side, soft=groups, loss=loss,
         )  # fmt: skip
@@ -179,8 +179,8 @@ class Loops:
     ) -> tuple[FloatArray, float]:
         """Weight of positive decisions by cell, and the loss."""
         sums, loss = np.zeros(self.shape), np.zeros(self.shape[0])
-        self._run(
-            "measure", scores=self._scores(scores), threshold=float(threshold),
+        self.run(
+            "measure", scores=self.scores(scores), threshold=float(threshold),
             **self._tables(pull=pull), sums=sums, loss=loss,
         )  # fmt: skip
         return sums.sum(axis=0), float(loss.sum())
@@ -201,8 +201,8 @@ class Loops:
             (n_cells, 3): weights of positive decisions, losses and scores.
         """
         sums = np.zeros((*self.shape, 3))
-        self._run(
-            "sum_and_descend", scores=self._scores(scores), threshold=float(threshold),
+        self.run(
+            "sum_and_descend", scores=self.scores(scores), threshold=float(threshold),
             **self._tables(away=away, scale=line[0], shift=line[1], curve=curve), sums=sums,
         )  # fmt: skip
         total: FloatArray = sums.sum(axis=0)
@@ -210,19 +210,25 @@ class Loops:
 
     def correct(self, scale: FloatArray, shift: FloatArray) -> None:
         """Scale the gradient and shift it by weight, by cell."""
-        self._run("correct", **self._tables(scale=scale, shift=shift))
+        self.run("correct", **self._tables(scale=scale, shift=shift))
 
-    def _scores(self, scores: ScoreArray) -> ScoreArray:
+    def scores(self, scores: ScoreArray) -> ScoreArray:
         """Scores in the precision that they have, or in double precision."""
         kind = scores.dtype if scores.dtype in (np.float32, np.float64) else np.float64
         scores = np.ascontiguousarray(scores, kind)
-        return _checked("scores", scores, (self.arrays["n"],), _F4, _F8)
+        return checked("scores", scores, (self.arrays["n"],), _F4, _F8)
 
     def _tables(self, **by_cell: FloatArray) -> dict[str, NDArray[Any]]:
         """Tables that are read by the number of the cell."""
-        return {name: _checked(name, t, self.shape[1:], _F8) for name, t in by_cell.items()}
+        return {name: checked(name, t, self.shape[1:], _F8) for name, t in by_cell.items()}
 
-    def _run(self, task: str, **given: Any) -> None:
+    def add(self, arrays: Mapping[str, Any]) -> None:
+        """Take further arrays, which are checked, that are the same in every pass."""
+        self.arrays |= arrays
+        self.prepared = self.kernel.prepare(self.arrays)
+
+    def run(self, task: str, **given: Any) -> None:
+        """Do one of ``library.TASKS`` with arrays that are checked."""
         self.takers = self.kernel.run(task, self.prepared, given, self.threads)
 
 
@@ -256,9 +262,9 @@ def fall(
     if block < 1:
         raise ValueError(f"a block must have rows, found {block}")
     n, n_features = len(table), table.shape[-1]
-    _checked("table", table, (n, n_features), _F4)
-    _checked("nodes", nodes, (max(1, len(nodes)),), NODE)
-    _checked("scores", scores, (n,), _F4, filled=True)
+    checked("table", table, (n, n_features), _F4)
+    checked("nodes", nodes, (max(1, len(nodes)),), NODE)
+    checked("scores", scores, (n,), _F4, filled=True)
     given = {
         "n": n, "block": block, "n_features": n_features, "depth": _depth(nodes, n_features),
         "table": table, "nodes": nodes, "scores": scores,
@@ -287,7 +293,7 @@ def _depth(nodes: NDArray[Any], n_features: int) -> int:
     return depth
 
 
-def _checked(
+def checked(
     name: str,
     array: NDArray[Any],
     shape: tuple[int, ...],

@@ -32,6 +32,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from fairboost._typing import FloatArray
+from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce, median_over
 
 LossName: TypeAlias = Literal[
     "squared", "absolute", "quantile", "huber", "pseudo_huber", "poisson", "gamma", "tweedie"
@@ -105,28 +106,42 @@ class Loss:
         if self.name == "pseudo_huber":
             return d**2 * (np.sqrt(1.0 + (away / d) ** 2) - 1.0)
         if self.name == "poisson":
-            agreed: FloatArray = xlogy(y, y) - y
-            return np.exp(scores) + agreed - y * scores
+            return np.exp(scores) - y * scores + self.fixed_part(y)
         if self.name == "gamma":
-            return y * np.exp(-scores) - 1.0 - np.log(y) + scores
-        far, near = (1.0 - d) * scores, (2.0 - d) * scores
-        least: FloatArray = y ** (2.0 - d) / ((1.0 - d) * (2.0 - d))
-        return least - y * np.exp(far) / (1.0 - d) + np.exp(near) / (2.0 - d)
+            return y * np.exp(-scores) + scores + self.fixed_part(y)
+        far, near = np.exp((1.0 - d) * scores), np.exp((2.0 - d) * scores)
+        return near / (2.0 - d) - y * far / (1.0 - d) + self.fixed_part(y)
+
+    def fixed_part(self, y: FloatArray) -> FloatArray:
+        """What of the loss of each row no score changes, under a log link; 0 elsewhere."""
+        d, out = self.shape, np.zeros(len(y))
+        if self.name == "poisson":
+            out = xlogy(y, y) - y
+        elif self.name == "gamma":
+            out = -1.0 - np.log(y)
+        elif self.name == "tweedie":
+            out = y ** (2.0 - d) / ((1.0 - d) * (2.0 - d))
+        return out
 
     def slopes(
-        self, scores: FloatArray, y: FloatArray, typical: float | None = None
+        self, scores: FloatArray, y: FloatArray, least: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Gradient and Hessian of each row, as the engine has them.
 
-        ``typical`` is the median size of residuals, where there are more rows than these.
+        Parameters
+        ----------
+        scores, y : (n,) float64
+            Scores and targets.
+        least : float, optional
+            What :meth:`closest` gives for the rows that these are a part of; for these by default.
         """
         away, d = scores - y, self.shape
         if self.name == "squared":
             return away, np.ones_like(away)
         if self.name == "absolute":
-            return np.sign(away), 1.0 / self._size(away, typical)
+            return np.sign(away), 1.0 / self._size(away, least)
         if self.name == "quantile":
-            return np.where(away >= 0, 1.0 - d, -d), 0.5 / self._size(away, typical)
+            return np.where(away >= 0, 1.0 - d, -d), 0.5 / self._size(away, least)
         if self.name == "huber":
             return np.clip(away, -d, d), np.ones_like(away)
         if self.name == "pseudo_huber":
@@ -141,7 +156,12 @@ class Loss:
         far, near = y * np.exp((1.0 - d) * scores), np.exp((2.0 - d) * scores)
         return near - far, (2.0 - d) * near - (1.0 - d) * far
 
-    def _size(self, away: FloatArray, typical: float | None) -> FloatArray:
-        size = np.abs(away)
-        least = CLOSEST * (float(np.median(size)) if typical is None else typical)
-        return np.maximum(size, least if least > 0 else np.finfo(np.float32).tiny)
+    def closest(self, away: FloatArray, machines: AllReduce = ONE_MACHINE) -> float:
+        """What residuals count as at least, where engines set leaves to medians; 0 elsewhere."""
+        if not self.renews_leaves:
+            return 0.0
+        least = CLOSEST * median_over(machines, np.abs(away))
+        return least if least > 0 else float(np.finfo(np.float32).tiny)
+
+    def _size(self, away: FloatArray, least: float | None) -> FloatArray:
+        return np.maximum(np.abs(away), self.closest(away) if least is None else least)

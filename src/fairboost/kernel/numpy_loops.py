@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairboost.kernel.numpy_number_loops import descend_numbers, measure_numbers
 from fairboost.kernel.threads import Threads
 
 
@@ -92,6 +93,8 @@ _TASKS = {
     "measure": _measure,
     "sum_and_descend": _sum_and_descend,
     "correct": _correct,
+    "descend_numbers": descend_numbers,
+    "measure_numbers": measure_numbers,
 }
 
 

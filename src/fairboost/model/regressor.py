@@ -75,7 +75,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         1 ± tolerance in every group), ``"equal_errors"`` (mean losses alike),
         ``"bounded_group_loss"`` (no group's mean loss above the tolerance); a
         :func:`~fairboost.parity` or :func:`~fairboost.bound` of ``"prediction"`` or ``"loss"``; a
-        list of these; or None for the engine's loss alone.
+        list of these; or None for the engine's loss alone. :func:`~fairboost.calibrated` asks
+        for calibration within deciles of the prediction too.
     tolerance : float, optional
         How far apart groups may be, for constraints that have no tolerance of their own. Of
         distributions a share of rows, 0.05 by default; of calibration a share, 0.01 by default; of

@@ -1,9 +1,10 @@
 """A number is predicted: one score, one of several losses, and moments that are means.
 
 The prediction of a row per unit of its exposure e is r = link(f - log e), where f is its score,
-and a = y / e is what was actual. The quantities of a row are r, a, its loss, and whether r is
-above each of some thresholds t_k (:mod:`fairboost.fairness.means`); rows weigh by exposure in
-their means. With c_q what constraints weigh on quantity q of a row, the gradient of a row is::
+and a = y / e is what was actual. The quantities of a row are r, a, its loss, whether r is above
+each of some thresholds t_k, and r and a times whether r lies in some part of all predictions
+(:mod:`fairboost.fairness.means`); rows weigh by exposure in their means. With c_q what constraints
+weigh on quantity q of a row, the gradient of a row is::
 
     w loss'(f) + v sum_q c_q q'(f)
 
@@ -11,45 +12,52 @@ with w its weight in the loss and v that in moments. r' is 1, or r under a log l
 has no derivative: its place is taken by a hat, 1 at t_k and 0 at the thresholds beside it, times
 the spread of all scores and the curvature of the loss. So a row is pushed by the two thresholds
 between which it lies, however many there are, and leaves move by as much wherever they are. The
+part that a row lies in is held fixed: a row is pushed by what is asked of its own part. The
 Hessian grows where the loss of a group is to come down, and under a log link wherever a mean is to
 move.
 
 Thresholds are quantiles of the predictions on the rows that are measured, found anew in every
-round on at most ``PLACED_ROWS`` of them.
+round on at most ``PLACED_ROWS`` of them. They cut predictions into intervals, of which parts are
+unions. Rows are summed by cell and interval (:mod:`fairboost.kernel.number_loops`), and no more
+than constraints read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import product
+from typing import Any, cast
 
 import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
-from fairboost.fairness.all_reduce import (
-    ONE_MACHINE,
-    AllReduce,
-    gathered,
-    median_over,
-    quantile_over,
-)
+from fairboost.exceptions import ConstraintError
+from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce, gathered, quantile_over
 from fairboost.fairness.binding import Term, slices
-from fairboost.fairness.means import FIRST_LEVEL, levels
+from fairboost.fairness.means import FIRST_LEVEL, KINDS, SHARE, NumberMoment
+from fairboost.kernel import number_loops
+from fairboost.kernel.loops import Loops
 from fairboost.kernel.losses import Loss
+from fairboost.kernel.number_loops import Intervals, NumberLoops, PushTable
 from fairboost.kernel.threads import Threads
 from fairboost.tasks.base import Measured, Slopes, Weights
 from fairboost.tasks.layout import Outcomes, RowLayout
 
 PREDICTION, ACTUAL, LOSS = range(FIRST_LEVEL)
+BITS = number_loops.PREDICTION, number_loops.ACTUAL, number_loops.LOSS, number_loops.WEIGHT
+"""What is read of rows, by the kind of moment."""
+
 PLACED_ROWS = 20_000
 """Rows, at most, whose scores place the thresholds."""
 
 BLOCK = 16_384
 """Rows that a thread takes at a time."""
+
+FEWEST = 2.0
+"""Rows that tell how far a ratio varies."""
 
 RESPONSE = 4.0
 """What a coefficient of 1 moves a moment by, over what it moves a rate by at even odds, where the
@@ -81,6 +89,11 @@ class NumberCut:
             return np.array([t[0] - self.spread, t[0], t[0] + self.spread])
         return np.concatenate([[2 * t[0] - t[1]], t, [2 * t[-1] - t[-2]]])
 
+    @cached_property
+    def intervals(self) -> Intervals | None:
+        """The same for the loops; None without thresholds."""
+        return Intervals(self.thresholds, self.knots) if len(self.thresholds) else None
+
 
 @dataclass(frozen=True)
 class Regression:
@@ -90,32 +103,88 @@ class Regression:
     ----------
     loss : Loss
         The loss, as the engine has it.
-    n_levels : int
-        Thresholds at which distributions are compared; 0 where none are.
+    parts : tuple of NumberMoment
+        Moments of rows between quantiles of the predictions, of which constraints read some.
     scale : float
         Standard deviation of what is actual: the unit in which small is told from large.
     dtype : dtype
         Precision of the gradients.
+    kinds : int
+        What else constraints read: some of ``number_loops.PREDICTION``, ``ACTUAL`` and ``LOSS``.
     """
 
     loss: Loss
-    n_levels: int = 0
+    parts: tuple[NumberMoment, ...] = ()
     scale: float = 1.0
     dtype: Any = np.float32
+    kinds: int = number_loops.PREDICTION | number_loops.ACTUAL | number_loops.LOSS
 
     least_deviation = 1e-12
     wobble = 0.0  # moments have units of their own: sampling errors alone tell what is small
     point = None
 
+    @classmethod
+    def reading(cls, moments: Iterable[Any], loss: Loss, scale: float = 1.0) -> Regression:
+        """The task of constraints that read some moments; no others are measured."""
+        parts: dict[int, NumberMoment] = {}
+        kinds = 0
+        for m in moments:
+            if m.quantity < FIRST_LEVEL:
+                kinds |= BITS[m.quantity]
+                continue
+            other = parts.setdefault(m.quantity, m)
+            if (other.low, other.high) != (m.low, m.high):
+                raise ConstraintError(
+                    f"{other.name!r} and {m.name!r} cut the same predictions into parts of other "
+                    "sizes; ask for the same number of parts in all constraints, or fit a model "
+                    "for each"
+                )
+        return cls(loss, tuple(parts[q] for q in sorted(parts)), scale, kinds=kinds)
+
     @property
     def n_quantities(self) -> int:
-        """Prediction, actual figure, loss, and a step at each threshold."""
-        return FIRST_LEVEL + self.n_levels
+        """Prediction, actual figure, loss, and what is read of parts."""
+        return max([m.quantity + 1 for m in self.parts], default=FIRST_LEVEL)
+
+    @cached_property
+    def levels(self) -> FloatArray:
+        """Quantiles of the predictions at which the parts end, rising."""
+        ends = {q for m in self.parts for q in (m.low, m.high)} - {0.0, 1.0}
+        return np.array(sorted(ends))
+
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The first interval of each part, and the one after its last."""
+        ends = [0.0, *self.levels.tolist(), 1.0]
+        return tuple((ends.index(m.low), ends.index(m.high)) for m in self.parts)
+
+    @cached_property
+    def inside(self) -> FloatArray:
+        """Whether each part holds each interval, (n_parts, n_intervals), as 0 or 1."""
+        at = np.arange(len(self.levels) + 1)
+        return np.array([(lo <= at) & (at < hi) for lo, hi in self.spans], float)
+
+    @cached_property
+    def reads(self) -> int:
+        """What is summed over rows, for the loops."""
+        out = self.kinds
+        for m in self.parts:
+            out |= BITS[m.kind]
+        return out
+
+    @cached_property
+    def columns(self) -> dict[int, int]:
+        """Where the sums of each kind begin, of those that are read; and how many there are."""
+        out, at = {}, 0
+        for bit, count in number_loops.SUMS.items():
+            if self.reads & bit:
+                out[bit], at = at, at + count
+        return {**out, 0: at}
 
     @property
     def cut_moves(self) -> bool:
         """Whether there are thresholds, which follow the predictions."""
-        return self.n_levels > 0
+        return len(self.levels) > 0
 
     @property
     def of_deviance(self) -> float:
@@ -128,12 +197,101 @@ class Regression:
         return RegressionPasses(self, layout, needs)
 
     def sums_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
-        """Sums of all quantities."""
-        return sums[: self.n_quantities]
+        """Sums of all quantities; 0 of those that nothing reads."""
+        return self._gathered(sums, 0)
 
     def squares_of(self, sums: FloatArray, total: FloatArray) -> FloatArray:
         """Sums of their squares."""
-        return sums[self.n_quantities : -1]
+        return self._gathered(sums, 1)
+
+    def products_of(self, sums: FloatArray, one: NumberMoment, two: NumberMoment) -> FloatArray:
+        """Sums of the product of two quantities of a row, by cell.
+
+        Parameters
+        ----------
+        sums : (n_sums, n_cells) float64
+            As measured.
+        one, two : NumberMoment
+            Of predictions or actual figures, both of all rows or of parts.
+        """
+        ends = [0.0, *self.levels.tolist(), 1.0]
+        low, high = max(one.low, two.low), min(one.high, two.high)
+        by = sums.reshape(len(self.levels) + 1, self.columns[0], -1)
+        if low >= high:
+            return np.zeros(by.shape[-1])
+        both = {one.kind, two.kind}
+        bit = BITS[max(both)]
+        column = self.columns[bit] + (2 if len(both) == 2 else 1)
+        out: FloatArray = by[ends.index(low) : ends.index(high), column].sum(axis=0)
+        return out
+
+    def _gathered(self, sums: FloatArray, power: int) -> FloatArray:
+        by = sums.reshape(len(self.levels) + 1, self.columns[0], -1)
+        out = np.zeros((self.n_quantities, by.shape[-1]))
+        for quantity, bit in enumerate(BITS[:FIRST_LEVEL]):
+            if self.reads & bit:
+                out[quantity] = by[:, self.columns[bit] + power].sum(axis=0)
+        for m, (lo, hi) in zip(self.parts, self.spans, strict=True):
+            # The square of 0 or 1 is the same.
+            column = self.columns[BITS[m.kind]] + (0 if m.is_share else power)
+            out[m.quantity] = by[lo:hi, column].sum(axis=0)
+        return out
+
+    @cached_property
+    def step_curvature(self) -> float:
+        """What steps are multiplied by, but for what the loss has of the prediction."""
+        return float(np.mean(self.curvature(np.ones(1))))
+
+    def table(
+        self, weights: Weights, memberships: Sequence[Float32Array], cut: NumberCut
+    ) -> PushTable:
+        """What constraints weigh on rows, for the loops.
+
+        Parameters
+        ----------
+        weights : Weights
+            By cell, and by the probability of groups.
+        memberships : sequence of (n, n_groups) float32
+            These probabilities.
+        cut : NumberCut
+            Where predictions are cut.
+        """
+        listed = [weights.on_cells.T, *(s.on_groups[:, 0, :] for s in weights.soft)]
+        steps, bins = self._of_kind(SHARE), self._of_kind(PREDICTION)
+        at: dict[str, int] = {}
+        columns: list[list[FloatArray]] = []
+
+        def add(name: str, quantities: Sequence[int], spread: FloatArray) -> None:
+            """Columns that are the weights on some quantities, times a matrix; if they weigh."""
+            if any(on[:, quantities].any() for on in listed):
+                at[name] = sum(part[0].shape[1] for part in columns)
+                columns.append([on[:, quantities] @ spread for on in listed])
+
+        in_bins = [self.parts[k].quantity for k in bins]
+        by_interval = any(on[:, in_bins].any() for on in listed)
+        whole = np.ones((1, len(self.levels) + 1 if by_interval else 1))
+        spread = np.concatenate([whole, self.inside[bins]]) if by_interval else whole
+        add("prediction", [PREDICTION, *(in_bins if by_interval else ())], spread)
+        add("loss", [LOSS], np.ones((1, 1)))
+        if steps:
+            add("steps", [self.parts[k].quantity for k in steps], self._hats(steps, cut))
+        tables = [np.hstack([part[k] for part in columns] or [np.zeros((len(on), 1))])
+                  for k, on in enumerate(listed)]  # fmt: skip
+        known = zip(memberships, tables[1:], strict=True)
+        return PushTable(tables[0], list(known), by_interval=by_interval, **at)
+
+    def _of_kind(self, kind: int) -> list[int]:
+        return [k for k, m in enumerate(self.parts) if m.kind == kind]
+
+    def _hats(self, steps: Sequence[int], cut: NumberCut) -> FloatArray:
+        """The hat of each step at each knot, (n_steps, n_knots)."""
+        at = [self.spans[k][0] for k in steps]  # above 0, as a share above the lowest says nothing
+        if len(at) == len(self.levels):
+            return np.eye(len(at) + 2)[1:-1]
+        # Other constraints cut predictions elsewhere too: between thresholds hats are lines.
+        own = NumberCut(cut.thresholds[np.array(at) - 1], cut.spread).knots
+        units = np.eye(len(own))[1:-1]
+        return np.array([np.nan_to_num(np.interp(cut.knots, own, unit)) for unit in units])
 
     def exact(self, moments: FloatArray) -> FloatArray:
         """Moments as they are."""
@@ -165,9 +323,22 @@ class Regression:
         of_loss = 2.0 * self.of_deviance * size / np.exp(self.loss.step)
         shares = np.clip(moments, 0.0, 1.0)
         of_step = 2.0 * np.sqrt(shares * (1.0 - shares)) / RESPONSE
-        kinds = [quantities < LOSS, quantities == LOSS]
-        found: FloatArray = RESPONSE * np.select(kinds, [of_mean, of_loss], of_step)
+        in_part = (quantities >= FIRST_LEVEL) & ((quantities - FIRST_LEVEL) % KINDS > 0)
+        kinds = [quantities < LOSS, quantities == LOSS, in_part]
+        of_part = self._deviations_in_parts(moments, squares) if in_part.any() else of_mean
+        found: FloatArray = RESPONSE * np.select(kinds, [of_mean, of_loss, of_part], of_step)
         return found
+
+    def _deviations_in_parts(self, moments: FloatArray, squares: FloatArray) -> FloatArray:
+        """The same where a share of the rows has nearly equal predictions, and the others 0."""
+        least = 0.1 / (len(self.levels) + 1)  # of a part on both sides of 0
+        share = moments**2 / np.maximum(squares, np.finfo(float).tiny)
+        share = np.clip(share, least, 1.0)
+        size = np.abs(moments) / share
+        one = size**2 if self.loss.log_link else np.ones_like(size)
+        curvature = self.curvature(np.maximum(size, np.finfo(float).tiny))
+        out: FloatArray = share * one / curvature
+        return out
 
     def stiffness(self, cut: NumberCut) -> float:
         """Hessians are those of the loss itself wherever a score is."""
@@ -175,7 +346,7 @@ class Regression:
 
 
 class RegressionRows:
-    """Rows that are passed over at once, with all that does not change from round to round.
+    """The pass over some rows, with all that does not change from round to round.
 
     Parameters
     ----------
@@ -183,233 +354,71 @@ class RegressionRows:
         The task.
     codes : (n,) int
         Cells of the rows.
+    n_cells : int
+        Number of cells.
     outcomes : Outcomes
-        What they are to come to.
+        What the rows are to come to.
     weight : (n,) float32, optional
         Weights in moments.
     memberships : sequence of (n, n_groups) float32
         Probabilities of groups.
+    threads : Threads, optional
+        Those that share the rows.
+    machines : AllReduce
+        Those that hold rows.
     """
 
     def __init__(
         self,
         task: Regression,
         codes: IntArray,
+        n_cells: int,
         outcomes: Outcomes,
-        weight: Float32Array | None,
+        weight: Float32Array | None = None,
         memberships: Sequence[Float32Array] = (),
+        threads: Threads | None = None,
+        machines: AllReduce = ONE_MACHINE,
     ) -> None:
+        n = len(codes)
         self.task, self.codes, self.memberships = task, codes, list(memberships)
-        self.y = outcomes.targets
-        self.exposure = outcomes.exposure
-        self.offset = None if self.exposure is None else np.log(self.exposure)
-        self.actual = self.y if self.exposure is None else self.y / self.exposure
-        self.loss_weight = outcomes.weight
-        self.weight = weight
-        self.gradient = np.empty(len(codes), task.dtype)
-        self.hessian = np.empty(len(codes), task.dtype)
+        self.y, self.exposure = outcomes.targets, outcomes.exposure
+        self.loss_weight, self.weight = _single(outcomes.weight), _single(weight)
+        self.gradient, self.hessian = np.empty(n, task.dtype), np.empty(n, task.dtype)
+        in_moments = np.empty(0, np.float32) if self.weight is None else self.weight
+        # One block is done sooner than another thread has been told of it.
+        shared = threads if threads is not None and n > BLOCK else Threads()
+        loops = Loops(codes, n_cells, in_moments, self.gradient, self.hessian, BLOCK, shared)
+        self.loops = NumberLoops(
+            loops, task.loss, task.of_deviance, self.y, self.loss_weight, self.exposure, machines
+        )
 
-    def part(self, at: slice) -> RegressionRows:
-        """Some of the rows, which fill their part of the buffers."""
-        out = copy(self)
-        for name in ("codes", "y", "exposure", "offset", "actual", "loss_weight", "weight",
-                     "gradient", "hessian"):  # fmt: skip
-            column = getattr(self, name)
-            setattr(out, name, None if column is None else column[at])
-        out.memberships = [known[at] for known in self.memberships]
-        return out
-
-    def loss(self, scores: ScoreArray) -> float:
-        """The loss alone."""
-        return self.total_loss(self.task.loss.value(in_full(scores), self.y))
-
-    def per_exposure(self, scores: ScoreArray) -> FloatArray:
-        """Scores without what exposure adds to them."""
-        plain = in_full(scores)
-        return plain if self.offset is None else plain - self.offset
+    def per_exposure(self, scores: ScoreArray, at: Any) -> FloatArray:
+        """Scores of some rows, without what exposure adds to them."""
+        plain: FloatArray = scores[at].astype(np.float64, copy=False)
+        return plain if self.exposure is None else plain - np.log(self.exposure[at])
 
     def total_loss(self, values: FloatArray) -> float:
         """The sum of losses, by their weights."""
         weight = self.loss_weight
         return float(values.sum() if weight is None else weight @ values)
 
-    def descend(
-        self, scores: ScoreArray, cut: NumberCut, weights: Weights, typical: float | None = None
-    ) -> float:
-        """Fill the buffers with gradient and Hessian; returns the loss."""
-        exact, loss = in_full(scores), self.task.loss
-        gradient, hessian = loss.slopes(exact, self.y, typical)
-        push, bend = self._push(exact, cut, weights, gradient, hessian)
-        if self.loss_weight is not None:
-            gradient, hessian = gradient * self.loss_weight, hessian * self.loss_weight
-        self.gradient[:] = gradient + push
-        self.hessian[:] = hessian + bend
-        return self.total_loss(loss.value(exact, self.y))
-
-    def _push(
-        self,
-        scores: FloatArray,
-        cut: NumberCut,
-        weights: Weights,
-        gradient: FloatArray,
-        hessian: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """What constraints add to gradient and Hessian."""
-        push, bend = np.zeros((2, len(scores)))
-        pull = Pull(self, weights)
-        if pull.reads(PREDICTION):
-            c = pull.on(PREDICTION)
-            if self.task.loss.log_link:
-                c = c * np.exp(self.per_exposure(scores))
-                # Of a mean that is to rise too: its pull grows with every step towards it.
-                bend = bend + np.abs(c)
-            push = push + c
-        if pull.reads(LOSS):
-            c = self.task.of_deviance * pull.on(LOSS)
-            c = c if self.exposure is None else c / self.exposure
-            push, bend = push + c * gradient, bend + np.maximum(c, 0.0) * hessian
-        if pull.reads_levels:
-            # In proportion to the curvature, so that leaves move by as much wherever they are:
-            # under a log link it is nearly 0 where little is predicted.
-            curvature = self.task.curvature(self.task.loss.prediction(scores))
-            steps = pull.between(self.per_exposure(scores), cut.knots)
-            push = push + cut.spread * curvature * steps
-        if self.weight is not None:
-            push, bend = push * self.weight, bend * self.weight
-        return push, bend
-
-    def measure(self, scores: ScoreArray, cut: NumberCut, n_cells: int) -> Measured:
-        """Sums by cell of all quantities, of their squares, and of prediction times actual figure.
-
-        The last tells how far the two go together, on which the error of their ratio depends.
-        """
-        task, plain = self.task, self.per_exposure(scores)
-        values = task.loss.value(in_full(scores), self.y)
-        errors = task.of_deviance * values
-        errors = errors if self.exposure is None else errors / self.exposure
-        quantities = task.loss.prediction(plain), self.actual, errors
-        sums = np.empty((2, task.n_quantities, n_cells))
-        for k, quantity in enumerate(quantities):
-            weighted = quantity if self.weight is None else quantity * self.weight
-            sums[0, k] = np.bincount(self.codes, weighted, n_cells)
-            sums[1, k] = np.bincount(self.codes, weighted * quantity, n_cells)
-        if task.n_levels:
-            sums[:, FIRST_LEVEL:] = self._above(plain, cut.thresholds, n_cells)
-        both = quantities[PREDICTION] * quantities[ACTUAL]
-        both = both if self.weight is None else both * self.weight
-        together = np.bincount(self.codes, both, n_cells)
-        return Measured(np.vstack([*sums, together]), self.total_loss(values))
-
-    def _above(self, plain: FloatArray, thresholds: FloatArray, n_cells: int) -> FloatArray:
-        """Weight of the rows at or above each threshold, by cell."""
-        n = len(thresholds) + 1
-        where = np.searchsorted(thresholds, plain, side="right") + n * self.codes.astype(np.int64)
-        weight = np.bincount(where, self.weight, n * n_cells).reshape(n_cells, n).T
-        above: FloatArray = weight[::-1].cumsum(axis=0)[::-1][1:]
-        return above
-
-
-class RegressionBlocks:
-    """All rows of a pass, cut into blocks that threads share.
-
-    A block fits into the cache of a core, with all that is made of it on the way. Sums are added
-    up in the order of blocks: results do not depend on the number of threads.
-
-    Parameters
-    ----------
-    rows : RegressionRows
-        The rows as a whole; the buffers of blocks are parts of its own.
-    threads : Threads
-        Those that share the blocks.
-    machines : AllReduce
-        Those that hold rows.
-    """
-
-    def __init__(
-        self, rows: RegressionRows, threads: Threads, machines: AllReduce = ONE_MACHINE
-    ) -> None:
-        n, self.rows, self.threads, self.machines = len(rows.codes), rows, threads, machines
-        # What is close to a median is told by all residuals at once.
-        size = n if rows.task.loss.renews_leaves else BLOCK
-        self.at = [slice(lo, min(lo + size, n)) for lo in range(0, max(n, 1), max(size, 1))]
-        self.parts = [rows.part(at) for at in self.at]
-
-    def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
-        """Gradient, Hessian and loss."""
-        typical = None
-        if self.rows.task.loss.renews_leaves:  # machines talk in this thread alone
-            typical = median_over(self.machines, np.abs(in_full(scores) - self.rows.y))
-        losses = self.threads.each(
-            lambda k: self.parts[k].descend(scores[self.at[k]], cut, weights, typical),
-            len(self.at),
-        )
-        return Slopes(self.rows.gradient, self.rows.hessian, float(sum(losses)))
-
-    def measure(self, scores: ScoreArray, cut: NumberCut, n_cells: int) -> Measured:
-        """Sums by cell, and the loss."""
-        found = self.threads.each(
-            lambda k: self.parts[k].measure(scores[self.at[k]], cut, n_cells), len(self.at)
-        )
-        total = found[0].sums.copy()
-        for part in found[1:]:
-            total += part.sums
-        return Measured(total, float(sum(part.loss for part in found)))
-
     def loss(self, scores: ScoreArray) -> float:
         """The loss alone."""
-        losses = self.threads.each(lambda k: self.parts[k].loss(scores[self.at[k]]), len(self.at))
-        return float(sum(losses))
+        return self.loops.measure(scores)[1]
 
+    def descend(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
+        """Fill the buffers with gradient and Hessian; returns them with the loss."""
+        table = self.task.table(weights, self.memberships, cut)
+        cuts = cut.intervals if table.steps >= 0 or table.by_interval else None
+        spread = cut.spread * self.task.step_curvature
+        loss = self.loops.descend(scores, cuts, spread, table)
+        return Slopes(self.gradient, self.hessian, loss)
 
-class Pull:
-    """What constraints weigh on the quantities of each of some rows.
-
-    Parameters
-    ----------
-    rows : RegressionRows
-        The rows.
-    weights : Weights
-        By cell, and by the probability of groups.
-    """
-
-    def __init__(self, rows: RegressionRows, weights: Weights) -> None:
-        self.rows, self.on_cells = rows, weights.on_cells
-        self.soft = [
-            (known, s.on_groups[:, 0, :])
-            for known, s in zip(rows.memberships, weights.soft, strict=True)
-        ]
-
-    def reads(self, quantity: int) -> bool:
-        """Whether a quantity weighs anything."""
-        return bool(
-            self.on_cells[quantity].any() or any(on[:, quantity].any() for _, on in self.soft)
-        )
-
-    @property
-    def reads_levels(self) -> bool:
-        """Whether a step at some threshold weighs anything."""
-        return any(map(self.reads, range(FIRST_LEVEL, len(self.on_cells))))
-
-    def on(self, quantity: int) -> FloatArray:
-        """The weight on one quantity, row by row."""
-        out: FloatArray = self.on_cells[quantity][self.rows.codes]
-        for known, on in self.soft:
-            out = out + known @ on[:, quantity]
-        return out
-
-    def between(self, plain: FloatArray, knots: FloatArray) -> FloatArray:
-        """Weights on steps, by how near each row is to the thresholds on either side of it."""
-        right = np.clip(np.searchsorted(knots, plain, side="right"), 1, len(knots) - 1)
-        width = np.maximum(np.diff(knots), np.finfo(float).tiny)[right - 1]
-        near = np.clip((plain - knots[right - 1]) / width, 0.0, 1.0)
-        table = np.pad(self.on_cells[FIRST_LEVEL:], ((1, 1), (0, 0)))
-        codes = self.rows.codes
-        out: FloatArray = (1.0 - near) * table[right - 1, codes] + near * table[right, codes]
-        for known, on in self.soft:
-            by_row = known @ np.pad(on[:, FIRST_LEVEL:], ((0, 0), (1, 1)))
-            row = np.arange(len(plain))
-            out = out + (1.0 - near) * by_row[row, right - 1] + near * by_row[row, right]
-        return out
+    def measure(self, scores: ScoreArray, cut: NumberCut) -> Measured:
+        """Sums by interval and cell of what constraints read, and the loss."""
+        found, loss = self.loops.measure(scores, cut.intervals, self.task.reads)
+        sums = np.moveaxis(found, 0, -1)
+        return Measured(sums.reshape(-1, sums.shape[-1]), loss)
 
 
 class RegressionPasses:
@@ -429,45 +438,40 @@ class RegressionPasses:
         self.task, self.layout, holdout = task, layout, layout.holdout
         assert layout.outcomes is not None
         assert layout.measured_outcomes is not None
-        known = list(layout.memberships.values())
-        rows = RegressionRows(
-            task, layout.cells.codes, layout.outcomes, layout.sample_weight, known
-        )
-        shared = layout.threads, layout.all_reduce
-        self.trained = self.held_out = RegressionBlocks(rows, *shared)
+        self.trained = self.held_out = self._rows(slice(None))
         if holdout.measured is not None:
-            theirs = layout.measured_outcomes, layout.measured_weight
-            rows = RegressionRows(task, holdout.measured.codes, *theirs)
-            self.held_out = RegressionBlocks(rows, *shared)
-        self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
+            cells, weight = holdout.measured, layout.measured_weight
+            shared = layout.threads, layout.all_reduce
+            self.held_out = RegressionRows(
+                task, cells.codes, len(cells), layout.measured_outcomes, weight, (), *shared
+            )
+        self.without_folds = [self._rows(rows) for rows in holdout.rows_without_folds()]
         self.placing, self.among_all = layout.sample(PLACED_ROWS)
-        weight = self.held_out.rows.weight if task.n_levels else None
+        weight = self.held_out.weight if task.cut_moves else None
         self.placing_weight = None if weight is None else self._of_all(weight[self.placing])
 
     def start(self) -> NumberCut:
         """No thresholds yet."""
-        return NumberCut(np.zeros(self.task.n_levels))
+        return NumberCut(np.zeros(len(self.task.levels)))
 
     def place(self, scores: ScoreArray, cut: NumberCut) -> NumberCut:
         """Thresholds at quantiles of the predictions of rows that are measured."""
-        if not self.task.n_levels:
+        if not self.task.cut_moves:
             return cut
-        rows, at = self.held_out.rows, self.placing
-        plain = in_full(scores[at])
-        plain = self._of_all(plain if rows.offset is None else plain - rows.offset[at])
-        spread = float(plain.std())
-        found = _quantiles(plain, self.placing_weight, levels(self.task.n_levels))
-        return NumberCut(found, max(spread, np.finfo(float).tiny))
+        plain = self._of_all(self.held_out.per_exposure(scores, self.placing))
+        spread = max(float(plain.std()), np.finfo(float).tiny)
+        return NumberCut(_quantiles(plain, self.placing_weight, self.task.levels), spread)
 
     def _of_all(self, sample: ScoreArray) -> FloatArray:
         """Numbers of the sampled rows of all machines."""
+        here: FloatArray = sample.astype(np.float64, copy=False)
         if self.among_all is None:
-            return in_full(sample)
-        return gathered(self.layout.all_reduce, in_full(sample), *self.among_all)
+            return here
+        return gathered(self.layout.all_reduce, here, *self.among_all)
 
     def measure(self, scores: ScoreArray, cut: NumberCut) -> Measured:
         """Sums by cell, and the loss, on the rows that are measured."""
-        return self.held_out.measure(scores, cut, len(self.layout.measured))
+        return self.held_out.measure(scores, cut)
 
     def loss(self, scores: ScoreArray, cut: NumberCut) -> float:
         """The loss on the rows trained on."""
@@ -486,7 +490,7 @@ class RegressionPasses:
     def descend_and_sum(self, scores: ScoreArray, cut: NumberCut, weights: Weights) -> Slopes:
         """The same with what is measured; smooth means are the exact ones, but for steps."""
         slopes = self.descend(scores, cut, weights)
-        measured = self.trained.measure(scores, cut, len(self.layout.cells))
+        measured = self.trained.measure(scores, cut)
         smooth = self.task.sums_of(measured.sums, self.layout.cells.weights)
         return Slopes(slopes.gradient, slopes.hessian, slopes.loss, smooth, measured)
 
@@ -500,29 +504,30 @@ class RegressionPasses:
 
     def summary(self) -> RegressionSummary:
         """What the measured rows come to."""
-        layout, rows, machines = self.layout, self.held_out.rows, self.layout.all_reduce
+        layout, rows, machines = self.layout, self.held_out, self.layout.all_reduce
         exposure = np.ones(len(rows.y)) if rows.exposure is None else rows.exposure
         known = rows.y, exposure, rows.loss_weight
         constant = _best_constant(self.task.loss, *known, machines)
-        score = constant if rows.offset is None else constant + rows.offset
+        score = constant if rows.exposure is None else constant + np.log(exposure)
         values = self.task.loss.value(np.broadcast_to(score, rows.y.shape), rows.y)
         (loss,) = machines.total(np.array([rows.total_loss(values)]))
-        return RegressionSummary(
-            layout.measured.without_rows(), float(loss) / layout.measured.total_weight
-        )
+        cells = layout.measured.without_rows()
+        return RegressionSummary(cells, float(loss) / cells.total_weight, self.task)
 
-    def _without(self, rows: IntArray) -> RegressionBlocks:
-        """The rows of a booster that leaves out a fold."""
+    def _rows(self, which: Any) -> RegressionRows:
+        """Some of the rows trained on, such as those of a booster that leaves out a fold."""
         layout, weight = self.layout, self.layout.sample_weight
         assert layout.outcomes is not None
-        kept = RegressionRows(
+        return RegressionRows(
             self.task,
-            layout.cells.codes[rows],
-            layout.outcomes.among(rows),
-            None if weight is None else weight[rows],
-            [known[rows] for known in layout.memberships.values()],
+            layout.cells.codes[which],
+            len(layout.cells),
+            layout.outcomes.among(which),
+            None if weight is None else weight[which],
+            [known[which] for known in layout.memberships.values()],
+            layout.threads,
+            layout.all_reduce,
         )
-        return RegressionBlocks(kept, layout.threads)
 
 
 @dataclass(frozen=True)
@@ -535,10 +540,13 @@ class RegressionSummary:
         The rows that moments were measured on, by cell.
     untrained_loss : float
         Held-out loss of a model that predicts the same for everyone.
+    task : Regression
+        Knows what was summed.
     """
 
     measured: Cells
     untrained_loss: float
+    task: Regression
 
     point = None
     label_factors = None  # there are no labels
@@ -558,11 +566,11 @@ class RegressionSummary:
 
     def quantities(self, sums: FloatArray) -> FloatArray:
         """Sums of all quantities by cell."""
-        return sums[: len(sums) // 2]
+        return self.task.sums_of(sums, self.measured.weights)
 
     def squares(self, sums: FloatArray) -> FloatArray:
         """Sums of squares of all quantities by cell."""
-        return sums[len(sums) // 2 : -1]
+        return self.task.squares_of(sums, self.measured.weights)
 
     def variances(self, terms: Sequence[Term], found: Any) -> tuple[FloatArray | None, ...]:
         """Variances of single rows' quantities, term by term, for verdicts.
@@ -577,8 +585,8 @@ class RegressionSummary:
         Returns
         -------
         variances : tuple
-            None for shares; (n_moments, n_groups) for means; covariances, (2, 2, n_groups), where
-            the actual figures are compared with predictions.
+            None for shares; (n_moments, n_groups) for means; covariances,
+            (n_moments, n_moments, n_groups), where actual figures are compared with predictions.
         """
         parts = slices([t.counted.size for t in terms])
         return tuple(
@@ -589,34 +597,56 @@ class RegressionSummary:
     def _of_term(
         self, term: Term, moments: FloatArray, variances: FloatArray, sums: FloatArray
     ) -> FloatArray | None:
-        of = [m.quantity for m in term.moments]
-        if min(of) >= FIRST_LEVEL:
+        kinds = {getattr(m, "kind", None) for m in term.moments}
+        if kinds == {SHARE}:
             return None
         alone = variances.reshape(term.counted.shape)
-        if of != [PREDICTION, ACTUAL]:
+        if kinds != {PREDICTION, ACTUAL}:
             return alone
-        groups = term.groups.of_cell
+        values, groups = moments.reshape(term.counted.shape), term.groups.of_cell
         known = groups >= 0
-        together = np.bincount(groups[known], sums[-1][known], len(term.groups))
-        r, a = moments.reshape(term.counted.shape)
-        beside = together / term.counted[0] - r * a
-        return np.array([[alone[0], beside], [beside, alone[1]]])
+        out = np.empty((len(values), *values.shape))
+        listed = cast(tuple[NumberMoment, ...], term.moments)
+        for (i, one), (j, two) in product(enumerate(listed), repeat=2):
+            by_cell = self.task.products_of(sums, one, two)[known]
+            together = np.bincount(groups[known], by_cell, len(term.groups))
+            out[i, j] = together / term.counted[i] - values[i] * values[j]
+        self._widen(out, values, term)
+        return out
+
+    def _widen(self, covariances: FloatArray, values: FloatArray, term: Term) -> None:
+        """Let the ratio of a single row in a part vary as those of everyone there.
+
+        Its actual figure is just what its ratio says, so by itself it does not vary.
+        """
+        n = (len(values) - 2) // 2
+        for e, a in zip(range(2, 2 + n), range(2 + n, 2 + 2 * n), strict=True):
+            expected, actual = values[e], values[a]
+            square = covariances[e, e] + expected**2
+            rows = term.rows[e] * expected**2 / np.maximum(square, np.finfo(float).tiny)
+            ratio = actual / np.where(expected == 0, 1.0, expected)
+            spread = covariances[a, a] + ratio**2 * covariances[e, e]
+            spread = np.maximum(spread - 2 * ratio * covariances[e, a], 0.0)
+            weight = term.counted[e]
+            per_unit = (weight @ spread) / max(weight @ np.abs(expected), np.finfo(float).tiny)
+            few = (expected != 0) & (rows < FEWEST)
+            covariances[a, a] += np.where(few, per_unit * np.abs(expected), 0.0)
 
     def realised(self, cut: NumberCut, placed: FloatArray) -> None:
         """There is no operating point."""
 
 
-def in_full(scores: ScoreArray) -> FloatArray:
-    """Scores in double precision."""
-    out: FloatArray = scores.astype(np.float64, copy=False)
-    return out
+def _single(weight: Any) -> Float32Array | None:
+    return None if weight is None else np.ascontiguousarray(weight, np.float32)
 
 
 def _quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray:
     """Quantiles of some values, by their weights."""
-    order = np.argsort(values)
-    ranked = values[order]
-    upto = np.arange(1, len(ranked) + 1) if weight is None else np.cumsum(weight[order])
+    if weight is None:
+        ranked, upto = np.sort(values), np.arange(1, len(values) + 1)
+    else:
+        order = np.argsort(values)
+        ranked, upto = values[order], np.cumsum(weight[order], dtype=np.float64)
     at = np.searchsorted(upto, wanted * upto[-1])
     out: FloatArray = ranked[np.minimum(at, len(ranked) - 1)]
     return out

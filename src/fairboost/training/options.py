@@ -15,7 +15,7 @@ from fairboost.engines.port import LossTerms
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.all_reduce import spread_over
 from fairboost.fairness.constraints import Constraint, ConstraintLike, resolve
-from fairboost.fairness.means import FIRST_LEVEL, NumberMoment
+from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.numbers import resolve as resolve_numbers
 from fairboost.fairness.operating_points import OperatingPoint, least_score
 from fairboost.fairness.proxies import Proxy, as_proxy
@@ -159,12 +159,11 @@ class TrainingOptions:
 
 
 def _regression(layout: RowLayout, loss: Loss) -> Regression:
-    """The task of predicting a number, with as many thresholds as constraints read."""
+    """The task of predicting a number, with what constraints read of it."""
     assert layout.outcomes is not None
-    quantities = [m.quantity for t in layout.terms for m in t.moments]
-    n_levels = max([q + 1 - FIRST_LEVEL for q in quantities], default=0)
+    moments = [m for t in layout.terms for m in t.moments]
     spread = spread_over(layout.all_reduce, layout.outcomes.targets)
-    return Regression(loss, max(n_levels, 0), spread or 1.0)
+    return Regression.reading(moments, loss, spread or 1.0)
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def check_targets(found: TargetFigures, constraints: Sequence[Constraint]) -> No
         )
     for c in constraints:
         if isinstance(c, Calibrated):
-            _check_ratios(found, columns_of(c))
+            _check_ratios(found, columns_of(c), c.within)
         moment = getattr(c, "moment", None)
         limit = float(getattr(c, "tolerance", 0.0))
         in_its_unit = getattr(moment, "name", "") == "prediction"
@@ -112,10 +112,16 @@ def check_targets(found: TargetFigures, constraints: Sequence[Constraint]) -> No
             )
 
 
-def _check_ratios(found: TargetFigures, columns: Sequence[str]) -> None:
+def _check_ratios(found: TargetFigures, columns: Sequence[str], within: int | None) -> None:
     """Refuse to compare actual with expected where targets of both signs nearly cancel out."""
     if found.least >= 0 or found.most <= 0:
         return
+    if within is not None:
+        raise InvalidInputError(
+            f"calibrated(within={within}) divides by the predictions in each part, which are "
+            "about 0 in some of them where y has both signs; leave within out, or use a target "
+            "without negative numbers"
+        )
     for column in columns:
         codes, values = found.cells.groups[column], found.cells.values[column]
         known = codes >= 0

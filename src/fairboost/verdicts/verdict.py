@@ -279,7 +279,8 @@ def judge(
         if needed is not None and needed <= smallest[1]:
             needed = None
     verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed)
-    return verdict, _say(verdict, term, rates)
+    said = [_say(verdict, term, rates), _not_judged(term, rates, text)]
+    return verdict, " ".join(filter(None, said))
 
 
 def judge_gap(
@@ -449,6 +450,15 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
     near = f"{v.value:.{digits}f} is too close to the limit of {_plain(v.limit)}"
     return f"{text}, and {near} for them to tell."
+
+
+def _not_judged(term: Term, rates: GroupMoments, text: str) -> str:
+    """What of a constraint the rows leave open, where it can tell."""
+    if not hasattr(term.constraint, "not_judged"):
+        return ""
+    labels = [term.groups.label(g) for g in range(len(term.groups))]
+    found = str(term.constraint.not_judged(rates, labels))
+    return f"{text}: {found}" if found else ""
 
 
 def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
