@@ -212,10 +212,11 @@ def test_a_constraint_holds_on_new_rows_as_well_as_in_memory(client):
 
 
 def test_what_travels_does_not_grow_with_the_rows(client):
-    """Sums of three quantities, their squares and a product in two cells, and two losses."""
+    """Two losses, and at most the sums of three quantities, their squares and a product."""
     sent = [fit(model(), deal(client, table(n))).cluster_.bytes_per_round for n in (600, 6_000)]
-    # What is kept of the rows comes once: three numbers in thirteen rounds, and one spread.
-    assert sent == [pytest.approx(8 * (2 + 7 * 2), abs=8)] * 2
+    assert sent[0] == sent[1]
+    # What is kept of the rows comes once: a few numbers in thirteen rounds.
+    assert 8 * (2 + 2 * 2) <= sent[0] < 8 * (2 + 7 * 2) + 8
 
 
 def test_thresholds_are_those_of_a_sample_that_all_workers_share(client):
