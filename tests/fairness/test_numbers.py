@@ -24,7 +24,6 @@ from fairboost.fairness.numbers import (
 )
 
 
-
 class AsJudged(Calibrated):
     """Violations as verdicts read them."""
 
