@@ -23,10 +23,22 @@ from fairboost.fairness.numbers import (
     resolve,
 )
 
+
+class AsJudged(Calibrated):
+    """Violations as verdicts read them."""
+
+    def violations(self, moments):
+        return self.as_judged.violations(moments)
+
+    def pullback(self, moments, multipliers):
+        return self.as_judged.pullback(moments, multipliers)
+
+
 CONSTRAINTS = {
     "distributions": SameDistribution(0.05, count=3),
     "calibrated": Calibrated(0.01),
     "calibrated within": Calibrated(0.01, within=3),
+    "calibrated as judged": AsJudged(0.01, within=3),
     "at most": EachAtMost(NUMBERS["loss"], 2.0),
 }
 each = pytest.mark.parametrize("constraint", CONSTRAINTS.values(), ids=CONSTRAINTS)
@@ -242,7 +254,10 @@ def test_ratios_by_hand():
     moments = moments_of([[2.0, 4.0], [2.0, 5.0], [0.5, 1.0], [1.5, 3.0], [0.4, 1.0], [1.6, 4.0]])
     away = np.array([[0.0, 0.25], [-0.2, 0.0], [1.6 / 1.5 - 1, 1 / 3]])
     expected = np.concatenate([away.ravel(), -away.ravel()]) - 0.1
-    np.testing.assert_allclose(constraint.violations(moments), expected)
+    np.testing.assert_allclose(constraint.as_judged.violations(moments), expected)
+    of_mean_part = np.array([[1.0, 1.0], [0.5, 0.5], [1.5, 1.5]])
+    weighed = expected.reshape(2, 3, 2) * of_mean_part
+    np.testing.assert_allclose(constraint.violations(moments), weighed.ravel())
     assert constraint.figure(moments) == pytest.approx(1 / 3)
     names = constraint.inequality_names(["g=a", "g=b"])
     assert names[int(np.argmax(expected))] == "A/E[g=b, part 2 of 2] above"
@@ -252,10 +267,12 @@ def test_ratios_by_hand():
 def test_a_part_without_rows_asks_for_nothing_and_is_named():
     constraint = calibrated(0.1, within=2)
     moments = moments_of([[2.0, 4.0], [2.0, 4.0], [0.0, 1.0], [2.0, 3.0], [0.0, 1.0], [2.0, 3.0]])
-    violations = constraint.violations(moments)
-    assert violations[2] == violations[8] == pytest.approx(-0.1)
+    violations, judged = constraint.violations(moments), constraint.as_judged
+    assert violations[2] == violations[8] == 0
+    assert judged.violations(moments)[2] == pytest.approx(-0.1)
     assert np.isfinite(constraint.pullback(moments, np.ones(12))).all()
-    assert (constraint.pullback(moments, np.arange(12.0))[[2, 4], 0] == 0).all()
+    assert (judged.pullback(moments, np.arange(12.0))[[2, 4], 0] == 0).all()
+    assert constraint.figure(moments) == 0
     assert constraint.not_judged(moments, ["g=a", "g=b"]).startswith(
         "Without rows, and so not judged: g=a in part 1 (of 2"
     )

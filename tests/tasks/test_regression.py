@@ -403,7 +403,7 @@ def test_calibration_within_halves_has_the_known_answer():
         layout = layout_of(Outcomes(y), codes, [constraint])
         task = Regression(Loss("poisson", step=0.7), task_of[within], dtype=np.float64)
         session = Session(Game(task, layout, STEADY, convex=True))
-        scores = boost(session, key, 4_000)
+        scores = boost(session, key, 1_500)
         found[within] = np.exp([scores[key == k][0] for k in range(4)])
     solved = np.empty(4)
     for half in (0, 1):

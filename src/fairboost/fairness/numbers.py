@@ -147,30 +147,41 @@ class Calibrated(OfAllGroups):
         ]
 
     def violations(self, moments: GroupMoments) -> FloatArray:
-        """``A/E - 1 - tolerance`` of each part and group, then ``1 - A/E - tolerance``."""
-        away = self._away(moments).ravel()
-        return np.concatenate([away, -away]) - self.tolerance
+        """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``.
+
+        Those of parts are multiplied by what is expected in the part, over what is expected in
+        the mean part of the group. A ratio of few rows is far off by chance, and would push these
+        rows out of their part.
+        """
+        up, down = self._violations(moments)
+        return np.concatenate([up.ravel(), down.ravel()])
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Derivative at given moments."""
-        expected, actual, judged = self._read(moments)
-        up, down = multipliers.reshape(2, *expected.shape)
-        net = np.where(judged, up - down, 0.0)
-        on_expected, on_actual = -net * actual / expected**2, net / expected
-        return np.concatenate([on_expected[:1], on_actual[:1], on_expected[1:], on_actual[1:]])
+        on_expected, on_actual, on_whole = self._slopes(moments)
+        of_sides = multipliers.reshape(on_expected.shape)
+        expected = (of_sides * on_expected).sum(axis=0)
+        actual = (of_sides * on_actual).sum(axis=0)
+        expected[0] += (of_sides * on_whole).sum(axis=(0, 1))
+        return np.concatenate([expected[:1], actual[:1], expected[1:], actual[1:]])
 
     def jacobian(self, moments: GroupMoments) -> FloatArray:
         """Derivative of each violation by each moment, flat: all that ``pullback`` is made of."""
-        expected, actual, judged = self._read(moments)
-        part, group = np.indices(expected.shape)
+        on_expected, on_actual, on_whole = self._slopes(moments)
+        side, part, group = np.indices(on_expected.shape)
         # Moments of all rows come first, those of parts after them.
         of_expected = np.where(part > 0, part + 1, 0)
         of_actual = np.where(part > 0, part + 1 + (self.within or 0), 1)
-        found = np.zeros((*expected.shape, *moments.values.shape))
-        found[part, group, of_expected, group] = np.where(judged, -actual / expected**2, 0.0)
-        found[part, group, of_actual, group] = np.where(judged, 1.0 / expected, 0.0)
-        out = found.reshape(expected.size, -1)
-        return np.concatenate([out, -out])
+        out = np.zeros((*on_expected.shape, *moments.values.shape))
+        out[side, part, group, 0, group] = on_whole
+        out[side, part, group, of_expected, group] += on_expected
+        out[side, part, group, of_actual, group] = on_actual
+        return out.reshape(on_expected.size, -1)
+
+    @property
+    def as_judged(self) -> ByRatio:
+        """The same without regard to the size of parts, for verdicts."""
+        return ByRatio(self)
 
     least = 0.0
 
@@ -181,7 +192,7 @@ class Calibrated(OfAllGroups):
 
     def figure(self, moments: GroupMoments) -> float:
         """How far actual over expected is from 1, where it is farthest."""
-        return float(np.abs(self._away(moments)).max())
+        return float(np.abs(self.away(moments)).max())
 
     def words(self, by: str) -> str:
         """The constraint in words."""
@@ -193,7 +204,7 @@ class Calibrated(OfAllGroups):
 
     def not_judged(self, moments: GroupMoments, groups: Sequence[str]) -> str:
         """Say in which parts groups have no rows, given their labels; nothing where all do."""
-        judged = self._read(moments)[2]
+        judged = self.read(moments)[2]
         found = [
             f"{g} in part {', '.join(str(k) for k in np.flatnonzero(~of_group))}"
             for g, of_group in zip(groups, judged.T, strict=True)
@@ -206,18 +217,61 @@ class Calibrated(OfAllGroups):
             "lowest predictions up). Fewer parts, or more rows, would have them judged."
         )
 
-    def _read(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, BoolArray]:
+    def _violations(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray]:
+        """By how much A/E is above, and below, what it may be; (1 + parts, n_groups) each."""
+        expected, actual, _ = self.read(moments)
+        of_mean_part = np.ones((len(expected), 1))
+        of_mean_part[1:] = self.within or 0
+        unit = of_mean_part / expected[0]
+        away, allowed = (actual - expected) * unit, self.tolerance * expected * unit
+        return away - allowed, -away - allowed
+
+    def _slopes(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Derivatives of violations by what is expected, by what was actual, and by the whole.
+
+        Each is (2, 1 + parts, n_groups): of those above, and of those below.
+        """
+        expected, _, _ = self.read(moments)
+        of_mean_part = np.ones((len(expected), 1))
+        of_mean_part[1:] = self.within or 0
+        unit = of_mean_part / expected[0]
+        found = np.stack(self._violations(moments))
+        on_expected = np.stack([-(1.0 + self.tolerance) * unit, (1.0 - self.tolerance) * unit])
+        return on_expected, np.stack([unit, -unit]), -found / expected[0]
+
+    def read(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Expected and actual figures, (1 + parts, n_groups), and where there is a ratio."""
         values, n = moments.values, self.within or 0
         expected = np.concatenate([values[:1], values[2 : 2 + n]])
         actual = np.concatenate([values[1:2], values[2 + n :]])
-        judged = expected != 0
-        return np.where(judged, expected, 1.0), actual, judged
+        return expected, actual, expected != 0
 
-    def _away(self, moments: GroupMoments) -> FloatArray:
-        expected, actual, judged = self._read(moments)
-        out: FloatArray = np.where(judged, actual / expected - 1.0, 0.0)
-        return out
+    def away(self, moments: GroupMoments) -> FloatArray:
+        """A/E less 1, (1 + parts, n_groups); 0 where there is no ratio."""
+        expected, actual, judged = self.read(moments)
+        out = np.zeros_like(expected)
+        np.divide(actual, expected, out=out, where=judged)
+        return np.where(judged, out - 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class ByRatio:
+    """Calibration as it is judged: a ratio is a ratio, however little is expected."""
+
+    own: Calibrated
+
+    def violations(self, moments: GroupMoments) -> FloatArray:
+        """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``."""
+        away = self.own.away(moments).ravel()
+        return np.concatenate([away, -away]) - self.own.tolerance
+
+    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
+        """Derivative at given moments."""
+        expected, actual, judged = self.own.read(moments)
+        up, down = multipliers.reshape(2, *expected.shape)
+        net, safe = np.where(judged, up - down, 0.0), np.where(judged, expected, 1.0)
+        on_expected, on_actual = -net * actual / safe**2, net / safe
+        return np.concatenate([on_expected[:1], on_actual[:1], on_expected[1:], on_actual[1:]])
 
 
 MOST_PARTS = 100

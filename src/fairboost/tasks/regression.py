@@ -216,7 +216,7 @@ class Regression:
         """
         ends = [0.0, *self.levels.tolist(), 1.0]
         low, high = max(one.low, two.low), min(one.high, two.high)
-        by = sums.reshape(len(self.levels) + 1, self.columns[0], -1)
+        by = sums.reshape(len(self.levels) + 1, self.columns[0], sums.shape[-1])
         if low >= high:
             return np.zeros(by.shape[-1])
         both = {one.kind, two.kind}
@@ -226,7 +226,7 @@ class Regression:
         return out
 
     def _gathered(self, sums: FloatArray, power: int) -> FloatArray:
-        by = sums.reshape(len(self.levels) + 1, self.columns[0], -1)
+        by = sums.reshape(len(self.levels) + 1, self.columns[0], sums.shape[-1])
         out = np.zeros((self.n_quantities, by.shape[-1]))
         for quantity, bit in enumerate(BITS[:FIRST_LEVEL]):
             if self.reads & bit:
@@ -330,14 +330,15 @@ class Regression:
         return found
 
     def _deviations_in_parts(self, moments: FloatArray, squares: FloatArray) -> FloatArray:
-        """The same where a share of the rows has nearly equal predictions, and the others 0."""
-        least = 0.1 / (len(self.levels) + 1)  # of a part on both sides of 0
-        share = moments**2 / np.maximum(squares, np.finfo(float).tiny)
-        share = np.clip(share, least, 1.0)
-        size = np.abs(moments) / share
+        """The same where some rows have nearly equal predictions, and the others 0.
+
+        As if all rows of the group were in the part: steps are as small as the part. Each row
+        that moves leaves its part in the end, and larger steps were seen to send rows to and fro.
+        """
+        size = np.abs(squares) / np.maximum(np.abs(moments), np.finfo(float).tiny)
+        size = np.maximum(size, 1e-3 * size.max(initial=0.0))  # of parts without rows
         one = size**2 if self.loss.log_link else np.ones_like(size)
-        curvature = self.curvature(np.maximum(size, np.finfo(float).tiny))
-        out: FloatArray = share * one / curvature
+        out: FloatArray = one / self.curvature(np.maximum(size, np.finfo(float).tiny))
         return out
 
     def stiffness(self, cut: NumberCut) -> float:

@@ -27,7 +27,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, cast, get_args
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
 import numpy as np
 from scipy.special import ndtri
@@ -328,6 +328,11 @@ def _own_figure(constraint: Constraint) -> OwnFigure | None:
     return None
 
 
+def _as_judged(constraint: Any) -> Any:
+    """The constraint, or what it is judged by where training weighs its violations."""
+    return getattr(constraint, "as_judged", constraint)
+
+
 def _plain(limit: float) -> str:
     """A limit in words, without an exponent where it is large."""
     return f"{limit:g}" if abs(limit) < 1e6 else f"{limit:.0f}"
@@ -361,7 +366,7 @@ def _figure(
         ends = law.at(at).interval(rates.values[at], rows[at], one_sided)
         low, high = map(float, ends)
     else:
-        v, margins = _margins(c, rows, rates, 1 - level, law)
+        v, margins = _margins(_as_judged(c), rows, rates, 1 - level, law)
         value, low, high = (float(x.max()) for x in (v, v - margins, v + margins))
         if (own := _own_figure(c)) is not None:
             moved = own.figure(rates) - value
@@ -472,6 +477,6 @@ def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
         )
         return f" Farthest apart: {' and '.join(ends)}."
     if v.measure == "figure":
-        k = int(np.argmax(term.constraint.violations(rates)))
+        k = int(np.argmax(_as_judged(term.constraint).violations(rates)))
         return f" Most of all: {term.inequalities[k]}."
     return ""
