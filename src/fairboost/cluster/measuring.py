@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.tasks.base import Cut, LearningTask, Measured
 from fairboost.tasks.layout import Outcomes
-from fairboost.tasks.regression import PLACED_ROWS, RegressionSummary
+from fairboost.tasks.regression import PLACED_ROWS, Regression, RegressionSummary
 from fairboost.training.options import TrainingOptions
 from fairboost.training.outcome import of_round
 from fairboost.training.rows import plain_layout
@@ -89,7 +89,7 @@ def measure_on_dask(
         *(measure(read(*part, columns, rules), once, game.task, cut) for part in lazy)
     )
     total = _added(parts, merged.numbers, len(cells), float(merged.exposures[0]))
-    summary = RegressionSummary(cells.without_rows(), np.nan, game.task)
+    summary = RegressionSummary(cells.without_rows(), np.nan, cast(Regression, game.task))
     found = game.judge(total, cut), game.layout.terms, summary
     return of_round(*found, where="test", note=cells.rows_without_group(), kind="set")
 
