@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lightgbm import LGBMRegressor
 
-from fairboost import FairGBMRegressor, calibrated
+from fairboost import FairGBMRegressor, calibrated, load
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.numbers import SameDistribution
 
@@ -75,3 +75,19 @@ def test_a_part_without_rows_of_a_group_is_named_in_the_report():
     assert "Without rows, and so not judged: " in text
     assert "=0 in part" in text
     assert np.isfinite(model.trace_.to_numpy(float)).all()
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+def test_calibration_within_parts_survives_a_file(tmp_path):
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(800, 2)), rng.integers(0, 2, 800)
+    y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    engine = LGBMRegressor(objective="poisson", n_estimators=5, verbose=-1)
+    model = FairGBMRegressor(engine, constraint=calibrated(0.1, within=4), random_state=0)
+    model.fit(X, y, sensitive_features=group)
+    model.save(tmp_path / "model.json")
+    loaded = load(tmp_path / "model.json")
+    assert loaded.constraint == calibrated(0.1, within=4)
+    told = [str(m.report_on(X, y, sensitive_features=group)) for m in (model, loaded)]
+    assert "in each of 4 equal parts" in told[1]
+    assert told[0].splitlines()[-1] == told[1].splitlines()[-1]
