@@ -10,7 +10,7 @@ one, is decided positively.
 
 The interval of a gap follows from the errors e_g of the moments R_g of groups, as in
 :mod:`fairboost.metrics.intervals`, drawn from their sampling law. There is one law of shares and
-one of means (:mod:`fairboost.verdicts.sampling`). That of a share, with n_g the rows that count::
+one of means (:mod:`fairboost.metrics.sampling`). That of a share, with n_g the rows that count::
 
     e_g ~ Binomial(n_g, p_g) / n_g - p_g      p_g = (n_g R_g + 2) / (n_g + 4)
 
