@@ -24,51 +24,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from fairlearn.reductions import (
-    BoundedGroupLoss,
-    ExponentiatedGradient,
-    GridSearch,
-    SquareLoss,
-)
-from lightgbm import LGBMClassifier, LGBMRegressor
+from lightgbm import LGBMClassifier
 from scipy.special import xlogy
 from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 
+from benchmarks.regression_peers import TREES, Rows, engine, reduction, transport, unlabeled
 from fairboost import FairGBMRegressor, parity
 from fairboost._text import markdown_table
 from fairboost.datasets.numbers import NumberTable, load_numbers
 
 RESULTS = Path(__file__).parents[1] / "build" / "regression.jsonl"
-TREES, SEEDS, TOLERANCE = 100, 5, 0.02
+SEEDS, TOLERANCE = 5, 0.02
 ACS_ROWS, SAMPLE_ROWS = (80_000, 20_000), (20_000, 80_000)
 RACES = {1: "1", 2: "2", 3: "3-5", 4: "3-5", 5: "3-5", 6: "6-7", 7: "6-7", 8: "8", 9: "9"}
 """Codes of RAC1P; those of a few hundred rows count with their neighbours."""
 GOAL_DISTANCE, GOAL_ERROR = 0.045, 0.0087
 BOUND, TRAINING_BOUND = 0.90, 0.79
 Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Some rows of a table.
-
-    Parameters
-    ----------
-    X, y, s, exposure
-        Features, targets, groups, and exposures where there are any.
-    """
-
-    X: pd.DataFrame
-    y: np.ndarray
-    s: np.ndarray
-    exposure: np.ndarray | None
-
-    def take(self, rows: np.ndarray) -> Rows:
-        """Some of them."""
-        exposure = None if self.exposure is None else self.exposure[rows]
-        return Rows(self.X.iloc[rows], self.y[rows], self.s[rows], exposure)
 
 
 @dataclass(frozen=True)
@@ -121,12 +94,6 @@ def read(name: str, aware: bool) -> tuple[NumberTable, np.ndarray]:
 # Methods
 
 
-def engine(seed: int, objective: str = "regression") -> LGBMRegressor:
-    return LGBMRegressor(
-        n_estimators=TREES, objective=objective, n_jobs=1, random_state=seed, verbose=-1
-    )
-
-
 def plain(train: Rows, test: Rows, seed: int) -> np.ndarray:
     if train.exposure is None:
         return np.asarray(engine(seed).fit(train.X, train.y).predict(test.X))
@@ -155,39 +122,6 @@ def constrained(
     )
     model.fit(train.X, train.y, sensitive_features=train.s, exposure=train.exposure)
     return model.predict(test.X)
-
-
-def transport(train: Rows, test: Rows, seed: int) -> np.ndarray:
-    """Each group's predictions mapped to the barycentre of the groups' quantile functions.
-
-    The model is trained on 80% of the training rows, and quantiles are read on the others. Unlike
-    a fairboost model it takes the group of every row that it predicts for.
-    """
-    cut = int(0.8 * len(train.y))
-    here, there = train.take(np.arange(cut)), train.take(np.arange(cut, len(train.y)))
-    model = engine(seed).fit(here.X, here.y)
-    known, out = np.asarray(model.predict(there.X)), np.asarray(model.predict(test.X))
-    sorted_by = {g: np.sort(known[there.s == g]) for g in np.unique(there.s)}
-    levels = np.linspace(0.0, 1.0, 1_001)
-    shares = {g: len(v) / len(known) for g, v in sorted_by.items()}
-    barycentre = sum(shares[g] * np.quantile(v, levels) for g, v in sorted_by.items())
-    for g, values in sorted_by.items():
-        rows = test.s == g
-        ranks = (np.arange(len(values)) + 0.5) / len(values)
-        out[rows] = np.interp(np.interp(out[rows], values, ranks), levels, barycentre)
-    return out
-
-
-def reduction(kind: str, bound: float, train: Rows, test: Rows, seed: int) -> np.ndarray:
-    """Fairlearn's reductions, which compare losses on the rows that they train on."""
-    moment = BoundedGroupLoss(SquareLoss(train.y.min(), train.y.max()), upper_bound=bound)
-    if kind == "grid":
-        found = GridSearch(engine(seed), moment, grid_size=8)
-        found.fit(train.X, train.y, sensitive_features=train.s)
-        return np.asarray(found.predict(test.X))
-    found = ExponentiatedGradient(engine(seed), moment, max_iter=5)
-    found.fit(train.X, train.y, sensitive_features=train.s)
-    return np.asarray(found.predict(test.X, random_state=seed))
 
 
 # Measures
