@@ -46,10 +46,10 @@ most its unit times the second: a bound that cannot be met must not send a multi
 infinity."""
 
 SLOW_ANSWER, LEAST_ANSWER = 0.15, 0.02
-"""Where features tell less of a group than the first (1: all of it), its multiplier moves faster, or
-it would not settle: of six races that were no feature, at 0.02 to 0.2, means were not alike after
-100 rounds. Below the second, moments are out of reach, and a larger multiplier would cost loss and
-gain nothing."""
+"""Where features tell less of a group than the first (1: all of it), its multiplier moves faster,
+or it would not settle: of six races that were no feature, at 0.02 to 0.2, means were not alike
+after 100 rounds. Below the second, moments are out of reach, and a larger multiplier would cost
+loss and gain nothing."""
 
 MOST_ENTRIES = 2_000_000
 """Entries of J to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
