@@ -330,15 +330,16 @@ the standard errors are a little too small. `blind`: no sensitive column is a fe
   everyone's. **by chance**: the same after the groups of the test rows were shuffled.
 - **gap**: largest less smallest mean prediction of a group.
 - **unlabeled** is the blind post-processor of Taturyan, Chzhen and Hebiri (2024), written from the
-  paper, with no slack: for each person it draws one of {POINTS} predictions, by the plain prediction
-  and the probabilities of the groups. It takes no group. Published for law_school_gpa, on another
-  split: a squared error of 0.0117 at a distance of 0.044.
+  paper, with no slack: for each person it draws one of {POINTS} predictions, by the plain
+  prediction and the probabilities of the groups. It takes no group. Published for law_school_gpa,
+  on another split: a squared error of 0.0117 at a distance of 0.044.
 - **excess of means**: how far a group's mean prediction is from everyone's beyond half the
-  tolerance ({TOLERANCE / 2:g}), in standard errors of the group's mean on the test rows; a root mean
-  square over groups and seeds, as in holds.md. Noise of the test rows alone makes up to 1, and with
-  that of the training rows, which are four times as many, up to 1.1. It is what `equal_means` asks
-  for. **Excess of shares** is what `equal_distributions` asks for: how far a group's share above
-  each of 15 quantiles is from everyone's beyond the tolerance ({TOLERANCE:g}).
+  tolerance ({TOLERANCE / 2:g}), in standard errors of the group's mean on the test rows; a root
+  mean square over groups and seeds, as in holds.md. Noise of the test rows alone makes up to 1,
+  and with that of the training rows, which are four times as many, up to 1.1. It is what
+  `equal_means` asks for. **Excess of shares** is what `equal_distributions` asks for: how far a
+  group's share above each of 15 quantiles is from everyone's beyond the tolerance
+  ({TOLERANCE:g}).
 - Codes of RAC1P with few rows count with their neighbours: 3 to 5 (indigenous Americans) and 6 and
   7 (Asian, Pacific Islander).
 """
@@ -409,7 +410,8 @@ def law_text(results: dict) -> str:
 def acs_text(results: dict) -> str:
     columns = [
         ("gap", "gap", 3), ("excess of means", "squared excess", 1), ("distance", "distance", 3),
-        ("excess of shares", "squared excess of shares", 1), ("by chance", "chance", 3), ("squared error", "error", 4), ("- plain", "error - plain", 4),
+        ("excess of shares", "squared excess of shares", 1), ("by chance", "chance", 3),
+        ("squared error", "error", 4), ("- plain", "error - plain", 4),
         ("- loose", "error - loose", 4),
     ]  # fmt: skip
     parts = [
@@ -435,8 +437,8 @@ def acs_text(results: dict) -> str:
         "smaller; a bound that asks for about as much there is "
         f"{TRAINING_BOUND}.\nGrid of 8; at most 5 iterations.\n\n"
         f"{table(results, 'acs bounded', errors)}\n"
-        "What fairboost pays at the gap of squared errors that fairlearn leaves, by a line through "
-        "its own\nmethods above:\n\n"
+        "What fairboost pays at the gap of squared errors that fairlearn leaves, by a line "
+        "through its own\nmethods above:\n\n"
         f"{at_equal_gap(results)}"
     )
     return "".join(parts)

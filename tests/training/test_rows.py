@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from lightgbm import LGBMRegressor
 
-from fairboost import FairGBMClassifier, at_fpr
+from fairboost import FairGBMClassifier, FairGBMRegressor, at_fpr
 from fairboost.tasks import layout
+from fairboost.training import memberships
 
 SETS = {
     "nothing held out": (None, False, 1),
@@ -57,3 +60,24 @@ def test_a_share_of_no_rows_beside_a_set_is_no_share(engine, make_toy):
     assert alone.fairness_report_.rates.equals(beside.fairness_report_.rates)
     note = "the given set of 300 rows; a share of 2% of the 40 training rows would have no row"
     assert beside.fairness_report_.note == f"held out: {note}"
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+@pytest.mark.parametrize(
+    ("constraint", "learned"), [("equal_means", 1), ("equal_errors", 0), ("bounded_group_loss", 0)]
+)
+def test_losses_of_numbers_are_compared_with_groups_as_observed(monkeypatch, constraint, learned):
+    """Of people alike, probabilities given the features weigh all errors the same."""
+    calls, honest = [], memberships.honest
+    monkeypatch.setattr(memberships, "FEW_ROWS", 0)
+    monkeypatch.setattr(
+        memberships, "honest", lambda rows, seed: calls.append(seed) or honest(rows, seed=seed)
+    )
+    rng = np.random.default_rng(0)
+    group, X = rng.integers(0, 2, 600), rng.normal(size=(600, 2))
+    y = X[:, 0] + group * (1 + rng.normal(size=600))
+    model = FairGBMRegressor(
+        LGBMRegressor(n_estimators=3, verbose=-1), constraint=constraint, tolerance=0.1
+    )
+    model.fit(X, y, sensitive_features=group)
+    assert len(calls) == learned
