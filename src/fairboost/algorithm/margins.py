@@ -188,7 +188,7 @@ class Margins:
             [m.quantity for t in terms for m in t.moments for _ in t.groups.names], np.int64
         )
         limits = [t.constraint.at_most if isinstance(t.constraint, Bound) else None for t in terms]
-        self.of_itself = np.repeat([0.0 if b is None else OF_ITSELF for b in limits], counts)
+        self.of_itself = np.repeat([_of_itself(t.constraint) for t in terms], counts)
         # Of shares alone: other moments have no half way to anywhere.
         highest = [np.inf if b is None else max(b, 0.5) for b in limits]
         self.highest = np.repeat(highest, [t.counted.size for t in terms])
@@ -269,6 +269,16 @@ class Margins:
         if isinstance(t.constraint, TwoSided):
             return OfParity(t.counted[0] / t.counted.sum(), per_row)
         return Written(_written_out(t, moments), per_row)
+
+
+def _of_itself(constraint: object) -> float:
+    """What the multiplier of a bound moves by, over itself and the violation."""
+    if not isinstance(constraint, Bound):
+        return 0.0
+    if getattr(constraint.moment, "is_share", True):
+        return OF_ITSELF
+    # A mean has a unit, and so has its violation; of a bound of 0 none is known.
+    return OF_ITSELF / abs(constraint.at_most) if constraint.at_most else 0.0
 
 
 def answers_of(term: Term, layout: RowLayout) -> FloatArray:
