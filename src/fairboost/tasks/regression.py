@@ -59,6 +59,9 @@ BLOCK = 16_384
 FEWEST = 2.0
 """Rows that tell how far a ratio varies."""
 
+ROUNDED = 1e-6
+"""By how much, relative to 1 or to their size, equal scores may differ under an exposure."""
+
 RESPONSE = 4.0
 """What a coefficient of 1 moves a moment by, over what it moves a rate by at even odds, where the
 score is the moment itself."""
@@ -125,9 +128,9 @@ class Regression:
 
     @classmethod
     def reading(cls, moments: Iterable[Any], loss: Loss, scale: float = 1.0) -> Regression:
-        """The task of constraints that read some moments; no others are measured."""
+        """The task of constraints that read some moments; beside them the loss is measured."""
         parts: dict[int, NumberMoment] = {}
-        kinds = 0
+        kinds = number_loops.LOSS  # which curves and searches show of every model
         for m in moments:
             if m.quantity < FIRST_LEVEL:
                 kinds |= BITS[m.quantity]
@@ -461,7 +464,11 @@ class RegressionPasses:
             return cut
         plain = self._of_all(self.held_out.per_exposure(scores, self.placing))
         spread = max(float(plain.std()), np.finfo(float).tiny)
-        return NumberCut(quantiles(plain, self.placing_weight, self.task.levels), spread)
+        found = quantiles(plain, self.placing_weight, self.task.levels)
+        if self.held_out.exposure is not None:
+            # Scores without what exposure adds to them are rounded: equal ones are so nearly.
+            found -= ROUNDED * np.maximum(np.abs(found), 1.0)
+        return NumberCut(found, spread)
 
     def _of_all(self, sample: ScoreArray) -> FloatArray:
         """Numbers of the sampled rows of all machines."""
