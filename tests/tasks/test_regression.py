@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fairboost.verdicts.sampling import law_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from fairboost.fairness.means import FIRST_LEVEL, NUMBERS, above, in_parts
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.kernel.losses import Loss
+from fairboost.metrics.sampling import law_of
 from fairboost.tasks.base import MemberWeights, Weights
 from fairboost.tasks.layout import Outcomes, lay_out
 from fairboost.tasks.regression import (
