@@ -136,7 +136,8 @@ def test_tests_stand_where_the_code_stands():
         "statistical",
         "browser",
         "fuzz",
-    }  # about the whole, not about a module
+        "benchmarks",
+    }  # about the whole, or about what it is compared with, not about a module
     folders = {p.name for p in TESTS.iterdir() if p.is_dir() and p.name != "__pycache__"}
     assert folders - apart <= set(ROOMS)
 

@@ -75,7 +75,10 @@ def test_page_on_clusters_runs_when_pasted(tmp_path, monkeypatch, capsys):
         small = block.replace("25_000", "1_000").replace("n_estimators=100", "n_estimators=5")
         exec(compile(small, "cluster.md", "exec"), namespace)
     assert sum(namespace["model"].cluster_.rows.values()) == 8_000
-    assert "bytes_per_round=48" in capsys.readouterr().out
+    assert sum(namespace["prices"].cluster_.rows.values()) == 4_000
+    out = capsys.readouterr().out
+    assert "bytes_per_round=48" in out
+    assert "mean prediction" in out
     assert Path("loans.json").exists()
 
 

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[1] / "docs" / "regression.md"
 
 
@@ -11,6 +13,7 @@ def form(text):
     return [re.sub(r"-?\d+(\.\d+)?", "#", " ".join(line.split())) for line in text.splitlines()]
 
 
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")  # as the page says
 def test_page_on_regression_runs_when_pasted_and_prints_what_it_shows(capsys):
     page, namespace, printed = PAGE.read_text(), {}, []
     pairs = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)

@@ -279,6 +279,24 @@ def test_the_unit_is_the_weight_of_a_row_and_the_size_of_the_rate(data):
     np.testing.assert_allclose(units, np.tile(1 / (on_row * size), 2))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("told", "faster"), [(1, 1), (0.3, 1), (0.05, 2.82), (0.02, 3.75), (0, 1)]
+)
+def test_multipliers_of_groups_that_features_tell_little_of_move_faster(
+    data, told, faster, weighted
+):
+    """Rows are of their group with so much more than its share; 0.15 / 0.05 would be 3."""
+    y, column, f, weight = data
+    weight = weight if weighted else None
+    shares = np.bincount(column.codes, weight) / (N if weight is None else weight.sum())
+    likely = told * np.eye(3)[column.codes] + (1 - told) * shares
+    asked = y, column, f, [two_sided(parity("ppr", 0.0, by="g"))], weight
+    _, _, observed = look(*asked)
+    _, _, units = look(*asked, memberships={("g",): likely.astype(np.float32)})
+    np.testing.assert_allclose(units / observed, faster, rtol=2e-3)
+
+
 def test_rare_rates_have_larger_units_up_to_a_limit(data):
     """The same change of scores moves them less; 0.2% is as rare as rates are taken for."""
     y, column, _, _ = data

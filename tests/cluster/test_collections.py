@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairboost.cluster.collections import column_names, header, is_dask, map_rows, partitions
+from fairboost.cluster.collections import (
+    DaskRows,
+    column_names,
+    header,
+    is_dask,
+    map_rows,
+    partitions,
+)
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import InvalidInputError
 
@@ -39,20 +46,20 @@ def test_columns_have_the_names_that_one_machine_gives_them(table):
 def test_partitions_keep_rows_together():
     lazy = dd.from_pandas(FRAME, npartitions=3)
     X = da.from_array(np.arange(24).reshape(12, 2), chunks=(4, 1))  # columns apart
-    parts = partitions(X, lazy["sex"])
-    assert [(x.compute().tolist(), y.compute().tolist()) for x, y, _, _ in parts] == [
+    parts = partitions(DaskRows(X, lazy["sex"]))
+    assert [(x.compute().tolist(), y.compute().tolist()) for x, y, *_ in parts] == [
         ([[2 * k, 2 * k + 1] for k in range(first, first + 4)], list("fmfm"))
         for first in (0, 4, 8)
     ]
-    assert all(part[2:] == (None, None) for part in parts)
+    assert all(part[2:] == (None, None, None) for part in parts)
 
 
 def test_arrays_cut_at_other_rows():
     X, y = da.zeros((12, 2), chunks=(4, 2)), da.zeros(12, chunks=((2, 6, 4),))
     with pytest.raises(InvalidInputError, match=r"chunks \(2, 6, 4\), expected \(4, 4, 4\)"):
-        partitions(X, y)
+        partitions(DaskRows(X, y))
     with pytest.raises(InvalidInputError, match="y must be a Dask collection like X, found list"):
-        partitions(X, [0, 1])
+        partitions(DaskRows(X, [0, 1]))
 
 
 def test_headers_have_columns_and_no_rows():

@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster, wait
-from xgboost.dask import DaskXGBClassifier
+from xgboost.dask import DaskXGBClassifier, DaskXGBRegressor
 
-from fairboost import FairGBMClassifier
+from fairboost import FairGBMClassifier, FairGBMRegressor
 from fairboost.exceptions import ClusterError
+from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.rates import RATES
 from fairboost.fairness.two_sided import TwoSided
 
@@ -68,6 +69,12 @@ def fit(rows, constraint="equal_opportunity", n_rounds=ROUNDS):
     return model.fit(rows[["a", "b", "c"]], rows["y"], sensitive_features=rows["sex"])
 
 
+def fit_numbers(rows, constraint):
+    engine = DaskXGBRegressor(n_estimators=ROUNDS, max_depth=2, objective="reg:absoluteerror")
+    model = FairGBMRegressor(engine, constraint=constraint)
+    return model.fit(rows[["b", "c"]], rows["a"], sensitive_features=rows["sex"])
+
+
 class Failing(TwoSided):
     """Fails on one of the workers, once they are joined."""
 
@@ -95,6 +102,13 @@ def test_an_error_on_one_worker_ends_training_on_all(client, rows):
     with pytest.raises(ClusterError, match="ZeroDivisionError: out of luck"):
         fit(rows, Failing(RATES["fnr"], 0.01, "sex"))
     assert len(fit(rows).trace_) == ROUNDS  # the cluster is as good as new
+
+
+def test_an_error_on_one_worker_ends_the_training_of_numbers_on_all(client, rows):
+    """Also where the others wait for a median of all residuals."""
+    with pytest.raises(ClusterError, match="ZeroDivisionError: out of luck"):
+        fit_numbers(rows, Failing(NUMBERS["prediction"], 0.1, "sex"))
+    assert len(fit_numbers(rows, "equal_distributions").trace_) == ROUNDS
 
 
 @pytest.mark.parametrize("which", [1, 0])

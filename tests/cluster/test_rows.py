@@ -11,12 +11,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.cluster.rows import merge, read_partition, sort_partition
+from fairboost.cluster.rows import NumberRules, merge, read_partition, sort_partition
 from fairboost.data.cells import build_cells
 from fairboost.data.holdout import choose_shares
-from fairboost.data.validation import check_fit_data
+from fairboost.data.validation import check_fit_data, check_numbers
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import InvalidInputError
+from fairboost.kernel.losses import Loss
+from fairboost.training.targets import figures_of
 
 COLUMNS = ["sex", "age"]
 
@@ -36,7 +38,7 @@ def table(n, seed=0):
 
 def read(frame, weighted=True):
     weight = frame["weight"] if weighted else None
-    return read_partition(frame[["x"]], frame["y"], frame[COLUMNS], weight, COLUMNS)
+    return read_partition(frame[["x"]], frame["y"], frame[COLUMNS], weight, None, COLUMNS)
 
 
 def cut(frame, edges):
@@ -86,7 +88,7 @@ def test_partitions_have_the_cells_of_the_whole(edges, weighted, seed):
 def test_without_groups_and_without_holding_out():
     frames = cut(table(40), [5])
     frames[0] = frames[0].assign(y="yes")
-    parts = [read_partition(f[["x"]], f["y"], None, None, []) for f in frames]
+    parts = [read_partition(f[["x"]], f["y"], None, None, None, []) for f in frames]
     layout = merge([p.summary for p in parts], [])
     assert layout.cells.labels.tolist() == [0, 1]
     done = [
@@ -113,7 +115,7 @@ def test_faults_name_the_partition():
     lists = fault(sex=[["f"]] * 20)
     assert lists.startswith("partition 2 of 3: sensitive column 'sex' must hold one plain value")
     rows = table(10)
-    part = read_partition(rows[["age"]], rows["y"], rows[["sex"]].iloc[::-1], None, ["sex"])
+    part = read_partition(rows[["age"]], rows["y"], rows[["sex"]].iloc[::-1], None, None, ["sex"])
     assert "sensitive_features and X have pandas indices" in part.summary.fault
     two = [read(table(10).assign(weight=np.nan)) for _ in range(3)]
     with pytest.raises(InvalidInputError, match="and 2 other partitions are wrong"):
@@ -158,3 +160,84 @@ def test_the_positive_label_may_be_the_smaller_one():
     assert (usual.classes.tolist(), other.classes.tolist()) == (["no", "yes"], ["yes", "no"])
     rows = [np.bincount(m.cells.labels, m.cells.counts) for m in (usual, other)]
     np.testing.assert_array_equal(rows[0], rows[1][::-1])
+
+
+# Numbers
+
+
+def numbers(n, seed=0):
+    rng = np.random.default_rng(seed + 1)
+    return table(n, seed).assign(y=rng.gamma(2.0, 3.0, n).round(2), years=rng.uniform(0.2, 2, n))
+
+
+def read_numbers(frame, rules=None):
+    known = frame[COLUMNS], frame["weight"], frame["years"]
+    rules = rules or NumberRules(Loss("poisson"))
+    return read_partition(frame[["x"]], frame["y"], *known, COLUMNS, rules)
+
+
+@given(st.lists(st.integers(0, 300), max_size=6), st.integers(0, 50))
+@settings(max_examples=40)
+def test_partitions_have_the_targets_and_weights_of_the_whole(edges, seed):
+    frame = numbers(300, seed)
+    parts = [read_numbers(f) for f in cut(frame, edges)]
+    merged = merge([p.summary for p in parts], COLUMNS)
+    known = frame[COLUMNS], frame["weight"], frame["years"]
+    whole = check_numbers(frame[["x"]], frame["y"], *known)
+    weight = whole.weight_in_moments.astype(np.float32)
+    cells = build_cells(whole.labels, whole.columns, weight)
+    for what in ("counts", "weights", "squares"):
+        np.testing.assert_allclose(
+            getattr(merged.cells, what), getattr(cells, what), rtol=1e-5, err_msg=what
+        )
+    expected, found = figures_of(whole, COLUMNS), merged.targets.figures
+    assert (found.least, found.most) == pytest.approx((expected.least, expected.most), rel=1e-6)
+    np.testing.assert_allclose(found.sums, expected.sums, rtol=1e-6)
+    w, y, e = (frame[name].to_numpy() for name in ("weight", "y", "years"))
+    totals = [300, e.sum(), w.sum(), w @ y, w @ e]
+    np.testing.assert_allclose(merged.targets.totals, totals, rtol=1e-6)
+    told = len(cells), None, merged.counts[0]
+    done = [
+        sort_partition(p, merged.numbers[k], *told, (0, k), merged.exposures[k])
+        for k, p in enumerate(parts)
+    ]
+    np.testing.assert_array_equal(np.concatenate([d.codes for d in done]), cells.codes)
+    np.testing.assert_allclose(np.concatenate([d.sample_weight for d in done]), weight, rtol=1e-6)
+
+
+def test_a_sample_of_targets_stands_for_all(seed=0):
+    """Of partitions of any size, as many targets at most, which weigh what all of them do."""
+    frames = cut(numbers(900, seed), [100])
+    summaries = [read_numbers(f, NumberRules(Loss("absolute"), 100)).summary for f in frames]
+    drawn, weight = merge(summaries, COLUMNS).targets.sample
+    assert [s.targets.sample.shape[1] for s in summaries] == [50, 89]
+    assert set(drawn) <= set(pd.concat(frames)["y"].astype(np.float32).astype(float))
+    assert weight.sum() == pytest.approx(sum(f["weight"].sum() for f in frames), rel=0.1)
+
+
+def test_a_set_to_hold_out_has_the_cells_and_the_exposures_of_its_own():
+    frames, held_out = cut(numbers(300), [120]), numbers(80, 5)
+    held_out = held_out.assign(years=held_out["years"] * 10)
+    told = [[read_numbers(f).summary for f in fs] for fs in (frames, cut(held_out, [30]))]
+    merged = merge(told[0], COLUMNS, held_out=told[1], held_out_columns=COLUMNS)
+    assert merged.n_set == 2
+    assert merged.cells.counts.sum() == 300
+    assert merged.counts.sum(axis=1).tolist() == [120, 180, 30, 50]
+    mean = np.concatenate([[f["years"].mean()] * 2 for f in (pd.concat(frames), held_out)])
+    np.testing.assert_allclose(merged.exposures, mean)
+    part = read_numbers(held_out.iloc[:30])
+    rest = merged.numbers[2], len(merged.cells), "all", merged.counts[0], (0, 2), mean[2]
+    done = sort_partition(part, *rest)
+    assert done.held_out.all()
+    assert done.totals[0].sum() == 0
+    assert done.totals[1][0].sum() == 30
+
+
+def test_a_set_without_weights_beside_rows_that_have_some():
+    frame = table(30)
+    part = read(frame, weighted=False)
+    merged = merge([part.summary], COLUMNS)
+    told = merged.numbers[0], len(merged.cells), "none", merged.counts[0], (0, 0), 1.0, True
+    done = sort_partition(part, *told)
+    assert done.sample_weight.tolist() == [1.0] * 30
+    assert not done.held_out.any()

@@ -20,7 +20,12 @@ from xgboost.dask import DaskXGBClassifier
 import fairboost
 from fairboost import FairGBMClassifier, at_fpr, parity
 from fairboost.engines.xgboost.categories import keeps_texts
-from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from fairboost.exceptions import (
+    ConstraintError,
+    EngineOptionError,
+    FairnessWarning,
+    InvalidInputError,
+)
 from fairboost.report import gather, write_report
 
 FEATURES = ["a", "b", "c", "d"]
@@ -192,6 +197,73 @@ def test_another_seed_holds_out_other_rows(client):
     first, again, other = (fit(model(random_state=s), rows) for s in (0, 0, 1))
     assert first.trace_.equals(again.trace_)
     assert not first.trace_.equals(other.trace_)
+
+
+# A set of one's own to hold out
+
+
+def with_set(model, rows, held_out, weighted=False):
+    columns = ["y", "sex", *["weight"] * weighted]
+    return model.fit(
+        rows[FEATURES],
+        rows["y"],
+        sensitive_features=rows["sex"],
+        sample_weight=rows["weight"] if weighted else None,
+        holdout_set=(held_out[FEATURES], *(held_out[name] for name in columns)),
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"operating_point": at_fpr(0.2), "constraint": "predictive_equality"}],
+    ids=["default", "operating point"],
+)
+def test_a_set_to_hold_out_as_in_one_process(client, options):
+    rows, held_out = table(), table(900, seed=1)
+    # On two of the workers, so that the third has none of its rows.
+    lazy = deal(client, rows), deal(client, held_out, 2, workers=2)
+    ours = with_set(model(**options), *lazy, weighted=True)
+    theirs = with_set(alone(**options), rows, held_out, weighted=True)
+    assert_same(ours, theirs, rows[FEATURES])
+    assert ours.fairness_report_.note == theirs.fairness_report_.note
+    assert "the given set of 900 rows" in ours.fairness_report_.note
+    assert str(ours.fairness_report_) == str(theirs.fairness_report_)
+
+
+def test_a_set_and_a_share_do_not_depend_on_the_workers(client):
+    rows, held_out = table(), table(900, seed=1)
+    options = {"holdout": 0.2, "operating_point": at_fpr(0.2), "constraint": "predictive_equality"}
+    one, three = (
+        with_set(
+            model(**options), deal(client, rows, workers=k), deal(client, held_out, workers=k)
+        )
+        for k in (1, 3)
+    )
+    assert_same(one, three, rows[FEATURES])
+    assert str(one.fairness_report_) == str(three.fairness_report_)
+    negative = int((rows["y"] == 0).sum() * 0.2) + int((held_out["y"] == 0).sum())
+    assert one.fairness_report_.rates["rows"].sum() == pytest.approx(negative, abs=2)
+
+
+def test_a_set_that_does_not_belong_to_the_rows(client):
+    rows, held_out = deal(client, table(600)), table(300, seed=1)
+    with pytest.raises(InvalidInputError, match="X of holdout_set must be a DataFrame of Dask"):
+        with_set(model(), rows, held_out)
+    lazy = deal(client, held_out, 2)
+    with pytest.raises(InvalidInputError, match="holdout_set has 3 features, expected the 4"):
+        model().fit(
+            rows[FEATURES],
+            rows["y"],
+            sensitive_features=rows["sex"],
+            holdout_set=(lazy[FEATURES[:3]], lazy["y"], lazy["sex"]),
+        )
+    with pytest.raises(
+        InvalidInputError, match="holdout_set: partition 0 of 2: y has the label 7"
+    ):
+        with_set(model(), rows, deal(client, held_out.assign(y=7), 2))
+    with pytest.warns(FairnessWarning, match="groups of 'sex' that training never saw: 'x'"):
+        some = held_out.assign(sex=held_out["sex"].where(held_out["a"] > 4, "x"))
+        with_set(model(), rows, deal(client, some, 2))
 
 
 # Awkward shares
@@ -519,8 +591,6 @@ def test_what_a_cluster_cannot_do(client, engine, options, error, message):
 def test_other_arguments_of_fit_are_refused(client):
     rows = dd.from_pandas(table(300), npartitions=2)
     X, y = rows[FEATURES], rows["y"]
-    with pytest.raises(InvalidInputError, match="holdout_set is not supported on Dask"):
-        model().fit(X, y, sensitive_features=rows["sex"], holdout_set=(X, y, rows["sex"]))
     with pytest.raises(InvalidInputError, match="eval_set is not supported on Dask"):
         model().fit(X, y, sensitive_features=rows["sex"], eval_set=[(X, y)])
 

@@ -20,8 +20,12 @@ from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.data.holdout import Holdout
 from fairboost.fairness.all_reduce import (
     ONE_MACHINE,
+    gathered,
+    median_over,
     out_of_doubt,
+    quantile_over,
     share_near,
+    spread_over,
     threshold_over,
 )
 from fairboost.fairness.operating_points import probability_of
@@ -265,3 +269,47 @@ def test_a_record_of_training_holds_no_rows():
     assert [c.codes.size for c in cells_kept] == [0, 0, 0]
     again = pickle.loads(pickle.dumps(record))
     assert again.to_frame().equals(record.to_frame())
+
+
+@settings(max_examples=60)
+@given(scores=SCORES, n=st.integers(2, 3), seed=st.integers(0, 99))
+def test_medians_and_spreads_over_machines_are_those_of_all_rows(scores, n, seed):
+    values, owner = np.array(scores), np.random.default_rng(seed).integers(0, n, len(scores))
+    machines = Threads(n)
+
+    def find(rank):
+        own = values[owner == rank]
+        return median_over(machines, own), spread_over(machines, own)
+
+    for median, spread in machines.run(find):
+        assert median == np.median(values)
+        assert spread == pytest.approx(values.std(), abs=1e-12)
+
+
+@settings(max_examples=60)
+@given(
+    scores=SCORES,
+    level=st.sampled_from([0.01, 0.25, 0.5, 0.9, 1.0]),
+    n=st.integers(2, 3),
+    seed=st.integers(0, 99),
+)
+def test_a_quantile_over_machines_is_that_of_all_rows(scores, level, n, seed):
+    rng, values = np.random.default_rng(seed), np.array(scores)
+    owner, weight = rng.integers(0, n, len(scores)), rng.choice([0.0, 0.5, 1.0], len(scores))
+    weight[0] = 1.0
+    order = np.argsort(values)
+    upto = np.cumsum(weight[order])  # of halves, exact
+    expected = values[order][(upto >= level * upto[-1]) & (weight[order] > 0)][0]
+    machines = Threads(n)
+    found = machines.run(
+        lambda rank: quantile_over(machines, values[owner == rank], weight[owner == rank], level)
+    )
+    assert found == [expected] * n
+    assert quantile_over(ONE_MACHINE, values, weight, level) == expected
+
+
+def test_numbers_of_all_machines_side_by_side():
+    machines, values = Threads(3), np.array([0.1, -3.0, 1e-300, 7.0, 0.3])
+    places = [np.array([4, 0]), np.array([], int), np.array([1, 2, 3])]
+    for found in machines.run(lambda r: gathered(machines, values[places[r]], places[r], 5)):
+        np.testing.assert_array_equal(found, values)

@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
+from lightgbm import LGBMRegressor
 
+from fairboost import FairGBMRegressor, calibrated
 from fairboost.kernel import library, number_loops
+from fairboost.kernel import numpy_number_loops as in_numpy
 from fairboost.kernel.loops import Loops
 from fairboost.kernel.losses import Loss
 from fairboost.kernel.number_loops import SUMS, Intervals, NumberLoops, PushTable
@@ -252,7 +256,31 @@ def test_what_would_read_beyond_its_arrays_is_refused(monkeypatch, change, error
 
 
 def test_what_is_read_has_the_same_numbers_in_c_and_in_numpy():
-    from fairboost.kernel import numpy_number_loops as twin
-
     for name in ("PREDICTION", "ACTUAL", "LOSS", "WEIGHT"):
-        assert getattr(number_loops, name) == getattr(twin, f"READS_{name}")
+        assert getattr(number_loops, name) == getattr(in_numpy, f"READS_{name}")
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+@pytest.mark.parametrize(
+    "engine",
+    [
+        LGBMRegressor(objective="poisson", n_estimators=8, num_leaves=7, verbose=-1),
+        xgboost.XGBRegressor(objective="count:poisson", n_estimators=8, max_depth=3),
+    ],
+    ids=["lightgbm", "xgboost"],
+)
+def test_a_model_is_the_same(engine):
+    """From fit to prediction: descent, sums on held-out rows, thresholds and parts."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(3_000, 3)), rng.integers(0, 2, 3_000)
+    y = rng.poisson(np.exp(0.4 * X[:, 0] + 0.3 * group))
+
+    def work():
+        constraint = ["equal_distributions", calibrated(0.05, within=4)]
+        model = FairGBMRegressor(engine, constraint=constraint, holdout=0.3, random_state=0)
+        model.fit(X, y, sensitive_features=group, exposure=np.full(3_000, 0.5))
+        return model.predict(X)
+
+    compiled, twin = in_both(work)
+    np.testing.assert_allclose(twin, compiled, rtol=1e-4)

@@ -533,6 +533,23 @@ def test_targets_in_another_unit(claims, name, asked, power):
 
 
 @every_engine
+def test_targets_in_another_unit_under_a_bound(name):
+    """The multiplier of a bound moves in proportion to itself, whatever the unit."""
+    rng = np.random.default_rng(0)
+    group, noise = rng.integers(0, 2, 1_500), rng.normal(size=1_500)
+    X = np.stack([rng.normal(size=1_500), group], axis=1)
+    y = X[:, 0] * (1 + group) + noise * (1 + group)
+    found = [
+        FairGBMRegressor(
+            engine(name, n_estimators=40), constraint=bound("loss", 3.2 * k**2, group=1),
+            random_state=0,
+        ).fit(X, k * y, sensitive_features=group).predict(X) / k
+        for k in (1.0, 1 / 64)
+    ]  # fmt: skip
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-6 * np.abs(y).max())
+
+
+@every_engine
 def test_same_seed_same_model(claims, name):
     drawn = {"lightgbm": {"subsample": 0.5, "subsample_freq": 1}, "xgboost": {"subsample": 0.5}}
 

@@ -454,13 +454,3 @@ def test_before_fit():
     for use in (lambda m: m.predict(X), lambda m: m.report_on(X, Y, sensitive_features=GROUP)):
         with pytest.raises(NotFittedError):
             use(FairGBMRegressor())
-
-
-def test_clusters_are_refused_by_name():
-    da = pytest.importorskip("dask.array")
-    X = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(InvalidInputError, match="found a Dask collection"):
-        FairGBMRegressor().fit(da.from_array(X), X[:, 0], sensitive_features=X[:, 1] > 0)
-    dask = pytest.importorskip("xgboost.dask")
-    with pytest.raises(InvalidInputError, match="found a Dask estimator"):
-        FairGBMRegressor(dask.DaskXGBRegressor()).fit(X, X[:, 0], sensitive_features=X[:, 1] > 0)

@@ -357,6 +357,16 @@ def test_numbers_below_0_have_no_ratio(rows, new):
     assert "actual over expected is" not in text
 
 
+def test_a_median_is_said_to_be_no_mean(rows, new):
+    X, y, _, _ = rows
+    engine = LGBMRegressor(objective="regression_l1", n_estimators=5, verbose=-1, n_jobs=1)
+    model = FairGBMRegressor(engine, constraint=None).fit(X, y)
+    new_X, new_y, new_groups, _ = new
+    found = gather(model, new_X, new_y, sensitive_features=new_groups)
+    assert any("(absolute error) does not ask for means" in limit for limit in found.limits)
+    assert not any("does not ask for means" in limit for limit in make_number_evidence().limits)
+
+
 def test_amounts_have_digits_that_tell_them_apart():
     text = to_markdown(make_number_evidence())
     assert "The gap is 12,346 (95% interval 9,000 to 16,000), the limit 5,000" in text

@@ -237,7 +237,7 @@ def test_it_plots_the_loss_against_what_is_constrained(constraint, words):
 
 
 def test_without_an_engine_the_constraint_says_what_is_predicted(monkeypatch):
-    monkeypatch.setattr("fairboost.model.regressor.default_estimator", lambda **_: engine())
+    monkeypatch.setattr("fairboost.model.base.default_estimator", lambda **_: engine())
     X, y, group = people(1_000)
     rows = {"sensitive_features": group, "tolerances": 2}
     for constraint in ("calibrated", parity("prediction"), ["equal_means"]):

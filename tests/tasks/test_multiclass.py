@@ -12,6 +12,7 @@ from fairboost.algorithm.game import Game, Session
 from fairboost.algorithm.multipliers import Control
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.classes import moment_of
+from fairboost.fairness.costs import in_units
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.kernel.threads import Threads
 from fairboost.tasks import multiclass
@@ -23,7 +24,6 @@ from fairboost.tasks.multiclass import (
     ClassRows,
     Multiclass,
     decide,
-    in_units,
 )
 
 COSTS = ((0.0, 1.0, 4.0), (1.0, 0.0, 2.0), (3.0, 1.0, 0.0))

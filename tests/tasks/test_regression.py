@@ -15,9 +15,17 @@ from fairboost.fairness.means import FIRST_LEVEL, NUMBERS, above, in_parts
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.kernel.losses import Loss
+from fairboost.metrics.sampling import law_of
 from fairboost.tasks.base import MemberWeights, Weights
 from fairboost.tasks.layout import Outcomes, lay_out
-from fairboost.tasks.regression import LOSS, PREDICTION, NumberCut, Regression, RegressionRows
+from fairboost.tasks.regression import (
+    LOSS,
+    PREDICTION,
+    NumberCut,
+    Regression,
+    RegressionRows,
+    RegressionSummary,
+)
 
 LOSSES = [
     Loss("squared"),
@@ -414,3 +422,50 @@ def test_calibration_within_halves_has_the_known_answer():
         solved[2 * half : 2 * half + 2] = np.linalg.solve(np.array(counts, float), actual)
     np.testing.assert_allclose(found[2], solved, rtol=0.01)
     assert np.abs(found[None] / solved - 1).max() > 0.05
+
+
+def test_errors_of_ratios_in_parts_are_those_of_samples():
+    """The spread of A/E in a part over samples, against the covariances of one of them."""
+    rng = np.random.default_rng(0)
+    constraint = Calibrated(0.0, "g", 3)
+    task = Regression.reading(constraint.moments, Loss("poisson"))
+    cut, n, ratios, errors = NumberCut(np.array([-0.4, 0.5])), 900, [], []
+    for _ in range(300):
+        codes, f = rng.integers(0, 2, n), rng.normal(size=n)
+        y = rng.poisson(np.exp(f)).astype(float)
+        layout = layout_of(Outcomes(y), codes, [constraint])
+        (term,), cells = layout.terms, layout.cells
+        sums = RegressionRows(task, cells.codes, len(cells), Outcomes(y)).measure(f, cut).sums
+        game = Game(task, layout, STEADY, convex=True)
+        moments = game.measured_map.means(task.sums_of(sums, cells.weights))
+        squares = game.measured_map.means(task.squares_of(sums, cells.weights))
+        summary = RegressionSummary(cells, 1.0, task)
+        variances = task.variances(moments, squares, term.rows.ravel())
+        law = law_of(summary._of_term(term, moments, variances, sums), term.rows)
+        read, units = term.read(moments), np.eye(len(term.inequalities))
+        slopes = np.stack([constraint.as_judged.pullback(read, unit) for unit in units])
+        errors.append(law.errors(slopes, read.values, term.rows)[: len(units) // 2])
+        ratios.append(constraint.away(read).ravel())
+    np.testing.assert_allclose(np.mean(errors, axis=0), np.std(ratios, axis=0), rtol=0.2)
+
+
+def test_a_single_row_in_a_part_is_no_certain_ratio():
+    rng = np.random.default_rng(1)
+    codes, f = np.repeat([0, 1], 200), rng.normal(size=400)
+    f[codes == 1] = np.where(np.arange(200) == 0, -3.0, 3.0)  # of group b one row in part 1
+    y = rng.poisson(np.exp(f)) + 0.0
+    constraint = Calibrated(0.1, "g", 2)
+    layout = layout_of(Outcomes(y), codes, [constraint])
+    task = Regression.reading(constraint.moments, Loss("poisson"))
+    game = Game(task, layout, STEADY, convex=True)
+    rows = RegressionRows(task, layout.cells.codes, len(layout.cells), Outcomes(y))
+    sums = rows.measure(f, NumberCut(np.zeros(1))).sums
+    moments = game.measured_map.means(task.sums_of(sums, layout.cells.weights))
+    (term,), summary = layout.terms, RegressionSummary(layout.cells, 1.0, task)
+    squares = game.measured_map.means(task.squares_of(sums, layout.cells.weights))
+    variances = task.variances(moments, squares, term.rows.ravel())
+    law = law_of(summary._of_term(term, moments, variances, sums), term.rows)
+    read = term.read(moments)
+    of_row = np.eye(len(term.inequalities))[term.inequalities.index("A/E[g=b, part 1 of 2] above")]
+    slope = constraint.as_judged.pullback(read, of_row)[np.newaxis]
+    assert law.errors(slope, read.values, term.rows)[0] > 1.0  # of a count of 0.05

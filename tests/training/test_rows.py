@@ -8,6 +8,7 @@ from lightgbm import LGBMRegressor
 
 from fairboost import FairGBMClassifier, FairGBMRegressor, at_fpr, parity
 from fairboost.tasks import layout
+from fairboost.training import memberships
 from fairboost.training import rows as training_rows
 
 SETS = {
@@ -104,3 +105,24 @@ def test_what_a_row_tells_is_known_from_targets(exposed, monkeypatch):
     model = FairGBMRegressor(engine, constraint="calibrated", tolerance=5.0, holdout=0.2)
     model.fit(X, y, sensitive_features=group, **options)
     assert told[0] == pytest.approx(0.25 * 0.1, rel=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+@pytest.mark.parametrize(
+    ("constraint", "learned"), [("equal_means", 1), ("equal_errors", 0), ("bounded_group_loss", 0)]
+)
+def test_losses_of_numbers_are_compared_with_groups_as_observed(monkeypatch, constraint, learned):
+    """Of people alike, probabilities given the features weigh all errors the same."""
+    calls, honest = [], memberships.honest
+    monkeypatch.setattr(memberships, "FEW_ROWS", 0)
+    monkeypatch.setattr(
+        memberships, "honest", lambda rows, seed: calls.append(seed) or honest(rows, seed=seed)
+    )
+    rng = np.random.default_rng(0)
+    group, X = rng.integers(0, 2, 600), rng.normal(size=(600, 2))
+    y = X[:, 0] + group * (1 + rng.normal(size=600))
+    model = FairGBMRegressor(
+        LGBMRegressor(n_estimators=3, verbose=-1), constraint=constraint, tolerance=0.1
+    )
+    model.fit(X, y, sensitive_features=group)
+    assert len(calls) == learned

@@ -35,7 +35,7 @@ import numpy as np
 
 from fairboost._typing import FloatArray, ScoreArray
 from fairboost.algorithm import multipliers
-from fairboost.algorithm.margins import Margins
+from fairboost.algorithm.margins import Margins, answers_of
 from fairboost.algorithm.multipliers import DualPlayer, DualState
 from fairboost.algorithm.record import Record, Round
 from fairboost.exceptions import InvalidInputError
@@ -110,6 +110,7 @@ class Game:
             layout.measured_terms,
             confidence,
             layout.holdout.kind == "cross",
+            np.concatenate([answers_of(t, layout) for t in terms] or [np.empty(0)]),
         )
         self.moment_slices = slices([t.counted.size for t in terms])
         self.dual_slices = slices([len(t.inequalities) for t in terms])
@@ -180,6 +181,10 @@ class Game:
         loss = measured.loss if held_out is None else self.passes.loss(scores, cut)
         return self._evaluate(loss, measured, cut, state)[0]
 
+    def judge(self, measured: Measured, cut: Cut) -> Round:
+        """The round of a model whose sums were measured elsewhere, over all rows."""
+        return self._evaluate(measured.loss, measured, cut, self.start())[0]
+
     def _to_measure(self, scores: ScoreArray, held_out: ScoreArray | None) -> ScoreArray:
         """The scores on which moments are measured."""
         if (held_out is None) != (self.layout.holdout.measured is None):
@@ -217,8 +222,14 @@ class Game:
         self, loss: float, measured: Measured, cut: Cut, state: State
     ) -> tuple[Round, FloatArray]:
         """Exact moments, their violations and errors; and the units of multipliers."""
-        losses, flat = self._of_all(np.array([loss, measured.loss]), measured.sums)
-        sums, cells = flat.reshape(measured.sums.shape), self.layout.measured
+        where = measured.sums if measured.placed is None else measured.placed
+        losses, *flat = self._of_all(
+            np.array([loss, measured.loss]),
+            measured.sums,
+            *([where] * (where is not measured.sums)),
+        )
+        sums, cells = flat[0].reshape(measured.sums.shape), self.layout.measured
+        placed = sums if len(flat) == 1 else flat[1].reshape(where.shape)
         moments = self.measured_map.means(self.task.sums_of(sums, cells.weights))
         moments, squares = self.task.exact(moments), self.task.squares_of(sums, cells.weights)
         if squares is not None:
@@ -240,7 +251,7 @@ class Game:
             errors=errors,
             multipliers=state.dual.multipliers,
             sums=sums,
-            placed=sums if measured.placed is None else measured.placed,
+            placed=placed,
             variances=variances,
         )
         return found, self.margins.units(moments, squares, derivative)

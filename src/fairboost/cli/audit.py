@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,8 +159,10 @@ def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Ga
     from fairboost.report.words import gap_title
 
     gaps = {(g.attribute, g.rate): g for g in evidence.gaps}
+    # Some are limits of every group: there is one verdict on all of these.
+    limits = dict.fromkeys(replace(one, group=None, around=None) for one in evidence.asked.limits)
     over = []
-    for limit, found in zip(evidence.asked.limits, evidence.verdicts, strict=True):
+    for limit, found in zip(limits, evidence.verdicts, strict=True):
         g = gaps[limit.attribute, limit.rate]
         what = gap_title(g.rate) if evidence.task == "numbers" else f"{g.rate} gap"
         said = (

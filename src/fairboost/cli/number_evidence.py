@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from fairboost.cli.audit_evidence import NAMED, judge_gaps, row_warnings, small_warnings
+from fairboost.cli.audit_evidence import (
+    NAMED,
+    OWN_FIGURES,
+    judge_gaps,
+    row_warnings,
+    small_warnings,
+)
 from fairboost.cli.wording import evidence_in_commands
 from fairboost.metrics.numbers import LOSS_TITLES, as_loss
+from fairboost.plots.numbers import RATIO
 from fairboost.report import DataFile
 from fairboost.report.evidence import (
     About,
     Asked,
     Data,
     Evidence,
+    GroupRate,
     Limit,
     SensitiveColumnUse,
 )
@@ -59,7 +68,10 @@ def number_evidence(
     unknown = {c.name: int((np.asarray(c.codes) < 0).sum()) for c in found.columns}
     evidence = Evidence(
         title=title,
-        asked=Asked(level=request.confidence, limits=asked),
+        asked=Asked(
+            level=request.confidence,
+            limits=tuple(one for limit in asked for one in _of_groups(limit, compared.rates)),
+        ),
         data=Data(
             label=request.label,
             positive="",
@@ -85,6 +97,16 @@ def number_evidence(
         **compared.parts,
     )
     return evidence_in_commands(with_limits(evidence, uncrossed=rows.crossings()[1]))
+
+
+def _of_groups(limit: Limit, rates: Sequence[GroupRate]) -> list[Limit]:
+    """A limit as reports have it: of what is no gap between two groups, one for each group."""
+    if limit.rate not in OWN_FIGURES:
+        return [limit]
+    place = limit.attribute, limit.rate
+    groups = [r.group for r in rates if (r.attribute, r.rate) == place]
+    around = 1.0 if limit.rate == RATIO else None
+    return [replace(limit, group=group, around=around) for group in groups]
 
 
 def _rows(found: FileNumbers) -> TestSet:

@@ -364,13 +364,15 @@ def _decimals_of_gap(g: Gap) -> int:
 
 def _deciles(evidence: Evidence) -> str:
     """Actual over expected by group, in each tenth of the predictions."""
-    lines: dict[str, list[str]] = {}
+    lines: dict[str, dict[int, str]] = {}
     for d in evidence.deciles:
         if d.decile:
             shown = "" if d.ratio is None else f"{d.ratio:.2f}{'*' if d.small else ''}"
-            lines.setdefault(_group(d), []).append(shown)
-    titles = ["A/E by decile", *map(str, range(1, 11))]
-    table = text_table(titles, [[group, *cells] for group, cells in lines.items()])
+            lines.setdefault(_group(d), {})[d.decile] = shown
+    # One in which a group has no rows is not there.
+    deciles = range(1, 11)
+    cells = [[group, *(at.get(k, "") for k in deciles)] for group, at in lines.items()]
+    table = text_table(["A/E by decile", *map(str, deciles)], cells)
     starred = any(d.small and d.ratio is not None for d in evidence.deciles if d.decile)
     note = f"\n* fewer than {evidence.min_rows} rows count" if starred else ""
     return f"{table}{note}" if lines else ""

@@ -6,13 +6,14 @@ Dask is imported only where a collection has been found, so fairboost works with
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairboost._typing import Matrix
-from fairboost.data.validation import check_two_dimensional, named_columns
+from fairboost.data.validation import check_beside, check_two_dimensional, named_columns, unpack
 from fairboost.exceptions import InvalidInputError
 
 
@@ -25,6 +26,72 @@ def is_dask(value: object) -> bool:
     False
     """
     return hasattr(type(value), "__dask_graph__") and hasattr(value, "npartitions")
+
+
+@dataclass(frozen=True)
+class DaskRows:
+    """Rows as the user gave them, in collections with the same partitions.
+
+    Parameters
+    ----------
+    X, y : Dask collections
+        Features, and labels or targets.
+    sensitive_features, sample_weight, exposure : Dask collections, optional
+        As in ``fit``.
+    """
+
+    X: Any
+    y: Any
+    sensitive_features: Any = None
+    sample_weight: Any = None
+    exposure: Any = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the sensitive columns."""
+        return [] if self.sensitive_features is None else column_names(self.sensitive_features)
+
+    def without_groups(self) -> DaskRows:
+        """The same without sensitive columns."""
+        return replace(self, sensitive_features=None)
+
+
+def rows_beside(holdout_set: Any, rows: DaskRows, exposed: bool) -> DaskRows:
+    """The rows of ``holdout_set``, with the columns that the rows to train on have.
+
+    Parameters
+    ----------
+    holdout_set : tuple
+        As the user gave it.
+    rows : DaskRows
+        The rows to train on.
+    exposed : bool
+        Whether there may be an exposure.
+    """
+    form = f"(X, y, sensitive_features[, sample_weight{'[, exposure]' * exposed}])"
+    given = DaskRows(*unpack("holdout_set", holdout_set, form, most=4 + exposed))
+    if not is_dask(given.X) or hasattr(given.X, "columns") != hasattr(rows.X, "columns"):
+        raise InvalidInputError(
+            f"X of holdout_set must be a {type(rows.X).__name__} of Dask like X, found "
+            f"{type(given.X).__name__}; dask.dataframe.from_pandas(table, npartitions=1) makes one"
+        )
+    check_beside(_without_rows(given.X), _without_rows(rows.X), "holdout_set")
+    if hasattr(rows.X, "columns"):
+        for name, (one, other) in zip(
+            rows.X.columns, zip(given.X.dtypes, rows.X.dtypes, strict=True), strict=True
+        ):
+            if isinstance(other, pd.CategoricalDtype) and one != other:
+                raise InvalidInputError(
+                    f"column {name!r} of X of holdout_set has other categories than that of X; "
+                    "categorize both as one DataFrame, and split it afterwards"
+                )
+    return given
+
+
+def _without_rows(X: Any) -> Matrix:
+    """A table with the columns of a collection, and their types."""
+    # Dask calls it private, and documents it for those who build on it.
+    return X._meta if hasattr(X, "columns") else header(X)
 
 
 def header(X: Any) -> Matrix:
@@ -48,27 +115,18 @@ def column_names(sensitive_features: Any) -> list[str]:
     return [name for name, _ in named_columns(empty)]
 
 
-def partitions(
-    X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None
-) -> list[tuple[Any, ...]]:
+def partitions(rows: DaskRows) -> list[tuple[Any, ...]]:
     """Cut collections into partitions that belong together, still lazy.
 
     Returns
     -------
     parts : list of tuple of (Delayed or None)
-        Features, labels, sensitive columns and weights of each partition.
+        Features, labels or targets, sensitive columns, weights and exposures of each partition.
     """
-    named = {
-        "X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight,
-    }  # fmt: skip
+    X, named = rows.X, {field.name: getattr(rows, field.name) for field in fields(rows)}
     given = {name: value for name, value in named.items() if value is not None}
     for name, value in given.items():
-        if not is_dask(value):
-            raise InvalidInputError(
-                f"{name} must be a Dask collection like X, found {type(value).__name__}; keep it "
-                "as a column of the same Dask DataFrame, so that rows stay together"
-            )
-        _check_aligned(name, value, X)
+        check_aligned(name, value, X)
     _check_categories(X)
     delayed = {name: _delayed(value) for name, value in given.items()}
     return [
@@ -77,8 +135,13 @@ def partitions(
     ]
 
 
-def _check_aligned(name: str, value: Any, X: Any) -> None:
+def check_aligned(name: str, value: Any, X: Any) -> None:
     """Refuse partitions that cannot belong to those of X; rows are counted when they are read."""
+    if not is_dask(value):
+        raise InvalidInputError(
+            f"{name} must be a Dask collection like X, found {type(value).__name__}; keep it "
+            "as a column of the same Dask DataFrame, so that rows stay together"
+        )
     expected, found = _n_parts(X), _n_parts(value)
     if found != expected:
         raise InvalidInputError(
@@ -146,7 +209,9 @@ def in_memory(lazy: Sequence[Any]) -> list[list[Any]]:
     return out
 
 
-def map_rows(function: Callable[..., Any], X: Any, extra: Any, like: np.ndarray) -> Any:
+def map_rows(
+    function: Callable[..., Any], X: Any, extra: Any, like: np.ndarray, beside: Any = None
+) -> Any:
     """Map a function over the rows of a collection, partition by partition, when it is computed.
 
     Parameters
@@ -159,6 +224,8 @@ def map_rows(function: Callable[..., Any], X: Any, extra: Any, like: np.ndarray)
         Sent to each worker once.
     like : array
         An empty array of the shape and type of the result.
+    beside : Dask Series or Array, optional
+        A column with the same partitions, given to the function as a third argument.
 
     Returns
     -------
@@ -176,8 +243,9 @@ def map_rows(function: Callable[..., Any], X: Any, extra: Any, like: np.ndarray)
         # Only the columns that are wanted are read, in the partitions that X has.
         lazy = X.optimize(fuse=False).to_delayed(optimize_graph=False)
         lengths = (np.nan,) * len(lazy)
+    columns = [] if beside is None else [_delayed(beside)]
     rows = [
-        da.from_delayed(apply(part, once), (n, *like.shape[1:]), meta=like)
-        for part, n in zip(lazy, lengths, strict=True)
+        da.from_delayed(apply(part, once, *own), (n, *like.shape[1:]), meta=like)
+        for part, n, *own in zip(lazy, lengths, *columns, strict=True)
     ]
     return da.concatenate(rows, allow_unknown_chunksizes=True)

@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
+from fairboost._numbers import is_number
+from fairboost._typing import IntArray
 from fairboost.algorithm.game import Session
-from fairboost.cluster.collections import column_names, in_memory, is_dask, partitions
+from fairboost.cluster.collections import DaskRows, in_memory, is_dask, partitions
 from fairboost.cluster.rows import (
     MergedPartitions,
+    NumberRules,
     PartitionSummary,
     SortedPartition,
     merge,
@@ -30,20 +33,24 @@ from fairboost.cluster.rows import (
     sort_partition,
 )
 from fairboost.cluster.workers import run_together
-from fairboost.data.holdout import choose_shares
+from fairboost.data.cells import Cells
+from fairboost.data.holdout import Holdout, Shares, choose_shares, join
+from fairboost.data.validation import DEFAULT_COLUMN
 from fairboost.engines.port import EngineData, LossTerms
 from fairboost.engines.registry import load_engine
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
-from fairboost.fairness.all_reduce import AllReduce
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
+from fairboost.kernel.losses import Loss
 from fairboost.kernel.threads import Threads, thread_count
-from fairboost.tasks.layout import RowLayout, bind_all, lay_out
+from fairboost.tasks.layout import RowLayout, bind_all, join_outcomes, lay_out
+from fairboost.tasks.regression import PLACED_ROWS
 from fairboost.training.options import TrainingOptions
 from fairboost.training.outcome import Training
 from fairboost.training.rows import check_point, what_counts
 from fairboost.training.run import problem_of
+from fairboost.training.targets import check_both_exposed, check_takes_exposure, check_targets
 from fairboost.verdicts import diagnostics
 
 
@@ -75,10 +82,12 @@ class ClusterRequest:
     ----------
     options : TrainingOptions
         Constraints and how to reach them.
-    estimator : DaskXGBClassifier
+    estimator : DaskXGBClassifier or DaskXGBRegressor
         The engine with its options.
-    X, y, sensitive_features, sample_weight : Dask collections
+    rows : DaskRows
         As the user gave them.
+    held_out : DaskRows, optional
+        The user's own rows to measure on.
     seed : int
         Of the draw of rows to hold out.
     engine_seed : int, optional
@@ -89,26 +98,46 @@ class ClusterRequest:
 
     options: TrainingOptions
     estimator: Any
-    X: Any
-    y: Any
-    sensitive_features: Any
-    sample_weight: Any
+    rows: DaskRows
+    held_out: DaskRows | None
     seed: int
     engine_seed: int | None = None
     pos_label: object = None
 
     @property
-    def columns(self) -> list[str]:
-        """Names of the sensitive columns."""
-        return [] if self.sensitive_features is None else column_names(self.sensitive_features)
+    def of_numbers(self) -> bool:
+        """Whether a number is predicted."""
+        return _kind(self.estimator) == "Regressor"
 
-    def engine_options(self) -> dict[str, Any]:
-        """Options of XGBoost, without those of the cluster."""
+    def stock(self) -> Any:
+        """The engine with its options, without those of the cluster."""
         params = self.estimator.get_params()
         params.pop("coll_cfg", None)
         if self.engine_seed is not None and params.get("random_state") is None:
             params["random_state"] = self.engine_seed
-        return dict(params)
+        return load_engine("xgboost").make_estimator(regressor=self.of_numbers, **params)
+
+
+@dataclass(frozen=True)
+class ClusterResult:
+    """What came of a training on a cluster.
+
+    Parameters
+    ----------
+    classes : (2,) array
+        The labels; None where a number is predicted.
+    loss : LossTerms
+        What the engine's options say about the loss.
+    training : Training
+        The model and the record.
+    run : ClusterRun
+        Where it happened.
+    """
+
+    classes: Any
+    loss: LossTerms
+    training: Training
+    run: ClusterRun
 
 
 @dataclass(frozen=True)
@@ -116,10 +145,11 @@ class _WorkOrder:
     """What every worker has to know."""
 
     options: TrainingOptions
-    engine_options: dict[str, Any]
-    classes: np.ndarray
+    stock: Any
+    classes: Any
     loss: LossTerms
     layout: RowLayout  # of all rows, by cell
+    places: list[list[slice]]  # per worker, those of the measured rows of each of its partitions
     topic: str
 
 
@@ -129,24 +159,30 @@ def is_dask_estimator(estimator: object) -> bool:
     LightGBM's is refused: its workers sum histograms inside the library, which offers no sum of
     anything else, so they could not agree on the rates of groups.
     """
-    homes = [c.__module__ for c in type(estimator).__mro__]
+    homes, kind = [c.__module__ for c in type(estimator).__mro__], _kind(estimator)
     if any(home.startswith("lightgbm.dask") for home in homes):
         raise EngineOptionError(
             f"{type(estimator).__name__} cannot be constrained: a custom objective of LightGBM on "
             "Dask sees the rows of one worker, and LightGBM offers no way to add up the rates of "
-            "groups over workers. Use xgboost.dask.DaskXGBClassifier, or LGBMClassifier on one "
-            "machine"
+            f"groups over workers. Use xgboost.dask.DaskXGB{kind}, or LGBM{kind} on one machine"
         )
     on_dask = any(home.startswith("xgboost.dask") for home in homes)
-    if on_dask and type(estimator).__name__ != "DaskXGBClassifier":
+    if on_dask and type(estimator).__name__ not in ("DaskXGBClassifier", "DaskXGBRegressor"):
         raise EngineOptionError(
-            f"estimator must be a DaskXGBClassifier to train on Dask, found "
+            "estimator must be a DaskXGBClassifier or a DaskXGBRegressor to train on Dask, found "
             f"{type(estimator).__name__}"
         )
     return on_dask
 
 
-def check_for_dask(estimator: Any, X: Any, iterate: str, asked: Mapping[str, Any]) -> None:
+def _kind(estimator: object) -> str:
+    """What the name of an estimator ends in."""
+    return "Regressor" if type(estimator).__name__.endswith("Regressor") else "Classifier"
+
+
+def check_for_dask(
+    estimator: Any, X: Any, iterate: str, asked: Mapping[str, Any], regressor: bool = False
+) -> None:
     """Refuse what cannot be trained on a cluster.
 
     Parameters
@@ -159,19 +195,27 @@ def check_for_dask(estimator: Any, X: Any, iterate: str, asked: Mapping[str, Any
         Which model to keep.
     asked : mapping
         Further arguments of ``fit``.
+    regressor : bool
+        Whether a number is to be predicted.
     """
+    kind, given = "Regressor" if regressor else "Classifier", _kind(estimator)
+    found = "the default estimator" if estimator is None else type(estimator).__name__
     if not is_dask_estimator(estimator):
-        found = "no estimator" if estimator is None else type(estimator).__name__
         raise EngineOptionError(
             f"X is a Dask collection, which {found} cannot be trained on; pass "
-            "FairGBMClassifier(xgboost.dask.DaskXGBClassifier(...)), or X.compute() if the rows "
+            f"FairGBM{kind}(xgboost.dask.DaskXGB{kind}(...)), or X.compute() if the rows "
             "fit into one machine"
+        )
+    if given != kind:
+        raise EngineOptionError(
+            f"FairGBM{kind} trains a DaskXGB{kind} on Dask, found a {found}; pass "
+            f"xgboost.dask.DaskXGB{kind}(...), or use FairGBM{given}"
         )
     if not is_dask(X):
         raise InvalidInputError(
-            f"a DaskXGBClassifier is trained on Dask collections, found X as "
+            f"a DaskXGB{kind} is trained on Dask collections, found X as "
             f"{type(X).__name__}; pass dask.dataframe.from_pandas(X, npartitions=...), or use "
-            "XGBClassifier on one machine"
+            f"XGB{kind} on one machine"
         )
     if iterate not in ("best", "last"):
         raise InvalidInputError(
@@ -180,53 +224,79 @@ def check_for_dask(estimator: Any, X: Any, iterate: str, asked: Mapping[str, Any
         )
     for name, value in asked.items():
         if value is not None and not (name == "categorical_feature" and value == "auto"):
-            raise InvalidInputError(
-                f"{name} is not supported on Dask; leave it out"
-                + (": a share of each partition is held out" if name == "holdout_set" else "")
-            )
+            raise InvalidInputError(f"{name} is not supported on Dask; leave it out")
 
 
-def train_on_dask(
-    request: ClusterRequest, progress: bool
-) -> tuple[np.ndarray, Training, ClusterRun]:
-    """Train where the rows are; raises before that if anything is amiss.
-
-    Returns
-    -------
-    classes, training, run
-        The labels, what came of it, and where it happened.
-    """
-    asked, options = request.options, request.engine_options()
+def train_on_dask(request: ClusterRequest, progress: bool) -> ClusterResult:
+    """Train where the rows are; raises before that if anything is amiss."""
+    asked, stock, kind = request.options, request.stock(), load_engine("xgboost")
     _check_method(asked)
-    load_engine("xgboost").check_estimator(_stock(options))
-    _check_options(options)
+    kind.check_estimator(stock)
+    _check_options(stock)
+    engine = kind.make(stock, None)
     # Of the columns alone. Dask calls it private, and documents it for those who build on it.
-    load_engine("xgboost").make(_stock(options), None).check_arguments(request.X._meta, {})
+    engine.check_arguments(request.rows.X._meta, {})
+    # Of any two targets: the loss does not depend on them.
+    loss = engine.loss_terms(np.array([1.0, 2.0]), None).loss if request.of_numbers else None
+    _check_exposures(request, loss)
     client = _client(request.estimator)
-    constraints = asked.constraints(request.columns)
-    used = [c for c in request.columns if c in {n for k in constraints for n in columns_of(k)}]
-    merged, parts = _read(client, request, used)
-    layout, parts = _sort(client, merged, parts, constraints, request)
+    constraints = asked.constraints(request.rows.columns)
+    named = {n for k in constraints for n in columns_of(k)}
+    used = [c for c in request.rows.columns if c in named]
+    merged, parts = _read(client, request, used, loss)
+    if merged.targets is not None:
+        check_targets(merged.targets.figures, constraints)
+    layout, parts, measured = _sort(client, merged, parts, constraints, request)
     check_point(asked.operating_point, constraints, merged.cells, layout)
-    engine = load_engine("xgboost").make(_stock(options), merged.classes)
-    weights: Any = np.bincount(merged.cells.labels, merged.cells.weights, 2)  # of either label
-    loss = engine.loss_terms(np.array([0, 1]), weights)
+    terms = _loss_terms(kind.make(stock, merged.classes), merged)
     diagnostics.warn_of_small_cells(layout.terms, layout.cells)
     topic = f"fairboost-{id(request)}" if progress else ""
-    order = _WorkOrder(asked, options, merged.classes, loss, layout, topic)
     by_worker = _by_worker(client, parts, merged)
+    places = [[measured[k] for k in which] for which in by_worker.values()]
+    order = _WorkOrder(asked, stock, merged.classes, terms, layout, places, topic)
     config = getattr(request.estimator, "coll_cfg", None)
-    with _bar(client, topic, int(_stock(options).get_num_boosting_rounds())):
+    with _bar(client, topic, int(stock.get_num_boosting_rounds())):
         held = {address: [parts[k] for k in which] for address, which in by_worker.items()}
         training, n_bytes = run_together(client, _train_here, held, [order], config)[0]
-    training.model.estimator.set_params(n_jobs=options.get("n_jobs"))
+    training.model.estimator.set_params(n_jobs=stock.get_params().get("n_jobs"))
     counts = merged.counts.sum(axis=1)
     run = ClusterRun(
         {address: int(counts[which].sum()) for address, which in by_worker.items()},
         len(parts),
         n_bytes / (len(training.trees) + 1),  # the last measurement is one more
     )
-    return merged.classes, training, run
+    return ClusterResult(merged.classes, terms, training, run)
+
+
+def _check_exposures(request: ClusterRequest, loss: Loss | None) -> None:
+    """Refuse an exposure that the loss does not take, or that some rows have and others not."""
+    rows, held_out = request.rows, request.held_out
+    if loss is None:
+        return
+    if rows.exposure is not None:
+        check_takes_exposure(loss)
+    if held_out is not None:
+        check_both_exposed(rows.exposure is not None, held_out.exposure is not None)
+
+
+def _loss_terms(engine: Any, merged: MergedPartitions) -> LossTerms:
+    """What the engine's options say about the loss, and the score to start from."""
+    targets = merged.targets
+    if targets is None:
+        weights: Any = np.bincount(merged.cells.labels, merged.cells.weights, 2)  # of either label
+        terms: LossTerms = engine.loss_terms(np.array([0, 1]), weights)
+        return terms
+    if targets.sample.size:
+        y, weight = targets.sample
+        # XGBoost goes half way between two numbers in the middle where there are no weights.
+        alike = (weight == weight[0]).all()
+        terms = engine.loss_terms(y, None if alike else weight.astype(np.float32))
+        return terms
+    # One row that has the means of all: it starts where they do.
+    _, _, weight, y, exposure = targets.totals
+    offset = np.log([exposure / weight])
+    terms = engine.loss_terms(np.array([y / weight]), None, offset if offset.any() else None)
+    return terms
 
 
 def _check_method(method: TrainingOptions) -> None:
@@ -243,19 +313,20 @@ def _check_method(method: TrainingOptions) -> None:
         )
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def _check_options(stock: Any) -> None:
+    options = stock.get_params()
     for name in ("early_stopping_rounds", "callbacks"):
         if options.get(name) is not None:
             raise EngineOptionError(
                 f"the estimator sets {name}, which is not supported on Dask; leave it out "
                 "(iterate='best' keeps the best round that the held-out rows know)"
             )
-    for name, value, why in (
-        ("tree_method", "exact", "which XGBoost cannot do on several machines; use 'hist'"),
-    ):  # fmt: skip
-        if options.get(name) == value:
-            raise EngineOptionError(f"the estimator sets {name}={value!r}, {why}")
-    if load_engine("xgboost").make(_stock(options), None).rescales_trees:
+    if options.get("tree_method") == "exact":
+        raise EngineOptionError(
+            "the estimator sets tree_method='exact', which XGBoost cannot do on several "
+            "machines; use 'hist'"
+        )
+    if load_engine("xgboost").make(stock, None).rescales_trees:
         raise EngineOptionError(
             "the estimator drops trees (booster='dart', rate_drop or one_drop), which is not "
             "supported on Dask: its last model is none that a round has looked at; use 'gbtree' "
@@ -280,18 +351,24 @@ def _client(estimator: Any) -> Any:
     return client
 
 
-def _stock(options: dict[str, Any]) -> Any:
-    return load_engine("xgboost").make_estimator(**options)
-
-
 def _read(
-    client: Any, request: ClusterRequest, columns: Sequence[str]
+    client: Any, request: ClusterRequest, columns: Sequence[str], loss: Loss | None
 ) -> tuple[MergedPartitions, list[Any]]:
     """Have every partition checked, and merge what they tell."""
     from dask.delayed import delayed
 
-    sensitive = request.sensitive_features if columns else None
-    lazy = partitions(request.X, request.y, sensitive, request.sample_weight)
+    rows, held_out = request.rows, request.held_out
+    theirs = _columns_of_set(held_out, columns)
+    lazy = partitions(rows if columns else rows.without_groups())
+    of_columns, n = [list(columns)] * len(lazy), len(lazy)
+    if held_out is not None:
+        lazy += partitions(held_out if theirs else held_out.without_groups())
+        of_columns += [theirs] * (len(lazy) - n)
+    rules = None
+    if loss is not None:
+        # A mean says all, but of losses that start from a median or from a step towards one.
+        sampled = loss.renews_leaves or loss.name == "pseudo_huber"
+        rules = NumberRules(loss, max(PLACED_ROWS // n, 1) if sampled else 0)
     read = delayed(read_partition, pure=False)
     to_read: dict[str, list[int]] = {}
     for k, address in enumerate(_homes(client, [features for features, *_ in lazy])):
@@ -299,13 +376,24 @@ def _read(
     parts: list[Any] = [None] * len(lazy)
     for address, which in to_read.items():
         pinned = {"workers": [address], "allow_other_workers": True} if address else {}
-        tasks = [read(*lazy[k], list(columns)) for k in which]
+        tasks = [read(*lazy[k], of_columns[k], rules) for k in which]
         for k, part in zip(which, client.compute(tasks, **pinned), strict=True):
             parts[k] = part
-    summaries: list[PartitionSummary] = client.gather(
+    told: list[PartitionSummary] = client.gather(
         client.map(attrgetter("summary"), parts, pure=False)
     )
-    return merge(summaries, columns, pos_label=request.pos_label), parts
+    label = request.pos_label
+    return merge(told[:n], columns, None, label, told[n:], theirs), parts
+
+
+def _columns_of_set(held_out: DaskRows | None, columns: Sequence[str]) -> list[str]:
+    """Those of the sensitive columns that a set to hold out has."""
+    if held_out is None:
+        return []
+    found = held_out.columns
+    if len(columns) == 1 and found == [DEFAULT_COLUMN]:
+        return found  # it came without a name
+    return [name for name in found if name in columns]
 
 
 def _homes(client: Any, lazy: Sequence[Any]) -> list[str]:
@@ -326,34 +414,85 @@ def _sort(
     parts: Sequence[Any],
     constraints: Sequence[Constraint],
     request: ClusterRequest,
-) -> tuple[RowLayout, list[Any]]:
-    """Have every partition sorted into cells and split into rows to train on, and held out."""
+) -> tuple[RowLayout, list[Any], list[slice]]:
+    """Have every partition sorted into cells and split into rows to train on, and held out.
+
+    Returns
+    -------
+    layout, parts, places
+        All rows by cell; the partitions; and of each the places of its rows that are measured.
+    """
     asked = request.options
     cells = leave_out_small(merged.cells, constraints, asked.min_group_rows)
-    merged = replace(merged, cells=cells)
-    terms = bind_all(constraints, merged.cells)
-    counted = what_counts(asked.operating_point, terms, merged.cells)
-    shares = None
-    if asked.holdout is not None and counted.labels:
-        shares = choose_shares(asked.holdout, merged.cells, counted.smallest, counted.labels)
-        shares = replace(shares, why=f"{shares.why}, drawn in each partition")
+    merged, n = replace(merged, cells=cells), len(parts) - merged.n_set
+    terms = bind_all(constraints, cells)
+    shares = _shares(request, cells, terms)
+    both = (request.rows, request.held_out) if request.held_out else (request.rows,)
+    weighted = any(r.sample_weight is not None or r.exposure is not None for r in both)
+    drawn: Any = shares or ("none" if merged.n_set else None)
     holders = client.who_has(list(parts))
     out = []
     for k, part in enumerate(parts):
-        before = merged.counts[:k].sum(axis=0)
-        told = merged.numbers[k], len(merged.cells), shares, before, (request.seed, k)
+        how, before = drawn if k < n else "all", merged.counts[:k].sum(axis=0)
+        told = merged.numbers[k], len(cells), how, before, (request.seed, k)
         where = holders.get(part.key) or None
         out.append(
             client.submit(
-                sort_partition, part, *told,
+                sort_partition, part, *told, float(merged.exposures[k]), weighted,
                 workers=where, allow_other_workers=bool(where), pure=False,
             )
         )  # fmt: skip
-    totals = np.sum(client.gather(client.map(attrgetter("totals"), out, pure=False)), axis=0)
-    trained, measured = (merged.cells.with_totals(t, merged.cells.codes) for t in totals)
+    totals = np.array(client.gather(client.map(attrgetter("totals"), out, pure=False)))
+    layout = _laid_out(cells, constraints, terms, shares, totals, n)
+    rows = totals[:, int(layout.holdout.measured is not None), 0].sum(axis=1).astype(int)
+    ends = np.cumsum(rows)
+    return layout, out, [slice(int(e - m), int(e)) for e, m in zip(ends, rows, strict=True)]
+
+
+def _shares(request: ClusterRequest, cells: Cells, terms: Sequence[Any]) -> Shares | None:
+    """The share of rows to hold out; none beside a set, unless it is asked for by its number."""
+    asked = request.options
+    counted = what_counts(asked.operating_point, terms, cells)
+    beside = request.held_out is not None and not is_number(asked.holdout)
+    if asked.holdout is None or beside or not counted.labels:
+        return None
+    shares = choose_shares(asked.holdout, cells, counted.smallest, counted.labels)
+    return replace(shares, why=f"{shares.why}, drawn in each partition")
+
+
+def _laid_out(
+    cells: Cells,
+    constraints: Sequence[Constraint],
+    terms: Any,
+    shares: Shares | None,
+    totals: Any,
+    n: int,
+) -> RowLayout:
+    """All rows by cell, given totals of each partition; the first n are not of a set."""
+    trained, drawn, given = (
+        cells.with_totals(found, cells.codes)
+        for found in (
+            totals[:, 0].sum(axis=0),
+            totals[:n, 1].sum(axis=0),
+            totals[n:, 1].sum(axis=0),
+        )
+    )
+    outside = None
+    if len(totals) > n:
+        rows = int(given.counts.sum())
+        outside = Holdout("set", f"the given set of {rows:,} rows", measured=given)
     if shares is None:
-        return lay_out(trained, constraints, terms=terms), out
-    return lay_out(trained, constraints, shares.holdout(merged.cells, trained, measured)), out
+        if outside is None:
+            return lay_out(trained, constraints, terms=terms)
+        return lay_out(trained, constraints, outside, terms)
+    share = shares.holdout(cells, trained, drawn)
+    if outside is None:
+        return lay_out(trained, constraints, share)
+    if not drawn.counts.any():  # as if there were no share, but the report says so
+        none = f"{share.why} of the {int(cells.counts.sum()):,} training rows would have no row"
+        return lay_out(trained, constraints, replace(outside, why=f"{outside.why}; {none}"), terms)
+    measured = cells.with_totals(totals[:, 1].sum(axis=0), cells.codes)
+    return lay_out(trained, constraints, join(share, outside, cells, measured, None))
 
 
 def _by_worker(
@@ -379,37 +518,47 @@ def _by_worker(
 def _joined(parts: Sequence[SortedPartition]) -> SortedPartition:
     """The partitions of a worker as one; tables are not copied together."""
     tables = [part.X for part in parts]
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("codes", "sample_weight", "held_out")
         if getattr(parts[0], name) is not None
     }
     X = tables[0] if len(tables) == 1 else PartedTable(tables)
+    outcomes = [part.outcomes for part in parts if part.outcomes is not None]
+    if outcomes:
+        columns["outcomes"] = join_outcomes(outcomes)
     return replace(parts[0], X=X, **columns)
 
 
-def _rows_here(
-    layout: RowLayout, rows: SortedPartition, threads: Threads, all_reduce: AllReduce
-) -> RowLayout:
+def _rows_here(layout: RowLayout, rows: SortedPartition, places: IntArray) -> RowLayout:
     """The layout of all rows, with those of this worker in it."""
     codes, weight, held = rows.codes, rows.sample_weight, rows.held_out
     chosen, kept = layout.holdout, np.ones(len(codes), bool)
     if held is not None:
         assert chosen.measured is not None
         kept = ~held
+        placed = chosen.placed
+        if placed is not None:  # the last of the rows held out
+            before = chosen.measured.counts.sum() - placed.counts.sum()
+            placed = replace(placed, codes=codes[held][places >= before])
         chosen = replace(
             chosen,
             folds=held.astype(np.int8),
             measured=replace(chosen.measured, codes=codes[held]),
             outside_weight=None if weight is None else weight[held],
+            placed=placed,
         )
+    outcomes = rows.outcomes
+    trained = None if outcomes is None else outcomes.among(kept)
+    measured = trained if held is None or outcomes is None else outcomes.among(held)
     return replace(
         layout,
         cells=replace(layout.cells, codes=codes[kept]),
         holdout=chosen,
         sample_weight=None if weight is None else weight[kept],
-        threads=threads,
-        all_reduce=all_reduce,
+        outcomes=trained,
+        measured_outcomes=measured,
+        places=places,
     )
 
 
@@ -423,12 +572,13 @@ def _train_here(
     from distributed import get_worker
 
     worker = get_worker()
-    n_jobs = order.engine_options.get("n_jobs") or worker.state.nthreads
-    stock = _stock({**order.engine_options, "n_jobs": n_jobs})
-    engine = load_engine("xgboost").make(stock, order.classes)
+    n_jobs = order.stock.get_params().get("n_jobs") or worker.state.nthreads
+    engine = load_engine("xgboost").make(order.stock.set_params(n_jobs=n_jobs), order.classes)
     threads = Threads(thread_count(n_jobs), engine.library)
     rows = _joined(parts)
-    layout = _rows_here(order.layout, rows, threads, all_reduce)
+    places = np.concatenate([np.arange(at.start, at.stop) for at in order.places[rank]])
+    layout = _rows_here(order.layout, rows, places)
+    layout = replace(layout, threads=threads, all_reduce=all_reduce)
     player = order.options.player(engine.n_rounds)
     session = Session(order.options.game(layout, order.loss, player))
     trees: list[int] = []
@@ -438,14 +588,26 @@ def _train_here(
         if order.topic and rank == 0:
             worker.log_event(order.topic, n_trees)
 
-    labels, holdout = layout.cells.labels.astype(np.int8)[rows.codes], layout.holdout
-    kept = holdout.trained, holdout.trained_labels
-    data = EngineData(rows.X, labels, labels, rows.sample_weight, {}, *kept)
     try:
-        model, _ = engine.train(data, problem_of(session, after_round), order.loss.intercept)
+        model, _ = engine.train(
+            _engine_data(rows, layout), problem_of(session, after_round), order.loss.intercept
+        )
+        record = session.record()  # all of them: what is kept of the rows are sums over all
     finally:
         session.close()
-    return None if rank else (Training(model, session.record(), trees), all_reduce.n_bytes)
+    return None if rank else (Training(model, record, trees), all_reduce.n_bytes)
+
+
+def _engine_data(rows: SortedPartition, layout: RowLayout) -> EngineData:
+    """What the engine gets of the rows of a worker."""
+    y: Any = layout.cells.labels.astype(np.int8)[rows.codes]
+    weight, offset, known = rows.sample_weight, None, rows.outcomes
+    if known is not None:
+        y, weight = known.targets, known.weight
+        offset = None if known.exposure is None else np.log(known.exposure)
+    trained = None if rows.held_out is None else ~rows.held_out
+    factors = layout.holdout.trained_labels
+    return EngineData(rows.X, y, y, weight, {}, trained, factors, None, offset)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ step by itself.
 
 A quantile of all scores is found digit by digit. Scores are mapped to whole numbers in the same
 order; in each of eight steps the machines add up the weight of their scores by the next byte, and
-so agree on the byte of the score they look for. The result is exact.
+so agree on the byte of the score they look for. The result is exact. Where many quantiles are
+wanted at once, a sample of a fixed size is gathered instead (:func:`gathered`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairboost._typing import FloatArray
+from fairboost._typing import FloatArray, IntArray
 from fairboost.fairness.operating_points import (
     ROUNDING,
     OperatingPoint,
@@ -193,6 +194,105 @@ def share_near(
         found = [weight.sum(dtype=np.float64), weight[near].sum(dtype=np.float64)]
     everything, within = machines.total(np.array(found))
     return float(within / everything)
+
+
+def gathered(machines: AllReduce, values: FloatArray, places: IntArray, size: int) -> FloatArray:
+    """Numbers of all machines, each at its place, on every one of them.
+
+    Parameters
+    ----------
+    machines : AllReduce
+        Those that hold rows.
+    values : (m,) float64
+        The numbers of this machine; there may be none.
+    places : (m,) int
+        Where each belongs. No two machines have a place in common.
+    size : int
+        Number of all places.
+
+    Examples
+    --------
+    >>> gathered(ONE_MACHINE, np.array([0.5, 0.2]), np.array([1, 0]), 2)
+    array([0.2, 0.5])
+    """
+    own = np.zeros(size)
+    own[places] = values
+    return machines.total(own)
+
+
+def quantile_over(
+    machines: AllReduce, values: FloatArray, weight: FloatArray | None, level: float
+) -> float:
+    """The least value with at least a share of the weight of all machines at or below it.
+
+    Parameters
+    ----------
+    machines : AllReduce
+        Those that hold rows.
+    values : (n,) float64
+        Of the rows of this machine; there may be none.
+    weight : (n,) float, optional
+        Their weights.
+    level : float
+        The share, in [0, 1].
+
+    Examples
+    --------
+    >>> quantile_over(ONE_MACHINE, np.array([3.0, 1.0, 2.0, 4.0]), None, 0.5)
+    2.0
+    """
+    weight = np.ones(len(values)) if weight is None else weight.astype(np.float64)
+    values, weight = values[weight > 0], weight[weight > 0]
+    (everything,) = machines.total(np.array([weight.sum()]))
+    return _lowest(machines, values, weight, level * float(everything))
+
+
+def median_over(machines: AllReduce, values: FloatArray) -> float:
+    """The median of numbers of all machines, half way between two of them if they are even.
+
+    It is 0 if there are none.
+
+    Parameters
+    ----------
+    machines : AllReduce
+        Those that hold rows.
+    values : (n,) float64
+        The numbers of this machine; there may be none.
+
+    Examples
+    --------
+    >>> median_over(ONE_MACHINE, np.array([4.0, 1.0, 2.0, 5.0]))
+    3.0
+    """
+    (n,) = machines.total(np.array([float(len(values))]))
+    if not n:
+        return 0.0
+    if machines is ONE_MACHINE:
+        return float(np.median(values))
+    low = _lowest(machines, values, np.ones(len(values)), math.ceil(n / 2))
+    (upto,) = machines.total(np.array([float(np.count_nonzero(values <= low))]))
+    next_one = machines.least(float(values[values > low].min(initial=math.inf)))
+    return low if n % 2 or upto > n / 2 else (low + next_one) / 2
+
+
+def spread_over(machines: AllReduce, values: FloatArray) -> float:
+    """Standard deviation of numbers of all machines; 0 if there are none.
+
+    Examples
+    --------
+    >>> spread_over(ONE_MACHINE, np.array([1.0, 3.0]))
+    1.0
+    """
+    n, total = machines.total(np.array([float(len(values)), values.sum()]))
+    if not n:
+        return 0.0
+    (squares,) = machines.total(np.array([np.square(values - total / n).sum()]))
+    return math.sqrt(squares / n)
+
+
+def _lowest(machines: AllReduce, values: FloatArray, weight: FloatArray, wanted: float) -> float:
+    """The lowest value with at least a given weight at or below it."""
+    return -_highest(machines, 0.0 - values, weight, wanted, reach=True)
 
 
 def _highest(

@@ -32,6 +32,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from fairboost._typing import FloatArray
+from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce, median_over
 
 LossName: TypeAlias = Literal[
     "squared", "absolute", "quantile", "huber", "pseudo_huber", "poisson", "gamma", "tweedie"
@@ -155,11 +156,11 @@ class Loss:
         far, near = y * np.exp((1.0 - d) * scores), np.exp((2.0 - d) * scores)
         return near - far, (2.0 - d) * near - (1.0 - d) * far
 
-    def closest(self, away: FloatArray) -> float:
+    def closest(self, away: FloatArray, machines: AllReduce = ONE_MACHINE) -> float:
         """What residuals count as at least, where engines set leaves to medians; 0 elsewhere."""
         if not self.renews_leaves:
             return 0.0
-        least = CLOSEST * float(np.median(np.abs(away))) if len(away) else 0.0
+        least = CLOSEST * median_over(machines, np.abs(away))
         return least if least > 0 else float(np.finfo(np.float32).tiny)
 
     def _size(self, away: FloatArray, least: float | None) -> FloatArray:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairboost._typing import FloatArray, ScoreArray
+from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
 from fairboost.kernel.loops import Loops, checked
 from fairboost.kernel.losses import LOSSES, Loss
 
@@ -108,6 +109,8 @@ class NumberLoops:
         Weights in the loss.
     exposure : (n,) float64, optional
         What predictions are multiplied by.
+    machines : AllReduce
+        Those that hold rows.
     """
 
     def __init__(
@@ -118,8 +121,10 @@ class NumberLoops:
         target: FloatArray,
         loss_weight: NDArray[np.float32] | None = None,
         exposure: FloatArray | None = None,
+        machines: AllReduce = ONE_MACHINE,
     ) -> None:
         n, self.loops, self.loss = loops.arrays["n"], loops, loss
+        self.machines = machines
         offset = rate = None
         if exposure is not None:
             checked("exposure", exposure, (n,), _F8)
@@ -163,7 +168,9 @@ class NumberLoops:
             checked("on_groups", on_groups, (memberships.shape[-1], width), _F8)
         loss = np.zeros(self.loops.shape[0])
         scores = self.loops.scores(scores)
-        closest = self.loss.closest(scores - self.target) if self.loss.renews_leaves else 0.0
+        closest = 0.0
+        if self.loss.renews_leaves:
+            closest = self.loss.closest(scores - self.target, self.machines)
         self.loops.run(
             "descend_numbers", scores=scores, closest=closest, **self._cut(cut),
             spread=float(spread), width=width, table=table.on_cells, soft=soft, loss=loss,

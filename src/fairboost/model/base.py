@@ -8,13 +8,27 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    clone,
+    is_regressor,
+)
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._files import write_text
 from fairboost._typing import Booster, FloatArray, Matrix
 from fairboost.algorithm.game import Game
+from fairboost.cluster.collections import DaskRows, check_aligned, header, map_rows, rows_beside
+from fairboost.cluster.training import (
+    ClusterRequest,
+    ClusterResult,
+    ClusterRun,
+    check_for_dask,
+    train_on_dask,
+)
 from fairboost.data.cells import SensitiveColumn
 from fairboost.data.features import check_readable
 from fairboost.data.validation import (
@@ -53,6 +67,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
     _model: TrainedModel
     _measured: MeasuredRates | None
     fairness_report_: FairnessReport | None
+    cluster_: ClusterRun
 
     def _options(self) -> TrainingOptions:
         """What the parameters ask for, checked."""
@@ -71,6 +86,36 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         out_of_fold = session.game.layout.holdout.kind == "cross"
         if again or (request.engine.predicts_otherwise and not out_of_fold):
             self._measure_again(session.game, request)
+
+    def _train_on_dask(
+        self, rows: DaskRows, holdout_set: Any, asked: dict[str, Any], pos_label: object = None
+    ) -> ClusterResult:
+        """Check what can be checked without looking at the rows, and train where they are."""
+        regressor = is_regressor(self)
+        check_for_dask(self.estimator, rows.X, self.iterate, asked, regressor)
+        validate_data(self, header(rows.X), skip_check_array=True, reset=True)
+        held_out = None if holdout_set is None else rows_beside(holdout_set, rows, regressor)
+        self._stream()
+        seed, own = (0, None) if self.random_state is None else (self._draw(), self._draw())
+        options = self._options()
+        request = ClusterRequest(options, self.estimator, rows, held_out, seed, own, pos_label)
+        result = train_on_dask(request, bool(self.verbose))
+        self.cluster_ = result.run
+        return result
+
+    def _lazily(self, name: str, X: Any, like: np.ndarray, **beside: Any) -> np.ndarray:
+        """Have a method called on each partition, when the result is computed.
+
+        ``beside`` is a column with the same partitions, by the name that the method gives it.
+        """
+        check_is_fitted(self, "_model")
+        validate_data(self, header(X), skip_check_array=True, reset=False)
+        given = {what: column for what, column in beside.items() if column is not None}
+        for what, column in given.items():
+            check_aligned(what, column, X)
+        extra = self, name, list(given)
+        lazy: np.ndarray = map_rows(_call, X, extra, like, *given.values())  # a dask.array.Array
+        return lazy
 
     def _warn(self) -> None:
         """Warn of what the report says, once the fit is done."""
@@ -253,6 +298,13 @@ def with_evaluation(fit_options: dict[str, Any], X: Matrix) -> dict[str, Any]:
 def columns_among(data: CheckedRows, names: Collection[str]) -> list[SensitiveColumn]:
     """Sensitive columns of rows that have one of some names."""
     return [column for column in data.columns if column.name in names]
+
+
+def _call(part: Matrix, told: tuple[FairBooster, str, list[str]], *beside: Any) -> np.ndarray:
+    """Run where a partition lies: a method of a model on it."""
+    model, name, columns = told
+    found: np.ndarray = getattr(model, name)(part, **dict(zip(columns, beside, strict=True)))
+    return found
 
 
 def columns_of_table(X: Matrix) -> Matrix:

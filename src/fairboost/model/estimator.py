@@ -16,14 +16,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, BoolArray, Classifier, FloatArray, Matrix
-from fairboost.cluster.collections import column_names, header, is_dask, map_rows
+from fairboost.cluster.collections import DaskRows, column_names, is_dask
 from fairboost.cluster.rows import count_decisions
-from fairboost.cluster.training import (
-    ClusterRequest,
-    check_for_dask,
-    is_dask_estimator,
-    train_on_dask,
-)
+from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.cells import build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
@@ -45,6 +40,7 @@ from fairboost.fairness.constraints import (
     columns_of,
     takes_tolerance,
 )
+from fairboost.fairness.costs import read_costs, threshold_of, turned
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy, ProxyName
 from fairboost.model.base import (
@@ -55,13 +51,7 @@ from fairboost.model.base import (
 )
 from fairboost.model.files import CLASS, LABEL, NUMBER, read_model
 from fairboost.model.regressor import FairGBMRegressor
-from fairboost.model.several import (
-    check_for_several,
-    given_class,
-    read_costs,
-    threshold_of,
-    turned,
-)
+from fairboost.model.several import check_for_several, given_class
 from fairboost.training.iterates import (
     IterateName,
 )
@@ -375,11 +365,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         for name in ("cluster_", "classes_"):  # of an earlier fit
             fitted.__dict__.pop(name, None)
         if is_dask_estimator(self.estimator) or is_dask(X):
-            asked = {"holdout_set": holdout_set, **fit_options}
-            on_dask = fitted._cluster_request(X, y, sensitive_features, sample_weight, asked)
-            classes, result, fitted.cluster_ = train_on_dask(on_dask, bool(self.verbose))
-            fitted._set_labels(classes)
-            fitted._keep(result)
+            rows = DaskRows(X, y, sensitive_features, sample_weight)
+            result = fitted._train_on_dask(rows, holdout_set, fit_options, self.pos_label)
+            fitted._set_labels(result.classes)
+            fitted._keep(result.training)
         else:
             request = fitted._request(
                 X, y, sensitive_features, sample_weight, holdout_set, fit_options
@@ -389,22 +378,6 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         self.__dict__ = fitted.__dict__
         self._warn()
         return self
-
-    def _cluster_request(
-        self,
-        X: Any,
-        y: Any,
-        sensitive_features: Any,
-        sample_weight: Any,
-        asked: dict[str, Any],
-    ) -> ClusterRequest:
-        """Check what can be checked without looking at the rows."""
-        check_for_dask(self.estimator, X, self.iterate, asked)
-        validate_data(self, header(X), skip_check_array=True, reset=True)
-        self._stream()
-        seed, own = (0, None) if self.random_state is None else (self._draw(), self._draw())
-        rows = X, y, sensitive_features, sample_weight
-        return ClusterRequest(self._options(), self.estimator, *rows, seed, own, self.pos_label)
 
     def _request(
         self,
@@ -569,7 +542,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             Of a Dask collection a Dask array, which is computed partition by partition.
         """
         if is_dask(X):
-            return self._lazily("predict_proba", X, np.empty((0, 2)))
+            return self._lazily("predict_proba", X, np.empty((0, len(self.classes_))))
         scores = self._scores(X)
         if self._several:
             return self._model.probabilities(scores)
@@ -601,13 +574,6 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         """Probabilities of the positive label, and decisions: what a stock booster would say."""
         proba = self._model.probabilities(scores)
         return proba, proba >= self.threshold_
-
-    def _lazily(self, name: str, X: Any, like: np.ndarray) -> np.ndarray:
-        """Have a method called on each partition, when the result is computed."""
-        check_is_fitted(self, "_model")
-        validate_data(self, header(X), skip_check_array=True, reset=False)
-        lazy: np.ndarray = map_rows(_call, X, (self, name), like)  # a dask.array.Array
-        return lazy
 
     def report_on(
         self,
@@ -665,7 +631,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         }  # fmt: skip
         if lazy:
             columns = [name for name in names if name in used]
-            rows = X, y, sensitive_features, sample_weight
+            rows = DaskRows(X, y, sensitive_features, sample_weight)
             cells, decided = count_decisions(self._margins, rows, columns, self._labels)
         else:
             cells = build_cells(data.labels, columns_among(data, used), data.sample_weight)
@@ -732,12 +698,6 @@ def _with_numbers(
         for eval_X, eval_y in fit_options.get("eval_set") or ()
     ]
     return {**fit_options, "eval_set": encoded} if encoded else fit_options
-
-
-def _call(part: Matrix, model_and_name: tuple[FairGBMClassifier, str]) -> np.ndarray:
-    model, name = model_and_name
-    found: np.ndarray = getattr(model, name)(part)
-    return found
 
 
 def load(path: str | Path) -> Any:  # one class or the other: a checker cannot know which

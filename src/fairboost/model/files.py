@@ -32,6 +32,7 @@ from fairboost.engines.registry import load_engine, name_of
 from fairboost.exceptions import ConstraintError, MissingFileError, ModelFileError, NotAFileError
 from fairboost.fairness.classes import CLASS_RATES, ClassRate
 from fairboost.fairness.constraints import Bound, Parity, own_tolerances, parity, takes_tolerance
+from fairboost.fairness.costs import read_costs, threshold_of, turned
 from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
@@ -39,7 +40,6 @@ from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import Rate
 from fairboost.model import self_test
-from fairboost.model.several import read_costs, threshold_of, turned
 from fairboost.training.iterates import randomized_scores
 from fairboost.verdicts.fairness_report import FairnessReport
 

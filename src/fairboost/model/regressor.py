@@ -13,7 +13,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
-from fairboost.cluster.collections import is_dask
+from fairboost.cluster.collections import DaskRows, is_dask
+from fairboost.cluster.measuring import measure_on_dask
+from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.cells import build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
@@ -28,8 +30,8 @@ from fairboost.engines.port import Engine, LossTerms
 from fairboost.engines.registry import engine_of
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
-from fairboost.fairness.constraints import ConstraintLike, columns_of
-from fairboost.fairness.numbers import Calibrated, NamedNumbers
+from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of
+from fairboost.fairness.numbers import NamedNumbers
 from fairboost.model.base import (
     FairBooster,
     columns_among,
@@ -41,6 +43,13 @@ from fairboost.training.options import MembershipsName, NumberOptions
 from fairboost.training.outcome import measure_rows
 from fairboost.training.request import FitRequest, outcomes_of
 from fairboost.training.rows import plain_layout
+from fairboost.training.targets import (
+    check_both_exposed,
+    check_range,
+    check_takes_exposure,
+    check_targets,
+    figures_of,
+)
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
 
 ITERATES = "best", "last", "average"
@@ -56,9 +65,10 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
 
     Parameters
     ----------
-    estimator : LGBMRegressor, XGBRegressor or FrozenEstimator, optional
+    estimator : LGBMRegressor, XGBRegressor, DaskXGBRegressor or FrozenEstimator, optional
         The engine with its options; ``LGBMRegressor()`` by default. Its objective is the loss:
         squared, absolute, quantile, Huber, Poisson, gamma or Tweedie, by the engine's own names.
+        With ``xgboost.dask.DaskXGBRegressor`` training is on a cluster (docs/cluster.md).
         It is cloned, never changed. A fitted one in ``sklearn.frozen.FrozenEstimator`` keeps its
         trees, and a short stage of small ones is added.
     constraint : str, constraint, sequence of them, or None, default="equal_distributions"
@@ -101,6 +111,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Its booster.
     multipliers_, trace_, best_iteration_, fairness_report_
         As in ``FairGBMClassifier``; what is called a rate there is a mean here.
+    cluster_ : ClusterRun
+        Where the model was trained, if it was on a Dask cluster.
     n_features_in_, feature_names_in_
         Number of features, and their names, if X had them.
 
@@ -179,7 +191,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Parameters
         ----------
         X : table of shape (n, n_features)
-            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is.
+            NumPy, pandas, polars, Arrow or SciPy sparse; handed to the engine as it is. With a
+            ``DaskXGBRegressor`` this and the following are Dask collections.
         y : array-like of shape (n,)
             The numbers to predict.
         sensitive_features : column or table of columns, optional
@@ -212,13 +225,20 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         }
         # Takes the place of this model when all is done: an interrupted fit changes nothing.
         fitted = copy(self)
-        _refuse_dask(self.estimator, X)
-        check_readable(X)
-        validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
-        data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
-        fit_options = _with_targets(with_evaluation(fit_options, X), y, data, eval_exposure)
-        request = fitted._request(data, holdout_set, fit_options)
-        fitted._train(request)
+        fitted.__dict__.pop("cluster_", None)  # of an earlier fit
+        if is_dask_estimator(self.estimator) or is_dask(X):
+            if eval_exposure is not None:
+                fit_options["eval_exposure"] = eval_exposure
+            rows = DaskRows(X, y, sensitive_features, sample_weight, exposure)
+            result = fitted._train_on_dask(rows, holdout_set, fit_options)
+            fitted._set_loss(result.loss, exposure is not None)
+            fitted._keep(result.training)
+        else:
+            check_readable(X)
+            validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
+            data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+            fit_options = _with_targets(with_evaluation(fit_options, X), y, data, eval_exposure)
+            fitted._train(fitted._request(data, holdout_set, fit_options))
         self.__dict__ = fitted.__dict__
         self._warn()
         return self
@@ -241,7 +261,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         if holdout_set is not None:
             self._check_holdout_set(holdout_set)
             held_out = check_number_set(holdout_set, X)
-            _check_both_exposed(data, held_out)
+            check_both_exposed(data.exposure is not None, held_out.exposure is not None)
         seed = self._seed()
         request = FitRequest(options, engine, data.targets, data, held_out, fit_options, seed)
         self._check_targets(request)
@@ -259,28 +279,17 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         if request.held_out is not None:
             _check_under(terms, request.held_out, "holdout_set: ")
         for _, y in request.fit_options.get("eval_set") or ():
-            _check_range(terms, y, "y of eval_set")
-        actual = _actual_of(data)
-        width = float(np.ptp(actual))
-        if width == 0:
-            raise InvalidInputError(
-                f"y is {actual[0]:g} in every row that has a weight, so there is nothing to "
-                "learn; check the column"
-            )
-        for c in request.options.constraints(request.columns):
-            if isinstance(c, Calibrated):
-                _check_ratios(data, columns_of(c), c.within)
-            moment = getattr(c, "moment", None)
-            limit = float(getattr(c, "tolerance", 0.0))
-            in_its_unit = getattr(moment, "name", "") == "prediction"
-            if in_its_unit and not getattr(c, "relative", False) and limit > width:
-                raise InvalidInputError(
-                    f"tolerance={limit:g} is larger than the range of y, {width:g}, so it asks "
-                    "for nothing; it has the unit of the prediction. For a share of the mean "
-                    "write parity('prediction', 0.02, relative=True)"
-                )
+            assert terms.loss is not None
+            check_range(terms.loss, y, "y of eval_set")
+        constraints = request.options.constraints(request.columns)
+        used = [name for c in constraints for name in columns_of(c)]
+        check_targets(figures_of(data, used), constraints)
+        self._set_loss(terms, data.exposure is not None)
+
+    def _set_loss(self, terms: LossTerms, exposed: bool) -> None:
+        """Keep what reports and predictions have to know of the loss."""
         self._loss_terms = LossTerms(0.0, single=terms.single, loss=terms.loss)
-        self._exposed = data.exposure is not None
+        self._exposed = exposed
 
     def _engine(self, X: Matrix) -> Engine:
         """Make the engine."""
@@ -319,13 +328,23 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Returns
         -------
         predictions : (n,) float64
+            Of a Dask collection a Dask array, which is computed partition by partition.
         """
-        _refuse_dask(None, X)
+        check_is_fitted(self, "_model")
+        if exposure is not None:
+            assert self._loss_terms.loss is not None
+            check_takes_exposure(self._loss_terms.loss)
+        if is_dask(X):
+            return self._lazily("predict", X, np.empty(0), exposure=exposure)
+        if is_dask(exposure):
+            raise InvalidInputError(
+                "exposure is a Dask collection and X is not, so rows cannot be matched; pass "
+                "exposure.compute(), or both as collections of Dask"
+            )
         scores = self._scores(X)
         found: FloatArray = np.asarray(self._model.predictions(scores), np.float64)
         if exposure is None:
             return found
-        _check_takes_exposure(self._loss_terms)
         years = read_targets(exposure, "exposure")
         if len(years) != len(found) or (years < 0).any():
             raise InvalidInputError(
@@ -348,7 +367,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Parameters
         ----------
         X : table of shape (n, n_features)
-            The rows.
+            The rows; a Dask collection is read partition by partition.
         y, sensitive_features, sample_weight, exposure
             Their targets, groups, weights and exposures, as in :meth:`fit`. Exposures are needed
             if the model was trained with them.
@@ -360,20 +379,17 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             if the model was loaded from a file.
         """
         check_is_fitted(self, "_model")
+        if is_dask(X):
+            self._check_exposed(exposure)
+            rows = DaskRows(X, y, sensitive_features, sample_weight, exposure)
+            constraints = self._asked_for(rows.columns)
+            asked = self._options(), constraints, self._loss_terms
+            test = measure_on_dask(rows, self._scores, *asked)
+            return self._judged(*filter(None, [self._measured, test]))
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
         _check_under(self._loss_terms, data)
-        if self._exposed and data.exposure is None:
-            raise InvalidInputError(
-                "the model was trained with exposures and predicts per unit of exposure, found "
-                "none of these rows; pass exposure=..., as in fit, of ones if every row stands "
-                "for one unit"
-            )
-        options = self._options()
-        constraints = options.constraints(self._constrained([c.name for c in data.columns]))
-        if not constraints:
-            raise InvalidInputError(
-                "the model was trained without constraints, so there is nothing to judge"
-            )
+        self._check_exposed(exposure)
+        constraints = self._asked_for([c.name for c in data.columns])
         used = {name for constraint in constraints for name in columns_of(constraint)}
         weight = data.weight_in_moments
         cells = build_cells(data.labels, columns_among(data, used), weight)
@@ -381,9 +397,27 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         layout = plain_layout(left, constraints, weight, outcomes_of(data))
         scores = self._scores(X)
         scores = scores if data.offset is None else scores + data.offset
-        game = options.game(layout, self._loss_terms)
+        game = self._options().game(layout, self._loss_terms)
         test = measure_rows(game, scores, "test", left.rows_without_group())
         return self._judged(*filter(None, [self._measured, test]))
+
+    def _asked_for(self, names: list[str]) -> tuple[Constraint, ...]:
+        """The constraints, on those of the given columns that they were trained on."""
+        constraints = self._options().constraints(self._constrained(names))
+        if not constraints:
+            raise InvalidInputError(
+                "the model was trained without constraints, so there is nothing to judge"
+            )
+        return constraints
+
+    def _check_exposed(self, exposure: object) -> None:
+        """Refuse rows without exposures where the model predicts per unit of exposure."""
+        if self._exposed and exposure is None:
+            raise InvalidInputError(
+                "the model was trained with exposures and predicts per unit of exposure, found "
+                "none of these rows; pass exposure=..., as in fit, of ones if every row stands "
+                "for one unit"
+            )
 
     def export(self, path: str | Path) -> None:
         """Write a stock model file that returns the same predictions without fairboost.
@@ -395,16 +429,6 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             ``xgboost.Booster(model_file=path)``. Predictions are per unit of exposure.
         """
         self._export(path)
-
-
-def _refuse_dask(estimator: Any, X: Any) -> None:
-    """Refuse clusters, on which numbers are not predicted yet."""
-    of_dask = any(".dask" in kind.__module__ for kind in type(estimator).__mro__)
-    if is_dask(X) or of_dask:
-        raise InvalidInputError(
-            "FairGBMRegressor trains and predicts in memory, found a Dask "
-            f"{'collection' if is_dask(X) else 'estimator'}; pass X.compute() and an XGBRegressor"
-        )
 
 
 def _with_targets(
@@ -444,77 +468,10 @@ def _with_targets(
     return {**fit_options, "eval_set": sets, "eval_offset": offsets} if sets else fit_options
 
 
-def _check_both_exposed(data: CheckedRows, held_out: CheckedRows) -> None:
-    """Refuse exposures of the rows trained on without those of the rows held out, or the other."""
-    if (data.exposure is None) != (held_out.exposure is None):
-        with_it, without = "fit", "holdout_set"
-        if data.exposure is None:
-            with_it, without = without, with_it
-        raise InvalidInputError(
-            f"{with_it} has an exposure and {without} has none, so their rows cannot be compared; "
-            "pass it for both: exposure=..., and (X, y, sensitive_features, None, exposure)"
-        )
-
-
-def _check_takes_exposure(terms: LossTerms) -> None:
-    """Refuse exposures where the loss has no log link."""
-    assert terms.loss is not None
-    if not terms.loss.log_link:
-        raise InvalidInputError(
-            f"exposure multiplies predictions, which takes a log link, and the loss is "
-            f"{terms.loss.name}; use objective='poisson', 'gamma' or 'tweedie', or leave exposure "
-            "out"
-        )
-
-
 def _check_under(terms: LossTerms, data: CheckedRows, where: str = "") -> None:
     """Refuse rows that a loss is not for."""
+    assert terms.loss is not None
+    assert data.targets is not None
     if data.exposure is not None:
-        _check_takes_exposure(terms)
-    assert data.targets is not None
-    _check_range(terms, data.targets, f"{where}y")
-
-
-def _check_range(terms: LossTerms, targets: FloatArray, what: str) -> None:
-    """Refuse targets of which a loss has no value."""
-    loss = terms.loss
-    assert loss is not None
-    positive = loss.name == "gamma"
-    wrong = targets <= 0 if positive else targets < loss.least_target
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InvalidInputError(
-            f"{what} must be {'above 0' if positive else '0 or more'} under a {loss.name} loss, "
-            f"found {targets[row]:g} in row {row}; leave such rows out, or use a squared loss"
-        )
-
-
-def _check_ratios(data: CheckedRows, columns: Sequence[str], within: int | None) -> None:
-    """Refuse to compare actual with expected where targets of both signs nearly cancel out."""
-    actual = data.targets
-    assert actual is not None
-    if (actual >= 0).all() or (actual <= 0).all():
-        return
-    if within is not None:
-        raise InvalidInputError(
-            f"calibrated(within={within}) divides by the predictions in each part, which are "
-            "about 0 in some of them where y has both signs; leave within out, or use a target "
-            "without negative numbers"
-        )
-    for column in data.columns:
-        for code in np.unique(column.codes[column.codes >= 0]) if column.name in columns else ():
-            part = actual[column.codes == code]
-            if abs(part.mean()) < 2.0 * part.std() / np.sqrt(len(part)):
-                raise InvalidInputError(
-                    f"'calibrated' divides by the mean prediction, and in group "
-                    f"{column.name}={column.values[code]} y is {part.mean():g} on average, which "
-                    "cannot be told from 0; use parity('prediction', ...), or a target without "
-                    "negative numbers"
-                )
-
-
-def _actual_of(data: CheckedRows) -> FloatArray:
-    """What was actual in each row that has a weight, per unit of exposure."""
-    assert data.targets is not None
-    actual = data.targets if data.exposure is None else data.targets / data.exposure
-    return actual if data.sample_weight is None else actual[data.sample_weight > 0]
+        check_takes_exposure(terms.loss)
+    check_range(terms.loss, data.targets, f"{where}y")

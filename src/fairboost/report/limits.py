@@ -18,6 +18,9 @@ SAID = {
     "actual": "What was actual is taken as it was recorded. Where records themselves are biased, "
     "such as claims that are paid more readily to some, neither equal errors nor predictions that "
     "agree with what was actual make up for it.",
+    "no mean": "The loss that was trained ({loss}) does not ask for means, but for a median, a "
+    "quantile or something between. What was actual need not be equal to predictions on average, "
+    "even where they are right.",
     "means": "Intervals of means are too short below some 30 rows, and for rare counts below some "
     "50 events.",
     "deciles": "Deciles are of this model's own predictions. In those of another model there are "
@@ -49,6 +52,9 @@ SAID = {
 }
 """All that may have to be said, in order; what is on chance and on groups always."""
 
+NO_MEANS = ("absolute error", "quantile loss", "Huber loss", "pseudo-Huber loss")
+"""Losses whose best prediction is no mean."""
+
 
 def with_limits(
     evidence: Evidence, placed_on_test: bool = False, uncrossed: Sequence[str] = ()
@@ -72,6 +78,7 @@ def with_limits(
     applies = {
         "labels": not numbers,
         "actual": numbers,
+        "no mean": numbers and evidence.data.loss in NO_MEANS,
         "means": numbers,
         "deciles": bool(evidence.deciles),
         "held out": "held out" in measured_on,
@@ -87,6 +94,7 @@ def with_limits(
         "four-fifths": any(g.four_fifths for g in evidence.gaps),
     }
     figures = {"rows": evidence.min_rows, "columns": ", ".join(unknown)}
+    figures["loss"] = evidence.data.loss
     figures["figures"] = f"{noun(evidence)}s"
     figures["crossings"] = "; ".join(uncrossed)
     said = (text.format(**figures) for name, text in SAID.items() if applies.get(name, True))

@@ -39,8 +39,11 @@ from fairboost.report.pictures import draw
 LONG = 12
 """Characters of a word from which on it may be broken in a table."""
 
-INTERVAL = re.compile(r"(\[-?[\d.,]+,) (?=-?[\d.,]+\])")
-"""Up to the space in an interval, where no line should end."""
+INTERVAL = re.compile(r"\[-?[\d.,]+, -?[\d.,]+\]")
+"""In which no line should end."""
+
+MOST_UNBROKEN = 20
+"""Characters of an interval up to which there is room for that."""
 
 TALL = 12
 """Rows from which on a table has a box of its own to scroll in, under its header."""
@@ -168,8 +171,13 @@ def _cell(cell: Cell, column: tuple[str, bool]) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """Text in which no line ends within an interval."""
-    return INTERVAL.sub("\\1\u00a0", text)
+    """Text in which no line ends within an interval, unless it is of large amounts."""
+
+    def joined(found: re.Match[str]) -> str:
+        whole = found.group()
+        return whole.replace(" ", "\u00a0") if len(whole) <= MOST_UNBROKEN else whole
+
+    return INTERVAL.sub(joined, text)
 
 
 def _slider(slider: Slider, name: str) -> str:

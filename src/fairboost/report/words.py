@@ -131,7 +131,10 @@ def limit(most: float) -> str:
     ('0.02', '0.00001', '2,500,000')
     """
     text = f"{most:,g}"
-    return f"{most:,.{places(most)}f}".rstrip("0").rstrip(".") if "e" in text else text
+    if "e" not in text:
+        return text
+    text = f"{most:,.{places(most)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def noun(evidence: Evidence) -> str:

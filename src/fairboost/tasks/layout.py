@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fairboost._typing import Float32Array, FloatArray
+from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.data.cells import Cells
 from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
@@ -88,6 +88,9 @@ class RowLayout:
     outcomes, measured_outcomes : Outcomes, optional
         Of the rows trained on and of those measured, where a number is predicted; weights above
         are then those in moments.
+    places : (m,) int, optional
+        Where rows lie on several machines, the place of each row that is measured here among
+        those of all.
     """
 
     cells: Cells
@@ -100,6 +103,7 @@ class RowLayout:
     all_reduce: AllReduce = ONE_MACHINE
     outcomes: Outcomes | None = None
     measured_outcomes: Outcomes | None = None
+    places: IntArray | None = None
 
     @property
     def measured(self) -> Cells:
@@ -111,6 +115,22 @@ class RowLayout:
         """Their weights."""
         held_out = self.holdout.is_outside
         return self.holdout.outside_weight if held_out else self.sample_weight
+
+    def sample(self, most: int) -> tuple[Any, tuple[IntArray, int] | None]:
+        """At most so many rows that are measured, the same ones however machines share them.
+
+        Returns
+        -------
+        here, among_all : slice or (m,) int, tuple of (m,) int and int
+            Which of the rows measured here, their places in the sample of all machines, and how
+            many there are; the latter are None where all rows are here.
+        """
+        n = int(self.measured.counts.sum())
+        step = 1 + n // most
+        if self.places is None:
+            return slice(None, None, step), None
+        here = np.flatnonzero(self.places % step == 0)
+        return here, (self.places[here] // step, -(-n // step))
 
     def with_constraints(self, constraints: Sequence[Constraint]) -> RowLayout:
         """The same rows under other constraints on the same groups."""

@@ -28,6 +28,7 @@ import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
+from fairboost.fairness.costs import in_units
 from fairboost.kernel.threads import Threads
 from fairboost.tasks.base import Measured, Slopes, Weights
 from fairboost.tasks.layout import RowLayout
@@ -132,13 +133,6 @@ class Multiclass:
     def stiffness(self, cut: ClassCut) -> float:
         """Less where many rows are close to a tie, and with a steeper stand-in."""
         return min(1.0, USUAL / max(cut.density, USUAL)) / SHARPNESS
-
-
-def in_units(costs: FloatArray) -> FloatArray:
-    """Costs of decisions over what a wrong one costs on average, beyond the right one."""
-    regret = costs - np.diag(costs)[:, np.newaxis]
-    k = len(costs)
-    return regret / max(float(regret.sum()) / (k * (k - 1)), np.finfo(float).tiny)
 
 
 def decide(scores: ScoreArray, costs: FloatArray | None) -> IntArray:

@@ -35,6 +35,7 @@ import numpy as np
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce, gathered, quantile_over
 from fairboost.fairness.binding import Term, slices
 from fairboost.fairness.means import FIRST_LEVEL, KINDS, SHARE, NumberMoment
 from fairboost.kernel import number_loops
@@ -57,6 +58,9 @@ BLOCK = 16_384
 
 FEWEST = 2.0
 """Rows that tell how far a ratio varies."""
+
+ROUNDED = 1e-6
+"""By how much, relative to 1 or to their size, equal scores may differ under an exposure."""
 
 RESPONSE = 4.0
 """What a coefficient of 1 moves a moment by, over what it moves a rate by at even odds, where the
@@ -124,9 +128,9 @@ class Regression:
 
     @classmethod
     def reading(cls, moments: Iterable[Any], loss: Loss, scale: float = 1.0) -> Regression:
-        """The task of constraints that read some moments; no others are measured."""
+        """The task of constraints that read some moments; beside them the loss is measured."""
         parts: dict[int, NumberMoment] = {}
-        kinds = 0
+        kinds = number_loops.LOSS  # which curves and searches show of every model
         for m in moments:
             if m.quantity < FIRST_LEVEL:
                 kinds |= BITS[m.quantity]
@@ -364,6 +368,8 @@ class RegressionRows:
         Probabilities of groups.
     threads : Threads, optional
         Those that share the rows.
+    machines : AllReduce
+        Those that hold rows.
     """
 
     def __init__(
@@ -375,6 +381,7 @@ class RegressionRows:
         weight: Float32Array | None = None,
         memberships: Sequence[Float32Array] = (),
         threads: Threads | None = None,
+        machines: AllReduce = ONE_MACHINE,
     ) -> None:
         n = len(codes)
         self.task, self.codes, self.memberships = task, codes, list(memberships)
@@ -386,10 +393,10 @@ class RegressionRows:
         shared = threads if threads is not None and n > BLOCK else Threads()
         loops = Loops(codes, n_cells, in_moments, self.gradient, self.hessian, BLOCK, shared)
         self.loops = NumberLoops(
-            loops, task.loss, task.of_deviance, self.y, self.loss_weight, self.exposure
+            loops, task.loss, task.of_deviance, self.y, self.loss_weight, self.exposure, machines
         )
 
-    def per_exposure(self, scores: ScoreArray, at: slice) -> FloatArray:
+    def per_exposure(self, scores: ScoreArray, at: Any) -> FloatArray:
         """Scores of some rows, without what exposure adds to them."""
         plain: FloatArray = scores[at].astype(np.float64, copy=False)
         return plain if self.exposure is None else plain - np.log(self.exposure[at])
@@ -438,12 +445,14 @@ class RegressionPasses:
         self.trained = self.held_out = self._rows(slice(None))
         if holdout.measured is not None:
             cells, weight = holdout.measured, layout.measured_weight
-            outcomes, threads = layout.measured_outcomes, layout.threads
+            shared = layout.threads, layout.all_reduce
             self.held_out = RegressionRows(
-                task, cells.codes, len(cells), outcomes, weight, (), threads
+                task, cells.codes, len(cells), layout.measured_outcomes, weight, (), *shared
             )
         self.without_folds = [self._rows(rows) for rows in holdout.rows_without_folds()]
-        self.placing = placing(len(self.held_out.codes))
+        self.placing, self.among_all = layout.sample(PLACED_ROWS)
+        weight = self.held_out.weight if task.cut_moves else None
+        self.placing_weight = None if weight is None else self._of_all(weight[self.placing])
 
     def start(self) -> NumberCut:
         """No thresholds yet."""
@@ -453,11 +462,20 @@ class RegressionPasses:
         """Thresholds at quantiles of the predictions of rows that are measured."""
         if not self.task.cut_moves:
             return cut
-        rows, at = self.held_out, self.placing
-        plain = rows.per_exposure(scores, at)
-        weight = None if rows.weight is None else rows.weight[at]
+        plain = self._of_all(self.held_out.per_exposure(scores, self.placing))
         spread = max(float(plain.std()), np.finfo(float).tiny)
-        return NumberCut(quantiles(plain, weight, self.task.levels), spread)
+        found = quantiles(plain, self.placing_weight, self.task.levels)
+        if self.held_out.exposure is not None:
+            # Scores without what exposure adds to them are rounded: equal ones are so nearly.
+            found -= ROUNDED * np.maximum(np.abs(found), 1.0)
+        return NumberCut(found, spread)
+
+    def _of_all(self, sample: ScoreArray) -> FloatArray:
+        """Numbers of the sampled rows of all machines."""
+        here: FloatArray = sample.astype(np.float64, copy=False)
+        if self.among_all is None:
+            return here
+        return gathered(self.layout.all_reduce, here, *self.among_all)
 
     def measure(self, scores: ScoreArray, cut: NumberCut) -> Measured:
         """Sums by cell, and the loss, on the rows that are measured."""
@@ -494,16 +512,15 @@ class RegressionPasses:
 
     def summary(self) -> RegressionSummary:
         """What the measured rows come to."""
-        layout, rows = self.layout, self.held_out
+        layout, rows, machines = self.layout, self.held_out, self.layout.all_reduce
         exposure = np.ones(len(rows.y)) if rows.exposure is None else rows.exposure
-        constant = _best_constant(self.task.loss, rows.y, exposure, rows.loss_weight)
+        known = rows.y, exposure, rows.loss_weight
+        constant = _best_constant(self.task.loss, *known, machines)
         score = constant if rows.exposure is None else constant + np.log(exposure)
         values = self.task.loss.value(np.broadcast_to(score, rows.y.shape), rows.y)
-        return RegressionSummary(
-            layout.measured.without_rows(),
-            rows.total_loss(values) / layout.measured.total_weight,
-            self.task,
-        )
+        (loss,) = machines.total(np.array([rows.total_loss(values)]))
+        cells = layout.measured.without_rows()
+        return RegressionSummary(cells, float(loss) / cells.total_weight, self.task)
 
     def _rows(self, which: Any) -> RegressionRows:
         """Some of the rows trained on, such as those of a booster that leaves out a fold."""
@@ -517,6 +534,7 @@ class RegressionPasses:
             None if weight is None else weight[which],
             [known[which] for known in layout.memberships.values()],
             layout.threads,
+            layout.all_reduce,
         )
 
 
@@ -647,12 +665,14 @@ def quantiles(values: FloatArray, weight: Any, wanted: FloatArray) -> FloatArray
     return out
 
 
-def _best_constant(loss: Loss, y: FloatArray, exposure: FloatArray, weight: Any) -> float:
+def _best_constant(
+    loss: Loss, y: FloatArray, exposure: FloatArray, weight: Any, machines: AllReduce
+) -> float:
     """The score, per unit of exposure, of the constant prediction with the least loss, nearly."""
     if loss.renews_leaves:
         level = loss.shape if loss.name == "quantile" else 0.5
-        return float(quantiles(y, weight, np.array([level]))[0])
-    total = y.sum() if weight is None else weight @ y
-    per = exposure.sum() if weight is None else weight @ exposure
+        return quantile_over(machines, y, weight, level)
+    here = [c.sum() if weight is None else weight @ c for c in (y, exposure)]
+    total, per = machines.total(np.array(here, np.float64))
     mean = float(total / per)
     return loss.score(max(mean, np.finfo(float).tiny)) if loss.log_link else mean

@@ -14,6 +14,7 @@ from fairboost.data import holdout
 from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import ConstraintError, InvalidInputError
+from fairboost.fairness.all_reduce import spread_over
 from fairboost.fairness.class_constraints import resolve_for_classes
 from fairboost.fairness.constraints import Constraint, ConstraintLike, resolve
 from fairboost.fairness.means import NumberMoment
@@ -165,7 +166,8 @@ def _regression(layout: RowLayout, loss: Loss) -> Regression:
     """The task of predicting a number, with what constraints read of it."""
     assert layout.outcomes is not None
     moments = [m for t in layout.terms for m in t.moments]
-    return Regression.reading(moments, loss, float(layout.outcomes.targets.std()) or 1.0)
+    spread = spread_over(layout.all_reduce, layout.outcomes.targets)
+    return Regression.reading(moments, loss, spread or 1.0)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from fairboost.fairness.binding import Term, leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import as_moment
 from fairboost.fairness.realised_rate import check_against, check_resolution
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks import layout
@@ -131,11 +132,25 @@ def _memberships(
         if not columns:
             continue
         rows = CodedRows(data.X, data.labels, codes, len(groups), learner, data.sample_weight)
-        if asked == "auto" and not memberships.worth_learning(rows, seed=request.seed):
+        if asked == "auto" and (
+            _reads_losses(constraints, columns)
+            or not memberships.worth_learning(rows, seed=request.seed)
+        ):
             continue
         found = memberships.honest(rows, seed=request.seed)
         out[columns] = found * (codes >= 0)[:, np.newaxis].astype(np.float32)
     return out
+
+
+def _reads_losses(constraints: Sequence[Constraint], columns: tuple[str, ...]) -> bool:
+    """Whether losses of numbers are compared by these columns.
+
+    The loss of a group comes down as predictions go to what its own members came to. Probabilities
+    given the features alone weigh all who look alike the same, and predictions stay where they
+    are. Where labels are predicted, probabilities are given the label too.
+    """
+    of = (as_moment(m) for c in constraints if columns_of(c) == columns for m in c.moments)
+    return NUMBERS["loss"] in of
 
 
 def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: bool) -> Holdout:

@@ -1,0 +1,210 @@
+"""What constraints on a predicted number cost over the plain engine, in time.
+
+Plain and constrained fits alternate in one process, on the same data and with the same options,
+as in ``benchmarks.overhead``, and ratios of their medians are reported.
+
+    python -m benchmarks.overhead_regression          # half an hour; writes overhead_regression.md
+    python -m benchmarks.overhead_regression --quick  # a minute, smaller sizes, writes nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lightgbm import LGBMRegressor
+from tqdm import tqdm
+from xgboost import XGBRegressor
+
+import fairboost
+from benchmarks.synthetic import FEATURES, make
+from fairboost import FairGBMRegressor, calibrated, parity
+from fairboost.algorithm.game import Game, Session
+from fairboost.algorithm.multipliers import Control
+from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.data.holdout import choose
+from fairboost.exceptions import FairnessWarning
+from fairboost.fairness.numbers import SameDistribution, resolve
+from fairboost.fairness.two_sided import two_sided
+from fairboost.kernel.losses import Loss
+from fairboost.kernel.threads import Threads
+from fairboost.tasks.layout import Outcomes, lay_out
+from fairboost.tasks.regression import Regression
+
+FILE = Path(__file__).resolve().with_suffix(".md")
+ROUNDS, TARGET = 100, 1.10
+
+ENGINES: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, str], type]] = {
+    "lightgbm": (
+        LGBMRegressor,
+        {"verbose": -1},
+        {"squared": "regression", "poisson": "poisson"},
+        np.float64,
+    ),
+    "xgboost": (
+        XGBRegressor,
+        {},
+        {"squared": "reg:squarederror", "poisson": "count:poisson"},
+        np.float32,
+    ),
+}
+CONSTRAINTS = {
+    "equal means": parity("prediction", 0.02, by="g"),
+    "distributions, 1 threshold": SameDistribution(0.02, "g", 1),
+    "distributions, 15 thresholds": SameDistribution(0.02, "g"),
+    "calibrated": calibrated(0.01, by="g"),
+    "calibrated within deciles": calibrated(0.01, within=10, by="g"),
+}
+HELD_TO_TARGET = tuple(CONSTRAINTS)[:3]
+
+
+def draw(n: int, groups: int, loss: str) -> tuple[Any, Any, Any]:
+    """Features, numbers to predict, and groups that differ in their means."""
+    X, _, g = make(n, groups)
+    rng = np.random.default_rng(1)
+    mean = 0.5 * X[:, 0] + 0.3 * X[:, 1] + 0.4 * (g % 2)
+    # A/E takes numbers of one sign.
+    normal = np.maximum(4.0 + mean + rng.normal(size=n), 0.0)
+    y = rng.poisson(np.exp(mean)) if loss == "poisson" else normal
+    return X, y.astype(np.float64), g
+
+
+def fit(engine: str, loss: str, kind: str, data: tuple[Any, Any, Any], n_jobs: int) -> None:
+    """One fit, plain or under a constraint at the defaults."""
+    maker, options, objectives, _ = ENGINES[engine]
+    model = maker(n_estimators=ROUNDS, n_jobs=n_jobs, objective=objectives[loss], **options)
+    X, y, g = data
+    if kind == "plain":
+        model.fit(X, y)
+        return
+    fair = FairGBMRegressor(model, constraint=CONSTRAINTS[kind], random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        fair.fit(X, y, sensitive_features={"g": g})
+
+
+def time_fits(
+    engine: str, loss: str, n: int, groups: int, repeats: int, n_jobs: int
+) -> dict[str, Any]:
+    """Seconds of each fit by kind; kinds take turns, each time in another order."""
+    data = draw(n, groups, loss)
+    kinds = ["plain", *CONSTRAINTS]
+    for kind in kinds:  # warm up
+        fit(engine, loss, kind, tuple(a[:20_000] for a in data), n_jobs)  # type: ignore[arg-type]
+    seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for k in tqdm(range(repeats), desc=f"{engine}, {loss}, {groups} groups", leave=False):
+        for kind in np.roll(kinds, k).tolist():
+            start = time.perf_counter()
+            fit(engine, loss, kind, data, n_jobs)
+            seconds[kind].append(time.perf_counter() - start)
+    return {kind: np.array(of_kind) for kind, of_kind in seconds.items()}
+
+
+def ratio(plain: Any, fair: Any) -> str:
+    """Ratio of the medians with its bootstrap interval, and that of the fastest fits."""
+    draws = np.random.default_rng(0).integers(0, len(plain), (2_000, len(plain)))
+    boot = np.median(fair[draws], axis=1) / np.median(plain[draws], axis=1)
+    low, high = np.quantile(boot, [0.025, 0.975])
+    value, fastest = np.median(fair) / np.median(plain), fair.min() / plain.min()
+    return f"{value:.3f} [{low:.3f}, {high:.3f}] | {fastest:.3f}"
+
+
+def own_time(
+    loss: str, n: int, groups: int, kind: str, n_jobs: int, scores: type, repeats: int = 40
+) -> float:
+    """Milliseconds per round per million rows of everything that is not the engine."""
+    _, y, g = draw(n, groups, loss)
+    column = SensitiveColumn("g", g.astype(np.int32), tuple(range(groups)))
+    constraints = [two_sided(c) for c in resolve(CONSTRAINTS[kind], None, ["g"])]
+    rng = np.random.default_rng(0)
+    cells = build_cells(np.zeros(n, np.int32), [column])
+    held = choose(0.2, cells, 0.0, None, rng)
+    layout = lay_out(cells.among(held.trained, None), constraints, held, threads=Threads(n_jobs))
+    layout = replace(
+        layout, outcomes=Outcomes(y[held.trained]), measured_outcomes=Outcomes(y[~held.trained])
+    )
+    task = Regression.reading([m for c in constraints for m in c.moments], Loss(loss))
+    session = Session(Game(task, layout, Control(), True))
+    rows = [0.3 * rng.normal(size=n).astype(scores) for _ in range(2)]
+    measured, trained = ([f[which] for f in rows] for which in (~held.trained, held.trained))
+    seconds = []
+    for k in range(repeats):
+        start = time.perf_counter()
+        session.play(trained[k % 2], measured[k % 2])
+        seconds.append(time.perf_counter() - start)
+    session.close()
+    return float(np.median(seconds[5:])) * 1e3 * 1e6 / n
+
+
+def report(n: int, repeats: int, n_jobs: int) -> str:
+    """The page."""
+    packages = ", ".join(f"{name} {version(name)}" for name in (*ENGINES, "numpy"))
+    lines = [
+        "# Overhead of constraints on a predicted number",
+        "",
+        f"Made by `python -m benchmarks.overhead_regression`: {n:,} rows, {FEATURES} features, "
+        f"{ROUNDS} trees, {n_jobs} threads, `FairGBMRegressor` at its defaults. Python "
+        f"{platform.python_version()}, {packages}, fairboost {fairboost.__version__}.",
+        "",
+        f"Ratios of the medians of {repeats} alternating fits each (interval: bootstrap over the "
+        "fits), and of the fastest ones, which other work on the machine disturbs least. "
+        f"To reach: {TARGET:.2f} for {', '.join(HELD_TO_TARGET)}.",
+        "",
+        "| engine | loss | groups | constraint | plain, s | fairboost, s | time ratio [95%] | of "
+        "the fastest |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for engine in ENGINES:
+        for loss in ("squared", "poisson"):
+            for groups in (2, 20):
+                found = time_fits(engine, loss, n, groups, repeats, n_jobs)
+                plain = found.pop("plain")
+                for kind, fair in found.items():
+                    lines.append(
+                        f"| {engine} | {loss} | {groups} | {kind} | {np.median(plain):.3f} | "
+                        f"{np.median(fair):.3f} | {ratio(plain, fair)} |"
+                    )
+                    print(lines[-1], flush=True)
+    lines += [
+        "",
+        "## The method's own part of a round",
+        "",
+        "Everything a round does outside the engine, in milliseconds per million rows on "
+        f"{n_jobs} threads: 80% of the rows are trained on, 20% measured.",
+        "",
+        "| engine | loss | constraint | 2 groups | 20 groups |",
+        "|---|---|---|---|---|",
+    ]
+    for engine, (_, _, _, scores) in ENGINES.items():
+        for loss in ("squared", "poisson"):
+            for kind in CONSTRAINTS:
+                cost = [own_time(loss, n, groups, kind, n_jobs, scores) for groups in (2, 20)]
+                lines.append(f"| {engine} | {loss} | {kind} | {cost[0]:.1f} | {cost[1]:.1f} |")
+                print(lines[-1], flush=True)
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    """Measure, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--n-jobs", type=int, default=2)
+    options = parser.parse_args()
+    if options.quick:
+        print(report(20_000, 3, options.n_jobs))
+    else:
+        FILE.write_text(report(options.rows, options.repeats, options.n_jobs))
+
+
+if __name__ == "__main__":
+    main()
