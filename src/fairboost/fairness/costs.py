@@ -1,4 +1,4 @@
-"""What decisions cost: a table by the class of a row (lines) and the class it is given (columns)."""
+"""What decisions cost: a table by the class of a row (lines) and the class given (columns)."""
 
 from __future__ import annotations
 

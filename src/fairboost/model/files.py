@@ -143,7 +143,7 @@ def read_model(
 def _predicts(content: dict[str, Any]) -> str:
     """What the model of a file predicts."""
     found = content.get("predicts", LABEL)
-    if found not in WRITTEN:
+    if found not in list(WRITTEN):
         raise ModelFileError(
             f"it predicts {found!r:.80}, expected {' or '.join(map(repr, WRITTEN))}"
         )
