@@ -35,7 +35,7 @@ import numpy as np
 
 from fairboost._typing import FloatArray, ScoreArray
 from fairboost.algorithm import multipliers
-from fairboost.algorithm.margins import Margins
+from fairboost.algorithm.margins import Margins, answers_of
 from fairboost.algorithm.multipliers import DualPlayer, DualState
 from fairboost.algorithm.record import Record, Round
 from fairboost.exceptions import InvalidInputError
@@ -110,6 +110,7 @@ class Game:
             layout.measured_terms,
             confidence,
             layout.holdout.kind == "cross",
+            np.concatenate([answers_of(t, layout) for t in terms] or [np.empty(0)]),
         )
         self.moment_slices = slices([t.counted.size for t in terms])
         self.dual_slices = slices([len(t.inequalities) for t in terms])

@@ -32,6 +32,7 @@ from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import SameDistribution
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.tasks.base import LearningTask
+from fairboost.tasks.layout import RowLayout
 
 CAUTION = 0.5
 """Standard errors to stay inside the limit by where no confidence is asked for: the iterate is
@@ -45,6 +46,10 @@ OF_ITSELF, FASTEST = 2.0, 25.0
 """The unit of a bound is its multiplier times the first, if that is more than the unit is, and at
 most its unit times the second: a bound that cannot be met must not send a multiplier to
 infinity."""
+
+LEAST_ANSWER = 0.02
+"""Where features tell less of a group than this (1: all of it), its moments are out of reach, and a
+larger multiplier would cost loss and gain nothing."""
 
 MOST_ENTRIES = 2_000_000
 """Entries of J to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
@@ -66,6 +71,7 @@ class Written:
         self.row_units = 1.0 / (size * per_row).max(axis=1, initial=0.0, where=size > 0)
         self.squared, self.shares = J**2, size / size.sum(axis=1, keepdims=True)
         self.largest = size.max(axis=1, initial=0.0)
+        self.own = size.argmax(axis=1) if size.size else np.empty(0, np.intp)
 
     def squares(self, values: FloatArray) -> FloatArray:
         """``J**2`` times some values of moments."""
@@ -104,6 +110,7 @@ class OfParity:
         most_per_row = np.maximum((1 - self.pi) * per_row, others)
         self.row_units = self.unit / np.tile(most_per_row, 2)
         self.largest = 1.0 / self.unit
+        self.own = np.tile(np.arange(len(w)), 2)
 
     def squares(self, values: FloatArray) -> FloatArray:
         """As in :class:`Written`."""
@@ -144,6 +151,11 @@ class Derivative:
         parts = zip(self.blocks, self.moments, strict=True)
         return np.concatenate([block.means(values[part]) for block, part in parts])
 
+    def own(self, values: FloatArray) -> FloatArray:
+        """The value of the moment that each violation depends on most: of a parity, its group."""
+        parts = zip(self.blocks, self.moments, strict=True)
+        return np.concatenate([values[part][block.own] for block, part in parts])
+
 
 class Margins:
     """Units and sampling errors of the inequalities of some terms.
@@ -160,6 +172,8 @@ class Margins:
         That the user asked for.
     out_of_fold : bool
         Whether moments are those of models that each leave out a fold.
+    answers : (n_moments,) float64, optional
+        How far each answers to what is pushed (:func:`answers_of`); 1 if left out.
     """
 
     def __init__(
@@ -169,6 +183,7 @@ class Margins:
         terms: Sequence[Term],
         confidence: float | None,
         out_of_fold: bool = False,
+        answers: FloatArray | None = None,
     ) -> None:
         self.task, self.per_row, self.terms = task, per_row, terms
         self.rows = np.concatenate([t.rows.ravel() for t in terms] or [np.empty(0)])
@@ -197,6 +212,10 @@ class Margins:
             for t in terms
         )
         self.half_way = self._derive(np.full(len(self.rows), 0.5))
+        own = self.half_way.own(np.ones(len(self.rows)) if answers is None else answers)
+        # One over the answer, and no longer where that is next to nothing.
+        faster = np.square(own) / (np.maximum(own, 0.0) ** 3 + LEAST_ANSWER**3)
+        self.faster = np.maximum(faster, 1.0)
 
     def at(self, moments: FloatArray) -> Derivative:
         """The derivative at given moments, where it depends on them."""
@@ -231,7 +250,7 @@ class Margins:
         if squares is not None:  # violations may have another unit than means
             size *= np.concatenate([block.largest for block in at.blocks])
         out: FloatArray = at.row_units / np.maximum(size, self.task.least_deviation)
-        return out
+        return out * self.faster
 
     def grown(self, units: FloatArray, integral: FloatArray) -> FloatArray:
         """Units of the multipliers, given the integrals of their violations."""
@@ -259,6 +278,34 @@ class Margins:
         if isinstance(t.constraint, TwoSided):
             return OfParity(t.read(moments), per_row, t.constraint.relative)
         return Written(_written_out(t, moments), per_row)
+
+
+def answers_of(term: Term, layout: RowLayout) -> FloatArray:
+    """How far moments answer where rows are pushed by the probability of their group.
+
+    A push on group g is then one on ``P(g | x)``, and reaches as many of its rows, beyond those of
+    everyone, as that is larger among them: ``(mean of P among g - share of g) / (1 - share)``. 1
+    is where features give the group away, 0 where they say nothing.
+
+    Returns
+    -------
+    answers : (n_moments * n_groups,) float64
+        1 where groups are pushed as observed.
+    """
+    out, known = np.ones(term.counted.shape), layout.memberships.get(term.groups.columns)
+    if known is None:
+        return out.ravel()
+    cells = layout.cells
+    groups, weight = term.groups.of_cell[cells.codes], layout.sample_weight
+    for row, moment in enumerate(term.moments):
+        rows = np.flatnonzero((groups >= 0) & moment.counts(cells.labels)[cells.codes])
+        g, w = groups[rows], None if weight is None else weight[rows]
+        own = known[rows, g] if w is None else w * known[rows, g]
+        total = np.bincount(g, w, len(term.groups))
+        share = total / total.sum()
+        inside = np.bincount(g, own, len(term.groups)) / np.maximum(total, np.finfo(float).tiny)
+        out[row] = (inside - share) / np.maximum(1.0 - share, np.finfo(float).tiny)
+    return out.ravel()
 
 
 def _written_out(term: Term, moments: FloatArray) -> FloatArray:
