@@ -429,7 +429,7 @@ def _train_here(
     threads = Threads(thread_count(n_jobs), engine.library)
     rows = _joined(parts)
     layout = _rows_here(order.layout, rows, threads, all_reduce)
-    player = order.options.player(engine.n_rounds)
+    player = order.options.player(engine.n_rounds, engine.learning_rate * order.loss.pace)
     session = Session(order.options.game(layout, order.loss, player))
     trees: list[int] = []
 
