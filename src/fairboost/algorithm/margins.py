@@ -7,8 +7,8 @@ Both follow from the derivative J of each violation by each moment:
   quantity (of a rate R, ``sqrt(R (1 - R))``), or less. The unit of a multiplier is one over both;
 * of numbers the answer is known, and the unit is one over it: a multiplier of 1 moves its own
   violation by ``sum J^2 n / W`` times what a weight of 1 moves the moment by, and several of them
-  may pull as one (:func:`crowding_of`). With twice that unit two groups swung at a learning rate
-  of 0.1, and with any number of rounds at 0.3 their means went to infinity;
+  may pull as one (:func:`crowding_of`). With four times that unit two groups swung at a learning
+  rate of 0.1, and at 0.3 their means flew apart;
 * a violation measured on few rows is off by ``sqrt(sum J^2 variance / rows)``, as groups are drawn
   independently. Training aims inside the limit by a part of that, or, where the user asks for a
   confidence, by so much that the violation holds on all people at that confidence.
