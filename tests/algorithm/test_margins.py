@@ -5,16 +5,19 @@ import pytest
 from scipy.stats import norm
 
 from fairboost import FairGBMClassifier
-from fairboost.algorithm.margins import CAUTION, Margins
+from fairboost.algorithm.margins import CAUTION, Margins, crowding_of
 from fairboost.algorithm.multipliers import Control, DualState, start
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.binding import MomentMap, bind
 from fairboost.fairness.constraints import Bound, bound, parity
+from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.numbers import Calibrated
 from fairboost.fairness.proxies import PROXIES
 from fairboost.fairness.rates import RATES
 from fairboost.fairness.two_sided import TwoSided, two_sided
+from fairboost.kernel.losses import Loss
 from fairboost.tasks.binary import Binary
+from fairboost.tasks.regression import RESPONSE, Regression
 from tests.problems import MeanGap, session, without_margin
 
 N = 900
@@ -486,5 +489,54 @@ def test_the_ratio_of_large_moments_is_not_taken_for_flat():
     term = bind(Calibrated(0.01, "g"), cells)
     margins = Margins(Scaled(PROXIES["sigmoid"]), np.ones(4), [term], None)
     moments = np.array([1e7, 2e7, 1.1e7, 2.2e7])
-    squares = margins.at(moments).squares(np.array([0.0, 0.0, 1.0, 0.0]))
-    np.testing.assert_allclose(squares, [1e-14, 0.0, 1e-14, 0.0])
+    squares = margins.at(moments).squares(np.array([1.0, 0.0, 0.0, 0.0]))
+    np.testing.assert_allclose(squares, [(1.01 / 1.1e7) ** 2, 0.0, (0.99 / 1.1e7) ** 2, 0.0])
+
+
+# Of numbers: one over what violations answer
+
+
+def means_of(counts, relative=False):
+    """The parity of mean predictions of groups of some sizes, bound to rows, and its margins."""
+    column = SensitiveColumn("g", np.repeat(np.arange(len(counts)), counts), "abcdefgh")
+    cells = build_cells(np.zeros(sum(counts), np.int32), [column])
+    term = bind(TwoSided(NUMBERS["prediction"], 0.1, "g", relative), cells)
+    task = Regression(Loss("squared"))
+    per_row = MomentMap(cells, [term], task.n_quantities).per_row
+    return term, Margins(task, per_row, [term], None)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"), [((50, 50), 2.0), ((90, 10), 2.0), ((20,) * 5, 1.25)]
+)
+def test_two_groups_pull_as_one_and_many_each_for_itself(counts, expected):
+    term, margins = means_of(counts)
+    np.testing.assert_allclose(margins.crowding, expected)
+    moments = np.full(len(counts), 0.5)
+    J = term.jacobian(moments) * np.sqrt(margins.per_row)
+    J /= np.linalg.norm(J, axis=1, keepdims=True)
+    # Sides count once.
+    assert np.linalg.norm(J, 2) ** 2 / 2 == pytest.approx(expected)
+
+
+def test_multipliers_that_have_a_moment_each_are_no_crowd():
+    column = SensitiveColumn("g", np.arange(90) % 3, "abc")
+    cells = build_cells(np.zeros(90, np.int32), [column])
+    term = bind(Calibrated(0.01, "g"), cells)
+    pulled = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])  # what is actual stays
+    np.testing.assert_allclose(crowding_of(term, np.full(6, 0.5), pulled), 1.0)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("counts", [(50, 50), (90, 10), (20,) * 5, (300, 100, 60, 30, 10)])
+def test_a_step_of_all_multipliers_closes_a_quarter_of_a_gap_at_most(counts, relative):
+    """Answers of violations to multipliers, times units: one side of each at a time."""
+    term, margins = means_of(counts, relative)
+    means = np.linspace(3.0, 5.0, len(counts))
+    at, squares = margins.at(means), means**2
+    J = term.jacobian(means)
+    answers = J * margins.per_row @ J.T * margins.units(means, squares, at)
+    one_side = answers[: len(counts), : len(counts)]
+    largest = np.abs(np.linalg.eigvals(one_side)).max()
+    assert largest <= 1.001 / RESPONSE
+    assert largest >= 0.4 / RESPONSE  # and is not far from it

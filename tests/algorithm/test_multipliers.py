@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.algorithm.multipliers import Ascent, Control, resume, start
+from fairboost.algorithm.multipliers import Ascent, Control, at_rate, resume, start
 
 
 def steps(player, violations, units=None):
@@ -132,3 +132,48 @@ def test_control_settles_without_the_overshoot_of_integration(lag, slope):
     assert overshoot(control) < 0.5 * overshoot(integration)
     assert rounds_to_settle(control) < 0.5 * rounds_to_settle(integration)
     assert abs(control[-1]) < 1e-6  # and no error is left
+
+
+# A mean that goes a share of its way in each round, and is answered one round later
+
+
+def gaps_of_means(rate, answer, rounds=300, tolerance=0.0, start_gap=2.0):
+    """The gap of two groups under the multipliers of its two sides.
+
+    It goes a share ``rate`` of the way to ``start_gap - (above - below)``; a unit is ``answer``.
+    """
+    player, state, gap, pull, out = at_rate(rate, rounds), start(2), 0.0, 0.0, []
+    for _ in range(rounds):
+        violations = np.array([gap, -gap]) - tolerance
+        after = player.step(state, violations, np.full(2, answer))
+        gap += rate * (start_gap - pull - gap)
+        pull, state = after.multipliers[0] - after.multipliers[1], after
+        out.append(gap)
+    return np.array(out)
+
+
+@given(st.floats(0.05, 1.0), st.floats(0.1, 0.25), st.sampled_from([0.0, 0.1]))
+@settings(max_examples=60)
+def test_means_settle_at_every_learning_rate(rate, answer, tolerance):
+    gaps = gaps_of_means(rate, answer, tolerance=tolerance)
+    assert np.abs(gaps).max() <= 2.0 * 1.05  # never further apart than without a constraint
+    assert np.abs(gaps[-20:]).max() <= tolerance + 0.02
+
+
+def test_a_damping_that_does_not_know_the_rate_swings():
+    """What :func:`at_rate` is for."""
+    state, gap, pull, gaps = start(2), 0.0, 0.0, []
+    for _ in range(100):
+        after = Control().step(state, np.array([gap, -gap]), np.ones(2))
+        gap += 0.3 * (2.0 - pull - gap)
+        pull, state = after.multipliers[0] - after.multipliers[1], after
+        gaps.append(gap)
+    assert np.abs(gaps[-20:]).max() > 100
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 10, 20, 40, 80, 400])
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.3, 1.0, 1.5])
+def test_few_rounds_leave_no_larger_gap_than_there_was(rate, rounds):
+    gaps = gaps_of_means(min(rate, 1.0), 0.25, rounds)
+    assert np.abs(gaps).max() <= 2.0 * 1.05
+    assert at_rate(rate, rounds).damping >= 0

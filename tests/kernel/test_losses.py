@@ -101,3 +101,26 @@ def test_the_best_constant_is_the_mean_or_the_quantile(loss):
     losses = [loss.value(np.full_like(y, loss.score(c)), y).mean() for c in grid]
     best = np.quantile(y, loss.shape or 0.5) if loss.renews_leaves else y.mean()
     assert grid[int(np.argmin(losses))] == pytest.approx(best, abs=2 * (grid[1] - grid[0]))
+
+
+@pytest.mark.parametrize("power", [1.2, 1.5, 1.8, 2.0])
+def test_up_to_the_largest_push_a_row_is_held(power):
+    """Where the push of a mean is a share 1 / p of ``m^(2 - p)``, the loss holds it no longer."""
+    loss = Loss("gamma") if power == 2.0 else Loss("tweedie", power)
+    assert loss.most_up == pytest.approx(1 / power)
+    y = 1.0
+    last = y * power / (power - 1)  # where the row comes to rest under the largest weight
+    weight = loss.most_up * last ** (1 - power)
+
+    def slope(m, c):
+        return float(loss.slopes(np.log([m]), np.array([y]))[0][0]) - c * m
+
+    assert slope(last, weight) == pytest.approx(0, abs=1e-12)
+    above = np.array([slope(m, 1.01 * weight) for m in np.geomspace(0.5, 50, 200)])
+    assert (above < 0).all()  # a little more weight, and nothing stops the row
+    assert slope(1.05 * last, 0.9 * weight) > 0
+
+
+def test_a_poisson_loss_holds_rows_as_far_as_there_are_weights():
+    assert Loss("poisson").most_up > 1e20
+    assert Loss("squared").most_up > 1e20

@@ -54,13 +54,15 @@ def drawn(loss, n=300, seed=0, exposed=True):
 
 @EACH_LOSS
 def test_curvature_is_the_hessian_to_be_expected(loss):
-    """Of targets whose mean is the prediction; of residuals as large as the scale."""
+    """Of targets whose mean is the prediction; of residuals as large as the scale, or half."""
     rng = np.random.default_rng(0)
     task, prediction = Regression(loss, scale=0.5), 0.7
     if loss.log_link:
         y = rng.gamma(2.0, prediction / 2.0, 200_000)
     elif loss.renews_leaves:
         y = prediction + 0.5 * rng.choice([-1.0, 1.0], 200_000)
+    elif loss.name == "pseudo_huber":
+        y = prediction + np.array([-0.25, 0.25])
     else:
         y = np.full(2, prediction)
     scores = np.full(len(y), loss.score(prediction))
@@ -87,6 +89,17 @@ def total(rows, scores, on_cells):
     return loss + rows.weight * (on[PREDICTION] * prediction + on[LOSS] * error)
 
 
+def held(rows, scores, factor, gradient):
+    """A gradient, less what would push rows further up than their loss can hold them."""
+    loss = rows.task.loss
+    if loss.name not in ("gamma", "tweedie"):
+        return gradient
+    push = rows.weight * factor * loss.prediction(rows.per_exposure(scores, slice(None)))
+    most = rows.loss_weight * np.exp((2 - loss.power) * scores) / loss.power
+    assert 0 < np.mean(push < -most) < 0.6
+    return np.maximum(gradient, gradient - push - most)
+
+
 @EACH_LOSS
 @pytest.mark.parametrize("quantity", [PREDICTION, LOSS], ids=["prediction", "loss"])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -99,8 +112,10 @@ def test_gradient_by_finite_differences(loss, quantity, sign):
     step = 1e-6
     up, down = (total(rows, scores + d, on) for d in (step, -step))
     smooth = np.abs(scores - outcomes.targets) > 1e-3
-    expected = ((up - down) / (2 * step))[smooth]
-    np.testing.assert_allclose(rows.gradient[smooth], expected, rtol=1e-4, atol=1e-5)
+    expected = (up - down) / (2 * step)
+    if quantity == PREDICTION:
+        expected = held(rows, scores, on[PREDICTION, codes], expected)
+    np.testing.assert_allclose(rows.gradient[smooth], expected[smooth], rtol=1e-4, atol=1e-5)
     assert (rows.hessian > 0).all()
 
 
@@ -323,6 +338,7 @@ def test_gradient_in_parts_by_finite_differences(loss, soft):
 
     step = 1e-6
     expected = (lagrangian(scores + step) - lagrangian(scores - step)) / (2 * step)
+    expected = held(rows, scores, factor, expected)
     smooth = np.abs(scores - outcomes.targets) > 1e-3
     np.testing.assert_allclose(rows.gradient[smooth], expected[smooth], rtol=1e-4, atol=1e-5)
     assert (rows.hessian > 0).all()
@@ -411,7 +427,7 @@ def test_calibration_within_halves_has_the_known_answer():
         layout = layout_of(Outcomes(y), codes, [constraint])
         task = Regression(Loss("poisson", step=0.7), task_of[within], dtype=np.float64)
         session = Session(Game(task, layout, STEADY, convex=True))
-        scores = boost(session, key, 1_500)
+        scores = boost(session, key, 3_000)
         found[within] = np.exp([scores[key == k][0] for k in range(4)])
     solved = np.empty(4)
     for half in (0, 1):

@@ -54,6 +54,7 @@ class TwoMeans:
     n_quantities = 2
     least_deviation = 1.0
     wobble = 0.004
+    full_answer = 0.0
     cut_moves = False
 
     def on(self, layout, needs):

@@ -5,6 +5,10 @@ Both follow from the derivative J of each violation by each moment:
 * trees answer to the weight that a multiplier puts on a *row*, the largest of ``|J| n / W``, and
   the same change of scores moves a moment in proportion to the deviation of a single row's
   quantity (of a rate R, ``sqrt(R (1 - R))``), or less. The unit of a multiplier is one over both;
+* of numbers the answer is known, and the unit is one over it: a multiplier of 1 moves its own
+  violation by ``sum J^2 n / W`` times what a weight of 1 moves the moment by, and several of them
+  may pull as one (:func:`crowding_of`). With four times that unit two groups swung at a learning
+  rate of 0.1, and at 0.3 their means flew apart;
 * a violation measured on few rows is off by ``sqrt(sum J^2 variance / rows)``, as groups are drawn
   independently. Training aims inside the limit by a part of that, or, where the user asks for a
   confidence, by so much that the violation holds on all people at that confidence.
@@ -21,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
@@ -47,11 +52,9 @@ OF_ITSELF, FASTEST = 2.0, 25.0
 most its unit times the second: a bound that cannot be met must not send a multiplier to
 infinity."""
 
-SLOW_ANSWER, LEAST_ANSWER = 0.15, 0.02
-"""Where features tell less of a group than the first (1: all of it), its multiplier moves faster,
-or it would not settle: of six races that were no feature, at 0.02 to 0.2, means were not alike
-after 100 rounds. Below the second, moments are out of reach, and a larger multiplier would cost
-loss and gain nothing."""
+LEAST_ANSWER = 0.02
+"""Where features tell less of a group than this (1: all of it), its moments are out of reach, and
+a larger multiplier would cost loss and gain nothing."""
 
 MOST_ENTRIES = 2_000_000
 """Entries of J to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
@@ -215,9 +218,9 @@ class Margins:
         )
         self.half_way = self._derive(np.full(len(self.rows), 0.5))
         own = self.half_way.own(np.ones(len(self.rows)) if answers is None else answers)
-        # As one over the answer, but less and less below the least one.
-        faster = SLOW_ANSWER * own**2 / (np.maximum(own, 0.0) ** 3 + LEAST_ANSWER**3)
-        self.faster = np.maximum(faster, 1.0)
+        # As one over the answer, and no longer where that is next to nothing.
+        faster = np.square(own) / (np.maximum(own, 0.0) ** 3 + LEAST_ANSWER**3)
+        self.faster = np.maximum(task.full_answer * faster, 1.0)
 
     def at(self, moments: FloatArray) -> Derivative:
         """The derivative at given moments, where it depends on them."""
@@ -245,14 +248,31 @@ class Margins:
         return out
 
     def units(self, moments: FloatArray, squares: FloatArray | None, at: Derivative) -> FloatArray:
-        """Unit of each multiplier: weight on rows per violation; arguments as in ``errors``."""
+        """Unit of each multiplier: weight on rows per violation; arguments as in ``errors``.
+
+        Only units of numbers know how far features tell groups, and how many pull as one.
+        """
         if squares is None:  # shares of rows
             moments = np.minimum(moments, self.highest)
+        # A mean over all groups: the share of one may be 0, and is to move all the same.
         size = at.means(self.task.deviations(moments, squares, self.quantities))
-        if squares is not None:  # violations may have another unit than means
-            size *= np.concatenate([block.largest for block in at.blocks])
-        out: FloatArray = at.row_units / np.maximum(size, self.task.least_deviation)
+        size = np.maximum(size, self.task.least_deviation)
+        out: FloatArray = at.row_units / size
+        if squares is not None:  # how many pull as one matters to numbers
+            out = 1.0 / (self.crowding * at.squares(self.per_row) * size)
         return out * self.faster
+
+    @cached_property
+    def crowding(self) -> FloatArray:
+        """How many multipliers pull as one, of each."""
+        half = np.full(len(self.rows), 0.5)
+        pulled = self.per_row * self.task.deviations(half, half, self.quantities)
+        parts = slices([t.counted.size for t in self.terms])
+        found = [
+            crowding_of(t, half[part], pulled[part])
+            for t, part in zip(self.terms, parts, strict=True)
+        ]
+        return np.concatenate(found or [np.empty(0)])
 
     def grown(self, units: FloatArray, integral: FloatArray) -> FloatArray:
         """Units of the multipliers, given the integrals of their violations."""
@@ -290,6 +310,42 @@ def _of_itself(constraint: object) -> float:
         return OF_ITSELF
     # A mean has a unit, and so has its violation; of a bound of 0 none is known.
     return OF_ITSELF / abs(constraint.at_most) if constraint.at_most else 0.0
+
+
+def crowding_of(term: Term, moments: FloatArray, pulled: FloatArray) -> FloatArray:
+    """How many multipliers of a term pull as one.
+
+    Two groups whose means are to meet have a multiplier each, and what the one pulls the other
+    pulls too; of many small groups each has its own. The number is the largest eigenvalue of the
+    answers of all violations to all multipliers, each over that to its own: for groups of shares
+    pi at most ``1 / (1 - pi)``, and no more than there are groups. The two sides of a violation
+    count once, as one of them is at rest.
+
+    Parameters
+    ----------
+    term : Term
+        The constraint, bound to rows.
+    moments, pulled : (n_moments,) float64
+        Moments, and what a coefficient of 1 moves each by.
+
+    Returns
+    -------
+    crowding : (n_inequalities,) float64
+        1 or more.
+    """
+    read = term.read(moments)
+    if isinstance(term.constraint, TwoSided | SameDistribution):
+        shares = read.weights / read.total(read.weights)
+        out = np.ones_like(shares)
+        for part in read.parts():
+            here = shares[:, part]
+            most = 1.0 - here.max(axis=1, keepdims=True)
+            out[:, part] = 1.0 / np.maximum(most, 1.0 / here.shape[1])
+        return np.tile(out.ravel(), 2)
+    J = _written_out(term, moments) * np.sqrt(pulled)
+    J /= np.maximum(np.linalg.norm(J, axis=1, keepdims=True), np.finfo(float).tiny)
+    largest = np.linalg.norm(J, 2) ** 2
+    return np.full(len(J), max(largest / 2, 1.0))
 
 
 def answers_of(term: Term, layout: RowLayout) -> FloatArray:

@@ -17,7 +17,9 @@ owns the current state (:class:`fairboost.algorithm.game.Session`).
   The units make one gain serve all (:meth:`fairboost.algorithm.margins.Margins.units`): trees
   answer to the weight that a multiplier puts on a *row*, whatever the number of rows in the group,
   and the same change of scores moves a rare rate less than a common one. Multipliers that have
-  fewer than 80 rounds to settle in are given a higher gain (:func:`gain_over`).
+  fewer than 80 rounds to settle in are given a higher gain (:func:`gain_over`). Those of means,
+  which follow scores at the learning rate, have a gain and a damping made for it
+  (:func:`at_rate`).
 """
 
 from __future__ import annotations
@@ -103,6 +105,16 @@ def gain_over(rounds: int) -> float:
     return max(1.0, min(SETTLED / rounds, rounds / ROUNDS_TO_ANSWER))
 
 
+DAMPING = 5.0
+"""The term in proportion to the violation, over what a round adds to the integral."""
+
+MOST_DAMPING = 20.0
+"""The same where a moment is known to follow slowly, at most."""
+
+SLOW = 0.1
+"""Learning rate up to which boosting is slow to answer; more rounds make up for a lower one."""
+
+
 @dataclass(frozen=True)
 class Control:
     """Proportional-integral control.
@@ -114,7 +126,7 @@ class Control:
     """
 
     gain: float = 1.0
-    damping: float = 5.0
+    damping: float = DAMPING
     memory: float = 0.5
 
     def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
@@ -123,3 +135,35 @@ class Control:
         smoothed = self.memory * state.smoothed + (1.0 - self.memory) * violations
         moved = np.maximum(0.0, integral + self.damping * units * smoothed)
         return DualState(moved, integral, smoothed)
+
+
+def at_rate(learning_rate: float, rounds: int = SETTLED, gain: float | None = None) -> Control:
+    """Control of a moment that goes a share ``learning_rate`` of its way in each round.
+
+    With unit answers, a share r of the way and a violation that is answered one round later, the
+    loop from a violation to itself is ``r / (z - (1 - r))`` times one round of delay times
+    ``gain z / (z - 1) + damping``. A damping of ``(1 - r) / r`` times the gain cancels the lag of
+    the moment, and what is left, ``gain / (z (z - 1))``, is stable up to a gain of 1 whatever r
+    is. A fixed damping is not: 5 times r passes 1. Units leave a gain of a quarter of that
+    (``RESPONSE`` of :mod:`fairboost.tasks.regression`), as both sides of a parity may pull at a
+    time, and violations are smoothed. Where r is small twice the gain does no harm.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Of the engine.
+    rounds : int
+        That there are to settle in. One at a rate of 0.3 goes as far as three at 0.1.
+    gain : float, optional
+        In place of the one that follows from the rounds.
+
+    Examples
+    --------
+    >>> [round(at_rate(rate).damping, 2) for rate in (0.05, 0.1, 0.3, 0.5, 1.0)]
+    [19.0, 9.0, 2.33, 1.0, 0.0]
+    """
+    share = min(max(learning_rate, np.finfo(float).tiny), 1.0)
+    if gain is None:
+        gain = gain_over(round(rounds * max(share / SLOW, 1.0)))
+        gain = max(gain, min(2.0 * SLOW / share, 2.0))
+    return Control(gain, min(MOST_DAMPING, (1.0 - share) / share))

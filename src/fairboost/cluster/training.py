@@ -579,7 +579,7 @@ def _train_here(
     places = np.concatenate([np.arange(at.start, at.stop) for at in order.places[rank]])
     layout = _rows_here(order.layout, rows, places)
     layout = replace(layout, threads=threads, all_reduce=all_reduce)
-    player = order.options.player(engine.n_rounds)
+    player = order.options.player(engine.n_rounds, engine.learning_rate * order.loss.pace)
     session = Session(order.options.game(layout, order.loss, player))
     trees: list[int] = []
 

@@ -8,6 +8,7 @@ gradients and never sees X. An engine is anything with ``train``; what it return
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias
@@ -105,6 +106,14 @@ class LossTerms:
     single: bool = False
     loss: Loss | None = None
     curvature: float | None = None
+
+    @property
+    def pace(self) -> float:
+        """The share of a step to the minimum of the loss that a leaf is set to, before shrinkage.
+
+        Less than 1 where the engine takes the loss to bend more than it does (Poisson).
+        """
+        return 1.0 if self.loss is None else math.exp(-self.loss.step)
 
     @property
     def renews_leaves(self) -> bool:
@@ -241,6 +250,10 @@ class Engine(Protocol):
     @property
     def n_rounds(self) -> int:
         """Rounds that the options ask for."""
+
+    @property
+    def learning_rate(self) -> float:
+        """The share of a leaf's step that is taken, as the options have it at the start."""
 
     @property
     def rescales_trees(self) -> bool:

@@ -188,11 +188,13 @@ class Calibrated(OfAllGroups):
         ]
 
     def violations(self, moments: GroupMoments) -> FloatArray:
-        """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``.
+        """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``, times E/A.
 
-        Those of parts are multiplied by what is expected in the part, over what is expected in
-        the mean part of the group. A ratio of few rows is far off by chance, and would push these
-        rows out of their part.
+        So they are linear in what is expected. The ratio itself falls the slower the larger that
+        is: a multiplier that had grown at one prediction weighed many times as much at a smaller
+        one, and pushed it on to nothing. Those of parts are in what was actual in the mean part of
+        the group. A ratio of few rows is far off by chance, and would push these rows out of their
+        part.
         """
         up, down = self._violations(moments)
         return np.concatenate([up.ravel(), down.ravel()])
@@ -203,7 +205,7 @@ class Calibrated(OfAllGroups):
         of_sides = multipliers.reshape(on_expected.shape)
         expected = (of_sides * on_expected).sum(axis=0)
         actual = (of_sides * on_actual).sum(axis=0)
-        expected[0] += (of_sides * on_whole).sum(axis=(0, 1))
+        actual[0] += (of_sides * on_whole).sum(axis=(0, 1))
         return np.concatenate([expected[:1], actual[:1], expected[1:], actual[1:]])
 
     def jacobian(self, moments: GroupMoments) -> FloatArray:
@@ -214,9 +216,9 @@ class Calibrated(OfAllGroups):
         of_expected = np.where(part > 0, part + 1, 0)
         of_actual = np.where(part > 0, part + 1 + (self.within or 0), 1)
         out = np.zeros((*on_expected.shape, *moments.values.shape))
-        out[side, part, group, 0, group] = on_whole
-        out[side, part, group, of_expected, group] += on_expected
-        out[side, part, group, of_actual, group] = on_actual
+        out[side, part, group, 1, group] = on_whole
+        out[side, part, group, of_expected, group] = on_expected
+        out[side, part, group, of_actual, group] += on_actual
         return out.reshape(on_expected.size, -1)
 
     @property
@@ -261,24 +263,26 @@ class Calibrated(OfAllGroups):
     def _violations(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray]:
         """By how much A/E is above, and below, what it may be; (1 + parts, n_groups) each."""
         expected, actual, _ = self.read(moments)
-        of_mean_part = np.ones((len(expected), 1))
-        of_mean_part[1:] = self.within or 0
-        unit = of_mean_part / expected[0]
+        unit = self._unit(actual)
         away, allowed = (actual - expected) * unit, self.tolerance * expected * unit
         return away - allowed, -away - allowed
 
     def _slopes(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Derivatives of violations by what is expected, by what was actual, and by the whole.
+        """Derivatives of violations by what is expected, by what was actual, and by its whole.
 
         Each is (2, 1 + parts, n_groups): of those above, and of those below.
         """
-        expected, _, _ = self.read(moments)
-        of_mean_part = np.ones((len(expected), 1))
-        of_mean_part[1:] = self.within or 0
-        unit = of_mean_part / expected[0]
-        found = np.stack(self._violations(moments))
+        actual = self.read(moments)[1]
+        unit, found = self._unit(actual), np.stack(self._violations(moments))
         on_expected = np.stack([-(1.0 + self.tolerance) * unit, (1.0 - self.tolerance) * unit])
-        return on_expected, np.stack([unit, -unit]), -found / expected[0]
+        return on_expected, np.stack([unit, -unit]), -found * unit[0]
+
+    def _unit(self, actual: FloatArray) -> FloatArray:
+        """One over what was actual in the group, and in its mean part, (1 + parts, n_groups)."""
+        of_mean_part = np.ones((len(actual), 1))
+        of_mean_part[1:] = self.within or 0
+        out: FloatArray = of_mean_part / np.where(actual[0] == 0, 1.0, actual[0])
+        return out
 
     def read(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Expected and actual figures, (1 + parts, n_groups), and where there is a ratio."""

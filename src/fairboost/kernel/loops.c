@@ -60,6 +60,7 @@ typedef struct {
     /* Where a number is predicted (loops_numbers.h). */
     int64_t kind;               /* of the loss: SQUARED ... */
     double shape, stepped, closest, of_deviance; /* of the loss; e^step, the least residual */
+    double most_up; /* the share of the steepest slope of the loss that may push a row up */
     const double *target, *base;         /* by row; what of the loss no score changes, or NULL */
     const double *offset, *rate;         /* by row: log exposure and 1 / exposure, or NULL */
     const float *loss_weight;            /* by row, or NULL */
@@ -314,6 +315,7 @@ static const Field FIELDS[] = {
     AT(Pass, away), AT(Pass, scale), AT(Pass, shift), AT(Pass, curve), AT(Pass, gradient),
     AT(Pass, hessian), AT(Pass, gradient_size), AT(Pass, sums), AT(Pass, loss),
     AT(Pass, kind), AT(Pass, shape), AT(Pass, stepped), AT(Pass, closest), AT(Pass, of_deviance),
+    AT(Pass, most_up),
     AT(Pass, target), AT(Pass, base), AT(Pass, offset), AT(Pass, rate), AT(Pass, loss_weight),
     AT(Pass, n_levels), AT(Pass, levels), AT(Pass, knots), AT(Pass, narrow), AT(Pass, spread),
     AT(Pass, width), AT(Pass, at_prediction), AT(Pass, by_interval),

@@ -238,7 +238,15 @@ INLINE void push_numbers(const Pass *r, int64_t lo, int m, Part *c) {
         weigh(r, lo, m, c, r->at_prediction, r->by_interval, NULL, on);
         if (has_log_link(r)) {
             predictions(r, m, c, push);
-            for (int i = 0; i < m; i++) push[i] *= on[i], more[i] = size_of(push[i]);
+            for (int i = 0; i < m; i++) {
+                double steepest = r->kind == GAMMA     ? 1.0
+                                  : r->kind == POISSON ? c->power[i]
+                                                       : c->power[i] * c->other[i];
+                double least = -r->most_up * c->loss_weight[i] * steepest;
+                push[i] *= on[i];
+                if (c->weight[i] * push[i] < least) push[i] = least / c->weight[i];
+                more[i] = size_of(push[i]);
+            }
         } else
             for (int i = 0; i < m; i++) push[i] = on[i];
     }

@@ -44,6 +44,9 @@ CLOSEST = 0.5
 0.05, rows that are nearly right hold their leaf where it is: after 100 trees at a rate of 0.1 the
 loss on new rows was 2.5% above that of the stock engine, with 0.5 it was the same."""
 
+NO_LIMIT = 1e30
+"""A share that no push comes to; a number, as 0 times infinity is none."""
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -72,6 +75,22 @@ class Loss:
     def log_link(self) -> bool:
         """Whether the prediction is exp(score)."""
         return self.name in ("poisson", "gamma", "tweedie")
+
+    @property
+    def power(self) -> float:
+        """The p of a log link: the slope of the loss is ``m^(2 - p) (1 - y / m)``."""
+        return {"poisson": 1.0, "gamma": 2.0}.get(self.name, self.shape)
+
+    @property
+    def most_up(self) -> float:
+        """The share of ``m^(2 - p)`` by which a mean that is to rise may push a row, at most.
+
+        Under a weight -c on its prediction a row rests where ``m^(2 - p) (1 - y / m) = c m``. The
+        left side grows as ``m^(2 - p)``, the right as m: from ``m = y p / (p - 1)`` on, where the
+        right is 1 / p of ``m^(2 - p)``, nothing holds the row, and it flies off while its group's
+        mean is not yet where it should be. A Poisson loss (p = 1) grows as fast as the mean.
+        """
+        return 1.0 / self.power if self.name in ("gamma", "tweedie") else NO_LIMIT
 
     @property
     def renews_leaves(self) -> bool:

@@ -137,6 +137,7 @@ class NumberLoops:
         loops.add({
             "kind": LOSSES.index(loss.name), "shape": float(loss.shape),
             "stepped": float(np.exp(loss.step)), "of_deviance": float(of_deviance),
+            "most_up": loss.most_up,
             "target": target, "base": loss.fixed_part(target) if loss.log_link else None,
             "offset": offset, "rate": rate, "loss_weight": loss_weight,
         })  # fmt: skip

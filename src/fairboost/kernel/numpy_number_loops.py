@@ -24,7 +24,7 @@ def descend_numbers(g: Any, rows: slice, k: int) -> None:
     interval = _intervals(g, rows, scores)
     if g.at_prediction >= 0:
         on = _weigh(g, rows, g.at_prediction + g.by_interval * interval)
-        push = on * _predictions(g, rows, scores) if loss.log_link else on
+        push = _pushed(g, loss, rows, scores, on) if loss.log_link else on
         more = np.abs(push) if loss.log_link else more
     if g.at_loss >= 0:
         on = g.of_deviance * _weigh(g, rows, g.at_loss + 0 * interval) * _of(g.rate, rows)
@@ -57,6 +57,15 @@ def measure_numbers(g: Any, rows: slice, k: int) -> None:
     for column, quantity in enumerate(summed):
         found = np.bincount(at, weight * quantity, shape[0] * shape[1])
         g.sums[k, :, :, column] = found.reshape(shape)
+
+
+def _pushed(g: Any, loss: Loss, rows: slice, scores: FloatArray, on: FloatArray) -> FloatArray:
+    """What weights on predictions push rows by, up no further than they can be held."""
+    push, weight = on * _predictions(g, rows, scores), _of(g.weight, rows)
+    least = -g.most_up * _of(g.loss_weight, rows) * np.exp((2.0 - loss.power) * scores)
+    # A row that weighs nothing is pushed by nothing.
+    held = least / np.where(weight > 0, weight, 1.0)
+    return np.where(weight * push < least, held, push)
 
 
 def _loss(g: Any) -> Loss:

@@ -157,6 +157,13 @@ class LearningTask(Protocol):
         """Moments that deviate less are taken to deviate so much when a step is scaled."""
 
     @property
+    def full_answer(self) -> float:
+        """How far features must tell a group, 1 being all of it, for its multiplier to settle.
+
+        Where they tell less, it moves faster.
+        """
+
+    @property
     def wobble(self) -> float:
         """What to stay inside a limit by at least, as moments move from round to round."""
 

@@ -89,6 +89,7 @@ class Binary:
     n_quantities = 2
     least_deviation = 2.0 * math.sqrt(RAREST)
     wobble = 0.004
+    full_answer = 0.0  # rates of two labels settle however little features tell
 
     def on(self, layout: RowLayout, needs: BoolArray) -> BinaryPasses:
         """Make ready to pass over rows."""

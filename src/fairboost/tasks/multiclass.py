@@ -91,6 +91,7 @@ class Multiclass:
 
     least_deviation = 2.0 * math.sqrt(RAREST)
     wobble = 0.004
+    full_answer = 0.15
     cut_moves = False
     point = None
 

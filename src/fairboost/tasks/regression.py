@@ -123,6 +123,7 @@ class Regression:
     kinds: int = number_loops.PREDICTION | number_loops.ACTUAL | number_loops.LOSS
 
     least_deviation = 1e-12
+    full_answer = 1.0
     wobble = 0.0  # moments have units of their own: sampling errors alone tell what is small
     point = None
 
@@ -312,6 +313,8 @@ class Regression:
             power = 1.0 if name == "poisson" else 2.0 - self.loss.shape
             out: FloatArray = np.exp(self.loss.step) * predictions**power
             return out
+        if name == "pseudo_huber":  # at residuals of half the deviation of what is actual
+            return float((1.0 + (self.scale / (2.0 * self.loss.shape)) ** 2) ** -1.5)
         return {"absolute": 1.0, "quantile": 0.5}.get(name, self.scale) / self.scale
 
     def deviations(
@@ -320,16 +323,23 @@ class Regression:
         """What a coefficient of 1 moves each moment by, over what it moves a rate by.
 
         A leaf moves by slope over curvature, so the mean of a quantity q by the mean of q'^2 / h.
+        A loss moves by less: trees have already followed most of its slope, and what is left
+        varies within leaves.
         """
         size = np.abs(moments)
-        of_mean = (size**2 if self.loss.log_link else np.ones_like(moments)) / self.curvature(size)
-        of_loss = 2.0 * self.of_deviance * size / np.exp(self.loss.step)
+        # In the end by how the loss itself bends; engines that take it for more take more steps.
+        bend = self.curvature(size) / np.exp(self.loss.step)
+        of_mean = (size**2 if self.loss.log_link else np.ones_like(moments)) / bend
+        of_loss = 1.5 * self.of_deviance * size
         shares = np.clip(moments, 0.0, 1.0)
-        of_step = 2.0 * np.sqrt(shares * (1.0 - shares)) / RESPONSE
+        of_step = 2.0 * np.sqrt(shares * (1.0 - shares)) * np.exp(self.loss.step) / RESPONSE
         in_part = (quantities >= FIRST_LEVEL) & ((quantities - FIRST_LEVEL) % KINDS > 0)
-        kinds = [quantities < LOSS, quantities == LOSS, in_part]
         of_part = self._deviations_in_parts(moments, squares) if in_part.any() else of_mean
-        found: FloatArray = RESPONSE * np.select(kinds, [of_mean, of_loss, of_part], of_step)
+        in_parts = np.maximum(quantities - FIRST_LEVEL, 0) % KINDS
+        still = (quantities == ACTUAL) | (in_parts == ACTUAL + 1)  # whatever is predicted
+        kinds = [still, quantities < LOSS, quantities == LOSS, in_part]
+        sizes = [np.zeros_like(size), of_mean, of_loss, of_part]
+        found: FloatArray = RESPONSE * np.select(kinds, sizes, of_step)
         return found
 
     def _deviations_in_parts(self, moments: FloatArray, squares: FloatArray) -> FloatArray:
@@ -341,7 +351,8 @@ class Regression:
         size = np.abs(squares) / np.maximum(np.abs(moments), np.finfo(float).tiny)
         size = np.maximum(size, 1e-3 * size.max(initial=0.0))  # of parts without rows
         one = size**2 if self.loss.log_link else np.ones_like(size)
-        out: FloatArray = one / self.curvature(np.maximum(size, np.finfo(float).tiny))
+        bend = self.curvature(np.maximum(size, np.finfo(float).tiny)) / np.exp(self.loss.step)
+        out: FloatArray = one / bend
         return out
 
     def stiffness(self, cut: NumberCut) -> float:

@@ -9,7 +9,15 @@ from typing import Any, Literal, TypeAlias
 
 from fairboost._numbers import is_number
 from fairboost.algorithm.game import Game
-from fairboost.algorithm.multipliers import SETTLED, Ascent, Control, DualPlayer, gain_over
+from fairboost.algorithm.multipliers import (
+    SETTLED,
+    SLOW,
+    Ascent,
+    Control,
+    DualPlayer,
+    at_rate,
+    gain_over,
+)
 from fairboost.data import holdout
 from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
@@ -114,8 +122,8 @@ class TrainingOptions:
             )
         return math.log(p / (1 - p))
 
-    def player(self, rounds: int = SETTLED) -> DualPlayer:
-        """Who moves the multipliers, in so many rounds."""
+    def player(self, rounds: int = SETTLED, learning_rate: float = SLOW) -> DualPlayer:
+        """Who moves the multipliers, in so many rounds of an engine with a learning rate."""
         rate = self.multiplier_learning_rate
         auto = isinstance(rate, str) and rate == "auto"
         if not auto and not (is_number(rate) and 0 < float(rate) < math.inf):
@@ -124,7 +132,14 @@ class TrainingOptions:
             )
         if self.multipliers == "paper":
             return Ascent(PAPER_LEARNING_RATE if auto else float(rate))
-        return Control(gain_over(rounds) if auto else float(rate))
+        return self.control(rounds, learning_rate, None if auto else float(rate))
+
+    def control(self, rounds: int, learning_rate: float, gain: float | None) -> Control:
+        """The control of multipliers, of a gain of the user's if there is one.
+
+        That of rates is the same at all learning rates.
+        """
+        return Control(gain_over(rounds) if gain is None else gain)
 
     def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
         """The constraints, in the form that the multipliers are for."""
@@ -178,6 +193,10 @@ class NumberOptions(TrainingOptions):
         """The constraints, with two sides."""
         found = resolve_numbers(self.constraint, self.tolerance, columns)
         return tuple(two_sided(c) for c in found)
+
+    def control(self, rounds: int, learning_rate: float, gain: float | None) -> Control:
+        """The control of multipliers whose moments follow scores at the learning rate."""
+        return at_rate(learning_rate, rounds, gain)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost.algorithm.game import Session
+from fairboost.algorithm.multipliers import SETTLED
 from fairboost.engines.port import Follower, Problem
 from fairboost.engines.signals import heeding_signals
 from fairboost.training.outcome import Training
@@ -25,8 +26,9 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
     with heeding_signals():  # not as a decorator: warnings count the frames up to the user's
         rows = lay_out_rows(request, request.options.constraints(request.columns))
-    # A stage on a fitted model has little to move.
-    player = request.options.player(request.engine.n_rounds) if not request.engine.base else None
+    engine = request.engine
+    rounds = SETTLED if engine.base else engine.n_rounds  # a stage on it has little to move
+    player = request.options.player(rounds, engine.learning_rate * request.loss_terms.pace)
     session = Session(request.options.game(rows, request.loss_terms, player))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []

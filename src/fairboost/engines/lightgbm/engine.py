@@ -267,6 +267,11 @@ class LightGBMEngine:
         """Rounds that the options ask for."""
         return int(self.estimator.n_estimators)
 
+    @property
+    def learning_rate(self) -> float:
+        """The share of a leaf's step that is taken, as the options have it at the start."""
+        return float(options.option(self.estimator.get_params(), "learning_rate", 0.1))
+
     def loss_terms(
         self,
         labels: IntArray | FloatArray,
@@ -383,8 +388,7 @@ class LightGBMEngine:
         """In how many turns followers take their rounds."""
         if callbacks or self.rescales_trees:  # rates may change, or are no steps
             return 1
-        rate = options.option(self.estimator.get_params(), "learning_rate", 0.1)
-        return turns_taken(problem, self.n_rounds, rate)
+        return turns_taken(problem, self.n_rounds, self.learning_rate)
 
     def _stock(
         self, training: LGBMModel, intercept: Any, missing: float | FloatArray

@@ -219,6 +219,12 @@ class XGBoostEngine:
         """Rounds that the options ask for."""
         return int(self.estimator.get_num_boosting_rounds())
 
+    @property
+    def learning_rate(self) -> float:
+        """The share of a leaf's step that is taken, as the options have it at the start."""
+        told = self.estimator.get_params()
+        return float(options.option(told, "learning_rate", options.DEFAULT_RATE))
+
     def loss_terms(
         self,
         labels: IntArray | FloatArray,
@@ -260,8 +266,7 @@ class XGBoostEngine:
         """In how many turns followers take their rounds."""
         if callbacks or self.rescales_trees:  # rates may change, or are no steps
             return 1
-        rate = options.option(self.estimator.get_params(), "learning_rate", options.DEFAULT_RATE)
-        return turns_taken(problem, self.n_rounds, rate)
+        return turns_taken(problem, self.n_rounds, self.learning_rate)
 
     def _params(
         self, builtin: Any, intercept: float | FloatArray, by_engine: bool
