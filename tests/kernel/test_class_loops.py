@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightgbm import LGBMClassifier
 from scipy.special import log_softmax
-from test_number_loops import in_both, near
 
 from fairboost import FairGBMClassifier
 from fairboost.fairness.costs import in_units
@@ -15,6 +14,7 @@ from fairboost.kernel import library
 from fairboost.kernel.class_loops import ClassLoops, ClassLoss
 from fairboost.kernel.loops import Loops
 from fairboost.kernel.threads import Threads
+from tests.kernel.twins import in_both, near
 
 FLOATS = st.sampled_from([np.float32, np.float64])
 ORDERS = st.sampled_from(["C", "F"])
