@@ -160,6 +160,16 @@ def test_ties_go_to_the_first_class():
         assert made.measure(scores)[0].tolist() == [[4.0, 1.0, 0.0]]
 
 
+@pytest.mark.usefixtures("registers")
+def test_no_rows_come_to_nothing():
+    """A worker of a cluster may hold none of the rows, whose scores then know of no classes."""
+    loops = Loops(np.zeros(0, "u1"), 2, NOTHING, NOTHING, NOTHING, 64, Threads())
+    made = ClassLoops(loops, np.arange(2), ClassLoss(3))
+    sums, loss = made.measure(np.empty(0, np.float32))
+    assert sums.tolist() == np.zeros((2, 3)).tolist() and loss == 0.0
+    assert made.descend(np.empty((0, 3)), np.ones((2, 3)), [], room(0, 3)) == 0.0
+
+
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("far", [1e3, -1e3, 700.0, np.nan, np.inf, -np.inf])
 def test_scores_that_are_too_large_do_the_same(far):
