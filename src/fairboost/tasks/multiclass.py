@@ -40,8 +40,8 @@ RAREST = 0.002
 """Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
 
 SHARPNESS, COST_SHARPNESS = 2.0, 6.0
-"""B and S above. With a B of 3 or 4 gaps on new rows were larger; 1 was no worse than 2 on
-generated data (``benchmarks/class_sharpness.md``)."""
+"""B and S above. On generated data gaps on new rows were larger with a B of 4, and 1 was no worse
+than 2 (``benchmarks/class_sharpness.md``)."""
 
 CLOSE, USUAL = 0.5, 0.5
 """Rows whose two best scores differ by less than the first are close to a tie; and their density,
