@@ -9,7 +9,7 @@ help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 # One stamp per set of extras, renewed when the project's metadata or its compiled part changes.
-$(VENV)/stamp-%: pyproject.toml hatch_build.py src/fairboost/kernel/loops.c src/fairboost/kernel/loops_real.h src/fairboost/kernel/loops_numbers.h
+$(VENV)/stamp-%: pyproject.toml hatch_build.py src/fairboost/kernel/loops.c src/fairboost/kernel/loops_real.h src/fairboost/kernel/loops_numbers.h src/fairboost/kernel/loops_classes.h
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing fairboost[$*] into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'

@@ -222,7 +222,7 @@ def test_an_overrun_would_be_caught(tmp_path, monkeypatch):
     )
     if not asan.is_absolute() or not asan.exists():
         pytest.skip("no address sanitizer here")
-    for name in ("loops.c", "loops_real.h", "loops_numbers.h"):
+    for name in ("loops.c", "loops_real.h", "loops_numbers.h", "loops_classes.h"):
         text = (hatch_build.PACKAGE / name).read_text()
         right = "for (int i = 0; i < m; i++) ((float *)to)[lo + i] ="
         text = text.replace(right, right.replace("i < m", "i <= m"))

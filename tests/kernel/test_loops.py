@@ -381,7 +381,7 @@ def swapped(fields):
         ("Pass", swapped, "Pass.scale lies elsewhere"),
         ("Pass", lambda f: [("first", ctypes.c_int64), *f], "Pass.first lies elsewhere"),
         ("Pass", lambda f: [*f, ("last", ctypes.c_int64)], "Pass.last lies elsewhere"),
-        ("Pass", lambda f: f[:-1], "Pass.n_sums lies elsewhere"),
+        ("Pass", lambda f: f[:-1], "Pass.cost_sharpness lies elsewhere"),
         ("Soft", lambda f: [*f[:2], ("n_groups", ctypes.c_int32)], "Soft.n_groups lies elsewh"),
         ("Fall", lambda f: [f[1], f[0], *f[2:]], "Fall.(n|block) lies elsewhere"),
     ],

@@ -14,6 +14,7 @@ from fairboost.kernel.loops import Loops
 from fairboost.kernel.losses import Loss
 from fairboost.kernel.number_loops import SUMS, Intervals, NumberLoops, PushTable
 from fairboost.kernel.threads import Threads
+from tests.kernel.twins import in_both, near
 
 LOSSES = [
     Loss("squared"),
@@ -81,23 +82,6 @@ def tables(draw, rng, n, cut):
         for groups in draw(st.sampled_from([[], [1], [3, 2]]))
     ]
     return PushTable(rng.normal(size=(CELLS, width)), soft, by_interval=by_interval, **at)
-
-
-def in_both(work):
-    """What some work gives in C and in NumPy."""
-    found = []
-    for name in ("c", "numpy"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("FAIRBOOST_KERNEL", name)
-            found.append(work())
-    return found
-
-
-def near(found, expected, single=False):
-    """Equal up to the rounding of sums of positive and negative terms."""
-    bound = 1e-6 if single else 1e-12
-    largest = np.abs(expected).max(initial=0.0)
-    np.testing.assert_allclose(found, expected, rtol=bound, atol=bound * max(largest, 1.0))
 
 
 @pytest.mark.usefixtures("compiled")

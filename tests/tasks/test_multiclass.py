@@ -14,6 +14,7 @@ from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.classes import moment_of
 from fairboost.fairness.costs import in_units
 from fairboost.fairness.two_sided import TwoSided
+from fairboost.kernel.numpy_class_loops import decide, pushed
 from fairboost.kernel.threads import Threads
 from fairboost.tasks import multiclass
 from fairboost.tasks.base import MemberWeights, Weights
@@ -23,11 +24,19 @@ from fairboost.tasks.multiclass import (
     SHARPNESS,
     ClassRows,
     Multiclass,
-    decide,
 )
 
 COSTS = ((0.0, 1.0, 4.0), (1.0, 0.0, 2.0), (3.0, 1.0, 0.0))
 EACH_COSTS = pytest.mark.parametrize("costs", [None, COSTS], ids=["likeliest", "cheapest"])
+
+
+class DrawnRows(ClassRows):
+    """Rows that tell what they were made of."""
+
+    def __init__(self, task, codes, labels, weight, memberships, threads):
+        super().__init__(task, codes, labels, weight, memberships, threads)
+        self.codes, self.weight, self.costs = codes, weight, task.unit_costs
+        self.labels = labels[codes]
 
 
 def drawn(n=60, n_classes=3, n_groups=2, seed=0, weighted=True, **options):
@@ -40,7 +49,7 @@ def drawn(n=60, n_classes=3, n_groups=2, seed=0, weighted=True, **options):
     cells = build_cells(y, [column], weight)
     known = rng.dirichlet(np.ones(n_groups), n).astype(np.float32)
     task = Multiclass(n_classes, 1.0, dtype=np.float64, **options)
-    rows = ClassRows(task, cells.codes, cells.labels, weight, [known], Threads())
+    rows = DrawnRows(task, cells.codes, cells.labels, weight, [known], Threads())
     return rng.normal(size=(n, n_classes)), rows, cells
 
 
@@ -61,8 +70,9 @@ def objective(rows, scores, weights):
         on += by_row[:, :-1]
         on[n, y] += by_row[:, -1]
     loss = -log_softmax(scores, axis=1)[n, y]
-    in_loss = 1.0 if rows.in_loss is None else rows.in_loss
+    factors = rows.task.label_weights
     weight = 1.0 if rows.weight is None else rows.weight
+    in_loss = weight if factors is None else weight * np.array(factors)[y]
     return in_loss * loss + weight * (on * stand_in(rows, scores)).sum(axis=1)
 
 
@@ -74,27 +84,25 @@ def test_gradient_by_finite_differences(costs, weighted, label_weights):
     rng = np.random.default_rng(1)
     soft = MemberWeights(rows.memberships[0], rng.normal(size=(2, 3, 4)))
     weights = Weights(rng.normal(size=(4, len(cells))), [soft])
-    into = rows.buffers()
-    loss = rows.descend(scores, weights, into)
+    slopes = rows.descend(scores, weights)
     plain = Weights(
         np.zeros((4, len(cells))), [MemberWeights(soft.memberships, np.zeros((2, 3, 4)))]
     )
-    assert loss == pytest.approx(objective(rows, scores, plain).sum())
+    assert slopes.loss == pytest.approx(objective(rows, scores, plain).sum())
     for k in range(3):
         step = np.zeros(3)
         step[k] = 1e-5
         rise = objective(rows, scores + step, weights) - objective(rows, scores - step, weights)
-        np.testing.assert_allclose(into[0][:, k], rise / 2e-5, atol=1e-6)
-    assert (into[1] > 0).all()
+        np.testing.assert_allclose(slopes.gradient[:, k], rise / 2e-5, atol=1e-6)
+    assert (slopes.hessian > 0).all()
 
 
 def test_hessian_is_that_of_the_loss_and_what_bends_upwards():
     scores, rows, cells = drawn(weighted=False)
     rows.memberships = []
     on = np.random.default_rng(2).normal(size=(4, len(cells)))
-    into = rows.buffers()
-    rows.descend(scores, Weights(on), into)
-    step, numeric = 1e-4, np.empty_like(into[1])
+    hessian = rows.descend(scores, Weights(on)).hessian
+    step, numeric = 1e-4, np.empty_like(hessian)
     for k in range(3):
         at = np.zeros(3)
         at[k] = step
@@ -102,16 +110,15 @@ def test_hessian_is_that_of_the_loss_and_what_bends_upwards():
         numeric[:, k] = (up - 2 * middle + down) / step**2
     p = softmax(scores, axis=1)
     of_loss = p * (1 - p)
-    np.testing.assert_allclose(into[1], of_loss + 2 * np.maximum(numeric - of_loss, 0), atol=1e-4)
+    np.testing.assert_allclose(hessian, of_loss + 2 * np.maximum(numeric - of_loss, 0), atol=1e-4)
 
 
 def test_two_classes_have_the_gradient_of_the_sigmoid():
     """With a sharpness of 1 the push on either score is that of one score, there and back."""
     scores, rows, _ = drawn(n_classes=2)
     p, on = softmax(scores, axis=1), np.random.default_rng(3).normal(size=(len(scores), 2))
-    push, _ = rows.push(
-        scores, p ** (1 / SHARPNESS) / (p ** (1 / SHARPNESS)).sum(axis=1)[:, None], on
-    )
+    flat = p ** (1 / SHARPNESS)
+    push, _ = pushed(rows.task.class_loss, flat / flat.sum(axis=1, keepdims=True), on)
     slope = SHARPNESS * p[:, 0] * p[:, 1] * (on[:, 1] - on[:, 0])
     np.testing.assert_allclose(push, np.stack([-slope, slope], axis=1), atol=1e-12)
 
@@ -120,7 +127,7 @@ def test_two_classes_have_the_gradient_of_the_sigmoid():
 @settings(max_examples=30)
 def test_decisions_are_counted_by_cell(n_classes, n_groups, seed, weighted):
     scores, rows, cells = drawn(400, n_classes, n_groups, seed, weighted)
-    measured = rows.measure(scores, len(cells))
+    measured = rows.measure(scores)
     weight = np.ones(400) if rows.weight is None else rows.weight.astype(float)
     best = scores.argmax(axis=1)
     for k in range(n_classes):
@@ -137,16 +144,49 @@ def test_blocks_and_threads_change_nothing(monkeypatch):
         np.random.default_rng(4).normal(size=(4, len(cells))),
         [MemberWeights(rows.memberships[0], np.ones((2, 3, 4)))],
     )
-    whole, first = rows.buffers(), rows.measure(scores, len(cells))
-    loss = rows.descend(scores, on, whole)
+    whole, first = rows.descend(scores, on), rows.measure(scores)
     monkeypatch.setattr(multiclass, "BLOCK", 64)
+    threads = Threads(3)
     cut = ClassRows(
-        rows.task, rows.codes, rows.cell_labels, rows.weight, rows.memberships, Threads(3)
+        rows.task, rows.codes, rows.cell_labels, rows.weight, rows.memberships, threads
     )
-    parts = cut.buffers()
-    assert cut.descend(scores, on, parts) == pytest.approx(loss)
-    np.testing.assert_array_equal(whole, parts)
-    np.testing.assert_allclose(cut.measure(scores, len(cells)).sums, first.sums)
+    parts = cut.descend(scores, on)
+    assert cut.loops.loops.shape[0] == 8
+    assert parts.loss == pytest.approx(whole.loss)
+    np.testing.assert_allclose(whole.gradient, parts.gradient, rtol=1e-13)
+    np.testing.assert_allclose(whole.hessian, parts.hessian, rtol=1e-13)
+    np.testing.assert_allclose(cut.measure(scores).sums, first.sums)
+    threads.close()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_lie_as_the_scores_do_and_are_the_same(order, dtype):
+    """So that LightGBM, which takes columns, and XGBoost, which takes rows, copy nothing."""
+    scores, rows, cells = drawn(300)
+    on = Weights(
+        np.random.default_rng(4).normal(size=(4, len(cells))),
+        [MemberWeights(rows.memberships[0], np.ones((2, 3, 4)))],
+    )
+    scores = scores.astype(dtype)
+    expected = rows.descend(scores, on)
+    other = ClassRows(
+        rows.task, rows.codes, rows.cell_labels, rows.weight, rows.memberships, Threads()
+    )
+    found = other.descend(np.asarray(scores, order=order), on)
+    assert (
+        found.gradient.flags[f"{order}_CONTIGUOUS"] and found.hessian.flags[f"{order}_CONTIGUOUS"]
+    )
+    np.testing.assert_array_equal(found.gradient, expected.gradient)
+    np.testing.assert_array_equal(found.hessian, expected.hessian)
+    assert found.loss == expected.loss
+    assert other.buffers(scores)[0] is found.gradient  # no new room in each round
+
+
+def test_blocks_grow_where_sums_take_much_room():
+    assert multiclass.block_of(200_000, 5 * 5 * 4) == multiclass.BLOCK
+    large = 200 * 200 * 20
+    assert 200_000 / multiclass.block_of(200_000, large) * large <= multiclass.MOST_SUMS
 
 
 def test_costs_of_zero_and_one_decide_by_likelihood():

@@ -22,10 +22,11 @@ PATH = Path(__file__).with_name(
 )
 TASKS = (  # in the order of loops.c
     *("descend", "measure", "sum_and_descend", "correct"),
-    *("descend_numbers", "measure_numbers"),
+    *("descend_numbers", "measure_numbers", "descend_classes", "measure_classes"),
 )
 NARROW, WIDE, FUSED = range(3)  # as in loops.c
-_ABI = 3  # as in loops.c
+ROOM = 1280  # as in loops_classes.h
+_ABI = 4  # as in loops.c
 _OF_SEVERAL_SIZES = ("cells", "scores", "gradient")
 _LONG, _REAL, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _REMEDY = (
@@ -59,7 +60,10 @@ class Pass(ctypes.Structure):
         *(("knots", _ARRAY), ("narrow", _ARRAY), ("spread", _REAL)),
         *(("width", _LONG), ("at_prediction", _LONG), ("by_interval", _LONG)),
         *(("at_loss", _LONG), ("at_steps", _LONG), ("table", _ARRAY)),
-        *(("reads", _LONG), ("n_sums", _LONG)),
+        *(("reads", _LONG), ("n_sums", _LONG), ("n_classes", _LONG)),
+        *(("scores_by_class", _LONG), ("gradient_by_class", _LONG)),
+        *(("label", _ARRAY), ("factor", _ARRAY), ("costs", _ARRAY)),
+        *(("curvature", _REAL), ("sharpness", _REAL), ("cost_sharpness", _REAL)),
     )
 
 

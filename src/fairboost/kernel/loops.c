@@ -23,12 +23,14 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum { CHUNK = 512 };
-enum { DESCEND, MEASURE, SUM_AND_DESCEND, CORRECT, DESCEND_NUMBERS, MEASURE_NUMBERS };
+enum { DESCEND, MEASURE, SUM_AND_DESCEND, CORRECT };
+enum { DESCEND_NUMBERS = CORRECT + 1, MEASURE_NUMBERS, DESCEND_CLASSES, MEASURE_CLASSES };
 enum { NARROW, WIDE, FUSED };
 
 /* Rows known by the probability of their group: (n, n_groups), and what a group weighs on a
    positive decision of a row of label 0, then of label 1: (2, n_groups). Where a number is
-   predicted, what it weighs on a row as a `table` has it: (n_groups, width). */
+   predicted, what it weighs on a row as a `table` has it: (n_groups, width). Of several classes, what
+   it weighs on each of them of a row of each: (n_classes, n_groups, n_classes). */
 typedef struct {
     const float *memberships;
     const double *on_groups;
@@ -72,6 +74,14 @@ typedef struct {
     int64_t at_prediction, by_interval, at_loss, at_steps; /* first columns, -1 for none */
     const double *table;                 /* (n_cells, width) */
     int64_t reads, n_sums;               /* READS_..., and the sums that they make */
+    /* Where one of several classes is given (loops_classes.h). The table is by cell and class, or
+       NULL where nothing weighs; sums are by block, cell and class. */
+    int64_t n_classes;                   /* at most ROOM */
+    int64_t scores_by_class, gradient_by_class; /* 1: a class after the other; 0: row after row */
+    const int64_t *label;                /* by cell */
+    const float *factor;                 /* by class, in the loss; or NULL */
+    const double *costs;                 /* (n_classes, n_classes), or NULL */
+    double curvature, sharpness, cost_sharpness;
 } Pass;
 
 INLINE void read_cells(const Pass *r, int64_t lo, int m, uint32_t *restrict cell) {
@@ -100,6 +110,7 @@ INLINE void read_cells(const Pass *r, int64_t lo, int m, uint32_t *restrict cell
 #define SINGLE 1
 #include "loops_real.h"
 #include "loops_numbers.h"
+#include "loops_classes.h"
 
 /* What follows is in double precision: sums are read off it. */
 
@@ -169,6 +180,7 @@ typedef union {
     Chunk_double twice;
     Chunk_float once;
     Part part;
+    ClassPart classes;
 } Chunks;
 
 INLINE void work_block_of_numbers(Pass *r, int64_t lo, int64_t end, int64_t block, Part *c) {
@@ -182,10 +194,26 @@ INLINE void work_block_of_numbers(Pass *r, int64_t lo, int64_t end, int64_t bloc
     r->loss[block] = loss;
 }
 
+INLINE void work_block_of_classes(Pass *r, int64_t lo, int64_t end, int64_t block, ClassPart *c) {
+    double *sums = r->sums ? r->sums + block * r->n_cells * r->n_classes : NULL;
+    const int64_t most = rows_of_part(r);
+    double loss = 0.0;
+    for (; lo < end; lo += most) {
+        int m = (int)(end - lo < most ? end - lo : most);
+        loss += r->task == DESCEND_CLASSES ? descend_classes(r, lo, m, c)
+                                           : measure_classes(r, lo, m, c, sums);
+    }
+    r->loss[block] = loss;
+}
+
 INLINE void work_block(Pass *r, int64_t block, Chunks *chunks) {
     Chunk *c = &chunks->twice;
     int64_t end = (block + 1) * r->block < r->n ? (block + 1) * r->block : r->n;
     double loss = 0.0;
+    if (r->task >= DESCEND_CLASSES) {
+        work_block_of_classes(r, block * r->block, end, block, &chunks->classes);
+        return;
+    }
     if (r->task >= DESCEND_NUMBERS) {
         work_block_of_numbers(r, block * r->block, end, block, &chunks->part);
         return;
@@ -296,7 +324,7 @@ EXPORT int64_t fairboost_has_wide(void) { return has_wide(); }
 
 /* What a caller must agree with (library.py): a number that changes with the meaning of any field
    or function, and where each field lies. */
-EXPORT int64_t fairboost_abi(void) { return 3; }
+EXPORT int64_t fairboost_abi(void) { return 4; }
 
 typedef struct {
     const char *name; /* NULL after the last */
@@ -320,6 +348,9 @@ static const Field FIELDS[] = {
     AT(Pass, n_levels), AT(Pass, levels), AT(Pass, knots), AT(Pass, narrow), AT(Pass, spread),
     AT(Pass, width), AT(Pass, at_prediction), AT(Pass, by_interval),
     AT(Pass, at_loss), AT(Pass, at_steps), AT(Pass, table), AT(Pass, reads), AT(Pass, n_sums),
+    AT(Pass, n_classes), AT(Pass, scores_by_class), AT(Pass, gradient_by_class), AT(Pass, label),
+    AT(Pass, factor), AT(Pass, costs), AT(Pass, curvature), AT(Pass, sharpness),
+    AT(Pass, cost_sharpness),
     ALL_OF(Fall), AT(Fall, n), AT(Fall, block), AT(Fall, next), AT(Fall, takers),
     AT(Fall, n_features), AT(Fall, depth), AT(Fall, table), AT(Fall, nodes), AT(Fall, scores),
     ALL_OF(Node), AT(Node, at), AT(Node, feature), AT(Node, missing_right),

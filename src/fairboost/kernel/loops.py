@@ -82,8 +82,8 @@ class Loops:
         Number of cells.
     weight : (n,) float32, or empty
         Weights of the rows.
-    gradient, hessian : (n,) float32 or float64
-        What is filled.
+    gradient, hessian : (n,) float32 or float64, or empty
+        What is filled; passes that fill others are given those.
     block : int
         Rows that a thread takes at a time. Sums are added block by block, in order.
     threads : Threads
@@ -110,8 +110,9 @@ class Loops:
             raise IndexError(f"cells must be from 0 to {n_cells - 1}, found {found}")
         weight = np.ascontiguousarray(weight)
         checked("weight", weight, (n if len(weight) else 0,), _F4)
-        checked("gradient", gradient, (n,), _F4, _F8, filled=True)
-        checked("hessian", hessian, (n,), gradient.dtype, filled=True)
+        room = (n if len(gradient) else 0,)
+        checked("gradient", gradient, room, _F4, _F8, filled=True)
+        checked("hessian", hessian, room, gradient.dtype, filled=True)
         self.gradient, self.hessian = gradient, hessian
         self.threads, self.kernel = threads, kernel()
         self.shape = max(1, -(-n // block)), n_cells
@@ -229,6 +230,10 @@ class Loops:
 
     def run(self, task: str, **given: Any) -> None:
         """Do one of ``library.TASKS`` with arrays that are checked."""
+        if not task.startswith("measure") and len(given.get("gradient", self.gradient)) < len(
+            self.arrays["cells"]
+        ):
+            raise ValueError("there is no room for a gradient: these rows can only be measured")
         self.takers = self.kernel.run(task, self.prepared, given, self.threads)
 
 
@@ -299,13 +304,18 @@ def checked(
     shape: tuple[int, ...],
     *kinds: np.dtype[Any],
     filled: bool = False,
+    either_order: bool = False,
 ) -> NDArray[Any]:
-    """The array, which is just what compiled code will take it for."""
+    """The array, which is just what compiled code will take it for.
+
+    With ``either_order`` columns may lie one after the other instead of rows.
+    """
     if array.dtype not in kinds or array.shape != shape:
         expected = " or ".join(kind.name for kind in kinds)
         found = f"{array.dtype.name} of shape {array.shape}"
         raise ValueError(f"{name} must be {expected} of shape {shape}, found {found}")
-    if not (array.flags.c_contiguous and array.flags.aligned):
+    in_order = array.flags.c_contiguous or (either_order and array.flags.f_contiguous)
+    if not (in_order and array.flags.aligned):
         raise ValueError(f"{name} must be contiguous and aligned")
     if filled and not array.flags.writeable:
         raise ValueError(f"{name} must be writeable")

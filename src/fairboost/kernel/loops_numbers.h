@@ -272,12 +272,12 @@ INLINE void push_numbers(const Pass *r, int64_t lo, int m, Part *c) {
 }
 
 /* In several lanes, always the same ones. */
-INLINE double sum_of_values(const Part *c, int m) {
+INLINE double sum_in_lanes(const double *restrict weight, const double *restrict value, int m) {
     double lanes[8] = {0}, total = 0.0;
     int i = 0;
     for (; i + 8 <= m; i += 8)
-        for (int j = 0; j < 8; j++) lanes[j] += c->loss_weight[i + j] * c->value[i + j];
-    for (; i < m; i++) total += c->loss_weight[i] * c->value[i];
+        for (int j = 0; j < 8; j++) lanes[j] += weight[i + j] * value[i + j];
+    for (; i < m; i++) total += weight[i] * value[i];
     for (int j = 0; j < 8; j++) total += lanes[j];
     return total;
 }
@@ -295,7 +295,7 @@ INLINE double descend_numbers(const Pass *r, int64_t lo, int m, Part *c) {
     write_reals_double(r->gradient, r->gradient_size, lo, m, slope);
     write_reals_double(r->hessian, r->gradient_size, lo, m, bend);
     values(r, lo, m, c);
-    return sum_of_values(c, m);
+    return sum_in_lanes(c->loss_weight, c->value, m);
 }
 
 /* Sums by cell and interval, one after the other in the order of the bits of `reads`: weight;
@@ -331,5 +331,5 @@ INLINE double measure_numbers(const Pass *r, int64_t lo, int m, Part *c, double 
                 *at++ += w * loss * loss;
             }
         }
-    return sum_of_values(c, m);
+    return sum_in_lanes(c->loss_weight, c->value, m);
 }

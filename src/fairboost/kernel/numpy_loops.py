@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairboost.kernel.numpy_class_loops import descend_classes, measure_classes
 from fairboost.kernel.numpy_number_loops import descend_numbers, measure_numbers
 from fairboost.kernel.threads import Threads
 
@@ -26,7 +27,7 @@ def prepare(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def run(task: str, prepared: Mapping[str, Any], given: Mapping[str, Any], threads: Threads) -> int:
     """Do a task of ``library.TASKS``; return the number of threads that took part."""
-    return _each_block(_TASKS[task], SimpleNamespace(**prepared, **given), threads)
+    return _each_block(_TASKS[task], SimpleNamespace(**{**prepared, **given}), threads)
 
 
 def fall(given: Mapping[str, Any], threads: Threads) -> int:
@@ -95,6 +96,8 @@ _TASKS = {
     "correct": _correct,
     "descend_numbers": descend_numbers,
     "measure_numbers": measure_numbers,
+    "descend_classes": descend_classes,
+    "measure_classes": measure_classes,
 }
 
 

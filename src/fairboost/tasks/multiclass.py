@@ -29,6 +29,9 @@ import numpy as np
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
 from fairboost.fairness.costs import in_units
+from fairboost.kernel.class_loops import ClassLoops, ClassLoss
+from fairboost.kernel.loops import Loops
+from fairboost.kernel.numpy_class_loops import softmax
 from fairboost.kernel.threads import Threads
 from fairboost.tasks.base import Measured, Slopes, Weights
 from fairboost.tasks.layout import RowLayout
@@ -37,7 +40,8 @@ RAREST = 0.002
 """Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
 
 SHARPNESS, COST_SHARPNESS = 2.0, 6.0
-"""B and S above. With B = 1 more accuracy was lost for the same gap; 3 gained nothing over 2."""
+"""B and S above. On generated data gaps on new rows were larger with a B of 4, and 1 was no worse
+than 2 (``benchmarks/class_sharpness.md``)."""
 
 CLOSE, USUAL = 0.5, 0.5
 """Rows whose two best scores differ by less than the first are close to a tie; and their density,
@@ -46,8 +50,9 @@ per unit of score, at which multipliers take steps of full size."""
 LOOKED_AT = 20_000
 """Rows, at most, that tell this density."""
 
-BLOCK = 8_192
-"""Rows that a thread takes at a time."""
+BLOCK, MOST_SUMS = 8_192, 2_000_000
+"""Rows that a thread takes at a time, at least; and sums by cell, class and block that are kept
+until they are added up, about: of 200 classes and 20 groups a block has 800,000."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,16 @@ class Multiclass:
         """The costs in units of the mean cost of a wrong decision."""
         return None if self.costs is None else in_units(np.asarray(self.costs))
 
+    @property
+    def class_loss(self) -> ClassLoss:
+        """What is made of the scores of a row, for the loops."""
+        factors = None
+        if self.label_weights is not None:
+            factors = np.asarray(self.label_weights, np.float32)
+        return ClassLoss(
+            self.n_classes, self.curvature, factors, self.unit_costs, SHARPNESS, COST_SHARPNESS
+        )
+
     def on(self, layout: RowLayout, needs: BoolArray) -> MulticlassPasses:
         """Make ready to pass over rows."""
         return MulticlassPasses(self, layout)
@@ -136,21 +151,6 @@ class Multiclass:
         return min(1.0, USUAL / max(cut.density, USUAL)) / SHARPNESS
 
 
-def decide(scores: ScoreArray, costs: FloatArray | None) -> IntArray:
-    """The class of the largest score, or of the least expected cost; of equal ones the first."""
-    if costs is None:
-        return np.asarray(scores.argmax(axis=1))
-    return np.asarray((softmax(scores) @ costs).argmin(axis=1))
-
-
-def softmax(scores: ScoreArray) -> FloatArray:
-    """Probabilities of classes."""
-    shifted = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
-    weight = np.exp(shifted)
-    out: FloatArray = weight / weight.sum(axis=1, keepdims=True)
-    return out
-
-
 class ClassRows:
     """Rows that are passed over, with all that does not change from round to round.
 
@@ -180,108 +180,45 @@ class ClassRows:
         memberships: Sequence[Float32Array],
         threads: Threads,
     ) -> None:
-        self.task, self.codes, self.cell_labels = task, codes, labels
-        self.labels, self.weight, self.memberships = labels[codes], weight, memberships
-        self.costs, self.threads = task.unit_costs, threads
-        self.in_loss = weight
-        if task.label_weights is not None:
-            factors = np.asarray(task.label_weights, np.float32)[self.labels]
-            self.in_loss = factors if weight is None else factors * weight
-        n = len(codes)
-        self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, n, BLOCK)]
+        n, n_cells, nothing = len(codes), len(labels), np.empty(0, np.float32)
+        self.task, self.cell_labels, self.memberships = task, labels, list(memberships)
+        block = block_of(n, n_cells * task.n_classes)
+        # One block is done sooner than another thread has been told of it.
+        shared = threads if n > block else Threads()
+        in_sums = nothing if weight is None else np.asarray(weight, np.float32)
+        loops = Loops(codes, n_cells, in_sums, nothing, nothing, block, shared)
+        self.loops = ClassLoops(loops, labels, task.class_loss)
+        self.slopes: tuple[Any, Any] | None = None
 
-    def buffers(self) -> tuple[Any, Any]:
-        """Room for gradient and Hessian."""
-        shape = len(self.codes), self.task.n_classes
-        return np.empty(shape, self.task.dtype), np.empty(shape, self.task.dtype)
+    def buffers(self, scores: ScoreArray) -> tuple[Any, Any]:
+        """Room for gradient and Hessian, in the order in which the engine lays out scores."""
+        if self.slopes is None:
+            dtype = self.task.dtype
+            self.slopes = np.empty_like(scores, dtype), np.empty_like(scores, dtype)
+        return self.slopes
 
-    def descend(self, scores: ScoreArray, weights: Weights, into: tuple[Any, Any]) -> float:
-        """Fill in gradient and Hessian; returns the loss."""
+    def descend(self, scores: ScoreArray, weights: Weights) -> Slopes:
+        """Fill the buffers with gradient and Hessian; returns them with the loss."""
+        into, n_classes = self.buffers(scores), self.task.n_classes
         table = own_class_folded(weights.on_cells, self.cell_labels)
         soft = [
-            (known, np.stack([_folded(s.on_groups[:, j], j) for j in range(self.task.n_classes)]))
+            (known, np.stack([_folded(s.on_groups[:, j], j) for j in range(n_classes)]))
             for known, s in zip(self.memberships, weights.soft, strict=True)
         ]
-        pushed = bool(table.any()) or bool(soft)
+        soft = [pair for pair in soft if pair[1].any()]
+        weighs = bool(soft) or bool(table.any())
+        return Slopes(*into, self.loops.descend(scores, table if weighs else None, soft, into))
 
-        def work(k: int) -> float:
-            at = self.blocks[k]
-            p, loss = self._loss(scores[at], at)
-            gradient, hessian = p.copy(), self.task.curvature * p * (1.0 - p)
-            gradient[np.arange(len(p)), self.labels[at]] -= 1.0
-            if self.in_loss is not None:
-                gradient *= self.in_loss[at, np.newaxis]
-                hessian *= self.in_loss[at, np.newaxis]
-            if pushed:
-                on = table[self.codes[at]]
-                for known, on_groups in soft:
-                    on = on + np.einsum("ng,ngk->nk", known[at], on_groups[self.labels[at]])
-                push, bend = self.push(scores[at], p, on)
-                if self.weight is not None:
-                    push *= self.weight[at, np.newaxis]
-                    bend *= self.weight[at, np.newaxis]
-                gradient += push
-                hessian += bend
-            into[0][at], into[1][at] = gradient, hessian
-            return loss
-
-        return float(sum(self.threads.each(work, len(self.blocks))))
-
-    def push(
-        self, scores: ScoreArray, p: FloatArray, on: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """First and second derivative, by each score, of what constraints weigh on decisions.
-
-        Parameters
-        ----------
-        scores, p : (n, n_classes) float
-            Scores and probabilities.
-        on : (n, n_classes) float64
-            Weights on the decision for each class.
-        """
-        if self.costs is None:
-            s = p**SHARPNESS
-            s /= s.sum(axis=1, keepdims=True)
-            away = SHARPNESS * s * (on - (on * s).sum(axis=1, keepdims=True))
-            return away, 2.0 * SHARPNESS * np.maximum(away * (1.0 - 2.0 * s), 0.0)
-        expected = p @ self.costs
-        s = softmax(-COST_SHARPNESS * expected)
-        by_cost = -COST_SHARPNESS * s * (on - (on * s).sum(axis=1, keepdims=True))
-        # d expected_k / d f_m = p_m (C_mk - expected_k)
-        through = p * (by_cost @ self.costs.T - (by_cost * expected).sum(axis=1, keepdims=True))
-        return through, 2.0 * SHARPNESS * np.abs(through)
-
-    def measure(self, scores: ScoreArray, n_cells: int) -> Measured:
+    def measure(self, scores: ScoreArray) -> Measured:
         """Weight of decisions for each class, and of those for a row's own, by cell; the loss."""
-        n_classes = self.task.n_classes
-
-        def work(k: int) -> tuple[FloatArray, float]:
-            at = self.blocks[k]
-            _, loss = self._loss(scores[at], at)
-            codes, given = self.codes[at].astype(np.int64), decide(scores[at], self.costs)
-            weight = None if self.weight is None else self.weight[at]
-            where = codes * n_classes + given
-            decided = np.bincount(where, weight, n_cells * n_classes)
-            return decided.reshape(n_cells, n_classes).T.astype(np.float64), loss
-
-        found = self.threads.each(work, len(self.blocks))
-        decided = np.sum([sums for sums, _ in found], axis=0) if found else _none(self, n_cells)
-        own = decided[self.cell_labels, np.arange(n_cells)]
-        return Measured(np.vstack([decided, own]), float(sum(loss for _, loss in found)))
-
-    def _loss(self, scores: ScoreArray, at: slice) -> tuple[FloatArray, float]:
-        """Probabilities of some rows, and their loss."""
-        f = scores.astype(np.float64)
-        f -= f.max(axis=1, keepdims=True)
-        e = np.exp(f)
-        total = e.sum(axis=1)
-        loss = np.log(total) - f[np.arange(len(f)), self.labels[at]]
-        weighted = loss.sum() if self.in_loss is None else loss @ self.in_loss[at]
-        return e / total[:, np.newaxis], float(weighted)
+        by_cell, loss = self.loops.measure(scores)
+        own = by_cell[np.arange(len(by_cell)), self.cell_labels]
+        return Measured(np.vstack([by_cell.T, own]), loss)
 
 
-def _none(rows: ClassRows, n_cells: int) -> FloatArray:
-    return np.zeros((rows.task.n_classes, n_cells))
+def block_of(n: int, n_sums: int) -> int:
+    """Rows that a thread takes at a time: more where the sums of a block take much room."""
+    return max(BLOCK, -(-n * n_sums // MOST_SUMS))
 
 
 def _folded(on: FloatArray, label: int) -> FloatArray:
@@ -316,7 +253,6 @@ class MulticlassPasses:
         self.held_out = self.trained
         if holdout.measured is not None:
             self.held_out = self._rows(holdout.measured.codes, layout.measured_weight)
-        self.buffers = self.trained.buffers()
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
 
     def start(self) -> ClassCut:
@@ -328,29 +264,28 @@ class MulticlassPasses:
         some = scores[:: 1 + len(scores) // LOOKED_AT]
         if not len(some):
             return cut
-        if self.held_out.costs is not None:  # in units of scores, nearly
-            some = -COST_SHARPNESS / SHARPNESS * (softmax(some) @ self.held_out.costs)
+        if (costs := self.task.unit_costs) is not None:  # in units of scores, nearly
+            some = -COST_SHARPNESS / SHARPNESS * (softmax(some) @ costs)
         best = np.partition(some, -2, axis=1)[:, -2:]
         return ClassCut(float(np.mean(best[:, 1] - best[:, 0] < CLOSE)) / CLOSE)
 
     def measure(self, scores: ScoreArray, cut: ClassCut) -> Measured:
         """Decisions by cell, and the loss, on the rows that are measured."""
-        return self.held_out.measure(scores, len(self.layout.measured))
+        return self.held_out.measure(scores)
 
     def loss(self, scores: ScoreArray, cut: ClassCut) -> float:
         """The loss on the rows trained on."""
-        return self.trained.measure(scores, len(self.layout.cells)).loss
+        return self.trained.measure(scores).loss
 
     def descend(self, scores: ScoreArray, cut: ClassCut, weights: Weights) -> Slopes:
         """Gradient and Hessian of the rows trained on."""
-        return Slopes(*self.buffers, self.trained.descend(scores, weights, self.buffers))
+        return self.trained.descend(scores, weights)
 
     def descend_without(
         self, fold: int, scores: ScoreArray, cut: ClassCut, weights: Weights
     ) -> Slopes:
         """The same for the booster that leaves out a fold."""
-        rows, buffers = self.without_folds[fold]
-        return Slopes(*buffers, rows.descend(scores, weights, buffers))
+        return self.without_folds[fold].descend(scores, weights)
 
     def descend_and_sum(self, scores: ScoreArray, cut: ClassCut, weights: Weights) -> Slopes:
         """The paper's form is for two labels, and estimators refuse it for more."""
@@ -377,15 +312,14 @@ class MulticlassPasses:
             self.task, codes, layout.cells.labels, weight, memberships, layout.threads
         )
 
-    def _without(self, rows: IntArray) -> tuple[ClassRows, tuple[Any, Any]]:
-        """The rows of a booster that leaves out a fold, and room for their gradient."""
+    def _without(self, rows: IntArray) -> ClassRows:
+        """The rows of a booster that leaves out a fold."""
         layout, weight = self.layout, self.layout.sample_weight
-        kept = self._rows(
+        return self._rows(
             layout.cells.codes[rows],
             None if weight is None else weight[rows],
             [known[rows] for known in layout.memberships.values()],
         )
-        return kept, kept.buffers()
 
 
 @dataclass(frozen=True)
