@@ -20,6 +20,7 @@ from fairboost.metrics.classes import title_of
 from fairboost.metrics.performance import LEAST, performance_table
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.several import given_class
+from fairboost.plots.classes import audit_rates
 from fairboost.report import evidence, lines
 from fairboost.report.lines import CHOSEN, PLAIN, pick, plain_value
 from fairboost.report.rows import Fitted, OnTestRows, TestSet
@@ -126,7 +127,7 @@ def measure(
         found = audits[name] = _audit(model, rows, output, [*rows.names, *compared], about, level)
         tables = [found.rates]
         if others:  # of which rates are shown, and no gaps
-            more = _audit(model, rows, output, others, about, level, drawn=0).rates
+            more = _audit(model, rows, output, others, about, level, gaps=False).rates
             tables.append(more[more["attribute"] != ""])
         for table in tables:
             shown = _in_words(table, asked, limited)
@@ -150,7 +151,7 @@ def point_rates(
 ) -> tuple[tuple[evidence.GroupRate, ...], bool]:
     """Rates of a model along a trade-off, and whether its decisions say next to nothing."""
     output = _predict(model, model, rows)
-    found = _audit(model, rows, output, rows.names, evidence.About(), drawn=0)
+    found = _audit(model, rows, output, rows.names, evidence.About(), gaps=False)
     asked = rows.constrained_rates(model)
     kinds = list(dict.fromkeys(map(class_kind, asked)))
     shown = [k for k in CLASS_KINDS.values() if k in kinds][:1]  # a table has room for one
@@ -196,9 +197,11 @@ def _audit(
     by: list[Any],
     about: evidence.About,
     level: float = 0.95,
-    drawn: int = 1000,
+    *,
+    gaps: bool = True,
 ) -> ClassAudit:
-    return audit_classes(
+    audit = audit_classes if gaps else audit_rates
+    return audit(
         model.classes_[rows.labels],
         model.classes_[output.given],
         sensitive_features=rows.sensitive_features,
@@ -206,7 +209,6 @@ def _audit(
         by=by,
         classes=model.classes_.tolist(),
         confidence=level,
-        n_bootstrap=drawn,
         min_rows=about.min_rows,
         min_group_rows=model.min_group_rows,
     )
