@@ -11,7 +11,7 @@ from lightgbm import LGBMClassifier
 from sklearn.metrics import accuracy_score, log_loss
 
 import fairboost
-from fairboost import FairGBMClassifier, bound
+from fairboost import FairGBMClassifier, bound, parity
 from fairboost.exceptions import InvalidInputError
 from fairboost.metrics import audit_classes
 from fairboost.report import Evidence, gather, to_html, to_markdown
@@ -287,3 +287,33 @@ def test_many_classes_have_a_line_for_each_share():
     page = to_markdown(make_class_evidence(classes=classes))
     assert "without shares below 0.02" in page
     assert "| given c00" not in page
+
+
+def test_alternatives_are_by_accuracy_and_show_recalls(rows, new, model):
+    X, y, groups = rows
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_, **__: None)
+        curve = fairboost.tradeoff_curve(
+            make_engine(), X, y, sensitive_features=groups[["sex"]], constraint="equalized_odds",
+            tolerances=[0.2],
+        )  # fmt: skip
+    found = gathered(model, new, curve=curve)
+    points = found.tradeoff.points
+    assert points[0].name == "no constraint"
+    assert points[found.tradeoff.chosen].name.endswith("trained by itself")
+    assert points[0].accuracy == pytest.approx(np.mean(curve.models[0].predict(new[0]) == new[1]))
+    shown = list(dict.fromkeys(r.rate for r in points[0].rates))
+    assert shown == ["accuracy", *(f"recall of '{band}'" for band in BANDS)]
+    assert any(p.model == "plain" for p in found.performance)
+    assert "Alternatives considered" in to_html(found)
+
+
+def test_crossed_groups_that_were_asked_about_are_compared(rows, new):
+    asked = parity("confused", 0.3, of=("low", "high"), by=("sex", "region"))
+    found = gathered(fit(rows, by=("sex", "region"), constraint=[asked]), new)
+    rate = "share of 'low' given 'high'"
+    assert found.asked.limits == (Limit("sex, region", rate, 0.3),)
+    groups = {r.group for r in found.rates if (r.attribute, r.rate) == ("sex, region", rate)}
+    assert groups == {"F, north", "F, south", "M, north", "M, south"}
+    assert [g.rate for g in found.gaps if g.attribute == "sex, region"].count(rate) == 1
+    assert "By sex, region: the share of 'low' given 'high' is" in to_markdown(found)

@@ -17,7 +17,8 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.costs import CostTable
 from fairboost.metrics import ClassAudit, audit_classes
 from fairboost.metrics.classes import title_of
-from fairboost.metrics.performance import LEAST, performance_table
+from fairboost.metrics.performance import ClassOutput, performance_table
+from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.several import given_class
 from fairboost.plots.classes import audit_rates
@@ -45,33 +46,24 @@ SAYS_LITTLE = (
 
 
 @dataclass(frozen=True)
-class GivenClasses:
-    """What a model says of some rows, of which it gives each one of several classes.
+class GivenByCost:
+    """What a model says of some rows, and what its decisions cost.
 
     Parameters
     ----------
-    proba : (n, n_classes) float64
-        Probabilities of the classes.
-    given : (n,) int
-        The class that each row is given, by its number.
-    costs : tuple of tuple of float, optional
+    output : ClassOutput
+        Probabilities, and the class that each row is given.
+    costs : tuple of tuple of float
         Costs of giving a row of each class (lines) each class (columns).
     """
 
-    proba: FloatArray
-    given: IntArray
-    costs: CostTable | None = None
+    output: ClassOutput
+    costs: CostTable
 
     def contributions(self, labels: IntArray, weight: FloatArray) -> dict[str, FloatArray]:
-        """What each row adds to each measure; the measure is the weighted mean."""
-        own = self.proba[np.arange(len(labels)), labels]
-        found = {
-            "accuracy": (self.given == labels).astype(np.float64),
-            "log loss": -np.log(np.clip(own, LEAST, 1.0)),
-        }
-        if self.costs is None:
-            return found
-        return {MEAN_COST: np.asarray(self.costs)[labels, self.given], **found}
+        """What each row adds to each measure; the costs first, which decisions are made by."""
+        found = np.asarray(self.costs)[labels, self.output.given]
+        return {MEAN_COST: found, **self.output.contributions(labels, weight)}
 
 
 def gives_classes(model: Fitted) -> bool:
@@ -118,7 +110,7 @@ def measure(
     level = 0.95 if judged is None else judged.level
     limited = {limit.attribute for limit in rows.limits(model)}
     asked = set(rows.constrained_rates(model))
-    compared = [c for c in rows.crossings()[0] if ", ".join(c) in limited]
+    compared = [c for c in rows.crossings()[0] if crossing_name(c) in limited]
     others = [c for c in rows.crossings()[0] if c not in compared]
     rates: list[evidence.GroupRate] = []
     gaps: list[evidence.Gap] = []
@@ -133,7 +125,9 @@ def measure(
             shown = _in_words(table, asked, limited)
             rates += lines.rate_lines(shown, rows.names, name)
         gaps += lines.gap_lines(_in_words(found.gaps, asked, limited), name)
-    table = performance_table(rows.labels, outputs, rows.weight, level)
+    costs = model._costs
+    measured = {n: o if costs is None else GivenByCost(o, costs) for n, o in outputs.items()}
+    table = performance_table(rows.labels, measured, rows.weight, level)
     parts = {
         "task": "classes",
         "performance": tuple(
@@ -163,7 +157,7 @@ def point_rates(
     return rates, bool(_caution(output.given, rows))
 
 
-def _predict(model: Any, chosen: FairGBMClassifier, rows: TestSet) -> GivenClasses:
+def _predict(model: Any, chosen: FairGBMClassifier, rows: TestSet) -> ClassOutput:
     """Probabilities and decisions; of another engine by the same costs."""
     known, classes = list(getattr(model, "classes_", ())), list(chosen.classes_)
     proba = np.asarray(model.predict_proba(rows.X), np.float64)
@@ -175,7 +169,7 @@ def _predict(model: Any, chosen: FairGBMClassifier, rows: TestSet) -> GivenClass
             f"plain gives the classes {known}, and the model {classes}; pass an engine that was "
             "trained on the same labels, or on their numbers from 0"
         )
-    return GivenClasses(proba, given_class(proba, chosen._costs), chosen._costs)
+    return ClassOutput(proba, given_class(proba, chosen._costs))
 
 
 def _judge(model: FairGBMClassifier, rows: TestSet) -> FairnessReport | None:
@@ -193,7 +187,7 @@ def _judge(model: FairGBMClassifier, rows: TestSet) -> FairnessReport | None:
 def _audit(
     model: FairGBMClassifier,
     rows: TestSet,
-    output: GivenClasses,
+    output: ClassOutput,
     by: list[Any],
     about: evidence.About,
     level: float = 0.95,
