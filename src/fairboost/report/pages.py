@@ -27,6 +27,7 @@ from fairboost.report.blocks import (
     Bullets,
     Cell,
     Facts,
+    Folded,
     Picture,
     Slider,
     TableBlock,
@@ -136,12 +137,17 @@ def _block(block: Block, evidence: Evidence, name: str) -> str:
         return f"<figure>{svg}<figcaption>{escape(block.caption)}</figcaption></figure>\n"
     if isinstance(block, Slider):
         return _slider(block, name)
+    if isinstance(block, Folded):
+        inside = (_block(b, evidence, f"{name}-{k}") for k, b in enumerate(block.blocks))
+        summary = f"<summary>{escape(block.title)}</summary>"
+        return f"<details>{summary}{''.join(inside)}</details>\n"
     return _table(block, name)
 
 
 def _table(table: TableBlock, name: str) -> str:
     head = "".join(
-        f'<th scope="col"><button type="button">{escape(title)}</button></th>'
+        f'<th scope="col"{" class=long" * _is_long(title)}>'
+        f'<button type="button">{escape(title)}</button></th>'
         for title in table.header
     )
     names = [(title, k < table.row_headers) for k, title in enumerate(table.header)]
@@ -160,7 +166,7 @@ def _table(table: TableBlock, name: str) -> str:
 def _cell(cell: Cell, column: tuple[str, bool]) -> str:
     """An entry of a column: its name, for where rows are cards, and whether it heads rows."""
     name, heads = column
-    long = any(len(word) > LONG for word in cell.text.split())
+    long = _is_long(cell.text)
     shade = f"shade-{cell.shade}" if cell.shade else ""
     kinds = " ".join(filter(None, (cell.tone, shade, "long" if long else "")))
     kind = f' class="{kinds}"' if kinds else ""
@@ -168,6 +174,11 @@ def _cell(cell: Cell, column: tuple[str, bool]) -> str:
     start = 'th scope="row"' if heads else "td"
     text = _unbroken(escape(cell.shown))
     return f'<{start}{kind}{key} data-name="{escape(name)}">{text}</{start[:2]}>'
+
+
+def _is_long(text: str) -> bool:
+    """Whether a text has a word that may have to be broken."""
+    return any(len(word) > LONG for word in text.split())
 
 
 def _unbroken(text: str) -> str:
@@ -257,6 +268,8 @@ def _markdown_block(block: Block) -> str:
             f"**{escape_markdown(name)}**\n\n{_markdown_table(table)}"
             for name, table in zip(block.names, block.tables, strict=True)
         )
+    if isinstance(block, Folded):
+        return "\n\n".join(map(_markdown_block, block.blocks))
     return f"**{escape_markdown(block.title)}**\n\n{_markdown_table(block)}"
 
 
