@@ -10,7 +10,6 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster, wait
 from lightgbm.dask import DaskLGBMRegressor
 from xgboost import XGBRegressor
 from xgboost.dask import DaskXGBClassifier, DaskXGBRegressor, DaskXGBRFRegressor
@@ -18,22 +17,12 @@ from xgboost.dask import DaskXGBClassifier, DaskXGBRegressor, DaskXGBRFRegressor
 import fairboost
 from fairboost import FairGBMClassifier, FairGBMRegressor, bound, parity
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from tests.cluster.dealing import deal, parts, split
 
 FEATURES = ["a", "b", "c", "d"]
 ENGINE = {"n_estimators": 12, "max_depth": 3, "learning_rate": 0.3}
 OPTIONS = {"constraint": "equal_means", "tolerance": 0.1, "memberships": "observed"}
 CLAIMS = {"objective": "count:poisson"}
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 def table(n=2_400, seed=0):
@@ -76,28 +65,6 @@ def fit(model, rows, y="score", weighted=False, exposed=False, held_out=None):
         given = (held_out[FEATURES], *columns(held_out, y, weighted, exposed).values())
     known = columns(rows, y, weighted, exposed)
     return model.fit(rows[FEATURES], **known, holdout_set=given)
-
-
-def parts(client, frames, workers=3):
-    """A Dask DataFrame of given partitions, dealt out to so many workers."""
-    addresses = sorted(client.nthreads())[:workers]
-    held = [
-        client.persist(
-            dd.from_delayed([dask.delayed(frame)], meta=frame.iloc[:0]),
-            workers=[addresses[k % workers]],
-        )
-        for k, frame in enumerate(frames)
-    ]
-    wait(held)
-    return dd.concat(held)
-
-
-def split(rows, n):
-    return [rows.iloc[k] for k in np.array_split(np.arange(len(rows)), n)]
-
-
-def deal(client, rows, n=5, workers=3):
-    return parts(client, split(rows, n), workers)
 
 
 def assert_same(one, other, X, atol=2e-6):
