@@ -496,13 +496,6 @@ def test_a_bad_value_names_its_partition(client, column, value, message):
         fit(model(), rows, weighted=True)
 
 
-def test_other_labels_in_one_partition(client):
-    frames = split(table(), 3)
-    frames[1] = frames[1].assign(y=7)
-    with pytest.raises(InvalidInputError, match="partition 1 of 3 has the label 7: y must have"):
-        fit(model(), parts(client, frames))
-
-
 def test_rows_that_do_not_belong_together(client):
     rows = dd.from_pandas(table(), npartitions=3)
     X, y, sex = rows[FEATURES], rows["y"], rows["sex"]

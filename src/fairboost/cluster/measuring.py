@@ -1,8 +1,8 @@
 """Moments of what a model predicts for rows in partitions, a number or one of several classes.
 
 Partitions are measured apart, each by the combinations of label and groups that it has, and their
-sums are added up. Where distributions are compared, a sample of the scores of every partition says before
-where the thresholds are.
+sums are added up. Where distributions are compared, a sample of the scores of every partition says
+before where the thresholds are.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def measure_on_dask(
         sample = delayed(_sample, pure=False)
         quota = max(PLACED_ROWS // len(lazy), 1)
         drawn = dask.compute(*(sample(read(*p, columns, rules), once, quota) for p in lazy))
-        cut = _placed(game.task, *np.concatenate(drawn, axis=1))
+        exposed = rows.exposure is not None
+        cut = _placed(game.task, exposed, *np.concatenate(drawn, axis=1))
     measure = delayed(_measure, pure=False)
     parts = dask.compute(
         *(measure(read(*part, columns, rules), once, game.task, cut, classes) for part in lazy)
@@ -126,11 +127,13 @@ def _scores(part: ReadPartition, score: Score) -> tuple[FloatArray, FloatArray |
     return score(part.X) + offset, offset
 
 
-def _placed(task: LearningTask, scores: FloatArray, weight: FloatArray) -> Cut:
-    """Where thresholds are among some scores."""
+def _placed(task: LearningTask, exposed: bool, scores: FloatArray, weight: FloatArray) -> Cut:
+    """Where thresholds are among some scores per unit of exposure."""
     n = len(scores)
     alike = np.zeros(n, np.int8), np.zeros(1, np.int32)
-    passes = _passes(task, *alike, Outcomes(np.zeros(n)), weight)
+    # An exposure says that scores are rounded: thresholds keep away from them by that much.
+    outcomes = Outcomes(np.zeros(n), None, np.ones(n) if exposed else None)
+    passes = _passes(task, *alike, outcomes, weight)
     return passes.place(scores, passes.start())
 
 

@@ -513,9 +513,25 @@ def _merge_labels(summaries: Sequence[PartitionSummary]) -> np.ndarray:
     found = [s.classes for s in summaries if len(s.classes)]
     if not found:
         raise InvalidInputError(NO_ROWS)
+    _check_one_kind(summaries)
     classes = np.unique(np.concatenate(found))
     check_several_classes(classes)
     return classes
+
+
+def _check_one_kind(summaries: Sequence[PartitionSummary]) -> None:
+    """Refuse text in one partition and numbers in another: NumPy would make text of both."""
+    kinds: dict[str, int] = {}
+    for k, s in enumerate(summaries):
+        for label in s.classes[:1].tolist():
+            number = isinstance(label, bool | int | float)
+            kinds.setdefault("number" if number else type(label).__name__, k)
+    if len(kinds) > 1:
+        (kind, first), (other, partition), *_ = kinds.items()
+        raise InvalidInputError(
+            f"partition {partition} of {len(summaries)}: y holds labels of type {other}, but "
+            f"partition {first} has some of type {kind}; write all of them as text or as numbers"
+        )
 
 
 def sort_partition(

@@ -102,7 +102,14 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         self._stream()
         seed, own = (0, None) if self.random_state is None else (self._draw(), self._draw())
         request = ClusterRequest(
-            self._options(), self.estimator, rows, held_out, seed, own, self._options_for, pos_label
+            self._options(),
+            self.estimator,
+            rows,
+            held_out,
+            seed,
+            own,
+            self._options_for,
+            pos_label,
         )
         result = train_on_dask(request, bool(self.verbose))
         self.cluster_ = result.run
