@@ -276,6 +276,33 @@ def test_groups_missing_and_of_several_columns(client, options):
     assert_same(ours, theirs, rows[FEATURES])
 
 
+@pytest.mark.parametrize("point", [0.5, at_fpr(0.2)], ids=["fixed", "operating point"])
+def test_groups_compared_given_a_column(client, point):
+    """By a share that is held out of partitions that have one stratum, or both; and a report."""
+    rows, test = table(), table(2_000, seed=1)
+    for frame in (rows, test):
+        frame["age"] = np.random.default_rng(len(frame)).choice([20, 40], len(frame))
+    rows, both = rows.sort_values("age", kind="stable").reset_index(drop=True), ["sex", "age"]
+    asked = {
+        "constraint": parity("fpr", 0.02, by="sex", given="age"), "tolerance": None,
+        "operating_point": point,
+    }  # fmt: skip
+    three, one = (
+        fit(model(**asked), deal(client, rows, workers=k), sensitive=both) for k in (3, 1)
+    )
+    assert_same(three, one, rows[FEATURES])
+    assert len(three.multipliers_) == 8
+
+    def report(test):
+        return three.report_on(test[FEATURES], test["y"], sensitive_features=test[both])
+
+    lazy, here = report(deal(client, test)), report(test)
+    pd.testing.assert_frame_equal(lazy.rates, here.rates, rtol=1e-9)
+    assert str(lazy) == str(here)
+    with pytest.raises(ConstraintError, match="names the column 'age', which is not among"):
+        fit(model(**asked), deal(client, rows), sensitive=["sex"])
+
+
 def test_a_group_of_which_no_row_is_held_out_is_not_compared_there(client):
     """As on one machine: of the only woman of 60 no row is left for both ends."""
     rows = table()
