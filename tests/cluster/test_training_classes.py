@@ -157,6 +157,21 @@ def test_rows_held_out_do_not_depend_on_the_workers(client, least, sizes):
     assert one.fairness_report_.rates["rows"].sum() == pytest.approx(0.4 * len(rows), abs=3)
 
 
+def test_a_share_of_every_class_is_held_out(client):
+    """Of those too that no rate counts: the loss of each is read on them."""
+    rows = table()
+    asked = {"constraint": parity("recall", 0.05, of="high"), "tolerance": None}
+    ours = fit(model(holdout=0.25, **asked), deal(client, rows))
+    theirs = fit(alone(holdout=0.25, **asked), rows)
+    assert ours.fairness_report_.note == f"{theirs.fairness_report_.note}, drawn in each partition"
+    assert ours.fairness_report_.rates["rows"].sum() == pytest.approx(
+        0.25 * (rows["y"] == "high").sum(), abs=1
+    )
+    # The mean over a quarter of all rows: one that lacked classes would be far from it.
+    held_out = ours.trace_["held-out loss"].iloc[0], theirs.trace_["held-out loss"].iloc[0]
+    assert held_out[0] == pytest.approx(held_out[1], abs=1e-3)
+
+
 def _rows_per_thread(least):
     """Run on workers: from how many rows on trees are read; what it was before."""
     from fairboost.engines.xgboost import data as xgboost_data

@@ -48,7 +48,7 @@ from fairboost.tasks.layout import RowLayout, bind_all, join_outcomes, lay_out
 from fairboost.tasks.regression import PLACED_ROWS
 from fairboost.training.options import TrainingOptions
 from fairboost.training.outcome import Training
-from fairboost.training.rows import check_point, what_counts
+from fairboost.training.rows import check_point, not_spared, what_counts
 from fairboost.training.run import problem_of
 from fairboost.training.targets import check_both_exposed, check_takes_exposure, check_targets
 from fairboost.verdicts import diagnostics
@@ -459,7 +459,8 @@ def _shares(request: ClusterRequest, cells: Cells, terms: Sequence[Any]) -> Shar
     beside = request.held_out is not None and not is_number(asked.holdout)
     if asked.holdout is None or beside or not counted.labels:
         return None
-    shares = choose_shares(asked.holdout, cells, counted.smallest, counted.labels)
+    labels = not_spared(counted, cells)
+    shares = choose_shares(asked.holdout, cells, counted.smallest, labels)
     return replace(shares, why=f"{shares.why}, drawn in each partition")
 
 
