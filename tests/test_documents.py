@@ -76,6 +76,7 @@ def test_page_on_clusters_runs_when_pasted(tmp_path, monkeypatch, capsys):
         exec(compile(small, "cluster.md", "exec"), namespace)
     assert sum(namespace["model"].cluster_.rows.values()) == 8_000
     assert sum(namespace["prices"].cluster_.rows.values()) == 4_000
+    assert namespace["bands"].classes_.tolist() == [0, 1, 2]
     out = capsys.readouterr().out
     assert "bytes_per_round=48" in out
     assert "mean prediction" in out

@@ -10,7 +10,6 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster, wait
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier
@@ -27,21 +26,11 @@ from fairboost.exceptions import (
     InvalidInputError,
 )
 from fairboost.report import gather, write_report
+from tests.cluster.dealing import deal, parts, split
 
 FEATURES = ["a", "b", "c", "d"]
 ENGINE = {"n_estimators": 12, "max_depth": 3, "learning_rate": 0.3}
 OPTIONS = {"constraint": "equal_opportunity", "tolerance": 0.02, "memberships": "observed"}
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 def table(n=3_000, seed=0):
@@ -68,28 +57,6 @@ def fit(model, rows, weighted=False, sensitive="sex"):
     return model.fit(
         rows[FEATURES], rows["y"], sensitive_features=rows[sensitive], sample_weight=weight
     )
-
-
-def split(rows, n):
-    return [rows.iloc[k] for k in np.array_split(np.arange(len(rows)), n)]
-
-
-def parts(client, frames, workers=3):
-    """A Dask DataFrame of given partitions, dealt out to so many workers."""
-    addresses = sorted(client.nthreads())[:workers]
-    held = [
-        client.persist(
-            dd.from_delayed([dask.delayed(frame)], meta=frame.iloc[:0]),
-            workers=[addresses[k % workers]],
-        )
-        for k, frame in enumerate(frames)
-    ]
-    wait(held)
-    return dd.concat(held)
-
-
-def deal(client, rows, n=6, workers=3):
-    return parts(client, split(rows, n), workers)
 
 
 def assert_same(one, other, X, atol=1e-6):
@@ -309,6 +276,33 @@ def test_groups_missing_and_of_several_columns(client, options):
     assert_same(ours, theirs, rows[FEATURES])
 
 
+@pytest.mark.parametrize("point", [0.5, at_fpr(0.2)], ids=["fixed", "operating point"])
+def test_groups_compared_given_a_column(client, point):
+    """By a share that is held out of partitions that have one stratum, or both; and a report."""
+    rows, test = table(), table(2_000, seed=1)
+    for frame in (rows, test):
+        frame["age"] = np.random.default_rng(len(frame)).choice([20, 40], len(frame))
+    rows, both = rows.sort_values("age", kind="stable").reset_index(drop=True), ["sex", "age"]
+    asked = {
+        "constraint": parity("fpr", 0.02, by="sex", given="age"), "tolerance": None,
+        "operating_point": point,
+    }  # fmt: skip
+    three, one = (
+        fit(model(**asked), deal(client, rows, workers=k), sensitive=both) for k in (3, 1)
+    )
+    assert_same(three, one, rows[FEATURES])
+    assert len(three.multipliers_) == 8
+
+    def report(test):
+        return three.report_on(test[FEATURES], test["y"], sensitive_features=test[both])
+
+    lazy, here = report(deal(client, test)), report(test)
+    pd.testing.assert_frame_equal(lazy.rates, here.rates, rtol=1e-9)
+    assert str(lazy) == str(here)
+    with pytest.raises(ConstraintError, match="names the column 'age', which is not among"):
+        fit(model(**asked), deal(client, rows), sensitive=["sex"])
+
+
 def test_a_group_of_which_no_row_is_held_out_is_not_compared_there(client):
     """As on one machine: of the only woman of 60 no row is left for both ends."""
     rows = table()
@@ -515,7 +509,6 @@ def spoil(column, value, partition=2):
     ("column", "value", "message"),
     [
         ("y", np.nan, r"partition 2 of 4: y contains"),
-        ("y", 2, r"partition 2 of 4: y must have two classes, found 3"),
         (
             "weight",
             -1.0,
@@ -528,13 +521,6 @@ def test_a_bad_value_names_its_partition(client, column, value, message):
     rows = parts(client, spoil(column, value))
     with pytest.raises(InvalidInputError, match=message):
         fit(model(), rows, weighted=True)
-
-
-def test_other_labels_in_one_partition(client):
-    frames = split(table(), 3)
-    frames[1] = frames[1].assign(y=7)
-    with pytest.raises(InvalidInputError, match="partition 1 of 3 has the label 7: y must have"):
-        fit(model(), parts(client, frames))
 
 
 def test_rows_that_do_not_belong_together(client):

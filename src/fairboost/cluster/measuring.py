@@ -1,8 +1,8 @@
-"""Moments of numbers that a model predicts for rows in partitions.
+"""Moments of what a model predicts for rows in partitions, a number or one of several classes.
 
-Partitions are measured apart, each by the combinations of groups that it has, and their sums are
-added up. Where distributions are compared, a sample of the scores of every partition says before
-where the thresholds are.
+Partitions are measured apart, each by the combinations of label and groups that it has, and their
+sums are added up. Where distributions are compared, a sample of the scores of every partition says
+before where the thresholds are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fairboost.cluster.rows import (
     read_partition,
 )
 from fairboost.data.cells import Cells
+from fairboost.data.validation import encode_known
 from fairboost.engines.port import LossTerms
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
@@ -36,7 +37,7 @@ from fairboost.training.targets import check_takes_exposure
 from fairboost.verdicts.fairness_report import MeasuredRates
 
 Score = Callable[[Matrix], FloatArray]
-"""Features to scores per unit of exposure."""
+"""Features to scores, of numbers per unit of exposure."""
 
 
 def measure_on_dask(
@@ -45,6 +46,7 @@ def measure_on_dask(
     options: TrainingOptions,
     constraints: Sequence[Constraint],
     terms: LossTerms,
+    classes: np.ndarray | None = None,
 ) -> MeasuredRates:
     """Measure a model on test rows, where they lie.
 
@@ -60,38 +62,45 @@ def measure_on_dask(
         On columns that the rows have.
     terms : LossTerms
         The loss that it was trained on.
+    classes : array, optional
+        The labels, in rising order; None where a number is predicted.
     """
     import dask
     from dask.delayed import delayed
 
-    assert terms.loss is not None
-    if rows.exposure is not None:
+    if terms.loss is not None and rows.exposure is not None:
         check_takes_exposure(terms.loss)
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [name for name in rows.columns if name in used]
     lazy = partitions(rows if columns else rows.without_groups())
-    rules = NumberRules(terms.loss)
+    rules = None if terms.loss is None else NumberRules(terms.loss)
     read, once = delayed(read_partition, pure=False), delayed(score, pure=False)
     summarise = delayed(_summary, pure=False)
     told = dask.compute(*(summarise(read(*part, columns, rules)) for part in lazy))
-    merged = merge(told, columns)
+    merged = merge(told, columns, classes)
     cells = leave_out_small(merged.cells, constraints, options.min_group_rows)
-    nobody = Outcomes(np.empty(0))
+    nobody = None if rules is None else Outcomes(np.empty(0))
     game = options.game(plain_layout(cells, constraints, None, nobody), terms)
     cut = game.passes.start()
     if game.task.cut_moves:
         sample = delayed(_sample, pure=False)
         quota = max(PLACED_ROWS // len(lazy), 1)
         drawn = dask.compute(*(sample(read(*p, columns, rules), once, quota) for p in lazy))
-        cut = _placed(game.task, *np.concatenate(drawn, axis=1))
+        exposed = rows.exposure is not None
+        cut = _placed(game.task, exposed, *np.concatenate(drawn, axis=1))
     measure = delayed(_measure, pure=False)
     parts = dask.compute(
-        *(measure(read(*part, columns, rules), once, game.task, cut) for part in lazy)
+        *(measure(read(*part, columns, rules), once, game.task, cut, classes) for part in lazy)
     )
     total = _added(parts, merged.numbers, len(cells), float(merged.exposures[0]))
-    summary = RegressionSummary(cells.without_rows(), np.nan, cast(Regression, game.task))
+    summary = game.passes.summary() if rules is None else _of_numbers(game.task, cells)
     found = game.judge(total, cut), game.layout.terms, summary
     return of_round(*found, where="test", note=cells.rows_without_group(), kind="set")
+
+
+def _of_numbers(task: LearningTask, cells: Cells) -> RegressionSummary:
+    """What is kept of rows that nobody has seen together."""
+    return RegressionSummary(cells.without_rows(), np.nan, cast(Regression, task))
 
 
 def _summary(part: ReadPartition) -> PartitionSummary:
@@ -113,38 +122,43 @@ def _sample(part: ReadPartition, score: Score, most: int) -> FloatArray:
 
 def _scores(part: ReadPartition, score: Score) -> tuple[FloatArray, FloatArray | float]:
     """Scores of the rows of a partition, and what exposures add to them."""
-    assert part.outcomes is not None
-    exposure = part.outcomes.exposure
+    exposure = None if part.outcomes is None else part.outcomes.exposure
     offset = 0.0 if exposure is None else np.log(exposure)
     return score(part.X) + offset, offset
 
 
-def _placed(task: LearningTask, scores: FloatArray, weight: FloatArray) -> Cut:
-    """Where thresholds are among some scores."""
+def _placed(task: LearningTask, exposed: bool, scores: FloatArray, weight: FloatArray) -> Cut:
+    """Where thresholds are among some scores per unit of exposure."""
     n = len(scores)
-    passes = _passes(task, np.zeros(n, np.int8), 1, Outcomes(np.zeros(n)), weight)
+    alike = np.zeros(n, np.int8), np.zeros(1, np.int32)
+    # An exposure says that scores are rounded: thresholds keep away from them by that much.
+    outcomes = Outcomes(np.zeros(n), None, np.ones(n) if exposed else None)
+    passes = _passes(task, *alike, outcomes, weight)
     return passes.place(scores, passes.start())
 
 
-def _measure(part: ReadPartition, score: Score, task: LearningTask, cut: Cut) -> Measured | None:
+def _measure(
+    part: ReadPartition, score: Score, task: LearningTask, cut: Cut, classes: np.ndarray | None
+) -> Measured | None:
     """Run where a partition lies: sums by the combinations that it has."""
     if not len(part.combination):
         return None
-    assert part.outcomes is not None
     scores, _ = _scores(part, score)
-    m = len(part.summary.combinations)
-    passes = _passes(task, part.combination, m, part.outcomes, part.weight(1.0))
+    labels: IntArray = part.summary.combinations[:, 0].astype(np.int32)
+    if classes is not None:
+        labels = encode_known(part.summary.classes, classes, "y")[labels].astype(np.int32)
+    passes = _passes(task, part.combination, labels, part.outcomes, part.weight(1.0))
     found: Measured = passes.measure(scores, cut)
     return found
 
 
 def _passes(
-    task: LearningTask, codes: IntArray, n_cells: int, outcomes: Outcomes, weight: Any
+    task: LearningTask, codes: IntArray, labels: IntArray, outcomes: Outcomes | None, weight: Any
 ) -> Any:
-    """The task on some rows, of which nothing is known but sums."""
-    nothing = np.zeros(n_cells)
+    """The task on some rows, of which nothing is known but sums; labels are those of cells."""
+    n_cells = len(labels)
     counts = np.bincount(codes, minlength=n_cells).astype(np.float64)
-    cells = Cells(codes, nothing.astype(np.int32), {}, {}, counts, counts, counts)
+    cells = Cells(codes, labels, {}, {}, counts, counts, counts)
     layout = plain_layout(cells, (), weight, outcomes)
     return task.on(layout, np.ones((task.n_quantities, n_cells), bool))
 

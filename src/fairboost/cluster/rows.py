@@ -32,10 +32,12 @@ from fairboost.data.cells import Cells, SensitiveColumn, build_cells, totals_by_
 from fairboost.data.holdout import Shares, align_groups
 from fairboost.data.labels import positive_last
 from fairboost.data.validation import (
+    MOST_CLASSES,
     check_both_classes_weigh,
     check_groups,
+    check_no_positive,
     check_same_rows,
-    check_two_classes,
+    check_several_classes,
     distinct_groups,
     distinct_labels,
     encode_known,
@@ -210,8 +212,9 @@ class MergedPartitions:
 
     Parameters
     ----------
-    classes : (2,) array
-        The labels; the second is the positive one. None where a number is predicted.
+    classes : array
+        The labels; of two the second is the positive one, more are in rising order. None where a
+        number is predicted.
     cells : Cells
         Of all rows to train on; without the code of each.
     numbers : list of (m,) int
@@ -260,8 +263,8 @@ def read_partition(
         outcomes = None
         if rules is None:
             classes, labels = distinct_labels(y)
-            if len(classes) > 2:
-                check_two_classes(classes)
+            if len(classes) > MOST_CLASSES:  # one alone may be in other partitions too
+                check_several_classes(classes)
         else:
             targets = read_targets(y, "y")
             classes, labels = np.empty(0), np.zeros(len(targets), np.int8)
@@ -367,8 +370,9 @@ def merge(
         In the order of partitions.
     columns : sequence of str
         Names of the sensitive columns.
-    classes : (2,) array, optional
-        The negative and the positive label, where they are known.
+    classes : array, optional
+        The labels where they are known: the negative and the positive one, or three and more in
+        rising order.
     pos_label : label, optional
         The positive label, where they are not.
     held_out : sequence of PartitionSummary
@@ -382,8 +386,8 @@ def merge(
     if summaries[0].targets is None:
         known = classes is not None
         classes = _merged_classes(summaries, held_out, classes, pos_label)
-        position = [(s.classes == classes[1]).astype(np.int32) for s in everyone]
-        labels = _recoded(position, everyone, 0)
+        position = [encode_known(s.classes, classes, "y") for s in everyone]
+        labels = _recoded(position, everyone, 0).astype(np.int32)
         if not known:
             weights = np.concatenate([s.totals[1] for s in summaries])
             check_both_classes_weigh(classes, labels[: len(weights)], weights)
@@ -420,7 +424,11 @@ def _merged_classes(
 ) -> np.ndarray:
     """The labels, of which a set to hold out has no others."""
     if classes is None:
-        classes = positive_last(_merge_labels(summaries), pos_label)
+        classes = _merge_labels(summaries)
+        if len(classes) > 2:
+            check_no_positive(classes, pos_label)
+        else:
+            classes = positive_last(classes, pos_label)
     else:
         _check_known(classes, summaries)
     _check_known(classes, held_out, "holdout_set: ")
@@ -505,20 +513,25 @@ def _merge_labels(summaries: Sequence[PartitionSummary]) -> np.ndarray:
     found = [s.classes for s in summaries if len(s.classes)]
     if not found:
         raise InvalidInputError(NO_ROWS)
+    _check_one_kind(summaries)
     classes = np.unique(np.concatenate(found))
-    try:
-        check_two_classes(classes)
-    except InvalidInputError as error:
-        if len(classes) < 2:
-            raise
-        # The partition to look at is one of those with a label that few have.
-        having = [[k for k, s in enumerate(summaries) if c in s.classes] for c in classes]
-        rare = min(range(len(classes)), key=lambda c: len(having[c]))
-        raise InvalidInputError(
-            f"partition {having[rare][0]} of {len(summaries)} has the label "
-            f"{python_value(classes[rare])!r}: {error}"
-        ) from error
+    check_several_classes(classes)
     return classes
+
+
+def _check_one_kind(summaries: Sequence[PartitionSummary]) -> None:
+    """Refuse text in one partition and numbers in another: NumPy would make text of both."""
+    kinds: dict[str, int] = {}
+    for k, s in enumerate(summaries):
+        for label in s.classes[:1].tolist():
+            number = isinstance(label, bool | int | float)
+            kinds.setdefault("number" if number else type(label).__name__, k)
+    if len(kinds) > 1:
+        (kind, first), (other, partition), *_ = kinds.items()
+        raise InvalidInputError(
+            f"partition {partition} of {len(summaries)}: y holds labels of type {other}, but "
+            f"partition {first} has some of type {kind}; write all of them as text or as numbers"
+        )
 
 
 def sort_partition(

@@ -10,7 +10,7 @@ is kept.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -41,14 +41,14 @@ from fairboost.engines.registry import load_engine
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
 from fairboost.fairness.binding import leave_out_small
-from fairboost.fairness.constraints import Constraint, columns_of
+from fairboost.fairness.constraints import Constraint
 from fairboost.kernel.losses import Loss
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks.layout import RowLayout, bind_all, join_outcomes, lay_out
 from fairboost.tasks.regression import PLACED_ROWS
 from fairboost.training.options import TrainingOptions
 from fairboost.training.outcome import Training
-from fairboost.training.rows import check_point, what_counts
+from fairboost.training.rows import check_point, not_spared, what_counts
 from fairboost.training.run import problem_of
 from fairboost.training.targets import check_both_exposed, check_takes_exposure, check_targets
 from fairboost.verdicts import diagnostics
@@ -92,6 +92,8 @@ class ClusterRequest:
         Of the draw of rows to hold out.
     engine_seed : int, optional
         For the engine, if it has none of its own.
+    for_labels : callable
+        The labels to the options for them; raises where the two do not go together.
     pos_label : label, optional
         The positive label; the larger one if left out.
     """
@@ -101,7 +103,8 @@ class ClusterRequest:
     rows: DaskRows
     held_out: DaskRows | None
     seed: int
-    engine_seed: int | None = None
+    engine_seed: int | None
+    for_labels: Callable[[Any], TrainingOptions]
     pos_label: object = None
 
     @property
@@ -124,8 +127,6 @@ class ClusterResult:
 
     Parameters
     ----------
-    classes : (2,) array
-        The labels; None where a number is predicted.
     loss : LossTerms
         What the engine's options say about the loss.
     training : Training
@@ -134,7 +135,6 @@ class ClusterResult:
         Where it happened.
     """
 
-    classes: Any
     loss: LossTerms
     training: Training
     run: ClusterRun
@@ -240,12 +240,13 @@ def train_on_dask(request: ClusterRequest, progress: bool) -> ClusterResult:
     loss = engine.loss_terms(np.array([1.0, 2.0]), None).loss if request.of_numbers else None
     _check_exposures(request, loss)
     client = _client(request.estimator)
-    constraints = asked.constraints(request.rows.columns)
-    named = {n for k in constraints for n in columns_of(k)}
-    used = [c for c in request.rows.columns if c in named]
+    used = asked.columns_read(request.rows.columns)
     merged, parts = _read(client, request, used, loss)
+    asked = request.for_labels(merged.classes)
+    constraints = asked.constraints(request.rows.columns)
     if merged.targets is not None:
         check_targets(merged.targets.figures, constraints)
+    request = replace(request, options=asked)
     layout, parts, measured = _sort(client, merged, parts, constraints, request)
     check_point(asked.operating_point, constraints, merged.cells, layout)
     terms = _loss_terms(kind.make(stock, merged.classes), merged)
@@ -265,7 +266,7 @@ def train_on_dask(request: ClusterRequest, progress: bool) -> ClusterResult:
         len(parts),
         n_bytes / (len(training.trees) + 1),  # the last measurement is one more
     )
-    return ClusterResult(merged.classes, terms, training, run)
+    return ClusterResult(terms, training, run)
 
 
 def _check_exposures(request: ClusterRequest, loss: Loss | None) -> None:
@@ -283,8 +284,10 @@ def _loss_terms(engine: Any, merged: MergedPartitions) -> LossTerms:
     """What the engine's options say about the loss, and the score to start from."""
     targets = merged.targets
     if targets is None:
-        weights: Any = np.bincount(merged.cells.labels, merged.cells.weights, 2)  # of either label
-        terms: LossTerms = engine.loss_terms(np.array([0, 1]), weights)
+        # One row of each label, which weighs what all of its rows do.
+        n = len(merged.classes)
+        weights: Any = np.bincount(merged.cells.labels, merged.cells.weights, n)
+        terms: LossTerms = engine.loss_terms(np.arange(n), weights)
         return terms
     if targets.sample.size:
         y, weight = targets.sample
@@ -456,7 +459,8 @@ def _shares(request: ClusterRequest, cells: Cells, terms: Sequence[Any]) -> Shar
     beside = request.held_out is not None and not is_number(asked.holdout)
     if asked.holdout is None or beside or not counted.labels:
         return None
-    shares = choose_shares(asked.holdout, cells, counted.smallest, counted.labels)
+    labels = not_spared(counted, cells)
+    shares = choose_shares(asked.holdout, cells, counted.smallest, labels)
     return replace(shares, why=f"{shares.why}, drawn in each partition")
 
 
@@ -600,7 +604,7 @@ def _train_here(
 
 def _engine_data(rows: SortedPartition, layout: RowLayout) -> EngineData:
     """What the engine gets of the rows of a worker."""
-    y: Any = layout.cells.labels.astype(np.int8)[rows.codes]
+    y: Any = layout.cells.labels.astype(np.int16)[rows.codes]
     weight, offset, known = rows.sample_weight, None, rows.outcomes
     if known is not None:
         y, weight = known.targets, known.weight

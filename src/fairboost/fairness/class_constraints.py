@@ -85,6 +85,17 @@ def for_classes(
     return out
 
 
+def before_classes(constraint: Any) -> Any:
+    """What the user wrote, with names that may be of classes as parities of no class yet.
+
+    Which columns constraints read can be told by it before there are labels.
+    """
+    if isinstance(constraint, list | tuple):
+        return [before_classes(item) for item in constraint]
+    known = isinstance(constraint, str) and constraint in NAMED_FOR_CLASSES
+    return parity(NAMED_FOR_CLASSES[constraint][0]) if known else constraint
+
+
 def check_chosen(chosen: Any, labels: Labels) -> None:
     """Refuse a choice of classes that is none."""
     if isinstance(chosen, str) or not isinstance(chosen, Iterable) or not list(chosen):

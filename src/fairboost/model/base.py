@@ -73,6 +73,10 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         """What the parameters ask for, checked."""
         raise NotImplementedError
 
+    def _options_for(self, classes: Any) -> TrainingOptions:
+        """The same, given the labels, which are None where a number is predicted."""
+        return self._options()
+
     def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
         """Set the attributes that are about what was measured of the model kept."""
         raise NotImplementedError
@@ -97,8 +101,16 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         held_out = None if holdout_set is None else rows_beside(holdout_set, rows, regressor)
         self._stream()
         seed, own = (0, None) if self.random_state is None else (self._draw(), self._draw())
-        options = self._options()
-        request = ClusterRequest(options, self.estimator, rows, held_out, seed, own, pos_label)
+        request = ClusterRequest(
+            self._options(),
+            self.estimator,
+            rows,
+            held_out,
+            seed,
+            own,
+            self._options_for,
+            pos_label,
+        )
         result = train_on_dask(request, bool(self.verbose))
         self.cluster_ = result.run
         return result

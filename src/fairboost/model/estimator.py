@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, BoolArray, Classifier, FloatArray, Matrix
 from fairboost.cluster.collections import DaskRows, column_names, is_dask
+from fairboost.cluster.measuring import measure_on_dask
 from fairboost.cluster.rows import count_decisions
 from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.cells import build_cells
@@ -367,13 +368,11 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         if is_dask_estimator(self.estimator) or is_dask(X):
             rows = DaskRows(X, y, sensitive_features, sample_weight)
             result = fitted._train_on_dask(rows, holdout_set, fit_options, self.pos_label)
-            fitted._set_labels(result.classes)
             fitted._keep(result.training)
         else:
             request = fitted._request(
                 X, y, sensitive_features, sample_weight, holdout_set, fit_options
             )
-            fitted._set_labels(request.data.classes)
             fitted._train(request)
         self.__dict__ = fitted.__dict__
         self._warn()
@@ -394,15 +393,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         data = check_fit_data(X, y, sensitive_features, sample_weight, pos_label=self.pos_label)
         classes, given = data.classes, y
         fit_options = with_evaluation(fit_options, X)
-        self._set_labels(classes)
-        several = len(classes) > 2
-        if several:
-            check_for_several(self.get_params(deep=False), classes.tolist())
-        elif self.classes is not None:
-            raise InvalidInputError(
-                f"classes={self.classes!r} chooses among three classes or more, and y has two; "
-                "leave it out"
-            )
+        options = self._options_for(classes)
         if classes[0] > classes[1]:  # to engines the larger label is the positive one
             y, classes = data.labels, np.array([0, 1])
             fit_options = _with_numbers(fit_options, X, given, data)
@@ -410,7 +401,6 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         engine.check_arguments(X, fit_options)
         self._check_iterate(engine)
         self._stream()  # raises here rather than after training
-        options = self._options()
         unseen = self.iterate in ("average", "randomized") or engine.rescales_trees
         if unseen and holdout_set is None:
             options = options.for_unseen_model(self.iterate)
@@ -467,6 +457,18 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         """Whether there are three classes or more."""
         return len(self.classes_) > 2
 
+    def _options_for(self, classes: np.ndarray) -> TrainingOptions:
+        """Set the attributes about labels; options that they do not go with are refused."""
+        self._set_labels(classes)
+        if self._several:
+            check_for_several(self.get_params(deep=False), classes.tolist())
+        elif self.classes is not None:
+            raise InvalidInputError(
+                f"classes={self.classes!r} chooses among three classes or more, and y has two; "
+                "leave it out"
+            )
+        return self._options()
+
     def _options(self) -> TrainingOptions:
         asked = {f.name: getattr(self, f.name) for f in fields(TrainingOptions)}
         if not hasattr(self, "classes_"):  # on a cluster, which has not seen labels yet
@@ -515,7 +517,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             smaller label, since scikit-learn expects scores of ``classes_[1]``.
         """
         if is_dask(X):
-            return self._lazily("decision_function", X, np.empty(0))
+            check_is_fitted(self, "_model")
+            columns = (len(self.classes_),) if self._several else ()
+            return self._lazily("decision_function", X, np.empty((0, *columns)))
         check_is_fitted(self, "_model")
         if self._several:
             return self._scores(X)
@@ -628,7 +632,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                 "fairboost.metrics.audit gives the rates of any model"
             )
         if self._several:
-            return self._judge_several(data, constraints)
+            rows = DaskRows(X, y, sensitive_features, sample_weight) if lazy else data
+            return self._judge_several(rows, constraints)
         used = {name for constraint in constraints for name in columns_of(constraint)}
         told: dict[str, Any] = {
             "where": "test", "point": point, "threshold": self._score_threshold,
@@ -651,16 +656,20 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         return self._build_report(*filter(None, [self._measured, test]))
 
     def _judge_several(
-        self, data: CheckedRows, constraints: Sequence[Constraint]
+        self, data: CheckedRows | DaskRows, constraints: Sequence[Constraint]
     ) -> FairnessReport:
         """Judge decisions among three classes or more on other rows."""
+        # Losses are not reported: any will do.
+        terms = LossTerms(0.0, (1.0,) * len(self.classes_), curvature=1.0)
+        if isinstance(data, DaskRows):
+            known = self._options(), constraints, terms, self.classes_
+            test = measure_on_dask(data, self._scores, *known)
+            return self._build_report(*filter(None, [self._measured, test]))
         used = {name for constraint in constraints for name in columns_of(constraint)}
         kept = [c for c in data.columns if c.name in used]
         cells = build_cells(data.labels, kept, data.sample_weight)
         left = leave_out_small(cells, constraints, self.min_group_rows)
         layout = plain_layout(left, constraints, data.sample_weight)
-        # Losses are not reported: any will do.
-        terms = LossTerms(0.0, (1.0,) * len(self.classes_), curvature=1.0)
         game = self._options().game(layout, terms)
         test = measure_rows(game, self._scores(data.X), "test", left.rows_without_group())
         return self._build_report(*filter(None, [self._measured, test]))

@@ -253,6 +253,7 @@ class MulticlassPasses:
         self.held_out = self.trained
         if holdout.measured is not None:
             self.held_out = self._rows(holdout.measured.codes, layout.measured_weight)
+        self.looked_at, _ = layout.sample(LOOKED_AT)
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
 
     def start(self) -> ClassCut:
@@ -261,13 +262,14 @@ class MulticlassPasses:
 
     def place(self, scores: ScoreArray, cut: ClassCut) -> ClassCut:
         """Look how dense rows are close to ties."""
-        some = scores[:: 1 + len(scores) // LOOKED_AT]
-        if not len(some):
-            return cut
-        if (costs := self.task.unit_costs) is not None:  # in units of scores, nearly
-            some = -COST_SHARPNESS / SHARPNESS * (softmax(some) @ costs)
-        best = np.partition(some, -2, axis=1)[:, -2:]
-        return ClassCut(float(np.mean(best[:, 1] - best[:, 0] < CLOSE)) / CLOSE)
+        some, close = scores[self.looked_at], 0
+        if len(some):
+            if (costs := self.task.unit_costs) is not None:  # in units of scores, nearly
+                some = -COST_SHARPNESS / SHARPNESS * (softmax(some) @ costs)
+            best = np.partition(some, -2, axis=1)[:, -2:]
+            close = int(np.count_nonzero(best[:, 1] - best[:, 0] < CLOSE))
+        near, rows = self.layout.all_reduce.total(np.array([close, len(some)], np.float64))
+        return ClassCut(float(near / rows) / CLOSE) if rows else cut
 
     def measure(self, scores: ScoreArray, cut: ClassCut) -> Measured:
         """Decisions by cell, and the loss, on the rows that are measured."""

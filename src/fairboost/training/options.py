@@ -23,8 +23,8 @@ from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.all_reduce import spread_over
-from fairboost.fairness.class_constraints import resolve_for_classes
-from fairboost.fairness.constraints import Constraint, ConstraintLike, resolve
+from fairboost.fairness.class_constraints import before_classes, resolve_for_classes
+from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of, resolve
 from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.numbers import resolve as resolve_numbers
 from fairboost.fairness.operating_points import OperatingPoint, least_score
@@ -141,6 +141,16 @@ class TrainingOptions:
         """
         return Control(gain_over(rounds) if gain is None else gain)
 
+    def columns_read(self, columns: list[str]) -> list[str]:
+        """Those of the sensitive columns that constraints read: known before labels are."""
+        found = self._before_labels(columns)
+        named = {name for constraint in found for name in columns_of(constraint)}
+        return [name for name in columns if name in named]
+
+    def _before_labels(self, columns: list[str]) -> tuple[Constraint, ...]:
+        """The constraints, of no class yet."""
+        return resolve(before_classes(self.constraint), self.tolerance, columns)
+
     def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
         """The constraints, in the form that the multipliers are for."""
         found = resolve(self.constraint, self.tolerance, columns)
@@ -191,8 +201,11 @@ class NumberOptions(TrainingOptions):
 
     def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
         """The constraints, with two sides."""
-        found = resolve_numbers(self.constraint, self.tolerance, columns)
-        return tuple(two_sided(c) for c in found)
+        return tuple(two_sided(c) for c in self._before_labels(columns))
+
+    def _before_labels(self, columns: list[str]) -> tuple[Constraint, ...]:
+        """The constraints: there are no labels to wait for."""
+        return resolve_numbers(self.constraint, self.tolerance, columns)
 
     def control(self, rounds: int, learning_rate: float, gain: float | None) -> Control:
         """The control of multipliers whose moments follow scores at the learning rate."""

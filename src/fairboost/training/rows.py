@@ -123,6 +123,13 @@ def what_counts(point: float | OperatingPoint, terms: Sequence[Term], cells: Cel
     return WhatCounts(float(min(counts, default=0.0)), frozenset(labels))
 
 
+def not_spared(counted: WhatCounts, cells: Cells) -> frozenset[int]:
+    """The labels of which a whole share is held out, where others may be spared."""
+    everyone = frozenset(cells.labels.tolist())
+    # Of several classes none is rare enough to be spared, and every one is in the loss.
+    return counted.labels if len(everyone) == 2 else everyone
+
+
 def _memberships(
     request: FitRequest, cells: Cells, constraints: Sequence[Constraint]
 ) -> dict[tuple[str, ...], Float32Array]:
@@ -165,9 +172,7 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
     counted = what_counts(point, terms, cells)
     asked = request.options.holdout if counted.labels else None
     rng = np.random.default_rng(request.seed)
-    everyone = frozenset(cells.labels.tolist())
-    # Of several classes none is rare enough to be spared, and every one is in the loss.
-    labels = counted.labels if spare and len(everyone) == 2 else everyone
+    labels = not_spared(counted, cells) if spare else frozenset(cells.labels.tolist())
     placed = isinstance(point, OperatingPoint)
     worth = _worth(request, terms)
     return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, placed, worth)
