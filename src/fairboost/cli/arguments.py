@@ -225,8 +225,8 @@ def _add_fairness_options(group: Any) -> None:
         "demographic_parity (positive decisions); of classes the recall of each class "
         "(equal_opportunity), the whole confusion matrix (equalized_odds), the share given each "
         "class (demographic_parity), or equal_accuracy; of numbers equal_distributions (the "
-        "default), equal_means, equal_errors, calibrated (actual over expected is 1), bounded_group_loss; "
-        "repeatable",
+        "default), equal_means, equal_errors, calibrated (actual over expected is 1), "
+        "bounded_group_loss; repeatable",
     )
     group.add_argument(
         "--tolerance",

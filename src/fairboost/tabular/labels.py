@@ -49,14 +49,15 @@ class LabelValues:
 
     @property
     def is_class(self) -> bool:
-        """Whether the label is one of several texts.
+        """Whether the label is one of several texts; numbers among them are errors, or few.
 
         Examples
         --------
         >>> LabelValues(3, 0, True).is_class, LabelValues(2, 0, True).is_class
         (True, False)
         """
-        return not self.is_number and 2 < self.values <= MOST_CLASSES
+        mostly_text = self.numbers < MOST_NUMBERS_AMONG * self.values
+        return mostly_text and 2 < self.values <= MOST_CLASSES
 
 
 def look_at_label(file: TableFile, name: str, *, first_rows: bool = False) -> LabelValues:

@@ -505,7 +505,10 @@ def classes_of(values: Iterable[str], label: str, positive: str | None) -> tuple
         shown = ", ".join(map(repr, found[:5])) + (", ..." if len(found) > 5 else "")
         remedy = "rows of both labels are needed"
         if len(found) > 2:
-            remedy = "pass --task classes, merge labels, or add a column that says yes or no"
+            remedy = (
+                "merge labels, add a column that says yes or no, or decide among classes: pass "
+                "--task classes, and no --positive"
+            )
         raise InvalidInputError(
             f"the label {label!r} must have two values, found {len(found)}: {shown or 'none'}; "
             f"{remedy}"

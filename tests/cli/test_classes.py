@@ -1,0 +1,254 @@
+"""``fairboost train``, ``predict`` and ``audit`` where one of several classes is given."""
+
+import json
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from lightgbm import LGBMClassifier
+
+import fairboost
+from fairboost import FairGBMClassifier
+from fairboost.cli import main
+from fairboost.tabular.files import TableFile
+from fairboost.tabular.schema import TableSchema
+from tests.grade_files import GRADED, QUICK, grades
+from tests.policy_files import FEW
+
+LEVELS = ("--label", "level", "--task", "classes", "--sensitive", "sex", "--drop", "grade")
+COSTS = "grade,C,A,B\nB,3,1,0\nA,5,0,1\nC,0,4,1\n"
+IN_ORDER = [[0, 1, 5], [1, 0, 3], [4, 1, 0]]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("grades")
+    grades(2_000, seed=0).to_csv(folder / "grades.csv", index=False)
+    grades(1_000, seed=1).to_csv(folder / "new.csv", index=False)
+    (folder / "costs.csv").write_text(COSTS)
+    return folder / "grades.csv"
+
+
+@pytest.fixture(scope="module")
+def graded(source):
+    """The folder of a model of grades."""
+    out = source.parent / "model"
+    assert main(["train", str(source), *GRADED, *QUICK, "--out", str(out)]) in (0, 3)
+    return out
+
+
+@pytest.fixture(scope="module")
+def decided(source, graded):
+    """Classes given to new rows, with their own."""
+    out = source.parent / "decided.parquet"
+    kept = [word for name in ("grade", "sex", "age") for word in ("--keep", name)]
+    words = ("predict", graded, source.parent / "new.csv", *kept, "--quiet", "--out", out)
+    assert main(list(map(str, words))) == 0
+    return out
+
+
+def loaded(folder):
+    return fairboost.load(folder / "model.json"), TableSchema.load(folder / "schema.json")
+
+
+def one_line(text):
+    return " ".join(text.split())
+
+
+# train
+# -----------------------------------------------------------------------
+
+
+def test_the_model_is_the_one_that_the_library_trains(source, tmp_path, run):
+    """With costs, some of the classes, and rows of their own to test on."""
+    out, new = tmp_path / "m", source.parent / "new.csv"
+    words = ("--classes", "A,C", "--costs", source.parent / "costs.csv", "--test", new)
+    code, shown, err = run("train", source, *GRADED, *words, *QUICK, "--json", "--out", out)
+    assert code in (0, 3), err
+    assert json.loads(shown)["rows"] == {"training": 2_000, "test": 1_000}
+    saved, schema = loaded(out)
+    assert (schema.classes, saved.classes_.tolist()) == (("A", "B", "C"), ["A", "B", "C"])
+    assert [c.name for c in schema.columns] == ["income", "savings", "tenure", "branch"]
+    table = TableFile(source).read(["grade", "sex"])
+    engine = LGBMClassifier(n_estimators=15, num_leaves=7, n_jobs=1, verbose=-1)
+    again = FairGBMClassifier(
+        engine,
+        constraint="equal_opportunity",
+        tolerance=0.2,
+        classes=["A", "C"],
+        costs=IN_ORDER,
+        random_state=0,
+    ).fit(
+        schema.features(table),
+        np.array(table["grade"].to_pylist()),
+        sensitive_features={"sex": table["sex"].to_pylist()},
+    )
+    X = schema.features(TableFile(new).read(["grade", "sex"]))
+    np.testing.assert_array_equal(saved.predict_proba(X), again.predict_proba(X))
+    np.testing.assert_array_equal(saved.predict(X), again.predict(X))
+    assert [v.constraint for v in saved.fairness_report_.verdicts] == [
+        "recall of 'A' alike by sex, tolerance 0.2",
+        "recall of 'C' alike by sex, tolerance 0.2",
+    ]
+    stock = lightgbm.Booster(model_file=out / "model.txt")
+    np.testing.assert_allclose(saved.predict_proba(X), stock.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+def test_whole_numbers_may_be_classes(source, tmp_path, run, engine):
+    words = (
+        *LEVELS,
+        "--tolerance",
+        "0.3",
+        "--constraint",
+        "demographic_parity",
+        "--classes",
+        "10",
+    )
+    few = FEW if engine == "lightgbm" else (*FEW[:4], "--option", "max_depth=3")
+    code, _, err = run(
+        "train", source, *words, "--engine", engine, *few, "--no-trade-off", "--quiet",
+        "--out", tmp_path / "m",
+    )  # fmt: skip
+    assert code in (0, 3), err
+    saved, schema = loaded(tmp_path / "m")
+    assert schema.classes == ("8", "9", "10", "11")
+    assert saved.classes_.tolist() == [8, 9, 10, 11]
+    assert saved.classes == [10]
+    out = tmp_path / "p.csv"
+    assert run("predict", tmp_path / "m", source.parent / "new.csv", "--out", out)[0] == 0
+    given = pd.read_csv(out)["decision"]
+    assert np.mean(given == pd.read_csv(source.parent / "new.csv")["level"]) > 0.35
+
+
+# predict
+# -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("costs", [False, True])
+def test_predict_gives_what_the_library_gives(source, graded, tmp_path, run, monkeypatch, costs):
+    monkeypatch.setattr("fairboost.tabular.files.BATCH_ROWS", 300)  # several batches
+    folder = graded
+    if costs:
+        folder = tmp_path / "m"
+        words = ("--costs", source.parent / "costs.csv")
+        assert run("train", source, *GRADED, *words, *QUICK, "--out", folder)[0] in (0, 3)
+    out = tmp_path / "p.parquet"
+    new = grades(1_000, seed=1)
+    new.to_parquet(tmp_path / "new.parquet")
+    words = ("predict", folder, tmp_path / "new.parquet", "--keep", "id", "--out", out)
+    code, said, _ = run(*words)
+    assert code == 0
+    found = pd.read_parquet(out)
+    assert found.columns.tolist() == ["id", "score[A]", "score[B]", "score[C]", "decision"]
+    saved, schema = loaded(folder)
+    X = schema.features(pa.Table.from_pandas(new))
+    np.testing.assert_array_equal(found.iloc[:, 1:4].to_numpy(), saved.predict_proba(X))
+    np.testing.assert_array_equal(found["decision"], saved.predict(X))
+    given = found["decision"].value_counts()
+    assert f"1,000 rows: {given['A']:,} ({given['A'] / 1_000:.1%}) given 'A', " in said
+    code, said, _ = run(*words, "--force", "--json")
+    assert json.loads(said)["given"] == {k: int(given[k]) for k in "ABC"}
+    assert json.loads(said)["share"]["B"] == pytest.approx(given["B"] / 1_000)
+
+
+def test_predict_refuses(source, graded, tmp_path, run):
+    words = ("predict", graded, source.parent / "new.csv", "--out", tmp_path / "p.csv")
+    code, _, err = run(*words, "--exposure", "income")
+    assert code == 1
+    assert "this one decides among 'A', 'B' and 'C'; leave it out" in err
+
+
+# What is refused
+# -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--threshold", "0.3"), "--threshold is for --task classification, and by the values of "
+         "the label this is classes; leave it out, say what wrong decisions cost (--costs FILE)"),
+        (("--at-fpr", "0.1"), "--at-fpr is for --task classification, and by the values"),
+        (("--favourable", "negative"), "--favourable is for --task classification"),
+        (("--task", "classes", "--positive", "A"), "--positive is for --task classification"),
+        (("--constraint", "predictive_equality"), "predictive_equality is for --task classif"),
+        (("--task", "classes", "--constraint", "equal_means"), "equal_means is for --task regr"),
+        (("--task", "classes", "--exposure", "age"), "--exposure is for --task regression"),
+        (("--task", "regression", "--constraint", "equalized_odds"),
+         "equalized_odds is for --task classification or classes, and by --task this is regr"),
+        (("--task", "classification", "--classes", "A"), "--classes is for --task classes, and"),
+        (("--positive", "A", "--costs", "x.csv"), "--costs is for --task classes, and by --posi"),
+        (("--tolerance", "2"), "--tolerance must lie between 0 and 1, found 2"),
+    ],
+)  # fmt: skip
+def test_options_of_other_tasks_are_refused_by_name(source, tmp_path, capsys, words, message):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", str(source), "--label", "grade", "--sensitive", "sex", *words, *QUICK,
+              "--out", str(tmp_path / "m")])  # fmt: skip
+    assert stop.value.code == 2
+    assert message in one_line(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ("grade,A,B\nA,0,1\nB,1,0\n", "among the lines (column 'grade') 'C' is missing; expected "
+         "one line and one column for each of 'A', 'B' and 'C'"),
+        (COSTS.replace(",C,A", ",D,A"), "among the columns 'D' is unknown"),
+        (COSTS.replace("C,0", "A,0"), "'A' is twice"),
+        (COSTS.replace("5,0", "x,0"), "the cost of giving 'C' is 'x' in row 2, expected a number"),
+        (COSTS.replace("5,0", ",0"), "the cost of giving 'C' is missing in row 2"),
+        (COSTS.replace("5,0,1", "5,9,1"), "has no least cost at the class itself"),
+        (None, "there is no file"),
+    ],
+)  # fmt: skip
+def test_costs_that_will_not_do(source, tmp_path, run, costs, message):
+    path = tmp_path / "costs.csv"
+    if costs is not None:
+        path.write_text(costs)
+    words = ("--costs", path, *QUICK, "--out", tmp_path / "m")
+    code, _, err = run("train", source, *GRADED, *words)
+    assert (code, (tmp_path / "m").exists()) == (1, False)
+    assert message in one_line(err)
+    assert "unexpected" not in err
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "message"),
+    [
+        (
+            {},
+            ("--classes", "A,D"),
+            "--classes names 'D', which is not among the values of 'grade'",
+        ),
+        ({"sex": "F"}, (), "one group"),
+        ({"grade": [f"g{k}" for k in range(40)] * 50}, (), "must have two values, found 40"),
+        ({"grade": [f"g{k}" for k in range(40)] * 50}, ("--task", "classes"), "must have 3 to 20"),
+        ({"grade": ["a", "b"] * 1_000}, ("--task", "classes"), "found 2: 'a', 'b'; leave --task"),
+    ],
+)
+def test_classes_that_will_not_do(tmp_path, run, change, words, message):
+    grades(2_000, seed=0).assign(**change).to_csv(tmp_path / "d.csv", index=False)
+    code, _, err = run("train", tmp_path / "d.csv", *GRADED, *words, *QUICK, "--out",
+                       tmp_path / "m")  # fmt: skip
+    assert (code, (tmp_path / "m").exists()) == (1, False)
+    assert message in one_line(err)
+
+
+def test_a_class_may_have_a_comma_in_its_name(tmp_path, run):
+    frame = grades(1_000, seed=0).replace({"grade": {"A": "good, very"}})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    out = tmp_path / "m"
+    words = ("--classes", "good, very", "--classes", " B,C", *QUICK, "--out", out)
+    assert run("train", tmp_path / "d.csv", *GRADED, *words)[0] in (0, 3)
+    assert loaded(out)[0].classes == ["good, very", "B", "C"]
+
+
+def test_a_class_of_the_test_file_that_training_did_not_see(source, tmp_path, run):
+    grades(300, seed=1).replace({"grade": {"A": "D"}}).to_csv(tmp_path / "t.csv", index=False)
+    words = ("--test", tmp_path / "t.csv", *QUICK, "--out", tmp_path / "m")
+    code, _, err = run("train", source, *GRADED, *words)
+    assert code == 1
+    assert "the value 'D', expected those of training, 'A', 'B' and 'C'" in one_line(err)
