@@ -111,11 +111,13 @@ def _limit(text: str) -> tuple[str, float]:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Audit, show the tables, and write the report."""
     from fairboost.cli.audit_evidence import audit_evidence
+    from fairboost.cli.class_evidence import class_evidence
     from fairboost.cli.number_evidence import number_evidence
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.tables import audit_text
     from fairboost.report import write_report
     from fairboost.tabular.audit import AuditRequest, audit_file
+    from fairboost.tabular.classes import read_classes
     from fairboost.tabular.numbers import read_numbers
 
     check_folder(options.out, force=options.force, inputs=[options.data])
@@ -139,8 +141,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
     told: Any = {"title": options.title or f"Audit of {file.path.name}"}
     told["limits"] = _strictest(options.max_gap)
     with console.collecting_warnings(), console.reading(file, "reading") as advance:
-        if predicts_number(options):
-            threshold = None
+        threshold = None
+        if decides_class(options):
+            evidence = class_evidence(read_classes(file, request, advance), file, **told)
+        elif predicts_number(options):
             evidence = number_evidence(read_numbers(file, request, advance), file, **told)
         else:
             found = audit_file(file, request, advance)
@@ -158,6 +162,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         gaps=evidence.gaps,
         calibration=evidence.calibration,
         deciles=evidence.deciles,
+        confusion=evidence.confusion,
         performance=evidence.performance,
         verdicts=evidence.verdicts,
         over=over,
@@ -180,7 +185,7 @@ def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Ga
     over = []
     for limit, found in zip(limits, evidence.verdicts, strict=True):
         g = gaps[limit.attribute, limit.rate]
-        what = gap_title(g.rate) if evidence.task == "numbers" else f"{g.rate} gap"
+        what = f"{g.rate} gap" if evidence.task == "decisions" else gap_title(g.rate)
         said = (
             f"he {what} by {g.attribute} is {finding(found, evidence)}: --max-gap "
             f"{option_of(limit)} is {found.status}."

@@ -148,7 +148,7 @@ def judge_gaps(
 
 
 def option_of(limit: Limit) -> str:
-    """A limit as it was written on the command line."""
+    """A limit as it is written on the command line; those of classes go by what they are."""
     name = next((name for name, rate in NAMED.items() if rate == limit.rate), limit.rate)
     return f"{name}={limit.at_most:g}"
 

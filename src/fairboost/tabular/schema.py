@@ -255,9 +255,7 @@ class TableSchema:
     def label_values(self) -> np.ndarray:
         """What the model knows the classes as: 0 and 1 of two, of more whole numbers or text."""
         assert self.classes is not None
-        if not self.several:
-            return np.arange(2, dtype=np.int8)
-        return np.array(list(map(int, self.classes)) if _whole(self.classes) else self.classes)
+        return class_values(self.classes) if self.several else np.arange(2, dtype=np.int8)
 
     def groups(self, table: Any) -> pd.DataFrame:
         """Sensitive columns as text; None where missing."""
@@ -543,6 +541,17 @@ def several_of(values: Iterable[str], label: str) -> tuple[str, ...]:
         f"the label {label!r} must have 3 to {MOST_CLASSES} values to decide among, found "
         f"{len(found)}: {shown or 'none'}; {remedy}"
     )
+
+
+def class_values(classes: Sequence[str]) -> np.ndarray:
+    """What the library knows classes as: whole numbers, or text.
+
+    Examples
+    --------
+    >>> class_values(["8", "9", "10"]).tolist(), class_values(["A", "B", "1"]).tolist()
+    ([8, 9, 10], ['A', 'B', '1'])
+    """
+    return np.array(list(map(int, classes)) if _whole(classes) else list(classes))
 
 
 def in_a_row(names: Sequence[str]) -> str:
