@@ -188,7 +188,7 @@ def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Ga
         what = f"{g.rate} gap" if evidence.task == "decisions" else gap_title(g.rate)
         said = (
             f"he {what} by {g.attribute} is {finding(found, evidence)}: --max-gap "
-            f"{option_of(limit)} is {found.status}."
+            f"{option_of(limit, evidence.data.classes)} is {found.status}."
         )
         if fails(found, by_figure=by_figure):
             over.append(g)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,8 @@ from fairboost.cli.audit_evidence import judge_gaps, row_warnings, small_warning
 from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.classes import ClassMoment
-from fairboost.metrics import audit_classes
-from fairboost.metrics.classes import all_moments
+from fairboost.metrics import ClassAudit, audit_classes
+from fairboost.metrics.classes import RATES_IN_ORDER, moments_of
 from fairboost.metrics.intervals import wilson
 from fairboost.report import DataFile, lines
 from fairboost.report.classes import caution_of, confusion_lines, in_words
@@ -30,6 +31,8 @@ from fairboost.tabular.classes import FileClasses
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import class_values
 
+DRAWN = 1_000
+"""Bootstrap samples, as elsewhere."""
 DECIDED = "the class of each row is that of the column {0!r}"
 
 
@@ -50,23 +53,17 @@ def class_evidence(
         The largest gap allowed, by the name of the rate on the command line.
     """
     request, values = found.request, class_values(found.classes)
-    allowed = _allowed(limits, all_moments(values.tolist()), request.label)
+    allowed = _allowed(limits, moments_of(values.tolist(), RATES_IN_ORDER), request.label)
     rows = _rows(found)
     crossed, uncrossed = rows.crossings()
-    audited = audit_classes(
-        values[found.actual],
-        values[found.given],
-        sensitive_features=rows.sensitive_features,
-        sample_weight=found.weight,
-        by=[*request.sensitive, *crossed],
-        classes=values.tolist(),
-        confidence=request.confidence,
-        min_rows=request.min_rows,
-        min_group_rows=request.min_group_rows,
-    )
-    tables = (in_words(t, allowed, request.sensitive) for t in (audited.rates, audited.gaps))
-    rates = lines.rate_lines(next(tables), request.sensitive)
-    gaps = lines.gap_lines(next(tables))
+    audited = _audit(found, rows, list(request.sensitive))
+    tables = [audited.rates]
+    if crossed:  # of which rates are shown, and no gaps
+        more = _audit(found, rows, crossed, between=False).rates
+        tables.append(more[more["attribute"] != ""])
+    shown = [in_words(table, allowed, request.sensitive) for table in tables]
+    rates = tuple(r for table in shown for r in lines.rate_lines(table, request.sensitive))
+    gaps = lines.gap_lines(in_words(audited.gaps, allowed, request.sensitive))
     asked = tuple(
         Limit(g.attribute, g.rate, allowed[g.rate])
         for g in gaps
@@ -82,7 +79,11 @@ def class_evidence(
         ),
         data=_data(found, file),
         rates=rates,
-        verdicts=tuple(judge_gaps(asked, gaps, rates, request.min_group_rows, bool(caution))),
+        verdicts=tuple(
+            judge_gaps(
+                asked, gaps, rates, request.min_group_rows, bool(caution), classes=found.classes
+            )
+        ),
         gaps=gaps,
         performance=(_accuracy(found),),
         min_rows=request.min_rows,
@@ -95,6 +96,26 @@ def class_evidence(
         task="classes",
     )
     return evidence_in_commands(with_limits(evidence, uncrossed=uncrossed))
+
+
+def _audit(
+    found: FileClasses, rows: TestSet, by: list[Any], *, between: bool = True
+) -> ClassAudit:
+    """Rates by some columns, or columns crossed, and if asked for what they are between groups."""
+    request, values = found.request, class_values(found.classes)
+    return audit_classes(
+        values[found.actual],
+        values[found.given],
+        sensitive_features=rows.sensitive_features,
+        sample_weight=found.weight,
+        by=by,
+        classes=values.tolist(),
+        confidence=request.confidence,
+        n_bootstrap=DRAWN if between else 0,
+        confusion=between,
+        min_rows=request.min_rows,
+        min_group_rows=request.min_group_rows,
+    )
 
 
 def _allowed(

@@ -172,9 +172,11 @@ def _use(evidence: Evidence, schema: TableSchema) -> str:
         "probabilities",
     )
     if schema.several:
+        name = (schema.classes or ())[0]
         decides = (
-            f"The class that is given is in the column `decision`, the probability of "
-            f"{_code((schema.classes or ('',))[0])} in {_code(f'score[{(schema.classes or ('',))[0]}]')} "
+            "The class that is given is in the column `decision`: "
+            f"{evidence.asked.operating_point}. The probability of {_code(name)} is in "
+            f"{_code(f'score[{name}]')}, and so on. "
         )
     if schema.classes is None:
         decides, says = "The number is in the column `prediction`. ", "numbers"

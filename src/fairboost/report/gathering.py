@@ -149,7 +149,9 @@ def _findings(
     found = [
         evidence.Finding(where=where, **pick(vars(verdict), *vars(verdict)), family=family)
         for where, verdicts in pairs
-        for verdict, family in zip_longest(verdicts, judged.families[: len(verdicts)], fillvalue="")
+        for verdict, family in zip_longest(
+            verdicts, judged.families[: len(verdicts)], fillvalue=""
+        )
     ]
     return tuple(in_words[f.constraint].of(f) if f.constraint in in_words else f for f in found)
 
