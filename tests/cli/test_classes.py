@@ -22,6 +22,7 @@ from tests.policy_files import FEW
 
 LEVELS = ("--label", "level", "--task", "classes", "--sensitive", "sex", "--drop", "grade")
 COSTS = "grade,C,A,B\nB,3,1,0\nA,5,0,1\nC,0,4,1\n"
+RECALLS = ("recall of 'A'", "recall of 'B'")
 IN_ORDER = [[0, 1, 5], [1, 0, 3], [4, 1, 0]]
 
 
@@ -186,6 +187,30 @@ def test_what_options_say_of_the_task(source, tmp_path, run):
         "classes)."
     ) in one_line(err)
     assert loaded(tmp_path / "m")[1].classes == ("8", "9", "10", "11")
+
+
+def test_alternatives(source, tmp_path, run):
+    """The engine alone decides by the same costs, and its gap is that of the same classes."""
+    asked = ("--classes", "A,B", "--costs", source.parent / "costs.csv", "--models", "2")
+    code, out, err = run("compare", source, *GRADED, *FEW, "--quiet", *asked, "--out",
+                         tmp_path / "c")  # fmt: skip
+    assert code == 0, err
+    assert "cost is accuracy below the engine alone" in one_line(out)
+    table = pd.read_csv(tmp_path / "c" / "table.csv")
+    assert table["model"].tolist()[:2] == ["engine alone", "no constraint"]
+    evidence = Evidence.load(tmp_path / "c" / "evidence.json")
+    measures = {p.measure: p.value for p in evidence.performance if p.model == "plain"}
+    assert table["accuracy"][0] == pytest.approx(measures["accuracy"])
+    gaps = [g.gap for g in evidence.gaps if g.model == "plain" and g.rate in RECALLS]
+    assert table["gap"][0] == pytest.approx(max(gaps))
+
+
+def test_a_model_is_shown_among_its_alternatives(source, tmp_path, run):
+    words = (*GRADED, *FEW, "--quiet", "--trade-off", "--json")
+    code, _, err = run("train", source, *words, "--out", tmp_path / "m")
+    assert code in (0, 3), err
+    tradeoff = Evidence.load(tmp_path / "m" / "evidence.json").tradeoff
+    assert "trained by itself" in tradeoff.points[tradeoff.chosen].name
 
 
 # predict
