@@ -24,6 +24,7 @@ from fairboost.cli.task import (
 
 if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence, Gap
+    from fairboost.tabular.audit import AuditRequest
 
 USAGE = "DATA --label COLUMN (--score | --decision) COLUMN --sensitive COLUMN [options]"
 SUMMARY = "rates by group of any model's scores or classes, or means of its numbers"
@@ -116,27 +117,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.tables import audit_text
     from fairboost.report import write_report
-    from fairboost.tabular.audit import AuditRequest, audit_file
+    from fairboost.tabular.audit import audit_file
     from fairboost.tabular.classes import read_classes
     from fairboost.tabular.numbers import read_numbers
 
     check_folder(options.out, force=options.force, inputs=[options.data])
     settle_task(options, console, first_rows=True)
-    request = AuditRequest(
-        label=options.label,
-        score=options.score or options.decision,
-        sensitive=tuple(options.sensitive),
-        positive=options.positive,
-        weight=options.weight,
-        threshold=0.5 if options.point is None else options.point,
-        confidence=options.level,
-        min_rows=max(options.min_rows, options.min_group_rows),
-        min_group_rows=options.min_group_rows,
-        favourable=options.favourable or "positive",
-        exposure=options.exposure,
-        loss=options.loss,
-        of_classes=decides_class(options),
-    )
+    request = _request(options)
     file = arguments.table_of(options, options.data)
     told: Any = {"title": options.title or f"Audit of {file.path.name}"}
     told["limits"] = _strictest(options.max_gap)
@@ -171,6 +158,27 @@ def run(options: argparse.Namespace, console: Console) -> int:
         files=files,
     )
     return NOT_MET if over else DONE
+
+
+def _request(options: argparse.Namespace) -> AuditRequest:
+    """What to audit."""
+    from fairboost.tabular.audit import AuditRequest
+
+    return AuditRequest(
+        label=options.label,
+        score=options.score or options.decision,
+        sensitive=tuple(options.sensitive),
+        positive=options.positive,
+        weight=options.weight,
+        threshold=0.5 if options.point is None else options.point,
+        confidence=options.level,
+        min_rows=max(options.min_rows, options.min_group_rows),
+        min_group_rows=options.min_group_rows,
+        favourable=options.favourable or "positive",
+        exposure=options.exposure,
+        loss=options.loss,
+        of_classes=decides_class(options),
+    )
 
 
 def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Gap]:
