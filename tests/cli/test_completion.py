@@ -39,9 +39,15 @@ def test_shells_take_them(shell, capsys, tmp_path):
         ("fairboost train --tol", {"--tolerance"}),
         (
             "fairboost train d.csv --constraint equal_",
-            {"equal_opportunity", "equal_means", "equal_errors", "equal_distributions"},
+            {
+                "equal_opportunity",
+                "equal_accuracy",
+                "equal_means",
+                "equal_errors",
+                "equal_distributions",
+            },
         ),
-        ("fairboost train d.csv --task ", {"classification", "regression"}),
+        ("fairboost train d.csv --task ", {"classification", "classes", "regression"}),
         ("fairboost compare d.csv --objective po", {"poisson"}),
         ("fairboost completion ", {"bash", "fish", "zsh", "-h", "--help"}),
         ("fairboost audit d", set()),  # files are the shell's own matter

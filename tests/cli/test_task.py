@@ -1,4 +1,4 @@
-"""Which of the two tasks a command does, and which options go with it."""
+"""Which of the tasks a command does, and which options go with it."""
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def test_few_numbers_may_be_classes(data, capsys):
     words = ("train", data, "--label", "grade", "--sensitive", "gender", *FEW, "--no-trade-off")
     assert main([*words, "--out", "m"]) in (0, 3)
     assert "has 4 distinct numbers: predicting a number" in (text := said(capsys))
-    assert "codes of classes, merge them into two" in text
+    assert "codes of classes, pass --task classes" in text
 
 
 def test_two_numbers_are_two_values_unless_asked_otherwise(data, capsys):

@@ -55,3 +55,20 @@ def test_text_that_is_no_number_is_told_from_what_is_missing():
     numbers, wrong = columns.read_numbers(text)
     np.testing.assert_array_equal(numbers, [1, 2.5, np.nan, np.nan, np.nan, np.nan, 1])
     assert wrong.tolist() == [False, False, False, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "is_class"),
+    [
+        (["low", "middle", "high"], True),
+        (["A", "1", "2"], False),  # numbers, and an error
+        (["A", "B", "1"], True),
+        (["yes", "no", None], False),
+        (["1", "2", "3"], False),
+        ([f"c{k}" for k in range(20)], True),
+        ([f"c{k}" for k in range(21)], False),
+    ],
+)
+def test_several_texts_are_classes(tmp_path, values, is_class):
+    pd.DataFrame({"y": values, "x": 1}).to_csv(tmp_path / "d.csv", index=False)
+    assert look_at_label(TableFile(tmp_path / "d.csv"), "y").is_class == is_class

@@ -283,8 +283,8 @@ def test_schemas_of_old_are_read(tmp_path):
     old = {"format": "fairboost-schema", "format_version": 2, "sha256": checksum(content)}
     path.write_text(json.dumps({**old, **content}))
     assert TableSchema.load(path) == schema
-    path.write_text(json.dumps({**old, "format_version": 4, **content}))
-    with pytest.raises(ModelFileError, match="version 2 or 3"):
+    path.write_text(json.dumps({**old, "format_version": 5, **content}))
+    with pytest.raises(ModelFileError, match="version 2 or 3 or 4"):
         TableSchema.load(path)
 
 
@@ -298,6 +298,47 @@ def test_numbers_and_exposures_are_remembered(tmp_path):
     assert TableSchema.load(tmp_path / "schema.json") == schema
     labels, known = schema.labels(table, "here")
     assert labels.dtype == float and known.all()
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "kind"),
+    [
+        (["low", "high", "middle"], ("high", "low", "middle"), "U"),
+        (["10", "9", "8"], ("8", "9", "10"), "i"),
+        (["10", "9", "08"], ("08", "10", "9"), "U"),  # a code, and not the number 8
+    ],
+)
+def test_several_classes_are_remembered(tmp_path, values, classes, kind):
+    table = people(12).set_column(7, "paid", pa.array(values * 4))
+    schema, _ = infer_schema(table, replace(ROLES, task="classes"))
+    assert (schema.classes, schema.several) == (classes, True)
+    schema.write(path := tmp_path / "schema.json")
+    assert TableSchema.load(path) == schema
+    labels, known = schema.labels(table, "here")
+    assert labels.dtype.kind == kind and known.all()
+    assert list(map(str, labels)) == values * 4
+    np.testing.assert_array_equal(np.unique(labels), schema.label_values)
+    with pytest.raises(InvalidInputError, match=r"'x', expected those of training, '"):
+        schema.labels(pa.table({"paid": ["x"]}), "new.csv")
+    content = json.loads(path.read_text())
+    head = {name: content.pop(name) for name in ("format", "format_version", "sha256")}
+    content["classes"] = classes[::-1]
+    path.write_text(json.dumps({**head, "sha256": checksum(content), **content}))
+    with pytest.raises(ModelFileError, match="out of order"):
+        TableSchema.load(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a", "b"], "must have 3 to 20 values to decide among, found 2: 'a', 'b'; leave"),
+        (list(map(str, range(24))), "found 24: '0', '1', '2', '3', '4', ...; merge values"),
+    ],
+)
+def test_classes_that_are_not_several(values, message):
+    table = people(24).set_column(7, "paid", pa.array(values * (24 // len(values))))
+    with pytest.raises(InvalidInputError, match=message):
+        infer_schema(table, replace(ROLES, task="classes"))
 
 
 def test_names_in_ascii_stay_apart():

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairboost.fairness.class_constraints import NAMED_FOR_CLASSES
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS
 from fairboost.fairness.numbers import DEFAULTS as NUMBER_CONSTRAINTS
 from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
@@ -32,7 +33,7 @@ EXPOSURE: dict[str, Any] = {
     "help": "a column of exposures, such as years insured: what is predicted is then per unit of "
     "exposure (regression)",
 }
-TASKS = ("classification", "regression")
+TASKS = ("classification", "classes", "regression")
 OBJECTIVES: dict[str, tuple[str, str]] = {
     "squared": ("regression", "reg:squarederror"),
     "absolute": ("regression_l1", "reg:absoluteerror"),
@@ -165,8 +166,8 @@ def add_label_options(parser: argparse.ArgumentParser, label: str, positive: str
     group.add_argument(
         "--task",
         choices=TASKS,
-        help="what the label is: of two values (classification) or a number (regression) "
-        "(default: decided by its values)",
+        help="what the label is: of two values (classification), of several (classes) or a number "
+        "(regression) (default: decided by its values)",
     )
     return group
 
@@ -177,6 +178,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     _add_column_options(parser)
     _add_fairness_options(parser.add_argument_group("fairness"))
     add_point_options(parser)
+    _add_class_options(parser.add_argument_group("decisions among classes"))
     _add_row_options(parser.add_argument_group("rows"))
     _add_engine_options(parser.add_argument_group("engine"))
     add_reading_options(parser)
@@ -213,13 +215,18 @@ def _add_fairness_options(group: Any) -> None:
     group.add_argument(
         "--constraint",
         **REPEATABLE,
-        choices=[*sorted(NAMED_CONSTRAINTS), *sorted(NUMBER_CONSTRAINTS)],
+        choices=[
+            *sorted({**NAMED_CONSTRAINTS, **NAMED_FOR_CLASSES}),
+            *sorted(NUMBER_CONSTRAINTS),
+        ],
         metavar="NAME",
         help="what must be alike across groups: equal_opportunity (false negatives), "
         "predictive_equality (false positives), equalized_odds (both, the default), "
-        "demographic_parity (positive decisions); of numbers equal_distributions (the default), "
-        "equal_means, equal_errors, calibrated (actual over expected is 1), bounded_group_loss; "
-        "repeatable",
+        "demographic_parity (positive decisions); of classes the recall of each class "
+        "(equal_opportunity), the whole confusion matrix (equalized_odds), the share given each "
+        "class (demographic_parity), or equal_accuracy; of numbers equal_distributions (the "
+        "default), equal_means, equal_errors, calibrated (actual over expected is 1), "
+        "bounded_group_loss; repeatable",
     )
     group.add_argument(
         "--tolerance",
@@ -241,6 +248,23 @@ def _add_fairness_options(group: Any) -> None:
         "be sure of it to this degree, such as 0.9 (default: the figure itself counts)",
     )
     add_min_group_rows(group)
+
+
+def _add_class_options(group: Any) -> None:
+    group.add_argument(
+        "--classes",
+        **REPEATABLE,
+        metavar="NAMES",
+        help="the classes that the constraint is about, such as A,B (default: all); repeatable",
+    )
+    group.add_argument(
+        "--costs",
+        type=Path,
+        metavar="FILE",
+        help="a table of what decisions cost, whose first column names the class of a row, and "
+        "whose other columns the class that is given: the class of least expected cost is given, "
+        "and not the most likely one",
+    )
 
 
 def _add_row_options(group: Any) -> None:

@@ -12,19 +12,29 @@ from typing import TYPE_CHECKING, Any
 from fairboost.cli import arguments
 from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
-from fairboost.cli.task import CLASSIFICATION, LIMITED, REGRESSION, predicts_number, settle_task
+from fairboost.cli.task import (
+    CLASSES,
+    CLASSIFICATION,
+    LIMITED,
+    REGRESSION,
+    decides_class,
+    predicts_number,
+    settle_task,
+)
 
 if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence, Gap
+    from fairboost.tabular.audit import AuditRequest
 
-USAGE = "DATA --label COLUMN --score COLUMN --sensitive COLUMN [options]"
-SUMMARY = "rates by group of any model's scores, or means of its numbers"
+USAGE = "DATA --label COLUMN (--score | --decision) COLUMN --sensitive COLUMN [options]"
+SUMMARY = "rates by group of any model's scores or classes, or means of its numbers"
 DESCRIPTION = (
     "Compare error rates across groups, for the scores of any model: a table with a column of "
     "labels, a column of scores and sensitive columns. It is read in pieces, so it may be larger "
     "than memory; once, or twice where a threshold is to be found. If the label is a number, "
-    "means, actual over expected, losses and distributions are compared; these columns must fit "
-    "into memory."
+    "means, actual over expected, losses and distributions are compared; if it is one of several "
+    "classes, shares given each class, recalls and confusions. These columns must then fit into "
+    "memory."
 )
 EXAMPLE = """\
   fairboost audit scores.csv --label approved --score score --sensitive sex
@@ -42,7 +52,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, help="the table: CSV, parquet or Arrow")
     columns = arguments.add_label_options(parser, "what came true", "the positive label")
     words = "scores that rise with the positive label; of numbers predictions, in their unit"
-    columns.add_argument("--score", required=True, **arguments.COLUMN, help=words)
+    scored = columns.add_mutually_exclusive_group(required=True)
+    scored.add_argument("--score", **arguments.COLUMN, help=words)
+    words = "the class that is given, of three classes or more"
+    scored.add_argument("--decision", **arguments.COLUMN, help=words)
     columns.add_argument("--sensitive", **arguments.SENSITIVE)
     columns.add_argument("--weight", **arguments.WEIGHT)
     words = "a column of exposures, such as years insured: means are per unit of it (regression)"
@@ -66,7 +79,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_limit,
         metavar="RATE=GAP",
         help="end with exit code 3 if a gap between groups is larger, such as fnr=0.05 (see "
-        f"--decide); rates: {', '.join(LIMITED[CLASSIFICATION])}; of numbers "
+        f"--decide); rates: {', '.join(LIMITED[CLASSIFICATION])}; of classes "
+        f"{', '.join(LIMITED[CLASSES])}, of every class or of one (recall[A]=0.05); of numbers "
         f"{', '.join(LIMITED[REGRESSION])} (ae: how far actual over expected is from 1); "
         "repeatable",
     )
@@ -82,9 +96,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _limit(text: str) -> tuple[str, float]:
-    rate, _, gap = text.partition("=")
+    rate, _, gap = text.rpartition("=")  # a class may have one in its name
     of_numbers = rate in LIMITED[REGRESSION]
-    known = of_numbers or rate in LIMITED[CLASSIFICATION]
+    known = rate in chain.from_iterable(LIMITED.values()) or (
+        rate.endswith("]") and rate.partition("[")[0] in LIMITED[CLASSES]
+    )
     rates = ", ".join(chain.from_iterable(LIMITED.values()))
     message = f"expected RATE=GAP, such as fnr=0.05, with a rate of {rates}; found {text!r}"
     most = math.inf if of_numbers else 1.0
@@ -96,35 +112,26 @@ def _limit(text: str) -> tuple[str, float]:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Audit, show the tables, and write the report."""
     from fairboost.cli.audit_evidence import audit_evidence
+    from fairboost.cli.class_evidence import class_evidence
     from fairboost.cli.number_evidence import number_evidence
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.tables import audit_text
     from fairboost.report import write_report
-    from fairboost.tabular.audit import AuditRequest, audit_file
+    from fairboost.tabular.audit import audit_file
+    from fairboost.tabular.classes import read_classes
     from fairboost.tabular.numbers import read_numbers
 
     check_folder(options.out, force=options.force, inputs=[options.data])
     settle_task(options, console, first_rows=True)
-    request = AuditRequest(
-        label=options.label,
-        score=options.score,
-        sensitive=tuple(options.sensitive),
-        positive=options.positive,
-        weight=options.weight,
-        threshold=0.5 if options.point is None else options.point,
-        confidence=options.level,
-        min_rows=max(options.min_rows, options.min_group_rows),
-        min_group_rows=options.min_group_rows,
-        favourable=options.favourable or "positive",
-        exposure=options.exposure,
-        loss=options.loss,
-    )
+    request = _request(options)
     file = arguments.table_of(options, options.data)
     told: Any = {"title": options.title or f"Audit of {file.path.name}"}
     told["limits"] = _strictest(options.max_gap)
     with console.collecting_warnings(), console.reading(file, "reading") as advance:
-        if predicts_number(options):
-            threshold = None
+        threshold = None
+        if decides_class(options):
+            evidence = class_evidence(read_classes(file, request, advance), file, **told)
+        elif predicts_number(options):
             evidence = number_evidence(read_numbers(file, request, advance), file, **told)
         else:
             found = audit_file(file, request, advance)
@@ -142,6 +149,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         gaps=evidence.gaps,
         calibration=evidence.calibration,
         deciles=evidence.deciles,
+        confusion=evidence.confusion,
         performance=evidence.performance,
         verdicts=evidence.verdicts,
         over=over,
@@ -150,6 +158,27 @@ def run(options: argparse.Namespace, console: Console) -> int:
         files=files,
     )
     return NOT_MET if over else DONE
+
+
+def _request(options: argparse.Namespace) -> AuditRequest:
+    """What to audit."""
+    from fairboost.tabular.audit import AuditRequest
+
+    return AuditRequest(
+        label=options.label,
+        score=options.score or options.decision,
+        sensitive=tuple(options.sensitive),
+        positive=options.positive,
+        weight=options.weight,
+        threshold=0.5 if options.point is None else options.point,
+        confidence=options.level,
+        min_rows=max(options.min_rows, options.min_group_rows),
+        min_group_rows=options.min_group_rows,
+        favourable=options.favourable or "positive",
+        exposure=options.exposure,
+        loss=options.loss,
+        of_classes=decides_class(options),
+    )
 
 
 def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Gap]:
@@ -164,10 +193,10 @@ def _beyond(console: Console, evidence: Evidence, *, by_figure: bool) -> list[Ga
     over = []
     for limit, found in zip(limits, evidence.verdicts, strict=True):
         g = gaps[limit.attribute, limit.rate]
-        what = gap_title(g.rate) if evidence.task == "numbers" else f"{g.rate} gap"
+        what = f"{g.rate} gap" if evidence.task == "decisions" else gap_title(g.rate)
         said = (
             f"he {what} by {g.attribute} is {finding(found, evidence)}: --max-gap "
-            f"{option_of(limit)} is {found.status}."
+            f"{option_of(limit, evidence.data.classes)} is {found.status}."
         )
         if fails(found, by_figure=by_figure):
             over.append(g)

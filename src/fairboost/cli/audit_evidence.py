@@ -9,8 +9,10 @@ import numpy as np
 
 from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.numbers import Calibrated, SameDistribution
 from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.metrics.classes import moments_of
 from fairboost.metrics.intervals import wilson
 from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import DataFile, lines
@@ -30,6 +32,7 @@ from fairboost.report.limits import with_limits
 from fairboost.report.words import explain_decisions, rate_title
 from fairboost.tabular.audit import FileAudit
 from fairboost.tabular.files import TableFile
+from fairboost.tabular.schema import class_values
 from fairboost.verdicts.verdict import OwnFigure, status_of
 
 NAMED = {"ae": RATIO}
@@ -105,6 +108,8 @@ def judge_gaps(
     rates: Sequence[GroupRate],
     least: int,
     says_nothing: bool = False,
+    *,
+    classes: Sequence[str] = (),
 ) -> Iterator[Finding]:
     """Hold gaps to what they may be at most.
 
@@ -118,6 +123,8 @@ def judge_gaps(
         Rows that must count for a group to be compared.
     says_nothing : bool
         Whether decisions say nothing.
+    classes : sequence of str
+        The classes, if there are three or more.
     """
     by_place = {(g.attribute, g.rate): g for g in gaps}
     for limit in limits:
@@ -126,7 +133,7 @@ def judge_gaps(
         compared = [r for r in rates if (r.attribute, r.rate) == place and r.rows >= max(least, 1)]
         if g.gap is None or g.gap_low is None or g.gap_at_most is None:
             raise InvalidInputError(
-                f"--max-gap {option_of(limit)} cannot be judged by {limit.attribute}: "
+                f"--max-gap {option_of(limit, classes)} cannot be judged by {limit.attribute}: "
                 f"{len(compared)} of its groups have as many rows that count as are asked for, "
                 "and it takes two; lower --min-group-rows, or leave the limit out"
             )
@@ -147,10 +154,24 @@ def judge_gaps(
         )
 
 
-def option_of(limit: Limit) -> str:
-    """A limit as it was written on the command line."""
-    name = next((name for name, rate in NAMED.items() if rate == limit.rate), limit.rate)
-    return f"{name}={limit.at_most:g}"
+def option_of(limit: Limit, classes: Sequence[str] = ()) -> str:
+    """A limit as it is written on the command line.
+
+    Parameters
+    ----------
+    limit : Limit
+        The limit.
+    classes : sequence of str
+        The classes, if there are three or more.
+
+    Examples
+    --------
+    >>> option_of(Limit("sex", "recall of 'A'", 0.05), ("A", "B", "C"))
+    'recall[A]=0.05'
+    """
+    named = {rate: name for name, rate in NAMED.items()}
+    named |= {m.title: m.name for m in moments_of(class_values(classes).tolist(), CLASS_RATES)}
+    return f"{named.get(limit.rate, limit.rate)}={limit.at_most:g}"
 
 
 def _in_words(limit: Limit) -> str:

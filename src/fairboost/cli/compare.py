@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     from fairboost.cli.task import settle_task
     from fairboost.report import write_report
 
-    read = (options.data, options.test, options.holdout)
+    read = (options.data, options.test, options.holdout, options.costs)
     check_folder(options.out, force=options.force, inputs=read)
     settle_task(options, console)
     model = models.build_model(options, console)

@@ -68,7 +68,7 @@ def gather_evidence(
     )
     seen = tuple(replace(c, feature=schema.aware) for c in evidence.data.sensitive)
     evidence = replace(evidence, data=replace(evidence.data, sensitive=seen))
-    if schema.classes is not None:
+    if schema.classes is not None and not schema.several:
         negative, positive = schema.classes
         data = replace(evidence.data, positive=positive, negative=negative)
         scores = tuple(replace(s, label=schema.classes[int(s.positive)]) for s in evidence.scores)
@@ -156,6 +156,8 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
 
 def _what(schema: TableSchema) -> str:
     """What is predicted, after the name of the label."""
+    if schema.several:
+        return f", one of the classes {', '.join(map(_code, schema.classes or ()))}"
     if schema.classes is not None:
         return f"; positive is {_code(schema.classes[1])}"
     return ", a number" + (f", per unit of {_code(schema.exposure)}" if schema.exposure else "")
@@ -169,6 +171,13 @@ def _use(evidence: Evidence, schema: TableSchema) -> str:
         f"A decision is positive from a probability of {model.threshold!r} on. ",
         "probabilities",
     )
+    if schema.several:
+        name = (schema.classes or ())[0]
+        decides = (
+            "The class that is given is in the column `decision`: "
+            f"{evidence.asked.operating_point}. The probability of {_code(name)} is in "
+            f"{_code(f'score[{name}]')}, and so on. "
+        )
     if schema.classes is None:
         decides, says = "The number is in the column `prediction`. ", "numbers"
     if schema.exposure:

@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fairboost.cli.arguments import OBJECTIVES
+from fairboost.cli.classes import class_options
 from fairboost.cli.console import Console
 from fairboost.cli.rows import TableRows, TrainingRows
-from fairboost.cli.task import RELATIVE, predicts_number
+from fairboost.cli.task import CLASSIFICATION, RELATIVE, decides_class, predicts_number
 from fairboost.engines.registry import ENGINES as NAMES
 from fairboost.engines.registry import engine_of, load_engine
 from fairboost.exceptions import FairboostError, FairnessWarning, InvalidInputError
@@ -83,7 +84,8 @@ def build_model(options: argparse.Namespace, console: Console) -> FairModel:
         # Raises here, before the table is read.
         numbers.resolve(method["constraint"], options.tolerance, options.sensitive)
         return FairGBMRegressor(build_engine(options), **shared, **method)
-    if not isinstance(options.point, OperatingPoint) and not 0 < options.point < 1:
+    by_score = options.task == CLASSIFICATION and not isinstance(options.point, OperatingPoint)
+    if by_score and not 0 < options.point < 1:
         raise InvalidInputError(
             f"--threshold must lie between 0 and 1, found {options.point:g}: it is a probability "
             "here"
@@ -121,7 +123,7 @@ def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         asked = [parity(RELATIVE[c], relative=True) for c in asked]
     return {
         "constraint": asked[0] if len(asked) == 1 else asked,
-        **({} if of_numbers else {"operating_point": options.point}),
+        **({"operating_point": options.point} if options.task == CLASSIFICATION else {}),
         "holdout": "auto" if options.holdout_share is None else options.holdout_share,
         "min_group_rows": options.min_group_rows,
         "random_state": options.seed,
@@ -135,6 +137,7 @@ def fit(
     """Train it; what the library warns of is said once."""
     for those in filter(None, (rows.train, rows.test, rows.holdout)):
         _check_labels(model, those, rows.schema.label)
+    model.set_params(**class_options(options, rows.schema))
     with console.collecting_warnings(), refusals(options):
         return model.fit(rows.train.X, rows.train.y, **rows.fit_options())
 
@@ -160,6 +163,9 @@ def _check_labels(model: FairModel, rows: TableRows, label: str) -> None:
 def fit_plain(options: argparse.Namespace, rows: TrainingRows) -> Any:
     """The engine alone, trained: what the rates are without the constraint."""
     engine, train = build_engine(options), rows.train
+    if decides_class(options):  # XGBoost takes no text, and engines know no costs
+        costs = class_options(options, rows.schema)["costs"]
+        engine = FairGBMClassifier(engine, constraint=None, costs=costs)
     if train.exposure is not None:  # which engines take by other names, and in logarithms
         engine = FairGBMRegressor(engine, constraint=None)
     with refusals(options):
@@ -179,6 +185,7 @@ def trace_tradeoff(
             tolerances=models,
             **rows.fit_options(),
             **_method(options, console),
+            **class_options(options, rows.schema),
         )
 
 

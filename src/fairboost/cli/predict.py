@@ -22,7 +22,9 @@ EXAMPLE = """\
   fairboost predict model new.csv --keep id --keep approved --keep sex --out scores.csv
 
 scores.csv has three columns of new.csv, the probability of the positive label as score, and the
-decision in the labels of training; of a model that predicts a number, that number as prediction.
+decision in the labels of training; of three classes or more the probability of each (score[A],
+score[B], ...) and the class that is given; of a model that predicts a number, that number as
+prediction.
 No sensitive column is needed, unless the model was trained --aware. Rows keep their order.
 """
 

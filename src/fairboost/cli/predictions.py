@@ -1,4 +1,4 @@
-"""What ``fairboost predict`` writes for a row: a score and a decision, or a number."""
+"""What ``fairboost predict`` writes for a row: scores and a decision, or a number."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from fairboost._typing import IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
-from fairboost.tabular.schema import TableSchema, read_exposures
+from fairboost.model.several import given_class
+from fairboost.tabular.schema import TableSchema, in_a_row, read_exposures
 
 SCORE, DECISION = "score", "decision"
 PREDICTION, EXPECTED = "prediction", "expected"
@@ -53,13 +55,14 @@ def predictions_of(
     """
     if isinstance(model, FairGBMRegressor):
         return NumberColumns(model, schema, exposure)
-    assert schema.classes is not None
+    classes = schema.classes
+    assert classes is not None
     if exposure is not None:
         raise InvalidInputError(
             f"--exposure {exposure!r} is for models that predict a number, and this one decides "
-            f"between {schema.classes[0]!r} and {schema.classes[1]!r}; leave it out"
+            f"{'among' if schema.several else 'between'} {in_a_row(classes)}; leave it out"
         )
-    return DecisionColumns(model, schema.classes)
+    return (ClassColumns if schema.several else DecisionColumns)(model, classes)
 
 
 @dataclass
@@ -67,7 +70,7 @@ class DecisionColumns:
     """Probability of the positive label, and the decision in the labels of training."""
 
     model: FairGBMClassifier
-    classes: tuple[str, str]
+    classes: tuple[str, ...]
     rows: int = 0
     positive: int = 0
 
@@ -92,6 +95,46 @@ class DecisionColumns:
     def figures(self) -> dict[str, Any]:
         """The same for a program."""
         return {"positive": self.positive, "share": self.positive / self.rows}
+
+
+@dataclass
+class ClassColumns:
+    """Probability of each of several classes, and the class that is given."""
+
+    model: FairGBMClassifier
+    classes: tuple[str, ...]
+    rows: int = 0
+    given: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that are written."""
+        return *(f"{SCORE}[{name}]" for name in self.classes), DECISION
+
+    def columns(self, features: pd.DataFrame, batch: Any) -> dict[str, pa.Array]:
+        """Score a batch once, for all columns."""
+        proba = self.model.predict_proba(features)
+        decided = given_class(proba, self.model._costs)
+        n = len(self.classes)
+        counted = np.bincount(decided, minlength=n)
+        self.given = counted + (self.given if self.rows else 0)
+        self.rows += len(decided)
+        words = pa.array(self.classes).take(pa.array(decided))
+        scores = [pa.array(np.ascontiguousarray(proba[:, k])) for k in range(n)]
+        return dict(zip(self.names, [*scores, words], strict=True))
+
+    def in_words(self) -> str:
+        """How many were given each class."""
+        said = [
+            f"{rows:,} ({rows / self.rows:.1%}) given {name!r}"
+            for name, rows in zip(self.classes, self.given.tolist(), strict=True)
+        ]
+        return f"{self.rows:,} rows: {', '.join(said)}."
+
+    def figures(self) -> dict[str, Any]:
+        """The same for a program."""
+        given = dict(zip(self.classes, self.given.tolist(), strict=True))
+        return {"given": given, "share": {name: n / self.rows for name, n in given.items()}}
 
 
 @dataclass

@@ -28,8 +28,8 @@ class TableRows:
     ----------
     X : DataFrame
         Features.
-    y : (n,) int8 or float64
-        Labels, 0 and 1, or numbers.
+    y : (n,) int8, float64, or of the type of classes
+        Labels, 0 and 1, numbers, or one of several classes.
     sensitive : DataFrame
         The sensitive columns, as text.
     weight, exposure : (n,) float64 or None
@@ -157,8 +157,8 @@ def _check_enough(rows: dict[str, TableRows], schema: TableSchema) -> None:
     for role in ("training", "test"):
         found = f"{len(rows[role]):,} of the rows are {role} rows"
         remedy = "pass more rows, or another --test-share"
-        for label, name in enumerate(schema.classes or ()):
-            if not (rows[role].y == label).any():
+        for k, name in enumerate(schema.classes or ()):
+            if not (rows[role].y == schema.label_values[k]).any():
                 raise InvalidInputError(
                     f"{found}, and none of these has the label {name!r}; {remedy}"
                 )

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 
 from fairboost._text import places, printable, text_table
+from fairboost.cli.class_tables import ACCURACY, class_gaps, class_rates
 from fairboost.cli.console import Console
 from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate, TradeoffPoint
-from fairboost.verdicts.verdict import SAYS_NOTHING
+from fairboost.verdicts.families import farthest, grouped
+from fairboost.verdicts.verdict import SAYS_NOTHING, how_many
 
 MOST_CROSSED = 12
 """Crossed groups to show; a report has them all."""
@@ -97,15 +99,37 @@ def summary(evidence: Evidence) -> dict[str, Any]:
 def show_verdicts(console: Console, evidence: Evidence) -> None:
     """Verdicts on the test rows, rates by group, and how well the model predicts."""
     _show_rows(console, evidence)
+    judged = _judged(evidence)
     lines = [
-        [f.constraint, f"{f.measure} {finding(f, evidence)}", f.status] for f in _judged(evidence)
+        _told_as_one(family, those, evidence)
+        for family, those in grouped(judged, [f.family for f in judged])
     ]
     if lines:
         console.result(text_table(["constraint", "found", "verdict"], lines) + "\n")
+    console.result(_rates_shown(evidence))
+    titles = ["model", "measure", "found"]
+    console.result("\n" + text_table(titles, performance(evidence)))
+    console.notes(filter(None, (evidence.caution, *evidence.warnings)))
+
+
+def _told_as_one(family: str, found: list[Finding], evidence: Evidence) -> list[str]:
+    """What is said of a constraint, or of several that ask the same of every class."""
+    far = farthest(found)
+    figures = f"{far.measure} {finding(far, evidence)}"
+    if len(found) == 1:
+        return [far.constraint, figures, far.status]
+    about = far.constraint.partition(" alike by ")[0]
+    return [family, f"largest {figures}: {about}", how_many(found)]
+
+
+def _rates_shown(evidence: Evidence) -> str:
+    """Rates by group that constraints are about."""
+    wanted = _wanted(evidence)
+    if evidence.task == "classes":
+        return class_rates(evidence, {ACCURACY, *map(words.class_kind, wanted)})
     rates = [
         r for r in evidence.rates if (r.where, r.model, r.crossed) == ("test", "chosen", False)
     ]
-    wanted = _wanted(evidence)
     shown = [
         [
             _group(r),
@@ -116,10 +140,7 @@ def show_verdicts(console: Console, evidence: Evidence) -> None:
         for r in rates
         if r.rate in wanted
     ]
-    console.result(text_table(["group", words.noun(evidence), "found", "rows"], shown))
-    titles = ["model", "measure", "found"]
-    console.result("\n" + text_table(titles, performance(evidence)))
-    console.notes(filter(None, (evidence.caution, *evidence.warnings)))
+    return text_table(["group", words.noun(evidence), "found", "rows"], shown)
 
 
 def _wanted(evidence: Evidence) -> set[str]:
@@ -318,6 +339,8 @@ def audit_text(evidence: Evidence) -> str:
     """Rates by group, gaps and ratios, the four-fifths rule, calibration; or means of numbers."""
     if evidence.task == "numbers":
         return _numbers_text(evidence)
+    if evidence.task == "classes":
+        return _classes_text(evidence)
     rows, where = evidence.data.splits["test"], evidence.asked.operating_point
     parts = [
         f"{rows:,} rows; {where}. {_level(evidence)} intervals. "
@@ -327,6 +350,19 @@ def audit_text(evidence: Evidence) -> str:
         _gaps(evidence),
         _crossed(evidence),
         _calibration(evidence),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _classes_text(evidence: Evidence) -> str:
+    """Accuracy, shares given each class and confusion matrices by group, and how groups differ."""
+    data = evidence.data
+    parts = [
+        f"{data.splits['test']:,} rows; {evidence.asked.operating_point}. {_level(evidence)} "
+        f"intervals. Classes of {printable(data.label)}: {printable(', '.join(data.classes))}.",
+        class_rates(evidence, (ACCURACY, *words.CLASS_KINDS.values())),
+        class_gaps(evidence),
+        _crossed(evidence),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -422,7 +458,9 @@ def _crossed(evidence: Evidence) -> str:
 
     groups = {(r.attribute, r.group) for r in crossed}
     small = {(r.attribute, r.group) for r in crossed if r.small}
-    shown_rates = (RATIO, DISTANCE) if evidence.task == "numbers" else ("fpr", "fnr")
+    shown_rates = {"numbers": (RATIO, DISTANCE), "classes": (ACCURACY,)}.get(
+        evidence.task, ("fpr", "fnr")
+    )
     wanted = [r for r in crossed if not r.small and r.rate in shown_rates]
     wanted.sort(key=distance, reverse=True)
     lines = [

@@ -1,13 +1,15 @@
-"""What is to be predicted, one of two values or a number, and which options go with it."""
+"""What is to be predicted: one of two values, a class or a number; and options that go with it."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from fairboost.cli.arguments import table_of
+from fairboost.cli.arguments import TASKS, table_of
 from fairboost.cli.console import Console
+from fairboost.fairness.class_constraints import NAMED_FOR_CLASSES
+from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS, TOLERANCE
 from fairboost.fairness.numbers import DEFAULTS as NUMBER_CONSTRAINTS
 from fairboost.fairness.operating_points import OperatingPoint
@@ -15,7 +17,7 @@ from fairboost.fairness.operating_points import OperatingPoint
 if TYPE_CHECKING:
     from fairboost.tabular.labels import LabelValues
 
-CLASSIFICATION, REGRESSION = "classification", "regression"
+CLASSIFICATION, CLASSES, REGRESSION = TASKS
 FEW_NUMBERS = 10
 """So few different numbers may be codes of classes."""
 
@@ -23,9 +25,26 @@ SHARES = ("equal_distributions", "calibrated")
 """Constraints whose tolerance is a share anyway."""
 LIMITED = {
     CLASSIFICATION: ("fpr", "fnr", "ppr", "precision"),
+    CLASSES: tuple(CLASS_RATES),
     REGRESSION: ("prediction", "loss", "ae", "distance"),
 }
-"""What ``--max-gap`` takes, by task."""
+"""What ``--max-gap`` takes, by task; of classes all of them, or one: ``recall[high]``."""
+CONSTRAINTS: dict[str, Collection[str]] = {
+    CLASSIFICATION: NAMED_CONSTRAINTS,
+    CLASSES: NAMED_FOR_CLASSES,
+    REGRESSION: NUMBER_CONSTRAINTS,
+}
+"""What ``--constraint`` takes, by task."""
+ABOUT = {
+    REGRESSION: "is about numbers: predicting a number",
+    CLASSES: "is about classes: deciding among classes",
+}
+"""What is said where an option tells the task."""
+INSTEAD = {
+    ("--score", CLASSES): "name the column of the class that is given: --decision COLUMN",
+    ("--threshold", CLASSES): "leave it out, say what wrong decisions cost (--costs FILE)",
+}
+"""What to write in place of an option, where that is not plain."""
 RELATIVE = {"equal_means": "prediction", "equal_errors": "loss"}
 """Constraints whose tolerance may be a share of the mean, and the mean that they are about."""
 UNITS = {
@@ -55,28 +74,46 @@ def settle_task(
     asked, why = options.task, "--task"
     if asked is None and options.positive is not None:
         asked, why = CLASSIFICATION, "--positive"
-    named = _given(options, REGRESSION)
-    if asked is None and named:
-        asked, why = REGRESSION, named[0]
-        console.remark(f"Note: {why} is about numbers: predicting a number (--task regression).")
     if asked is None:
-        from fairboost.tabular.labels import look_at_label
-
-        file = table_of(options, options.data)
-        file.require([options.label], "named in the command")
-        found = look_at_label(file, options.label, first_rows=first_rows)
-        asked = REGRESSION if found.is_number else CLASSIFICATION
-        why = "the values of the label"
-        if asked == REGRESSION:
-            console.remark(_guessed(options.label, found))
+        told = [(flag, tasks[0]) for flag, tasks in _given(options) if len(tasks) == 1]
+        for why, asked in (one for one in told if one[1] in ABOUT):
+            console.remark(f"Note: {why} {ABOUT[asked]} (--task {asked}).")
+            break
+    if asked is None:
+        asked, why = _guess(options, console, first_rows), "the values of the label"
     options.task = asked
-    other = CLASSIFICATION if asked == REGRESSION else REGRESSION
-    if wrong := _given(options, other):
-        options.page.error(
-            f"{wrong[0]} is for --task {other}, and by {why} this is {asked}; leave it out, or "
-            f"pass --task {other}"
-        )
+    for flag, tasks in _given(options):
+        if asked not in tasks:
+            named = " or ".join(tasks)
+            options.page.error(
+                f"{flag} is for --task {named}, and by {why} this is {asked}; "
+                f"{INSTEAD.get((flag, asked), 'leave it out')}, or pass --task {named}"
+            )
     _set_defaults(options)
+
+
+def _guess(options: argparse.Namespace, console: Console, first_rows: bool) -> str:
+    """The task by the values of the label; it is said unless there are two."""
+    from fairboost.tabular.labels import look_at_label
+
+    file = table_of(options, options.data)
+    file.require([options.label], "named in the command")
+    found = look_at_label(file, options.label, first_rows=first_rows)
+    if found.is_number:
+        console.remark(_guessed(options.label, found))
+        return REGRESSION
+    if found.is_class:
+        console.remark(
+            f"Note: the label {options.label!r} has {found.values} distinct values: deciding "
+            "among classes (--task classes); for yes or no, name a column of two values."
+        )
+        return CLASSES
+    return CLASSIFICATION
+
+
+def decides_class(options: argparse.Namespace) -> bool:
+    """Whether one of several classes is to be given."""
+    return bool(options.task == CLASSES)
 
 
 def predicts_number(options: argparse.Namespace) -> bool:
@@ -91,48 +128,54 @@ def _guessed(label: str, found: LabelValues) -> str:
         "regression); for yes or no, name a column of two values."
     )
     if found.numbers <= FEW_NUMBERS:
-        said += " If these numbers are codes of classes, merge them into two."
+        said += " If these numbers are codes of classes, pass --task classes."
     return said
 
 
-def _given(options: argparse.Namespace, task: str) -> list[str]:
-    """Options on the command line that go with one task alone, as they were written."""
+def _given(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
+    """Options on the command line that are not for all tasks, as written; and those they are for.
+
+    An option of a command that has no such option is not given.
+    """
     point: Any = getattr(options, "point", None)
-    names: Collection[str] = NAMED_CONSTRAINTS if task == CLASSIFICATION else NUMBER_CONSTRAINTS
-    if task == CLASSIFICATION:
-        flag = "--threshold"
-        if isinstance(point, OperatingPoint):
-            flag = f"--at-{point.rate_name.replace('ppr', 'positive-rate')}"
-        given = {
-            "--positive": options.positive is not None,
-            flag: point is not None,
-            "--favourable": options.favourable is not None,
-        }
-    else:
-        given = {
-            "--exposure": options.exposure is not None,
-            "--objective": getattr(options, "objective", None) is not None,
-            "--relative": getattr(options, "relative", False),
-            "--loss": getattr(options, "loss", None) is not None,
-        }
-    limited = [rate for rate, _ in getattr(options, "max_gap", ()) if rate in LIMITED[task]]
-    given |= {f"--max-gap {rate}": True for rate in limited}
-    found = [f"--constraint {c}" for c in getattr(options, "constraint", ()) if c in names]
-    return [flag for flag, there in given.items() if there] + found
+    flag = "--threshold"
+    if isinstance(point, OperatingPoint):
+        flag = f"--at-{point.rate_name.replace('ppr', 'positive-rate')}"
+    given = {
+        CLASSIFICATION: {"--positive": "positive", flag: "point", "--favourable": "favourable"},
+        CLASSES: {"--classes": "classes", "--costs": "costs", "--decision": "decision"},
+        REGRESSION: {
+            "--exposure": "exposure",
+            "--objective": "objective",
+            "--relative": "relative",
+            "--loss": "loss",
+        },
+    }
+    for task, flags in given.items():
+        for written, name in flags.items():
+            if getattr(options, name, None) not in (None, False, []):
+                yield written, [task]
+    if getattr(options, "score", None) is not None:
+        yield "--score", [CLASSIFICATION, REGRESSION]
+    for rate, _ in getattr(options, "max_gap", ()):
+        plain = rate.partition("[")[0]
+        yield f"--max-gap {rate}", [task for task in TASKS if plain in LIMITED[task]]
+    for name in getattr(options, "constraint", ()):
+        yield f"--constraint {name}", [task for task in TASKS if name in CONSTRAINTS[task]]
 
 
 def _set_defaults(options: argparse.Namespace) -> None:
     """Set what the task decides, and check the tolerance."""
     trains = hasattr(options, "tolerance")
-    if not predicts_number(options):
+    if options.task == CLASSIFICATION:
         options.point = 0.5 if options.point is None else options.point
         options.favourable = options.favourable or "positive"
-        if trains:
-            options.tolerance = TOLERANCE if options.tolerance is None else options.tolerance
-            if options.tolerance >= 1:
-                _refuse_share(options)
-    elif trains:
+    if trains and predicts_number(options):
         _check_number_tolerance(options)
+    elif trains:
+        options.tolerance = TOLERANCE if options.tolerance is None else options.tolerance
+        if options.tolerance >= 1:
+            _refuse_share(options)
 
 
 def _check_number_tolerance(options: argparse.Namespace) -> None:

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from fairboost.cli.tables import failures, show_verdicts, summary
     from fairboost.cli.task import settle_task
 
-    read = (options.data, options.test, options.holdout)
+    read = (options.data, options.test, options.holdout, options.costs)
     check_folder(options.out, force=options.force, inputs=read)
     settle_task(options, console)
     model = models.build_model(options, console)

@@ -122,9 +122,9 @@ def measure(
             more = _audit(model, rows, output, others, about, level, gaps=False).rates
             tables.append(more[more["attribute"] != ""])
         for table in tables:
-            shown = _in_words(table, asked, limited)
+            shown = in_words(table, asked, limited)
             rates += lines.rate_lines(shown, rows.names, name)
-        gaps += lines.gap_lines(_in_words(found.gaps, asked, limited), name)
+        gaps += lines.gap_lines(in_words(found.gaps, asked, limited), name)
     costs = model._costs
     measured = {n: o if costs is None else GivenByCost(o, costs) for n, o in outputs.items()}
     table = performance_table(rows.labels, measured, rows.weight, level)
@@ -134,8 +134,8 @@ def measure(
             evidence.Performance(**pick(line, "model", "measure", "value", "low", "high"))
             for line in table.to_dict("records")
         ),
-        "confusion": tuple(_confusion(audits[CHOSEN], rows.names)),
-        "caution": _caution(outputs[CHOSEN].given, rows),
+        "confusion": tuple(confusion_lines(audits[CHOSEN], rows.names)),
+        "caution": caution_of(outputs[CHOSEN].given, rows),
     }
     return OnTestRows(judged, tuple(rates), tuple(gaps), parts)
 
@@ -149,12 +149,12 @@ def point_rates(
     asked = rows.constrained_rates(model)
     kinds = list(dict.fromkeys(map(class_kind, asked)))
     shown = [k for k in CLASS_KINDS.values() if k in kinds][:1]  # a table has room for one
-    table = _in_words(found.rates, (), ())
+    table = in_words(found.rates, (), ())
     own = [kind in (CLASS_KINDS["accuracy"], *shown) for kind in map(class_kind, table["rate"])]
     table = table[own]
     few = list(dict.fromkeys(table["rate"]))[:MOST_ALONG]
     rates = lines.rate_lines(table[table["rate"].isin(few)], rows.names)
-    return rates, bool(_caution(output.given, rows))
+    return rates, bool(caution_of(output.given, rows))
 
 
 def _predict(model: Any, chosen: FairGBMClassifier, rows: TestSet) -> ClassOutput:
@@ -208,7 +208,7 @@ def _audit(
     )
 
 
-def _in_words(
+def in_words(
     table: pd.DataFrame, asked: Collection[str], limited: Collection[str]
 ) -> pd.DataFrame:
     """A table whose rates are in words; without confused shares that nobody asked about.
@@ -225,7 +225,7 @@ def _in_words(
     return table.assign(rate=titles)[kept]
 
 
-def _confusion(found: ClassAudit, columns: Collection[str]) -> Iterator[evidence.Confusion]:
+def confusion_lines(found: ClassAudit, columns: Collection[str]) -> Iterator[evidence.Confusion]:
     """Lines of the confusion matrices of everyone and of the groups of each column."""
     own = found.rates[found.rates["rate"].isin(["recall", "confused"])]
     own = own[own["attribute"].isin(["", *columns])]
@@ -247,7 +247,7 @@ def _confusion(found: ClassAudit, columns: Collection[str]) -> Iterator[evidence
             )
 
 
-def _caution(given: IntArray, rows: TestSet) -> str:
+def caution_of(given: IntArray, rows: TestSet) -> str:
     """That decisions are nearly constant, or say nothing of the classes; empty if they do."""
     n = int(max(rows.labels.max(), given.max())) + 1
     weight = np.ones(len(given)) if rows.weight is None else rows.weight

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost.data.cells import SensitiveColumn
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
@@ -26,6 +27,7 @@ from fairboost.metrics.sums import check_crossings
 from fairboost.metrics.thresholds import ChosenThreshold, check_fine_enough
 from fairboost.tabular.columns import as_numbers, as_text, converting
 from fairboost.tabular.files import TableFile
+from fairboost.tabular.labels import MOST_CLASSES
 from fairboost.tabular.schema import MOST_GROUPS, check_named_once, classes_of, crossings_of
 
 MOST_CROSSED = 500
@@ -39,7 +41,7 @@ class AuditRequest:
     Parameters
     ----------
     label, score : str
-        The columns of labels and scores.
+        The columns of labels and scores; of classes, that of the class given.
     sensitive : tuple of str
         The columns that say which groups a row belongs to.
     positive : str, optional
@@ -60,6 +62,8 @@ class AuditRequest:
         The column of exposures, if labels are numbers.
     loss : str, optional
         The loss whose mean is shown, if labels are numbers.
+    of_classes : bool
+        Whether labels are classes, three or more.
     """
 
     label: str
@@ -74,9 +78,11 @@ class AuditRequest:
     favourable: Literal["positive", "negative"] = "positive"
     exposure: str | None = None
     loss: str | None = None
+    of_classes: bool = False
 
     def __post_init__(self) -> None:
-        check_named_once(self.columns, "--label, --score, --sensitive, --weight and --exposure")
+        scored = "--decision" if self.of_classes else "--score"
+        check_named_once(self.columns, f"--label, {scored}, --sensitive, --weight and --exposure")
         check_crossings(self.crossings)
 
     @property
@@ -185,7 +191,7 @@ def _chosen(point: OperatingPoint, counted: Counted) -> ChosenThreshold:
 
 
 @dataclass
-class _Coder:
+class ValueCoder:
     """Values to codes, in the order in which they come; -1 is missing."""
 
     name: str
@@ -193,6 +199,7 @@ class _Coder:
     known: dict[str, int] = field(default_factory=dict)
 
     def codes(self, column: Any) -> IntArray:
+        """Codes of a column."""
         with converting(f"the column {self.name!r} must hold text or numbers", "; name another"):
             if not pa.types.is_dictionary(column.type):
                 column = pc.dictionary_encode(column)
@@ -213,7 +220,13 @@ class _Coder:
             shown = ", ".join(map(repr, self.known))
             raise InvalidInputError(
                 f"the label {self.name!r} must have two values, found more: {shown}; merge "
-                "labels, or add a column that says yes or no; if it is a number, pass --task "
+                "labels, or add a column that says yes or no; if these are classes to decide "
+                "among, pass --task classes, if it is a number, --task regression"
+            )
+        if self.most == MOST_CLASSES:
+            raise InvalidInputError(
+                f"the column {self.name!r} has more than {self.most} different values, expected "
+                "classes to decide among; merge classes, or, if it is a number, pass --task "
                 "regression"
             )
         raise InvalidInputError(
@@ -239,13 +252,14 @@ class AuditedBatches:
         self, file: TableFile, request: AuditRequest, advance: Callable[[], None]
     ) -> None:
         self.file, self.request, self.advance = file, request, advance
-        self.groups = [_Coder(name, MOST_GROUPS) for name in request.sensitive]
+        self.groups = [ValueCoder(name, MOST_GROUPS) for name in request.sensitive]
         self.count = self.unlabelled = 0
 
     def read(self) -> Iterator[tuple[Any, int]]:
         """Batches as Arrow has them, and the rows before each."""
         text = pa.dictionary(pa.int32(), pa.string())
-        coded = (self.request.label, *self.request.sensitive)
+        coded = [self.request.label, *self.request.sensitive]
+        coded += [self.request.score] if self.request.of_classes else []
         types = {name: text if name in coded else pa.float64() for name in self.request.columns}
         self.count = self.unlabelled = 0
         before = 0
@@ -317,7 +331,7 @@ class _ScoredBatches(AuditedBatches):
         self, file: TableFile, request: AuditRequest, advance: Callable[[], None]
     ) -> None:
         super().__init__(file, request, advance)
-        self.labels = _Coder(request.label, 2)
+        self.labels = ValueCoder(request.label, 2)
 
     def classes(self) -> tuple[str, str]:
         """The labels, the positive one last."""
@@ -336,3 +350,15 @@ class _ScoredBatches(AuditedBatches):
                 labels >= 0, [labels, scores, weight, *groups]
             )
             yield Batch(labels, scores, groups, weight)
+
+
+def joined(parts: tuple[Any, ...]) -> Any:
+    """A column of all batches; None if there is none."""
+    return None if parts[0] is None else np.concatenate(parts)
+
+
+def sorted_groups(name: str, codes: IntArray, values: list[str]) -> SensitiveColumn:
+    """Groups in the order of their names, and not in that in which they came."""
+    order = np.argsort(np.array(values, dtype=object))
+    places = np.append(np.argsort(order), -1)  # the last is that of a missing group
+    return SensitiveColumn(name, places[codes], tuple(values[k] for k in order))

@@ -1,4 +1,4 @@
-"""What the column to predict holds: two values, or numbers."""
+"""What the column to predict holds: two values, several classes, or numbers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from fairboost.tabular.files import TableFile
 
 MOST_NUMBERS_AMONG = 0.5
 """If more of the different values than this are numbers, the others are errors in the file."""
+MOST_CLASSES = 20
+"""More different texts are hardly classes to decide among."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,18 @@ class LabelValues:
         (True, False)
         """
         return self.numbers > 2 and self.numbers > MOST_NUMBERS_AMONG * self.values
+
+    @property
+    def is_class(self) -> bool:
+        """Whether the label is one of several texts; numbers among them are errors, or few.
+
+        Examples
+        --------
+        >>> LabelValues(3, 0, True).is_class, LabelValues(2, 0, True).is_class
+        (True, False)
+        """
+        mostly_text = self.numbers < MOST_NUMBERS_AMONG * self.values
+        return mostly_text and 2 < self.values <= MOST_CLASSES
 
 
 def look_at_label(file: TableFile, name: str, *, first_rows: bool = False) -> LabelValues:

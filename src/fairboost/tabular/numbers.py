@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from fairboost._typing import FloatArray, IntArray
+from fairboost._typing import FloatArray
 from fairboost.data.cells import SensitiveColumn
-from fairboost.tabular.audit import AuditedBatches, AuditRequest
+from fairboost.tabular.audit import AuditedBatches, AuditRequest, joined, sorted_groups
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import numbers_of_label, read_exposures
 
@@ -75,21 +72,9 @@ def read_numbers(
         weighed, coded = rows.weights(arrow, before), rows.codes(arrow)
         parts.append(rows.keep(known, [labels, scores, weighed, exposed, *coded]))
     rows.check_found()
-    actual, predicted, weight, exposure, *codes = map(_joined, zip(*parts, strict=True))
+    actual, predicted, weight, exposure, *codes = map(joined, zip(*parts, strict=True))
     columns = [
-        _sorted(coder.name, found, list(coder.known))
+        sorted_groups(coder.name, found, list(coder.known))
         for coder, found in zip(rows.groups, codes, strict=True)
     ]
     return FileNumbers(request, actual, predicted, columns, weight, exposure, rows.unlabelled)
-
-
-def _joined(parts: tuple[Any, ...]) -> Any:
-    """A column of all batches; None if there is none."""
-    return None if parts[0] is None else np.concatenate(parts)
-
-
-def _sorted(name: str, codes: IntArray, values: list[str]) -> SensitiveColumn:
-    """Groups in the order of their names, and not in that in which they came."""
-    order = np.argsort(np.array(values, dtype=object))
-    places = np.append(np.argsort(order), -1)  # the last is that of a missing group
-    return SensitiveColumn(name, places[codes], tuple(values[k] for k in order))

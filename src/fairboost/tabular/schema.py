@@ -30,13 +30,15 @@ from fairboost.data.labels import says_yes
 from fairboost.exceptions import InvalidInputError, ModelFileError
 from fairboost.metrics.sums import check_crossings
 from fairboost.tabular import columns
+from fairboost.tabular.labels import MOST_CLASSES
 
 FORMAT = "fairboost-schema"
-FORMAT_VERSION = 3
-READ_VERSIONS = (2, FORMAT_VERSION)
-"""In version 2 there were no numbers to predict, and all engines were given text."""
+FORMAT_VERSION = 4
+READ_VERSIONS = (2, 3, FORMAT_VERSION)
+"""In version 2 there were no numbers to predict, and all engines were given text; up to version 3
+a label had two values, or was a number."""
 
-Task: TypeAlias = Literal["classification", "regression"]
+Task: TypeAlias = Literal["classification", "classes", "regression"]
 
 CSV_TYPES = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string()}
 """Types to read features as from a CSV file."""
@@ -81,8 +83,8 @@ class Roles:
         Columns whose numbers are codes.
     dropped : tuple of str
         Columns that are no features.
-    task : {"classification", "regression"}
-        Whether the label is one of two values, or a number.
+    task : {"classification", "classes", "regression"}
+        Whether the label is one of two values, of several, or a number.
     exposure : str, optional
         The column of exposures, of numbers.
     coded : bool
@@ -171,8 +173,8 @@ class TableSchema:
     ----------
     label : str
         The column that was predicted.
-    classes : tuple of two str, or None
-        Its values, the positive one last; None if it is a number.
+    classes : tuple of str, or None
+        Its values: of two the positive one last, of more in order; None if it is a number.
     sensitive : tuple of str
         The sensitive columns.
     weight : str or None
@@ -193,7 +195,7 @@ class TableSchema:
     """
 
     label: str
-    classes: tuple[str, str] | None
+    classes: tuple[str, ...] | None
     sensitive: tuple[str, ...]
     weight: str | None
     aware: bool
@@ -229,7 +231,7 @@ class TableSchema:
         }
 
     def labels(self, table: Any, where: str) -> tuple[IntArray | FloatArray, BoolArray]:
-        """Labels as 0 and 1, or as numbers, and which rows have one; ``where`` names the file."""
+        """Labels as the model takes them, and which rows have one; ``where`` names the file."""
         if self.classes is None:
             return numbers_of_label(table.column(self.label), f"{self.label!r} of {where}")
         text = _text_of(table, self.label)
@@ -240,9 +242,20 @@ class TableSchema:
             raise InvalidInputError(
                 f"the label {self.label!r} of {where} has the value "
                 f"{text[int(unknown.argmax())].as_py()!r}, expected those of training, "
-                f"{self.classes[0]!r} and {self.classes[1]!r}; code both alike"
+                f"{in_a_row(self.classes)}; code both alike"
             )
-        return codes.clip(0).astype(np.int8), known
+        return self.label_values[codes.clip(0)], known
+
+    @property
+    def several(self) -> bool:
+        """Whether there are three classes or more."""
+        return self.classes is not None and len(self.classes) > 2
+
+    @property
+    def label_values(self) -> np.ndarray:
+        """What the model knows the classes as: 0 and 1 of two, of more whole numbers or text."""
+        assert self.classes is not None
+        return class_values(self.classes) if self.several else np.arange(2, dtype=np.int8)
 
     def groups(self, table: Any) -> pd.DataFrame:
         """Sensitive columns as text; None where missing."""
@@ -305,8 +318,11 @@ class TableSchema:
 def _from_plain(content: dict[str, Any]) -> TableSchema:
     """A schema from the values of its file; raises where these are of other types."""
     schema: TableSchema = read_as(TableSchema, content, "the schema")
-    if (schema.classes is not None and len(set(schema.classes)) != 2) or not schema.columns:
-        raise ValueError("it has no two labels, or no columns")
+    classes = schema.classes
+    if classes is not None and not len(classes) == len(set(classes)) >= 2:
+        raise ValueError("it has no two labels")
+    if not schema.columns or (schema.several and classes != _in_order(schema.classes or ())):
+        raise ValueError("it has no columns, or classes that are out of order")
     return schema
 
 
@@ -355,10 +371,13 @@ def infer_schema(
             "no column is left to train on; found only the label, the sensitive columns and what "
             f"was left out ({', '.join(dropped) or 'nothing'}); add features"
         )
-    classes = None
-    if roles.task == "classification":
+    classes: tuple[str, ...] | None = None
+    if roles.task != "regression":
         labels = pc.unique(_text_of(table, roles.label)).drop_null().to_pylist()
-        classes = classes_of(labels, roles.label, roles.positive)
+        if roles.task == "classes":
+            classes = several_of(labels, roles.label)
+        else:
+            classes = classes_of(labels, roles.label, roles.positive)
     schema = TableSchema(
         label=roles.label,
         classes=classes,
@@ -484,13 +503,78 @@ def classes_of(values: Iterable[str], label: str, positive: str | None) -> tuple
         shown = ", ".join(map(repr, found[:5])) + (", ..." if len(found) > 5 else "")
         remedy = "rows of both labels are needed"
         if len(found) > 2:
-            remedy = "merge labels, or add a column that says yes or no"
+            remedy = (
+                "merge labels, add a column that says yes or no, or decide among classes: pass "
+                "--task classes, and no --positive"
+            )
         raise InvalidInputError(
             f"the label {label!r} must have two values, found {len(found)}: {shown or 'none'}; "
             f"{remedy}"
         )
     last = _positive(found, label, positive)
     return found[1 - found.index(last)], last
+
+
+def several_of(values: Iterable[str], label: str) -> tuple[str, ...]:
+    """The classes of a label, three or more, in order.
+
+    Parameters
+    ----------
+    values : iterable of str
+        The values that were found.
+    label : str
+        The column.
+
+    Examples
+    --------
+    >>> several_of(["10", "9", "8"], "grade"), several_of(["low", "high", "middle"], "risk")
+    (('8', '9', '10'), ('high', 'low', 'middle'))
+    """
+    found = _in_order(values)
+    if 3 <= len(found) <= MOST_CLASSES:
+        return found
+    shown = ", ".join(map(repr, found[:5])) + (", ..." if len(found) > 5 else "")
+    remedy = "merge values, or, if it is a number, pass --task regression"
+    if len(found) < 3:
+        remedy = "leave --task classes out where there are two; else pass rows of all classes"
+    raise InvalidInputError(
+        f"the label {label!r} must have 3 to {MOST_CLASSES} values to decide among, found "
+        f"{len(found)}: {shown or 'none'}; {remedy}"
+    )
+
+
+def class_values(classes: Sequence[str]) -> np.ndarray:
+    """What the library knows classes as: whole numbers, or text.
+
+    Examples
+    --------
+    >>> class_values(["8", "9", "10"]).tolist(), class_values(["A", "B", "1"]).tolist()
+    ([8, 9, 10], ['A', 'B', '1'])
+    """
+    return np.array(list(map(int, classes)) if _whole(classes) else list(classes))
+
+
+def in_a_row(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    Examples
+    --------
+    >>> in_a_row(["A", "B", "C"])
+    "'A', 'B' and 'C'"
+    """
+    *first, last = map(repr, names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _in_order(classes: Iterable[str]) -> tuple[str, ...]:
+    """Classes as the library orders them: whole numbers as numbers."""
+    found = tuple(classes)
+    return tuple(sorted(found, key=int if _whole(found) else None))
+
+
+def _whole(classes: Iterable[str]) -> bool:
+    """Whether all are whole numbers, written the same way."""
+    return all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", one) for one in classes)
 
 
 def _positive(values: list[str], label: str, asked: str | None) -> str:
