@@ -351,7 +351,7 @@ def test_violations_on_training_rows_are_shown_too(model, new, rows):
 
 def test_training_rows_of_other_parts_are_refused_before_anything_is_measured(model, new, rows):
     X, y, groups, years = rows
-    with pytest.raises(InvalidInputError, match="3 to 5 parts, .*, exposure, found 6 parts"):
+    with pytest.raises(InvalidInputError, match=r"3 to 5 parts, .*, exposure, found 6 parts"):
         gathered(model, new, train=(X, y, groups, None, years, None))
     with pytest.raises(InvalidInputError, match="trained with exposures"):
         gathered(model, new, train=(X, y, groups))

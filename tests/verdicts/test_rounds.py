@@ -44,5 +44,5 @@ def test_of_numbers_on_a_held_out_set_they_are_those_of_the_trace(asked):
 
 
 def test_rows_of_a_classifier_have_no_exposure():
-    with pytest.raises(InvalidInputError, match="3 to 4 parts, .* found 5 parts"):
+    with pytest.raises(InvalidInputError, match=r"3 to 4 parts, .* found 5 parts"):
         rows_of(FairGBMClassifier(), draw(10, 0))
