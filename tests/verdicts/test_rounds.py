@@ -40,7 +40,7 @@ def test_of_numbers_on_a_held_out_set_they_are_those_of_the_trace(asked):
     table = violations_by_round(model, **rows_of(model, theirs), points=50).set_index("round")
     assert len(table) == 11
     trace = model.trace_.set_index("round").loc[table.index, table.columns]
-    np.testing.assert_allclose(table, trace, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(table, trace, rtol=1e-5, atol=1e-6)  # weights in single precision
 
 
 def test_rows_of_a_classifier_have_no_exposure():
