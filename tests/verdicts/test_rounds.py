@@ -46,3 +46,10 @@ def test_of_numbers_on_a_held_out_set_they_are_those_of_the_trace(asked):
 def test_rows_of_a_classifier_have_no_exposure():
     with pytest.raises(InvalidInputError, match=r"3 to 4 parts, .* found 5 parts"):
         rows_of(FairGBMClassifier(), draw(10, 0))
+
+
+def test_rounds_of_several_classes_are_refused():
+    model = FairGBMClassifier()
+    model.classes_ = np.array(["a", "b", "c"])
+    with pytest.raises(InvalidInputError, match="gives one of 3 classes; leave train out"):
+        rows_of(model, draw(10, 0)[:3])

@@ -39,6 +39,11 @@ def rows_of(model: Any, train: tuple[Any, ...]) -> dict[str, Any]:
     train : tuple (X, y, sensitive_features[, sample_weight[, exposure]])
         The rows; the exposure is for regressors.
     """
+    if len(getattr(model, "classes_", ())) > 2:
+        raise InvalidInputError(
+            "violations on training rows are shown of two labels, and the model gives one of "
+            f"{len(model.classes_)} classes; leave train out: those on the rows held out are shown"
+        )
     names = ["X", "y", "sensitive_features", "sample_weight"]
     names += ["exposure"] * is_regressor(model)
     if not 3 <= len(train) <= len(names):
