@@ -106,7 +106,9 @@ def test_figures_are_above_limits_where_something_is_violated(seed, limit):
     for constraint in (SameDistribution(limit, count=3), Calibrated(limit)):
         moments = drawn(constraint, seed)
         excess = constraint.figure(moments) - constraint.limit
-        assert excess == pytest.approx(constraint.violations(moments).max(), abs=1e-12)
+        judged = getattr(constraint, "as_judged", constraint)
+        assert excess == pytest.approx(judged.violations(moments).max(), abs=1e-12)
+        assert (excess > 0) == (constraint.violations(moments).max() > 0)
 
 
 def test_distances_of_distributions_by_hand():
@@ -121,18 +123,31 @@ def test_actual_over_expected_by_hand():
     moments = moments_of([[2.0, 4.0], [3.0, 3.0]])  # predicted, then actual
     constraint = Calibrated(0.1)
     assert constraint.figure(moments) == pytest.approx(0.5)
-    np.testing.assert_allclose(constraint.violations(moments), [0.4, -0.35, -0.6, 0.15])
+    by_ratio = np.array([0.4, -0.35, -0.6, 0.15])
+    np.testing.assert_allclose(constraint.as_judged.violations(moments), by_ratio)
+    over_actual = by_ratio * np.tile([2.0 / 3.0, 4.0 / 3.0], 2)
+    np.testing.assert_allclose(constraint.violations(moments), over_actual)
+
+
+def test_violations_of_calibration_are_linear_in_what_is_expected():
+    """So a multiplier weighs the same on a prediction, however small that has become."""
+    constraint, multipliers = Calibrated(0.1), np.array([0.3, 0.0, 0.0, 0.7])
+    weights = [
+        constraint.pullback(moments_of([[e, 4.0], [3.0, 3.0]]), multipliers)[0]
+        for e in (1e-3, 2.0, 50.0)
+    ]
+    np.testing.assert_allclose(weights, np.tile([-0.3 * 1.1 / 3, 0.7 * 0.9 / 3], (3, 1)))
 
 
 def test_where_nothing_is_expected_no_group_is_calibrated():
     """As in the first rounds of a model that starts from 0; it is to rise, by a finite step."""
     moments, constraint = moments_of([[0.0, 1.0], [3.0, 1.0]]), Calibrated(0.1)
-    np.testing.assert_allclose(constraint.violations(moments), [5.0, -0.1, -5.0, -0.1])
+    np.testing.assert_allclose(constraint.violations(moments), [1.0, -0.1, -1.0, -0.1])
     pull = constraint.pullback(moments, np.array([1.0, 0.0, 0.0, 0.0]))
     assert np.isfinite(pull).all()
     assert pull[0, 0] < 0 == pull[0, 1]
     below = moments_of([[-1.0, 1.0], [3.0, 1.0]])  # rounds may start from below 0
-    assert constraint.violations(below)[0] > 5.0
+    assert constraint.violations(below)[0] > 1.0
     assert constraint.figure(moments) == pytest.approx(LARGEST_RATIO - 1)
     assert np.isfinite(constraint.as_judged.pullback(moments, np.ones(4))).all()
     nothing = moments_of([[0.0, 1.0], [0.0, 1.0]])  # and nothing came
@@ -292,7 +307,7 @@ def test_ratios_by_hand():
     away = np.array([[0.0, 0.25], [-0.2, 0.0], [1.6 / 1.5 - 1, 1 / 3]])
     expected = np.concatenate([away.ravel(), -away.ravel()]) - 0.1
     np.testing.assert_allclose(constraint.as_judged.violations(moments), expected)
-    of_mean_part = np.array([[1.0, 1.0], [0.5, 0.5], [1.5, 1.5]])
+    of_mean_part = np.array([[1.0, 4 / 5], [0.5, 2 / 5], [1.5, 6 / 5]])  # over what was actual
     weighed = expected.reshape(2, 3, 2) * of_mean_part
     np.testing.assert_allclose(constraint.violations(moments), weighed.ravel())
     assert constraint.figure(moments) == pytest.approx(1 / 3)

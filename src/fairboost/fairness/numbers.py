@@ -36,9 +36,6 @@ from fairboost.fairness.rates import as_moment
 N_LEVELS = 15
 """Thresholds at which distributions are compared, unless the user asks for another number."""
 
-LARGEST_PUSHED = 5.0
-"""Actual over expected up to which a violation is what the ratio is above 1."""
-
 LARGEST_RATIO = 1e6
 """Actual over expected, at most, of a group that next to nothing is expected of."""
 
@@ -195,11 +192,13 @@ class Calibrated(OfAllGroups):
         ]
 
     def violations(self, moments: GroupMoments) -> FloatArray:
-        """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``.
+        """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``, times E/A.
 
-        Those of parts are multiplied by what is expected in the part, over what is expected in
-        the mean part of the group. A ratio of few rows is far off by chance, and would push these
-        rows out of their part.
+        So they are linear in what is expected. The ratio itself falls the slower the larger that
+        is: a multiplier that had grown at one prediction weighed many times as much at a smaller
+        one, and pushed it on to nothing. Those of parts are in what was actual in the mean part of
+        the group. A ratio of few rows is far off by chance, and would push these rows out of their
+        part.
         """
         up, down = self._violations(moments)
         return np.concatenate([up.ravel(), down.ravel()])
@@ -210,7 +209,7 @@ class Calibrated(OfAllGroups):
         of_sides = multipliers.reshape(on_expected.shape)
         expected = (of_sides * on_expected).sum(axis=0)
         actual = (of_sides * on_actual).sum(axis=0)
-        expected[0] += (of_sides * on_whole).sum(axis=(0, 1))
+        actual[0] += (of_sides * on_whole).sum(axis=(0, 1))
         return np.concatenate([expected[:1], actual[:1], expected[1:], actual[1:]])
 
     def jacobian(self, moments: GroupMoments) -> FloatArray:
@@ -221,9 +220,9 @@ class Calibrated(OfAllGroups):
         of_expected = np.where(part > 0, part + 1, 0)
         of_actual = np.where(part > 0, part + 1 + (self.within or 0), 1)
         out = np.zeros((*on_expected.shape, *moments.values.shape))
-        out[side, part, group, 0, group] = on_whole
-        out[side, part, group, of_expected, group] += on_expected
-        out[side, part, group, of_actual, group] = on_actual
+        out[side, part, group, 1, group] = on_whole
+        out[side, part, group, of_expected, group] = on_expected
+        out[side, part, group, of_actual, group] += on_actual
         return out.reshape(on_expected.size, -1)
 
     @property
@@ -268,32 +267,25 @@ class Calibrated(OfAllGroups):
     def _violations(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray]:
         """By how much A/E is above, and below, what it may be; (1 + parts, n_groups) each."""
         expected, actual, _ = self.read(moments)
-        unit = self._unit(expected, actual)
+        unit = self._unit(actual)
         away, allowed = (actual - expected) * unit, self.tolerance * expected * unit
         return away - allowed, -away - allowed
 
     def _slopes(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Derivatives of violations by what is expected, by what was actual, and by the whole.
+        """Derivatives of violations by what is expected, by what was actual, and by its whole.
 
         Each is (2, 1 + parts, n_groups): of those above, and of those below.
         """
-        expected, actual, _ = self.read(moments)
-        unit, found = self._unit(expected, actual), np.stack(self._violations(moments))
+        actual = self.read(moments)[1]
+        unit, found = self._unit(actual), np.stack(self._violations(moments))
         on_expected = np.stack([-(1.0 + self.tolerance) * unit, (1.0 - self.tolerance) * unit])
         return on_expected, np.stack([unit, -unit]), -found * unit[0]
 
-    def _unit(self, expected: FloatArray, actual: FloatArray) -> FloatArray:
-        """One over what is expected of the group, and of its mean part, (1 + parts, n_groups).
-
-        A model that starts from 0 expects nothing in its first rounds, and little in the next
-        ones: their ratios say how few the rounds were, and must not move multipliers by as much.
-        """
-        of_mean_part = np.ones((len(expected), 1))
+    def _unit(self, actual: FloatArray) -> FloatArray:
+        """One over what was actual in the group, and in its mean part, (1 + parts, n_groups)."""
+        of_mean_part = np.ones((len(actual), 1))
         of_mean_part[1:] = self.within or 0
-        least = actual[0] / LARGEST_PUSHED
-        started = expected[0] * np.where(actual[0] < 0, -1.0, 1.0) > np.abs(least)
-        over = np.where(started | (least == 0), expected[0], least)
-        out: FloatArray = of_mean_part / np.where(over == 0, 1.0, over)
+        out: FloatArray = of_mean_part / np.where(actual[0] == 0, 1.0, actual[0])
         return out
 
     def read(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, BoolArray]:
