@@ -10,7 +10,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "regression.md"
 
 def form(text):
     """The words and the rows of an output: figures may differ by version of the engine."""
-    return [re.sub(r"NaN|-?\d+(\.\d+)?", "#", " ".join(line.split())) for line in text.splitlines()]
+    figure = re.compile(r"NaN|-?\d+(\.\d+)?")
+    return [figure.sub("#", " ".join(line.split())) for line in text.splitlines()]
 
 
 @pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")  # as the page says
