@@ -247,7 +247,7 @@ def cases() -> dict[str, Case]:
         "equal rates, 0.01, cross": partial(constrained, equal_rates, None, holdout="cross"),
     }
     first = {"plain": plain, "loose": partial(constrained, "equal_distributions", 0.999)}
-    loose_counts = partial(constrained, "calibrated", 10.0)
+    loose_counts = partial(constrained, "calibrated", 0.99)
     first_counts = {
         "plain": plain,
         "loose": partial(loose_counts, holdout=0.2),

@@ -59,6 +59,17 @@ def places(*figures: float) -> int:
     return max(4 - power, 0) if power >= 0 else min(max(4, 1 - power), 12)
 
 
+def plain_number(value: float) -> str:
+    """A number of a user's own, such as a limit, without an exponent where it is large.
+
+    Examples
+    --------
+    >>> plain_number(0.02), plain_number(2_500_000)
+    ('0.02', '2500000')
+    """
+    return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
+
+
 def markdown_table(
     titles: Sequence[str], lines: Sequence[Sequence[str]], aligned: bool = True
 ) -> str:

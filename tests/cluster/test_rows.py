@@ -215,7 +215,8 @@ def test_a_sample_of_targets_stands_for_all(seed=0):
     assert weight.sum() == pytest.approx(sum(f["weight"].sum() for f in frames), rel=0.1)
 
 
-def test_a_set_to_hold_out_has_the_cells_and_the_exposures_of_its_own():
+def test_a_set_to_hold_out_has_cells_of_its_own_and_the_scale_of_the_rows_trained_on():
+    """A year is a year: where a share is held out too, its rows are measured beside the set."""
     frames, held_out = cut(numbers(300), [120]), numbers(80, 5)
     held_out = held_out.assign(years=held_out["years"] * 10)
     told = [[read_numbers(f).summary for f in fs] for fs in (frames, cut(held_out, [30]))]
@@ -223,11 +224,13 @@ def test_a_set_to_hold_out_has_the_cells_and_the_exposures_of_its_own():
     assert merged.n_set == 2
     assert merged.cells.counts.sum() == 300
     assert merged.counts.sum(axis=1).tolist() == [120, 180, 30, 50]
-    mean = np.concatenate([[f["years"].mean()] * 2 for f in (pd.concat(frames), held_out)])
-    np.testing.assert_allclose(merged.exposures, mean)
+    mean = pd.concat(frames)["years"].mean()
+    np.testing.assert_allclose(merged.exposures, np.full(4, mean))
     part = read_numbers(held_out.iloc[:30])
-    rest = merged.numbers[2], len(merged.cells), "all", merged.counts[0], (0, 2), mean[2]
+    rest = merged.numbers[2], len(merged.cells), "all", merged.counts[0], (0, 2), mean
     done = sort_partition(part, *rest)
+    weighed = (held_out["weight"] * held_out["years"]).iloc[:30] / mean
+    np.testing.assert_allclose(done.sample_weight, weighed, rtol=1e-5)
     assert done.held_out.all()
     assert done.totals[0].sum() == 0
     assert done.totals[1][0].sum() == 30

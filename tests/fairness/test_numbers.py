@@ -15,6 +15,7 @@ from fairboost.fairness.means import FIRST_LEVEL, NUMBERS, above, in_parts, leve
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import (
     DEFAULTS,
+    LARGEST_RATIO,
     Calibrated,
     EachAtMost,
     SameDistribution,
@@ -138,6 +139,30 @@ def test_violations_of_calibration_are_linear_in_what_is_expected():
     np.testing.assert_allclose(weights, np.tile([-0.3 * 1.1 / 3, 0.7 * 0.9 / 3], (3, 1)))
 
 
+def test_where_nothing_is_expected_no_group_is_calibrated():
+    """As in the first rounds of a model that starts from 0; it is to rise, by a finite step."""
+    moments, constraint = moments_of([[0.0, 1.0], [3.0, 1.0]]), Calibrated(0.1)
+    np.testing.assert_allclose(constraint.violations(moments), [1.0, -0.1, -1.0, -0.1])
+    pull = constraint.pullback(moments, np.array([1.0, 0.0, 0.0, 0.0]))
+    assert np.isfinite(pull).all()
+    assert pull[0, 0] < 0 == pull[0, 1]
+    below = moments_of([[-1.0, 1.0], [3.0, 1.0]])  # rounds may start from below 0
+    assert constraint.violations(below)[0] > 1.0
+    assert constraint.figure(moments) == pytest.approx(LARGEST_RATIO - 1)
+    assert np.isfinite(constraint.as_judged.pullback(moments, np.ones(4))).all()
+    nothing = moments_of([[0.0, 1.0], [0.0, 1.0]])  # and nothing came
+    assert constraint.figure(nothing) == 0.0
+    assert np.isfinite(constraint.violations(nothing)).all()
+
+
+def test_a_bound_on_every_group_is_told_by_the_largest():
+    constraint = EachAtMost(NUMBERS["loss"], 1_500_000.0)
+    moments = moments_of([[2e6, 1e6]])
+    assert constraint.figure(moments) - constraint.limit == constraint.violations(moments).max()
+    words = "largest mean loss of a group by sex, at most 1500000"
+    assert constraint.words("sex") == words
+
+
 def test_equal_groups_violate_nothing():
     for constraint in (SameDistribution(0.0, count=2), Calibrated(0.0)):
         moments = moments_of(np.full((2, 3), 0.4))
@@ -172,6 +197,18 @@ def test_tolerances_that_are_shares_have_defaults(name, limit):
 def test_tolerances_in_a_unit_are_needed(name):
     with pytest.raises(ConstraintError, match="needs a tolerance in the unit of the"):
         by_name(name, None)
+
+
+def test_a_bound_that_is_missing_is_not_taken_for_a_gap():
+    with pytest.raises(ConstraintError, match="the largest mean loss that a group may have") as e:
+        by_name("bounded_group_loss", None)
+    assert "parity" not in str(e.value)
+
+
+@pytest.mark.parametrize("asked", [("calibrated", 20.0), (calibrated(1.0, within=3), None)])
+def test_calibration_that_allows_everything_is_refused(asked):
+    with pytest.raises(ConstraintError, match="asks for next to nothing, expected less than 1"):
+        resolve(*asked, ["sex"])
 
 
 def test_several_constraints_and_columns():

@@ -651,3 +651,49 @@ def test_constraints_are_met_where_the_plain_model_breaks_them(claims, name):
     assert np.ptp(by_group(model.predict(X), group)) <= 0.1 + 1e-6
     constant = np.square(y - claims.y.mean()).mean()
     assert np.square(model.predict(X) - y).mean() < constant
+
+
+# Models that start from nothing
+
+
+@pytest.mark.parametrize(
+    "started",
+    [
+        engine("lightgbm", boost_from_average=False, n_estimators=60),
+        engine("xgboost", base_score=0.0, n_estimators=60),
+        engine("xgboost", base_score=-1.0, n_estimators=60),
+    ],
+    ids=["lightgbm from 0", "xgboost from 0", "xgboost from below 0"],
+)
+def test_calibration_of_a_model_that_starts_from_0(claims, started):
+    """The first round has no ratio of actual over expected, and the next ones a large one."""
+    model = fit(started, claims, constraint="calibrated", tolerance=0.05, holdout="cross")
+    figures = model.trace_.filter(regex="^(violation|multiplier)")
+    assert np.isfinite(figures.to_numpy()).all()
+    # Of 400 rows, each with an error of three quarters of the mean: four percent by chance.
+    assert model.fairness_report_.verdicts[0].value < 0.12
+    predicted = model.predict(claims.X)
+    for g in np.unique(claims.group):
+        own = claims.group == g
+        assert claims.y[own].mean() / predicted[own].mean() == pytest.approx(1.0, abs=0.12)
+
+
+def test_verdicts_on_predictions_that_are_all_0(claims):
+    silent = engine("lightgbm", boost_from_average=False, reg_alpha=float("inf"), n_estimators=3)
+    alike = fit(silent, claims, constraint=parity("prediction", 0.05, relative=True))
+    assert not alike.predict(claims.X).any()
+    (verdict,) = alike.fairness_report_.verdicts
+    assert (verdict.value, verdict.status) == (0.0, "met")
+    off = fit(silent, claims, constraint="calibrated", tolerance=0.5)
+    (verdict,) = off.fairness_report_.verdicts
+    assert (verdict.value > 1e5, verdict.status) == (True, "not met")
+
+
+def test_a_bound_on_group_losses_is_judged_by_the_largest(claims):
+    model = fit(engine("lightgbm"), claims, constraint="bounded_group_loss", tolerance=1.2)
+    (verdict,) = model.fairness_report_.verdicts
+    assert verdict.constraint == "largest mean loss of a group by sensitive_feature, at most 1.2"
+    assert (verdict.measure, verdict.limit) == ("figure", 1.2)
+    losses = model.fairness_report_.rates["held out"]
+    assert verdict.value == losses.max()
+    assert 0 <= verdict.low < verdict.value < verdict.high

@@ -160,10 +160,13 @@ def test_what_is_of_probabilities_refuses_numbers(people, model, display):
         display.from_estimator(model, X, y, sensitive_features=groups["group"])
 
 
-def test_violations_on_training_rows_are_for_classifiers(people, model):
+def test_violations_on_training_rows_are_dotted(people, model):
     X, y, groups = people
-    with pytest.raises(InvalidInputError, match="leave train out"):
-        MultipliersDisplay.from_estimator(model, train=(X, y, groups["group"]))
+    display = MultipliersDisplay.from_estimator(model, train=(X, y, groups["group"]))
+    dotted = [line for line in display.ax_[1].get_lines() if line.get_linestyle() == ":"]
+    drawn = {tuple(line.get_ydata()) for line in dotted}
+    for name in model.multipliers_.index:
+        assert tuple(display.train[f"violation: {name}"]) in drawn
 
 
 def test_multipliers_come_from_the_trace(model):

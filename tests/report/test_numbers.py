@@ -265,11 +265,13 @@ def test_weights_count_in_every_figure(engine, rows, new):
     n = len(new_y)
     repeated = np.repeat(np.arange(n), 1 + np.arange(n) % 2)
     weighed = gather(
-        model, new_X, new_y, sensitive_features=new_groups, sample_weight=1 + np.arange(n) % 2
-    )
+        model, new_X, new_y, sensitive_features=new_groups, sample_weight=1 + np.arange(n) % 2,
+        exposure=np.ones(n),
+    )  # fmt: skip
     again = gather(
         model, new_X.iloc[repeated].reset_index(drop=True), new_y[repeated],
         sensitive_features=new_groups.iloc[repeated].reset_index(drop=True),
+        exposure=np.ones(len(repeated)),
     )  # fmt: skip
     for name in ("rates", "deciles", "performance"):
         pairs = zip(getattr(weighed, name), getattr(again, name), strict=True)
@@ -336,10 +338,33 @@ def test_an_exposure_is_refused_for_decisions(new):
         gather(classifier, X, (y > 0).astype(int), sensitive_features=groups, exposure=years)
 
 
-def test_training_rows_are_refused_before_anything_is_measured(model, new, rows):
+def test_violations_on_training_rows_are_shown_too(model, new, rows):
     X, y, groups, years = rows
-    with pytest.raises(InvalidInputError, match="are shown of classifiers, found a FairGBMRegr"):
-        gathered(model, new, train=(X, y, groups, None, years))
+    found = gathered(model, new, train=(X, y, groups, None, years)).rounds
+    assert list(found.train_violations) == list(model.multipliers_.index)
+    for name, shown in found.train_violations.items():
+        assert len(shown) == len(found.train_rounds) > 5
+        # Of rows that were trained on, in part, and of the same rows out of fold.
+        trace = model.trace_.set_index("round")[f"violation: {name}"]
+        assert np.abs(np.array(shown) - trace[list(found.train_rounds)]).max() < 0.05
+
+
+def test_training_rows_of_other_parts_are_refused_before_anything_is_measured(model, new, rows):
+    X, y, groups, years = rows
+    with pytest.raises(InvalidInputError, match=r"3 to 5 parts, .*, exposure, found 6 parts"):
+        gathered(model, new, train=(X, y, groups, None, years, None))
+    with pytest.raises(InvalidInputError, match="trained with exposures"):
+        gathered(model, new, train=(X, y, groups))
+
+
+def test_a_column_that_is_only_given_has_no_gaps(engine, rows, new):
+    """Classes of risk may differ: nobody asked for means of classes that are alike."""
+    same = parity("prediction", 0.3, by="sex", given="region")
+    found = gathered(fit(engine, rows, constraint=same), new)
+    assert {gap.attribute for gap in found.gaps} == {"sex"}
+    both = [same, parity("prediction", 0.3, by="region")]
+    found = gathered(fit(engine, rows, constraint=both), new)
+    assert {gap.attribute for gap in found.gaps} == {"sex", "region", "sex, region"}
 
 
 def test_numbers_below_0_have_no_ratio(rows, new):

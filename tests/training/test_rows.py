@@ -102,9 +102,28 @@ def test_what_a_row_tells_is_known_from_targets(exposed, monkeypatch):
     if exposed:
         options["exposure"] = np.full(len(y), 0.5)  # a constant: rates double, errors as before
     engine = LGBMRegressor(n_estimators=2, objective="poisson", n_jobs=1, verbose=-1)
-    model = FairGBMRegressor(engine, constraint="calibrated", tolerance=5.0, holdout=0.2)
+    model = FairGBMRegressor(engine, constraint="calibrated", tolerance=0.9, holdout=0.2)
     model.fit(X, y, sensitive_features=group, **options)
     assert told[0] == pytest.approx(0.25 * 0.1, rel=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+def test_a_share_and_a_set_weigh_by_the_same_exposures():
+    """A year is a year: policies of four years weigh four times as much as those of one."""
+
+    def policies(n, years, rate):
+        y = years * rate * np.repeat([0.5, 1.5], n // 2)
+        return np.arange(n)[:, np.newaxis] % 50, y, np.arange(n) % 2, None, np.full(n, years)
+
+    X, y, group, _, years = policies(2_000, 1.0, 1.0)
+    engine = LGBMRegressor(n_estimators=2, objective="poisson", n_jobs=1, verbose=-1)
+    model = FairGBMRegressor(engine, constraint="calibrated", tolerance=0.9, holdout=0.2)
+    theirs = policies(400, 4.0, 2.0)
+    model.fit(X, y, sensitive_features=group, exposure=years, holdout_set=theirs)
+    rates = model.fairness_report_.rates
+    actual = rates.loc[rates["rate"] == "actual", "held out"]
+    # 400 years of one claim each, and 1,600 of two.
+    np.testing.assert_allclose(actual, 1.8, atol=0.02)
 
 
 @pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")

@@ -52,10 +52,10 @@ class Bare:
         return self.own.by
 
     def violations(self, moments):
-        return self.own.violations(moments)
+        return self.own.as_judged.violations(moments)
 
     def pullback(self, moments, multipliers):
-        return self.own.pullback(moments, multipliers)
+        return self.own.as_judged.pullback(moments, multipliers)
 
 
 def people(n):

@@ -222,7 +222,7 @@ class MergedPartitions:
     counts : (n_partitions, n_cells) int64
         Rows by partition and cell.
     exposures : (n_partitions,) float64
-        Mean exposure of the rows that each partition is of.
+        What exposures are divided by in each partition: the mean of the rows trained on.
     n_set : int
         Partitions, the last ones, that are of a set to hold out.
     targets : MergedTargets, optional
@@ -406,7 +406,7 @@ def merge(
     numbers = np.split(cells.codes, np.cumsum([len(s.combinations) for s in everyone])[:-1])
     pairs = zip(everyone, numbers, strict=True)
     table = np.array([[np.bincount(cell, t, len(cells)) for t in s.totals] for s, cell in pairs])
-    exposures = np.concatenate([_mean_exposure(part) for part in (summaries, held_out)])
+    exposures = np.full(len(everyone), _mean_exposure(summaries))
     table[:, 1:] /= exposures[:, np.newaxis, np.newaxis] ** np.array([[1.0], [2.0]])
     n = len(summaries)
     cells = cells.with_totals(table[:n].sum(axis=0), cells.codes[:0])
@@ -452,11 +452,11 @@ def _merged_columns(
     return out
 
 
-def _mean_exposure(summaries: Sequence[PartitionSummary]) -> FloatArray:
-    """The mean exposure of some partitions together, for each of them."""
+def _mean_exposure(summaries: Sequence[PartitionSummary]) -> float:
+    """The mean exposure of some partitions together."""
     totals = [s.targets.totals for s in summaries if s.targets is not None]
     rows, exposure, *_ = np.sum(totals, axis=0) if totals else (1.0, 1.0)
-    return np.full(len(summaries), exposure / max(rows, 1.0) or 1.0)
+    return float(exposure / max(rows, 1.0) or 1.0)
 
 
 def _merged_targets(

@@ -69,9 +69,13 @@ class CheckedRows:
     @property
     def weight_in_moments(self) -> FloatArray | None:
         """Weights by which rows count towards moments: the given ones, by exposure."""
-        if self.exposure is None:
+        return self.weight_beside(self)
+
+    def weight_beside(self, others: CheckedRows) -> FloatArray | None:
+        """The same on the scale of other rows, whose exposures are 1 on average."""
+        if self.exposure is None or others.exposure is None:
             return self.sample_weight
-        per_unit: FloatArray = self.exposure / self.exposure.mean()
+        per_unit: FloatArray = self.exposure / others.exposure.mean()
         return per_unit if self.sample_weight is None else per_unit * self.sample_weight
 
 

@@ -141,11 +141,16 @@ class Parity(OneMoment):
         return coef[np.newaxis]
 
 
+LEAST_UNIT = 1e-90
+"""What a relative difference is a share of, at least: larger than the errors of figures that are
+all 0 are taken for, and smaller than the figures of any engine."""
+
+
 def unit_of(moments: GroupMoments, relative: bool) -> FloatArray:
     """What differences are measured in: 1, or the moment of all groups that are compared."""
     if not relative:
         return np.ones(1)
-    return np.maximum(np.abs(moments.pooled()), np.finfo(float).tiny)
+    return np.maximum(np.abs(moments.pooled()), LEAST_UNIT)
 
 
 @dataclass(frozen=True)

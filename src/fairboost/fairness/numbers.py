@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairboost._numbers import is_finite
+from fairboost._text import plain_number
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.constraints import (
@@ -34,6 +35,9 @@ from fairboost.fairness.rates import as_moment
 
 N_LEVELS = 15
 """Thresholds at which distributions are compared, unless the user asks for another number."""
+
+LARGEST_RATIO = 1e6
+"""Actual over expected, at most, of a group that next to nothing is expected of."""
 
 
 @dataclass(frozen=True)
@@ -247,9 +251,9 @@ class Calibrated(OfAllGroups):
 
     def not_judged(self, moments: GroupMoments, groups: Sequence[str]) -> str:
         """Say in which parts groups have no rows, given their labels; nothing where all do."""
-        judged = self.read(moments)[2]
+        judged = self.read(moments)[2][1:]
         found = [
-            f"{g} in part {', '.join(str(k) for k in np.flatnonzero(~of_group))}"
+            f"{g} in part {', '.join(str(k + 1) for k in np.flatnonzero(~of_group))}"
             for g, of_group in zip(groups, judged.T, strict=True)
             if not of_group.all()
         ]
@@ -285,18 +289,32 @@ class Calibrated(OfAllGroups):
         return out
 
     def read(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Expected and actual figures, (1 + parts, n_groups), and where there is a ratio."""
+        """Expected and actual figures, (1 + parts, n_groups), and where there is a ratio.
+
+        A whole group has one wherever something was actual.
+        """
         values, n = moments.values, self.within or 0
         expected = np.concatenate([values[:1], values[2 : 2 + n]])
         actual = np.concatenate([values[1:2], values[2 + n :]])
-        return expected, actual, expected != 0
+        judged = expected != 0
+        judged[0] |= actual[0] != 0
+        return expected, actual, judged
+
+    def divisors(self, moments: GroupMoments) -> FloatArray:
+        """What ratios are over, (1 + parts, n_groups): what is expected, or next to nothing.
+
+        A model that predicts 0 is as far from calibrated as one can be.
+        """
+        expected, actual, judged = self.read(moments)
+        out = np.where(judged, expected, 1.0)
+        least = actual[0] / LARGEST_RATIO
+        out[0] = np.where(np.abs(out[0]) < np.abs(least), least, out[0])
+        return out
 
     def away(self, moments: GroupMoments) -> FloatArray:
         """A/E less 1, (1 + parts, n_groups); 0 where there is no ratio."""
-        expected, actual, judged = self.read(moments)
-        out = np.zeros_like(expected)
-        np.divide(actual, expected, out=out, where=judged)
-        return np.where(judged, out - 1.0, 0.0)
+        _, actual, judged = self.read(moments)
+        return np.where(judged, actual / self.divisors(moments) - 1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -304,6 +322,16 @@ class ByRatio:
     """Calibration as it is judged: a ratio is a ratio, however little is expected."""
 
     own: Calibrated
+
+    @property
+    def moments(self) -> tuple[NumberMoment, ...]:
+        """Those of the constraint."""
+        return self.own.moments
+
+    @property
+    def by(self) -> str | tuple[str, ...] | None:
+        """The groups of the constraint."""
+        return self.own.by
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``."""
@@ -314,7 +342,7 @@ class ByRatio:
         """Derivative at given moments."""
         expected, actual, judged = self.own.read(moments)
         up, down = multipliers.reshape(2, *expected.shape)
-        net, safe = np.where(judged, up - down, 0.0), np.where(judged, expected, 1.0)
+        net, safe = np.where(judged, up - down, 0.0), self.own.divisors(moments)
         on_expected, on_actual = -net * actual / safe**2, net / safe
         return np.concatenate([on_expected[:1], on_actual[:1], on_expected[1:], on_actual[1:]])
 
@@ -363,7 +391,7 @@ def calibrated(
 
 @dataclass(frozen=True)
 class EachAtMost(OneMoment, OfAllGroups):
-    """The moment of no group above a bound."""
+    """The moment of no group above a bound; of a loss, which is 0 or more."""
 
     at_most: float
     by: str | tuple[str, ...] | None = None
@@ -382,6 +410,22 @@ class EachAtMost(OneMoment, OfAllGroups):
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """The multipliers themselves."""
         return multipliers[np.newaxis].copy()
+
+    least = 0.0
+
+    @property
+    def limit(self) -> float:
+        """What the moment of any group may be at most."""
+        return self.at_most
+
+    def figure(self, moments: GroupMoments) -> float:
+        """The largest moment of a group."""
+        return float(moments.values.max())
+
+    def words(self, by: str) -> str:
+        """The constraint in words."""
+        most = plain_number(self.at_most)
+        return f"largest {self.moment.title} of a group by {by}, at most {most}"
 
 
 def _is_count(within: Any) -> bool:
@@ -417,20 +461,25 @@ def by_name(name: str, tolerance: float | None) -> Constraint:
             "parity(...) or bound(...) of 'prediction' or 'loss', a list of them, or None; rates "
             "of decisions are for FairGBMClassifier"
         )
-    limit = DEFAULTS[name] if tolerance is None else tolerance
-    if limit is None:
+    allowed = DEFAULTS[name] if tolerance is None else tolerance
+    if allowed is None and name == "bounded_group_loss":
+        raise ConstraintError(
+            f"constraint={name!r} needs a tolerance in the unit of the loss, found none; it is "
+            "the bound itself: pass tolerance=..., the largest mean loss that a group may have"
+        )
+    if allowed is None:
         unit = "prediction" if name == "equal_means" else "loss"
         raise ConstraintError(
             f"constraint={name!r} needs a tolerance in the unit of the {unit}; pass "
             f"tolerance=..., or write parity({unit!r}, 0.02, relative=True) for two percent"
         )
     if name == "equal_distributions":
-        return SameDistribution(limit)
+        return SameDistribution(allowed)
     if name == "calibrated":
-        return Calibrated(limit)
+        return Calibrated(allowed)
     if name == "bounded_group_loss":
-        return EachAtMost(NUMBERS["loss"], limit)
-    return Parity(NUMBERS["prediction" if name == "equal_means" else "loss"], limit)
+        return EachAtMost(NUMBERS["loss"], allowed)
+    return Parity(NUMBERS["prediction" if name == "equal_means" else "loss"], allowed)
 
 
 def resolve(
@@ -498,6 +547,12 @@ def _check_of_numbers(constraint: Constraint) -> None:
         raise ConstraintError(
             f"tolerance={constraint.tolerance:g} asks for nothing: distributions are at most 1 "
             "apart; it is a share of rows, such as 0.05"
+        )
+    if isinstance(constraint, Calibrated) and constraint.tolerance >= 1:
+        raise ConstraintError(
+            f"tolerance={constraint.tolerance:g} asks for next to nothing, expected less than 1: "
+            "it lets actual over expected (A/E) be 0; it is a share, and 0.01 lets A/E be from "
+            "0.99 to 1.01"
         )
 
 

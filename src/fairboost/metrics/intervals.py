@@ -304,8 +304,9 @@ def rows_to_tell(variance: float, gap: float, confidence: float = 0.95) -> float
     >>> round(rows_to_tell(12_000.0**2, gap=500.0))
     4425
     """
-    z = special.ndtri(0.5 + check_confidence(confidence) / 2)
-    return float(2 * (z / gap) ** 2 * variance)
+    z = float(special.ndtri(0.5 + check_confidence(confidence) / 2))
+    # A product of floats is infinite where a power of them raises an error.
+    return float(2 * (z / gap) * (z / gap) * variance)
 
 
 def ratio_interval(

@@ -447,7 +447,8 @@ class _GroupMeans:
             self.means[:2], np.broadcast_to(self.weight, (2, len(self.weight))), ()
         )
         law = law_of(pairs, self._telling(2))
-        v, errors = errors_of_violations(Calibrated(0.0), read, self._telling(2), law)
+        ratio = Calibrated(0.0).as_judged
+        v, errors = errors_of_violations(ratio, read, self._telling(2), law)
         n = len(self.weight)
         return v[:n], errors[:n]
 

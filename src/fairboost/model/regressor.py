@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost.algorithm.game import Game
 from fairboost.cluster.collections import DaskRows, is_dask
 from fairboost.cluster.measuring import measure_on_dask
 from fairboost.cluster.training import is_dask_estimator
@@ -40,7 +41,7 @@ from fairboost.model.base import (
 )
 from fairboost.training.iterates import IterateName
 from fairboost.training.options import MembershipsName, NumberOptions
-from fairboost.training.outcome import measure_rows
+from fairboost.training.outcome import measure_round, measure_rows
 from fairboost.training.request import FitRequest, outcomes_of
 from fairboost.training.rows import plain_layout
 from fairboost.training.targets import (
@@ -88,7 +89,9 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         Tighten the aim so that the constraints hold on all people at this confidence, as far as
         the rows held out can tell; the report says where they cannot.
     holdout : {"auto", "cross"}, float or None, default="auto"
-        The rows on which groups are compared, as in ``FairGBMClassifier``.
+        The rows on which groups are compared, as in ``FairGBMClassifier``. For calibration
+        ``"auto"`` counts rows by what they tell of actual over expected. Where claims are rare
+        that is little, and up to 200,000 rows are cross-fitted instead of holding out a share.
     multiplier_learning_rate : float or "auto", default="auto"
         Gain of the multipliers; ``"auto"`` is 1, and more for few rounds.
     memberships : {"auto", "observed", "honest"}, default="auto"
@@ -386,6 +389,35 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             asked = self._options(), constraints, self._loss_terms
             test = measure_on_dask(rows, self._scores, *asked)
             return self._judged(*filter(None, [self._measured, test]))
+        data, game, without = self._game_on(X, y, sensitive_features, sample_weight, exposure)
+        test = measure_rows(game, _offset(self._scores(X), data), "test", without)
+        return self._judged(*filter(None, [self._measured, test]))
+
+    def _violations_on(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None,
+        exposure: ArrayLike | None,
+    ) -> Callable[[FloatArray, int], FloatArray]:
+        """How to measure violations on some rows, given their scores in some round."""
+        data, game, _ = self._game_on(X, y, sensitive_features, sample_weight, exposure)
+
+        def find(scores: FloatArray, start: int) -> FloatArray:
+            return measure_round(game, _offset(scores, data)).violations
+
+        return find
+
+    def _game_on(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None,
+        exposure: ArrayLike | None,
+    ) -> tuple[CheckedRows, Game, str]:
+        """Check rows, and make ready to measure them; says how many have no group."""
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
         _check_under(self._loss_terms, data)
         self._check_exposed(exposure)
@@ -395,11 +427,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         cells = build_cells(data.labels, columns_among(data, used), weight)
         left = leave_out_small(cells, constraints, self.min_group_rows)
         layout = plain_layout(left, constraints, weight, outcomes_of(data))
-        scores = self._scores(X)
-        scores = scores if data.offset is None else scores + data.offset
         game = self._options().game(layout, self._loss_terms)
-        test = measure_rows(game, scores, "test", left.rows_without_group())
-        return self._judged(*filter(None, [self._measured, test]))
+        return data, game, left.rows_without_group()
 
     def _asked_for(self, names: list[str]) -> tuple[Constraint, ...]:
         """The constraints, on those of the given columns that they were trained on."""
@@ -429,6 +458,11 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             ``xgboost.Booster(model_file=path)``. Predictions are per unit of exposure.
         """
         self._export(path)
+
+
+def _offset(scores: FloatArray, data: CheckedRows) -> FloatArray:
+    """Scores with what exposures add to them."""
+    return scores if data.offset is None else scores + data.offset
 
 
 def _with_targets(

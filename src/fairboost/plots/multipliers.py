@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 
 from fairboost.exceptions import InvalidInputError
 from fairboost.plots.style import GREY, MOST_LABELLED, labelled, legend_above, look, new_axes
-from fairboost.verdicts.rounds import violations_by_round
+from fairboost.verdicts.rounds import rows_of, violations_by_round
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,9 +80,9 @@ class MultipliersDisplay:
         ----------
         model : FairGBMClassifier or FairGBMRegressor
             Fitted, under at least one constraint.
-        train : tuple (X, y, sensitive_features[, sample_weight]), optional
+        train : tuple (X, y, sensitive_features[, sample_weight[, exposure]]), optional
             Training rows, on which violations are computed as well: they look better there than
-            on the rows held out. For classifiers.
+            on the rows held out. The exposure is for regressors.
         ax : pair of matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
@@ -94,9 +93,7 @@ class MultipliersDisplay:
             )
         on_train = None
         if train is not None:
-            check_rounds_on_train(model)
-            X, y, s, weight = (*train, None)[:4]
-            on_train = violations_by_round(model, X, y, sensitive_features=s, sample_weight=weight)
+            on_train = violations_by_round(model, **rows_of(model, train))
         return cls(trace, on_train).plot(ax)
 
     def plot(self, ax: Sequence[Axes] | None = None) -> MultipliersDisplay:
@@ -133,20 +130,6 @@ class MultipliersDisplay:
         legend_above(top)
         self.ax_, self.figure_ = pair, top.figure
         return self
-
-
-def check_rounds_on_train(model: Any) -> None:
-    """Refuse to compute violations over the rounds of a model that does not decide between two."""
-    if len(getattr(model, "classes_", ())) > 2:
-        raise InvalidInputError(
-            "violations on training rows are shown of two labels, and the model gives one of "
-            f"{len(model.classes_)} classes; leave train out: those on the rows held out are shown"
-        )
-    if is_regressor(model):
-        raise InvalidInputError(
-            "violations on training rows are shown of classifiers, found a "
-            f"{type(model).__name__}; leave train out: those on the rows held out are shown"
-        )
 
 
 def _rank_labels(trace: pd.DataFrame) -> list[str]:

@@ -25,7 +25,6 @@ from fairboost.fairness.rates import RATES
 from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
-from fairboost.plots.multipliers import check_rounds_on_train
 from fairboost.plots.numbers import MEANS
 from fairboost.report import classes, decisions, evidence, lines, numbers
 from fairboost.report.limits import with_limits
@@ -36,7 +35,7 @@ from fairboost.report.words import limit as limit_in_words
 from fairboost.selection.kinds import kind_of_model
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.fairness_report import FairnessReport
-from fairboost.verdicts.rounds import PREFIX, violations_by_round
+from fairboost.verdicts.rounds import PREFIX, rows_of, violations_by_round
 
 MOST_ROUNDS = 200
 """Rounds that are kept of a trace."""
@@ -69,9 +68,9 @@ def gather(
         a regressor under an exposure, predictions are per unit of exposure.
     curve : TradeoffCurve, optional
         The alternatives that were considered, with the chosen model among them or beside them.
-    train : tuple (X, y, sensitive_features[, sample_weight]), optional
-        Training rows; with them, violations over the rounds are shown on these rows, too. For
-        classifiers.
+    train : tuple (X, y, sensitive_features[, sample_weight[, exposure]]), optional
+        Training rows; with them, violations over the rounds are shown on these rows, too. The
+        exposure is for regressors.
     about : About, optional
         What the figures do not say: title, names, where rows came from.
     **described
@@ -98,15 +97,14 @@ def gather(
     about = replace(about, min_rows=max(about.min_rows, model.min_group_rows))
     if classes.gives_classes(model):
         classes.check_described(about)
-    if train is not None:
-        check_rounds_on_train(model)
+    trained_on = None if train is None else rows_of(model, train)
     plain = curve.models[0] if plain is None and curve is not None else plain
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         rows = TestSet.read(model, X, y, sensitive_features, sample_weight, exposure)
         found = _kind(model).measure(model, rows, plain, about)
         tradeoff = None if curve is None else _tradeoff(curve, model, rows)
-        rounds = _rounds(model, train)
+        rounds = _rounds(model, trained_on)
     judged = found.judged
     level = 0.95 if judged is None else judged.level
     verdicts = _findings(judged, rows.in_words(model))
@@ -118,7 +116,7 @@ def gather(
         model=_model(model, about),
         verdicts=verdicts,
         rates=(*_held_out_rates(model, judged, rows, about.min_rows), *found.rates),
-        gaps=found.gaps,
+        gaps=rows.without_given(model, found.gaps),
         min_rows=about.min_rows,
         tradeoff=tradeoff,
         rounds=rounds,
@@ -244,7 +242,7 @@ def _point(model: Fitted, line: Mapping[Any, Any], rows: TestSet) -> evidence.Tr
     )
 
 
-def _rounds(model: Fitted, train: tuple[Any, ...] | None) -> evidence.Rounds | None:
+def _rounds(model: Fitted, train: dict[str, Any] | None) -> evidence.Rounds | None:
     """The trace, not more rounds of it than a plot can show; violations on training rows too."""
     trace, names = model.trace_, [str(name) for name in model.multipliers_.index]
     if not names or not len(trace):
@@ -253,10 +251,7 @@ def _rounds(model: Fitted, train: tuple[Any, ...] | None) -> evidence.Rounds | N
     part, held_out = trace.iloc[thinned], "held-out loss" in trace
     on_train = pd.DataFrame({"round": np.zeros(0, int)})
     if train is not None and held_out and model.iterate in ("best", "last"):
-        X, y, groups, weight = (*train, None)[:4]
-        on_train = violations_by_round(
-            model, X, y, sensitive_features=groups, sample_weight=weight
-        )
+        on_train = violations_by_round(model, **train)
     return evidence.Rounds(
         where="held out" if held_out else "training",
         rounds=tuple(map(int, part["round"])),

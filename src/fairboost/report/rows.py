@@ -60,19 +60,14 @@ class OnTestRows:
 
 @dataclass(frozen=True)
 class Wording:
-    """What to call a constraint and its figure, and what to add to the figure and its limit."""
+    """What to call a constraint and its figure."""
 
     constraint: str
     measure: str
-    added: float = 0.0
 
     def of(self, finding: Finding) -> Finding:
         """A finding in these words."""
-        moved: dict[str, Any] = {"limit": finding.limit + self.added}
-        for name in ("value", "low", "high"):
-            figure = getattr(finding, name)
-            moved[name] = None if figure is None else figure + self.added
-        return replace(finding, constraint=self.constraint, measure=self.measure, **moved)
+        return replace(finding, constraint=self.constraint, measure=self.measure)
 
 
 @dataclass(frozen=True)
@@ -138,6 +133,15 @@ class TestSet:
             if c.name in used
         }
 
+    def without_given(self, model: Fitted, gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+        """Gaps between groups, less those of columns in which rows are only to be alike."""
+        constraints = model._options().constraints(list(self.constrained(model)))
+        given = {name for c in constraints for name in given_of(c)}
+        given -= {name for c in constraints for name in columns_of(c) if name not in given_of(c)}
+        by = [(name,) for name in self.names] + self.crossings()[0]
+        left_out = {crossing_name(columns) for columns in by if given & set(columns)}
+        return tuple(gap for gap in gaps if gap.attribute not in left_out)
+
     def constrained_rates(self, model: Fitted) -> list[str]:
         """Names of the rates that the constraints of a model are about."""
         constraints = model._options().constraints(list(self.constrained(model)))
@@ -177,18 +181,17 @@ class TestSet:
     def in_words(self, model: Fitted) -> dict[str, Wording]:
         """Constraints whose figure has a better name than verdicts have for it.
 
-        Those whose figure cannot be below 0, which is a distance, and bounds on every group, of
-        which verdicts know how far the largest is above the bound.
+        Those whose figure cannot be below 0, which is a distance, and bounds on every group.
         """
         found = {}
         for c in model._options().constraints(list(self.constrained(model))):
             by = ", ".join(columns_of(c)) or "everyone"
-            if hasattr(c, "words") and getattr(c, "least", None) == 0:
-                found[c.words(by)] = Wording(c.words(by), "largest distance")
-            elif isinstance(c, EachAtMost):
+            if isinstance(c, EachAtMost):
                 most = limit_in_words(c.at_most)
                 text = f"{c.moment.title} of every group by {by} at most {most}"
-                found[f"{c.name} by {by}"] = Wording(text, "largest mean", c.at_most)
+                found[c.words(by)] = Wording(text, "largest mean")
+            elif hasattr(c, "words") and getattr(c, "least", None) == 0:
+                found[c.words(by)] = Wording(c.words(by), "largest distance")
         return found
 
     def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:

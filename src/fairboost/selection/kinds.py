@@ -492,10 +492,7 @@ def worst_of(verdicts: Sequence[Verdict], constraints: Sequence[Constraint]) -> 
     found = []
     for verdict, c in zip(verdicts, constraints, strict=True):
         if is_varied(c):
-            # A bound on every group is judged by what is above it.
-            above = isinstance(c, EachAtMost) and verdict.measure == "violation"
-            base = float(getattr(c, "at_most", 0.0)) if above else 0.0
-            found.append((verdict.value + base, verdict.low + base, verdict.high + base))
+            found.append((verdict.value, verdict.low, verdict.high))
     value, low, high = max(found, key=lambda figures: figures[0])
     return {"gap": value, "gap low": low, "gap high": high}
 

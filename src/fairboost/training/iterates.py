@@ -54,6 +54,10 @@ def check_iterate(iterate: str, rescales_trees: bool) -> None:
         )
 
 
+LEAST_ERROR = 1e-100
+"""Where predictions are all 0 their errors are too; squares of what is over this are finite."""
+
+
 def best_iterate(
     losses: FloatArray,
     violations: FloatArray,
@@ -92,7 +96,7 @@ def best_iterate(
     if usable is not None and (trained & usable).any():
         trained &= usable
     # Violations count by their standard errors: a small group's rate swings more.
-    broken = np.maximum(violations / errors - untold, 0.0)
+    broken = np.maximum(violations / np.maximum(errors, LEAST_ERROR) - untold, 0.0)
     total = np.sqrt((broken**2).sum(axis=1))
     least = total[trained].min(initial=np.inf)
     # Groups of other names are added up in another order, which must not break ties.

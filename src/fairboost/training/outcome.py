@@ -148,9 +148,15 @@ def of_round(
     )
 
 
+def measure_round(game: Game, scores: FloatArray) -> Round:
+    """What a round would find at some scores of the rows of a game."""
+    with np.errstate(invalid="ignore"):  # of units of multipliers, in parts without rows
+        return game.measure(game.start(), scores)
+
+
 def measure_rows(game: Game, scores: FloatArray, where: str, note: str = "") -> MeasuredRates:
     """Moments of scores on the rows of a game in which nothing is held out, such as test rows."""
-    found = game.measure(game.start(), scores)
+    found = measure_round(game, scores)
     terms, summary = game.layout.terms, game.passes.summary()
     return of_round(found, terms, summary, where=where, note=note, kind="set")
 

@@ -211,7 +211,7 @@ def _hold_out_set(
     theirs = holdout.align_groups(columns, held_out.columns)
     n = len(data.labels)
     weight = None
-    outside = held_out.weight_in_moments
+    outside = held_out.weight_beside(data)  # as one set, where a share is held out too
     if sample_weight is not None or outside is not None:
         weights = (sample_weight, n), (outside, len(held_out.labels))
         weight = np.concatenate([np.ones(m) if w is None else w for w, m in weights])

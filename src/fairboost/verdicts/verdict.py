@@ -35,7 +35,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 import numpy as np
 from scipy.special import ndtri
 
-from fairboost._text import interval, places
+from fairboost._text import interval, places, plain_number
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
@@ -57,6 +57,10 @@ SAYS_NOTHING: Status = "met on these rows, by decisions that say nothing"
 ROUNDING = 1e-9
 """A gap of 0.3 - 0.29 is within a tolerance of 0.01, though not in floating point. As a share of
 the size of the figures that are compared."""
+
+
+MOST_ROWS = 1e12
+"""Where certainty takes more rows, no number of them is named."""
 
 
 class OwnFigure(Protocol):
@@ -315,11 +319,11 @@ def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArra
     if isinstance(c, Parity | TwoSided):
         of = " of everyone's" * c.relative
         of += f" of the same {', '.join(c.given)}" * bool(c.relative and c.given)
-        text = f"{c.moment.title} alike by {by}, tolerance {_plain(c.tolerance)}{of}"
+        text = f"{c.moment.title} alike by {by}, tolerance {plain_number(c.tolerance)}{of}"
         return text, "gap", c.tolerance, rows
     if isinstance(c, Bound):
         g = term.groups.names.index(c.group)
-        text = f"{c.moment.title} of {term.groups.label(g)} at most {_plain(c.at_most)}"
+        text = f"{c.moment.title} of {term.groups.label(g)} at most {plain_number(c.at_most)}"
         rows = np.where(np.arange(len(rows)) == g, rows, np.inf)
         return text, "rate" if isinstance(law, ShareLaw) else "mean", c.at_most, rows
     if (own := _own_figure(c)) is not None:
@@ -337,11 +341,6 @@ def _own_figure(constraint: Constraint) -> OwnFigure | None:
 def _as_judged(constraint: Any) -> Any:
     """The constraint, or what it is judged by where training weighs its violations."""
     return getattr(constraint, "as_judged", constraint)
-
-
-def _plain(limit: float) -> str:
-    """A limit in words, without an exponent where it is large."""
-    return f"{limit:g}" if abs(limit) < 1e6 else f"{limit:.0f}"
 
 
 def _scale(measure: Measure, rates: GroupMoments, law: SamplingLaw) -> float:
@@ -448,7 +447,7 @@ def _rows_needed(
         of_group = law.at((0, g))
         pairs, variance = 0.5, of_group.pooled_variance(rates.values[0, g], counted[g])
     needed = pairs * rows_to_tell(variance, apart, level)
-    return int(float(f"{max(needed, 1):.1e}"))
+    return int(float(f"{max(needed, 1):.1e}")) if needed < MOST_ROWS else None
 
 
 def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
@@ -468,11 +467,11 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     if v.rows_needed is not None:
         each = " in each group" if v.measure == "gap" else ""
         merge = ", or merge groups" if v.measure == "gap" and term.most_compared > 2 else ""
-        aim = f"detect a {v.measure} of {_plain(v.limit)}"
+        aim = f"detect a {v.measure} of {plain_number(v.limit)}"
         if v.measure == "mean":
-            aim = f"tell {v.value:.{digits}f} from {_plain(v.limit)}"
+            aim = f"tell {v.value:.{digits}f} from {plain_number(v.limit)}"
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
-    near = f"{v.value:.{digits}f} is too close to the limit of {_plain(v.limit)}"
+    near = f"{v.value:.{digits}f} is too close to the limit of {plain_number(v.limit)}"
     return f"{text}, and {near} for them to tell."
 
 
