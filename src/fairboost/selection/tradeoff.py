@@ -397,8 +397,8 @@ class _Curve:
         """Go on from the base model under the constraints at a tolerance."""
         rows = self.rows.with_constraints(self.constraints(tolerance))
         game = self.request.options.game(rows, self.request.loss_terms)
-        cut = self.base_training.record.iterates[-1].cut
-        session = Session(game, game.start(self.multipliers, cut))
+        base = self.base_training.record.iterates[-1]
+        session = Session(game, game.start(self.multipliers, base.cut, base.moments))
         trees: list[int] = []
         booster = self.lockstep.stage(problem_of(session, trees.append), *self.kind.stage)
         session.close()
