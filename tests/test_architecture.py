@@ -147,7 +147,7 @@ MOST_PARAMETERS = 8
 # Public ones, whose parameters are the user's options.
 MANY_OPTIONS = {
     "FairGBMClassifier.__init__", "FairGBMClassifier.fit", "FairGBMRegressor.__init__",
-    "FairGBMRegressor.fit", "tradeoff_curve", "tune", "audit", "audit_numbers",
+    "FairGBMRegressor.fit", "tradeoff_curve", "tune", "audit", "audit_numbers", "audit_classes",
     "audit_sums", "gap", "ratio", "group_rates", "GroupRatesDisplay.from_predictions",
     "GroupCalibrationDisplay.from_predictions", "gather",
 }  # fmt: skip

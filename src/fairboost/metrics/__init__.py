@@ -1,5 +1,6 @@
 """Rates by group, gaps and ratios between groups, each with an interval."""
 
+from fairboost.metrics.classes import ClassAudit, audit_classes
 from fairboost.metrics.group_metrics import Audit, audit, audit_sums, gap, group_rates, ratio
 from fairboost.metrics.intervals import Estimate
 from fairboost.metrics.numbers import NumberAudit, audit_numbers
@@ -17,12 +18,14 @@ from fairboost.metrics.thresholds import ChosenThreshold, fpr_at_tpr, threshold_
 __all__ = [
     "Audit",
     "ChosenThreshold",
+    "ClassAudit",
     "Estimate",
     "FairnessScorer",
     "NumberAudit",
     "NumberScorer",
     "a_over_e_scorer",
     "audit",
+    "audit_classes",
     "audit_numbers",
     "audit_sums",
     "distance_scorer",

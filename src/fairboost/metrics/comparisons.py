@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -139,6 +140,10 @@ class Comparison:
         return group_sums_of_sets(rate, *cells, weight.sum(axis=1), weight[:, 1])
 
 
+Pairs: TypeAlias = Sequence[tuple[Comparison, list[Rate]]]
+"""Comparisons, each with the rates that are asked of it."""
+
+
 def compare_sums(
     cells: Cells, sums: FloatArray, by: str | Sequence[str | Sequence[str]] | None
 ) -> list[Comparison]:
@@ -196,14 +201,15 @@ def rate_table(
     compared: Sequence[Comparison], rates: Sequence[Rate], confidence: float, interval: str
 ) -> pd.DataFrame:
     """Every rate of every group of every comparison."""
+    return rates_of(_as_read_by(rates, compared), confidence, interval)
+
+
+def rates_of(pairs: Pairs, confidence: float, interval: str) -> pd.DataFrame:
+    """Of every comparison the rates that are asked of it, group by group."""
     if interval not in intervals.INTERVALS:
         known = ", ".join(intervals.INTERVALS)
         raise InvalidInputError(f"unknown interval {interval!r}; expected one of {known}")
-    tables = [
-        c.rate_table(rate, confidence, interval)
-        for c, those in _as_read_by(rates, compared)
-        for rate in those
-    ]
+    tables = [c.rate_table(rate, confidence, interval) for c, those in pairs for rate in those]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -216,17 +222,22 @@ def gap_table(
     min_group_rows: int = 0,
 ) -> pd.DataFrame:
     """Gap and ratio of every rate in every comparison; warns of groups that cannot take part."""
+    pairs = _as_read_by(rates, compared)
+    warn_of_empty(pairs)
+    return gaps_of(pairs, confidence, n_bootstrap, random_state, min_group_rows)
+
+
+def gaps_of(
+    pairs: Pairs,
+    confidence: float,
+    n_bootstrap: int,
+    random_state: int | np.random.Generator | None,
+    min_group_rows: int = 0,
+) -> pd.DataFrame:
+    """Of every comparison gap and ratio of the rates that are asked of it."""
     intervals.check_confidence(confidence)
     if n_bootstrap < 0:
         raise InvalidInputError(f"n_bootstrap must be at least 0 (none), found {n_bootstrap!r}")
-    pairs = _as_read_by(rates, compared)
-    empty = [
-        (c, rate, name) for c, those in pairs for rate in those for name in c.empty_groups(rate)
-    ]
-    if empty:
-        listed = "; ".join(f"{c.attribute} = {name} ({rate.name})" for c, rate, name in empty)
-        text = f"gap and ratio leave out groups none of whose rows count: {listed}"
-        warn(text, FairnessWarning)
     # Each attribute starts from the seed, so that its figures do not depend on the others given.
     tables = [
         c.gap_table(
@@ -235,6 +246,17 @@ def gap_table(
         for c, those in pairs
     ]
     return pd.concat(tables, ignore_index=True)
+
+
+def warn_of_empty(pairs: Pairs) -> None:
+    """Name the groups none of whose rows count towards a rate."""
+    empty = [
+        (c, rate, name) for c, those in pairs for rate in those for name in c.empty_groups(rate)
+    ]
+    if empty:
+        listed = "; ".join(f"{c.attribute} = {name} ({rate.name})" for c, rate, name in empty)
+        text = f"gap and ratio leave out groups none of whose rows count: {listed}"
+        warn(text, FairnessWarning)
 
 
 def _as_read_by(

@@ -6,6 +6,7 @@ can be had without the picture, and once drawn the axes (``display.ax_``) and th
 and no text or ground is coloured by hand, so a dark theme keeps its say.
 """
 
+from fairboost.plots.classes import GroupConfusionDisplay
 from fairboost.plots.group_rates import GroupRatesDisplay
 from fairboost.plots.multipliers import MultipliersDisplay
 from fairboost.plots.numbers import GroupPredictionsDisplay
@@ -14,6 +15,7 @@ from fairboost.plots.tradeoff import TradeoffDisplay
 
 __all__ = [
     "GroupCalibrationDisplay",
+    "GroupConfusionDisplay",
     "GroupPredictionsDisplay",
     "GroupRatesDisplay",
     "GroupRocDisplay",

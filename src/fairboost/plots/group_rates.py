@@ -11,9 +11,11 @@ import pandas as pd
 from fairboost._text import printable
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.rates import RATES, Rate, as_rate
 from fairboost.metrics import audit_numbers, group_rates
 from fairboost.metrics.group_metrics import By
+from fairboost.plots.classes import rate_of_classes
 from fairboost.plots.numbers import MEANS, figure_table, predict_numbers, predicts_numbers
 from fairboost.plots.style import (
     COLOURS,
@@ -81,6 +83,7 @@ class GroupRatesDisplay(Display):
         interval: Literal["wilson", "exact"] = "wilson",
         exposure: ArrayLike | None = None,
         loss: Any = None,
+        of: object = None,
         ax: Axes | None = None,
     ) -> GroupRatesDisplay:
         """Compute the rates and draw them.
@@ -94,11 +97,15 @@ class GroupRatesDisplay(Display):
         rate : str or Rate
             The rate to show, see :mod:`fairboost.fairness.rates`. Of a number that is predicted:
             ``"prediction"``, ``"actual"`` and ``"loss"`` (means), ``"A/E"`` (actual over
-            expected) or ``"distance"`` (of distributions).
+            expected) or ``"distance"`` (of distributions). Of three classes or more:
+            ``"accuracy"``, ``"given"``, ``"recall"`` or ``"confused"``.
         sensitive_features, by, sample_weight, pos_label, confidence, interval
             As in :func:`fairboost.metrics.group_rates`.
         exposure, loss
             As in :func:`fairboost.metrics.audit_numbers`, for figures of a number.
+        of : label or (label, label), optional
+            The class that a rate of classes is of; of "confused" the class of the rows and the
+            class that they are given.
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure if left out.
         """
@@ -118,8 +125,16 @@ class GroupRatesDisplay(Display):
                 f"exposure and loss are for figures of a number, found rate={rate!r}; leave them "
                 f"out, or pass one of {', '.join(map(repr, MEANS))}"
             )
+        of_classes = isinstance(rate, str) and rate in CLASS_RATES
+        if of is not None and not of_classes:
+            raise InvalidInputError(
+                f"of={of!r} is the class of a rate of classes, found rate={rate!r}; leave it out, "
+                f"or pass one of {', '.join(map(repr, CLASS_RATES))}"
+            )
         for name, predicted in models.items():
-            if of_number:
+            if of_classes:
+                table = rate_of_classes(y_true, predicted, str(rate), of, **rows)
+            elif of_number:
                 found = audit_numbers(y_true, predicted, exposure=exposure, loss=loss, **rows)
                 table = figure_table(found)
                 table = table[table["rate"] == rate]
@@ -140,8 +155,9 @@ class GroupRatesDisplay(Display):
         Parameters
         ----------
         model : classifier or regressor, or dict of str to these
-            Fitted, with ``predict``. Mean predictions of a regressor are shown unless ``rate`` is
-            given; with ``exposure`` it predicts per unit of it.
+            Fitted, with ``predict``. Mean predictions of a regressor, and the accuracy of a
+            classifier of three classes or more, are shown unless ``rate`` is given; with
+            ``exposure`` a regressor predicts per unit of it.
         X, y, sensitive_features
             The rows.
         **options
@@ -150,6 +166,8 @@ class GroupRatesDisplay(Display):
         models = model if isinstance(model, Mapping) else {"": model}
         if models and all(map(predicts_numbers, models.values())):
             options = {"rate": "prediction", **options}
+        elif any(len(getattr(one, "classes_", ())) > 2 for one in models.values()):
+            options = {"rate": "accuracy", **options}
         exposure = options.get("exposure")
         predicted = {
             name: one.predict(X) if exposure is None else predict_numbers(one, X, exposure)

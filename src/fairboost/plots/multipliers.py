@@ -136,7 +136,12 @@ class MultipliersDisplay:
 
 
 def check_rounds_on_train(model: Any) -> None:
-    """Refuse to compute violations over the rounds of a model that predicts a number."""
+    """Refuse to compute violations over the rounds of a model that does not decide between two."""
+    if len(getattr(model, "classes_", ())) > 2:
+        raise InvalidInputError(
+            "violations on training rows are shown of two labels, and the model gives one of "
+            f"{len(model.classes_)} classes; leave train out: those on the rows held out are shown"
+        )
     if is_regressor(model):
         raise InvalidInputError(
             "violations on training rows are shown of classifiers, found a "

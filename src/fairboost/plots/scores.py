@@ -74,6 +74,12 @@ class _ScoredRowsDisplay(Display):
         """
         if not hasattr(model, "predict_proba"):
             return cls._from_regressor(model, X, y, sensitive_features, **options)
+        if len(model.classes_) > 2:
+            raise InvalidInputError(
+                f"{cls.__name__} shows the probability of one of two labels, and "
+                f"{type(model).__name__} gives one of {len(model.classes_)} classes; use "
+                "GroupConfusionDisplay or GroupRatesDisplay"
+            )
         if cls._marks_threshold:
             options.setdefault("threshold", float(getattr(model, "threshold_", 0.5)))
         positive = getattr(model, "pos_label_", model.classes_[1])

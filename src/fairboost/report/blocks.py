@@ -148,4 +148,20 @@ class Slider:
     tables: tuple[TableBlock, ...]
 
 
-Block: TypeAlias = Text | Bullets | Facts | TableBlock | Picture | Slider
+@dataclass(frozen=True)
+class Folded:
+    """Details that a reader may open; in print and in Markdown they are open.
+
+    Parameters
+    ----------
+    title : str
+        What they are.
+    blocks : tuple
+        The details.
+    """
+
+    title: str
+    blocks: tuple[Text | Facts | TableBlock, ...]
+
+
+Block: TypeAlias = Text | Bullets | Facts | TableBlock | Picture | Slider | Folded

@@ -18,10 +18,12 @@ empty. A figure that could not be had, such as the rate of a group without rows,
     ├── rounds         Rounds          multipliers and violations over training
     ├── roc  scores  calibration       by group, of decisions
     ├── deciles  distributions         by group, of numbers that are predicted
+    ├── confusion      Confusion...    by group, of decisions among three classes or more
     └── warnings, limits               in words
 
 Where a number is predicted (``task`` is "numbers"), what is called a rate is a mean, and there are
-no decisions, labels and thresholds.
+no decisions, labels and thresholds. Where one of several classes is given (``task`` is "classes"),
+rates go by what they are in words, such as "recall of 'high'", and there is no threshold.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ Option: TypeAlias = bool | int | float | str | None
 Favourable: TypeAlias = Literal["positive", "negative"]
 """The decision that people hope for."""
 
-TaskName: TypeAlias = Literal["decisions", "numbers"]
+TaskName: TypeAlias = Literal["decisions", "numbers", "classes"]
 """What a model is for."""
 
 
@@ -100,6 +102,9 @@ class Asked:
         The decision that people hope for; the four-fifths rule is about it.
     limits : tuple of Limit
         The constraints in figures, as far as they are about gaps or single rates.
+    costs : tuple of tuple of float
+        Costs of giving a row of each class (lines) each class (columns), where the class of least
+        expected cost is given; empty where the most likely one is.
     """
 
     constraints: tuple[str, ...] = ()
@@ -110,6 +115,7 @@ class Asked:
     threshold: Figure = None
     favourable: Favourable = "positive"
     limits: tuple[Limit, ...] = ()
+    costs: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,7 +171,7 @@ class Data:
     label : str
         Name of the label.
     positive : str
-        The positive class; empty where a number is predicted.
+        The positive class; empty where a number is predicted, and of three classes or more.
     sensitive : tuple of SensitiveColumnUse
         The sensitive columns.
     splits : dict of str to int
@@ -184,6 +190,8 @@ class Data:
         Name of the column of exposures, where a number is predicted per unit of exposure.
     loss : str
         What the mean loss is a mean of, where a number is predicted, e.g. "squared error".
+    classes : tuple of str
+        The classes, where there are three or more.
     """
 
     label: str
@@ -197,6 +205,7 @@ class Data:
     negative: str | None = None
     exposure: str | None = None
     loss: str = ""
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,7 +225,8 @@ class Model:
     trees : int
         Trees in it.
     threshold : float or None
-        The probability from which a decision is positive; None where a number is predicted.
+        The probability from which a decision is positive; None where a number is predicted, and
+        of three classes or more.
     export_file, export_sha256 : str or None
         The stock model file and its checksum.
     """
@@ -243,6 +253,9 @@ class Finding:
     constraint, measure, value, low, high, limit, status, smallest_group, smallest_rows, \
 rows_needed
         As in the verdict.
+    family : str
+        What the constraint is told as, together with others of the same name; empty where it
+        stands by itself.
     """
 
     where: str
@@ -256,6 +269,7 @@ rows_needed
     smallest_group: str
     smallest_rows: int
     rows_needed: int | None = None
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -274,7 +288,7 @@ class GroupRate:
         The group.
     rate : str
         Name of the rate, see :mod:`fairboost.fairness.rates`, or of the mean, see ``MEANS`` of
-        :mod:`fairboost.report.words`.
+        :mod:`fairboost.report.words`; of three classes or more the rate in words.
     value, low, high : float or None
         The rate and its interval.
     rows : float
@@ -587,6 +601,35 @@ class Distribution:
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """A line of the confusion matrix of a group: which classes the rows of one class are given.
+
+    Parameters
+    ----------
+    attribute, group : str
+        As in :class:`GroupRate`; both name everyone too.
+    actual : str
+        The class of the rows.
+    shares, low, high : tuple of float or None
+        Share of these rows that are given each class, in the order of the classes, with the ends
+        of its interval.
+    rows : int
+        How many rows there are.
+    small : bool
+        Too few to judge by.
+    """
+
+    attribute: str
+    group: str
+    actual: str
+    shares: tuple[Figure, ...]
+    low: tuple[Figure, ...]
+    high: tuple[Figure, ...]
+    rows: int
+    small: bool = False
+
+
+@dataclass(frozen=True)
 class About:
     """What a report says beside the figures.
 
@@ -650,6 +693,8 @@ class Evidence:
         Curves by group, on the test rows.
     deciles, distributions : tuple
         The same where a number is predicted.
+    confusion : tuple
+        Confusion matrices by group, of three classes or more, on the test rows.
     warnings : tuple of str
         What a reader has to know, e.g. constraints that are not met.
     limits : tuple of str
@@ -659,7 +704,7 @@ class Evidence:
     caution : str
         What to know before any verdict: that the decisions, or predictions, say next to nothing.
         Empty if they do.
-    task : {"decisions", "numbers"}
+    task : {"decisions", "numbers", "classes"}
         What the model is for.
     """
 
@@ -679,6 +724,7 @@ class Evidence:
     calibration: tuple[Calibration, ...] = ()
     deciles: tuple[Decile, ...] = ()
     distributions: tuple[Distribution, ...] = ()
+    confusion: tuple[Confusion, ...] = ()
     warnings: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     notes: dict[str, str] = field(default_factory=dict)

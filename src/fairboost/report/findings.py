@@ -7,19 +7,42 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fairboost.report import words
-from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, TableBlock, Text, Tone
-from fairboost.report.evidence import Decile, Evidence, Finding, GroupRate
+from fairboost.report import class_findings, words
+from fairboost.report.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Facts,
+    Folded,
+    Picture,
+    TableBlock,
+    Text,
+    Tone,
+)
+from fairboost.report.evidence import Decile, Evidence, Finding, Gap, GroupRate
 from fairboost.report.lines import CHOSEN, PLAIN
 from fairboost.report.plainly import first_paragraph
-from fairboost.report.shading import MEANING, MEANING_OF_NUMBERS, Distances
-from fairboost.verdicts.verdict import certainty_takes
+from fairboost.report.shading import (
+    MEANING,
+    MEANING_OF_CLASSES,
+    MEANING_OF_NUMBERS,
+    Distances,
+)
+from fairboost.verdicts.families import farthest, grouped
+from fairboost.verdicts.verdict import certainty_takes, how_many
 
 MOST_NAMED = 30
 """Small groups that are listed by name; all are flagged in tables."""
 
 MOST_LINES = 1_500
 """Lines of a table, so that the page stays small."""
+
+MEANINGS = {
+    "decisions": MEANING,
+    "numbers": MEANING_OF_NUMBERS,
+    "classes": MEANING_OF_CLASSES,
+}
+"""What shades mean, by task."""
 
 Line = TypeVar("Line")
 Row = TypeVar("Row", bound=Hashable)
@@ -35,15 +58,7 @@ def summary(e: Evidence) -> Iterable[Block]:
     shown = [f for f in e.verdicts if f.where == "test"] or list(e.verdicts)
     if shown:
         yield _headline(shown)
-        level = f"{100 * e.asked.level:g}% interval"
-        yield Bullets(
-            [
-                f"{f.constraint}: {f.status}. The {f.measure} is {found[0]} ({level} {found[1]} "
-                f"to {found[2]}), the limit {words.limit(f.limit)}"
-                for f in shown
-                if (found := words.finding_figures(f, e.task))
-            ]
-        )
+        yield Bullets([_told(those, e) for _, those in _by_family(shown)])
     elif e.gaps:
         made = "predictions" if e.task == "numbers" else "decisions"
         yield Text(f"No constraint was asked for: this is an audit of {made} as they are.")
@@ -68,9 +83,33 @@ def summary(e: Evidence) -> Iterable[Block]:
         yield Bullets(told_below)
 
 
+def _by_family(found: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Verdicts of one set of rows; those on every class together."""
+    return grouped(found, [f.family for f in found])
+
+
+def _told(those: Sequence[Finding], e: Evidence) -> str:
+    """A verdict in a sentence; of several how many are met, and the one that is farthest."""
+    f = farthest(those)
+    value, low, high = words.finding_figures(f, e.task)
+    level = f"{100 * e.asked.level:g}% interval"
+    figures = f"{value} ({level} {low} to {high}), the limit {words.limit(f.limit)}"
+    if len(those) == 1:
+        return f"{f.constraint}: {f.status}. The {f.measure} is {figures}"
+    found = words.on_rows(how_many(those), words.where_title(f.where))
+    about = f.constraint.partition(" alike by ")[0]
+    return f"{f.family}: {found}. The largest {f.measure} is {figures}: {about}"
+
+
 def _cost(e: Evidence) -> Iterable[Block]:
     """What the constraint costs on the test rows: in accuracy, or in the loss that is trained."""
-    (first, *_) = [p.measure for p in e.performance] or [""]
+    told = list(dict.fromkeys(p.measure for p in e.performance))
+    for first in told if e.task == "classes" else told[:1]:
+        yield from _cost_in(e, first)
+
+
+def _cost_in(e: Evidence, first: str) -> Iterable[Block]:
+    """The same in one measure."""
     for p in e.performance:
         if (p.model, p.measure) != ("difference", first):
             continue
@@ -79,6 +118,8 @@ def _cost(e: Evidence) -> Iterable[Block]:
         share = ""
         if e.task == "numbers" and p.value is not None and plain and plain[0]:
             share = f", {100 * p.value / plain[0]:+.1f}%; lower is better"
+        elif e.task == "classes":
+            share = "; higher is better" if first == "accuracy" else "; lower is better"
         start = "What it costs" if e.asked.constraints else "Beside the plain engine"
         yield Text(
             f"{start}: {p.measure} on the test rows differs from the plain engine's by "
@@ -108,6 +149,8 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     """Every constraint, held out and on test rows."""
     if not e.verdicts:
         return
+    if any(f.family for f in e.verdicts):
+        yield _verdicts_as_one(e)
     rows = (
         (
             f.constraint,
@@ -120,7 +163,10 @@ def verdicts(e: Evidence) -> Iterable[Block]:
         for f in e.verdicts
     )
     header = ("constraint", "measured on", "found", "limit", "verdict", "smallest group")
-    yield TableBlock.of("Every constraint, on every set of rows", header, rows)
+    table = TableBlock.of("Every constraint, on every set of rows", header, rows)
+    several = any(f.family for f in e.verdicts)
+    each = len({f.constraint for f in e.verdicts})
+    yield Folded(f"All {each} constraints, one by one", (table,)) if several else table
     if e.model is not None and any(f.where == "test" for f in e.verdicts):
         yield Text("The test rows took no part in training: they are the ones to go by.")
     if e.task == "numbers" and (e.data.exposure or e.data.weight):
@@ -130,14 +176,43 @@ def verdicts(e: Evidence) -> Iterable[Block]:
         )
 
 
+def _verdicts_as_one(e: Evidence) -> TableBlock:
+    """Constraints on every class in one line: how many are met, and the largest gap."""
+    rows = []
+    for where in dict.fromkeys(f.where for f in e.verdicts):
+        for family, those in _by_family([f for f in e.verdicts if f.where == where]):
+            f = farthest(those)
+            tones: set[Tone] = {words.VERDICTS.get(t.status, "unsure") for t in those}
+            tone: Tone = "good" if tones == {"good"} else "bad" if "bad" in tones else "unsure"
+            small = min(those, key=lambda t: t.smallest_rows)
+            about = f": {f.constraint.partition(' alike by ')[0]}" if family else ""
+            rows.append(
+                (
+                    family or f.constraint,
+                    words.where_title(where),
+                    Cell(how_many(those) if family else f.status, None, tone),
+                    Cell(f"{f.measure} {words.finding_interval(f, e.task)}{about}", f.value),
+                    Cell(words.limit(f.limit), f.limit),
+                    Cell(f"{small.smallest_group}: {small.smallest_rows:,} rows"),
+                )
+            )
+    header = ("constraints", "measured on", "verdicts", "farthest", "limit", "smallest group")
+    return TableBlock.of("Constraints, those on every class together", header, rows)
+
+
 def rates(e: Evidence) -> Iterable[Block]:
     """Rates, or means, by group: pictures and a table."""
     plain = [r for r in e.rates if not r.crossed]
     names = list(dict.fromkeys(r.rate for r in plain))
     if not names:
         return
-    yield Facts(tuple((words.rate_title(name), words.explain_rate(name, e)) for name in names))
-    for name in names:
+    classes = e.task == "classes"
+    if classes:
+        yield class_findings.explain_kinds(names)
+    else:
+        said = ((words.rate_title(name), words.explain_rate(name, e)) for name in names)
+        yield Facts(tuple(said))
+    for name in class_findings.in_pictures(e, names) if classes else names:
         shown = in_picture(e, name)
         if shown:
             everyone = "" if all(r.attribute for r in shown) else " Vertical lines: everyone."
@@ -148,10 +223,14 @@ def rates(e: Evidence) -> Iterable[Block]:
                 f"{100 * e.asked.level:g}% intervals.{everyone}",
                 _describe_rates(shown, words.decimals_of(name, e)),
             )
-    table = _rate_table(f"{words.noun(e).capitalize()}s by group", plain, e)
+    shown, confused = class_findings.split(plain) if classes else (plain, [])
+    table = _rate_table(f"{words.noun(e).capitalize()}s by group", shown, e)
     if any(cell.shade for row in table.rows for cell in row):
-        yield Text(MEANING_OF_NUMBERS if e.task == "numbers" else MEANING)
+        yield Text(MEANINGS[e.task])
     yield table
+    if confused:
+        title = "Shares of a class given another, by group"
+        yield Folded(title, (_rate_table(title, confused, e),))
 
 
 def in_picture(e: Evidence, rate: str) -> list[GroupRate]:
@@ -246,7 +325,19 @@ def gaps(e: Evidence) -> Iterable[Block]:
             "favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
             "It is not certain where the interval of the ratio holds 0.8."
         )
-    distances = Distances(e)
+    title = "Gaps and ratios on the test rows"
+    if e.task != "classes":
+        yield _gap_table(title, e.gaps, e)
+        return
+    yield _gap_table(title, [g for g in e.gaps if not words.is_confused(g.rate)], e)
+    if confused := [g for g in e.gaps if words.is_confused(g.rate)]:
+        title = "Gaps of shares of a class given another, on the test rows"
+        yield Folded(title, (_gap_table(title, confused, e),))
+
+
+def _gap_table(title: str, gaps: Iterable[Gap], e: Evidence) -> TableBlock:
+    """A line per gap; the four-fifths rule is about two decisions."""
+    distances, ruled = Distances(e), e.task == "decisions"
     rows = (
         (
             g.attribute,
@@ -256,12 +347,12 @@ def gaps(e: Evidence) -> Iterable[Block]:
             words.interval_cell(g.ratio, g.ratio_low, g.ratio_high),
             g.lowest_group,
             g.highest_group,
-            words.status_cell(g.four_fifths),
+            *([words.status_cell(g.four_fifths)] if ruled else []),
         )
-        for g in e.gaps
+        for g in gaps
     )
-    header = ("by", "rate", "model", "gap", "ratio", "lowest", "highest", "four-fifths rule")
-    yield TableBlock.of("Gaps and ratios on the test rows", header, rows, 2)
+    header = ("by", "rate", "model", "gap", "ratio", "lowest", "highest")
+    return TableBlock.of(title, (*header, *(["four-fifths rule"] if ruled else [])), rows, 2)
 
 
 def _number_gaps(e: Evidence) -> Iterable[Block]:
@@ -297,6 +388,8 @@ def performance(e: Evidence) -> Iterable[Block]:
         better = "Higher is better for accuracy and AUC, lower for log loss and Brier score."
         if e.task == "numbers":
             better = "Lower is better; a difference above 0 is what the constraint costs."
+        elif e.task == "classes":
+            better = "Higher is better for accuracy, lower for log loss and costs."
         yield Text(f"The difference is this model less the plain engine, row by row. {better}")
 
 

@@ -12,6 +12,7 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,10 @@ from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.plots.multipliers import check_rounds_on_train
 from fairboost.plots.numbers import MEANS
-from fairboost.report import decisions, evidence, lines, numbers
+from fairboost.report import classes, decisions, evidence, lines, numbers
 from fairboost.report.limits import with_limits
 from fairboost.report.lines import pick, plain_value
-from fairboost.report.rows import Fitted, TestSet, Wording
+from fairboost.report.rows import Fitted, TestSet, Wording, rate_name
 from fairboost.report.words import explain_decisions, where_title
 from fairboost.report.words import limit as limit_in_words
 from fairboost.selection.kinds import kind_of_model
@@ -94,16 +95,15 @@ def gather(
     """
     about = with_fields(about or evidence.About(), described, "gather")
     about = replace(about, min_rows=max(about.min_rows, model.min_group_rows))
+    if classes.gives_classes(model):
+        classes.check_described(about)
     if train is not None:
         check_rounds_on_train(model)
     plain = curve.models[0] if plain is None and curve is not None else plain
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         rows = TestSet.read(model, X, y, sensitive_features, sample_weight, exposure)
-        if isinstance(model, FairGBMRegressor):
-            found = numbers.measure(model, rows, plain, about)
-        else:
-            found = decisions.measure(model, rows, plain, about)
+        found = _kind(model).measure(model, rows, plain, about)
         tradeoff = None if curve is None else _tradeoff(curve, model, rows)
         rounds = _rounds(model, train)
     judged = found.judged
@@ -128,6 +128,13 @@ def gather(
     return with_limits(gathered, placed_on_test=found.placed, uncrossed=rows.crossings()[1])
 
 
+def _kind(model: Fitted) -> Any:
+    """The module that measures what a model does."""
+    if isinstance(model, FairGBMRegressor):
+        return numbers
+    return classes if classes.gives_classes(model) else decisions
+
+
 # What was found
 # -----------------------------------------------------------------------
 
@@ -140,9 +147,9 @@ def _findings(
         return ()
     pairs = [(judged.where, judged.verdicts), ("test", judged.test_verdicts)]
     found = [
-        evidence.Finding(where=where, **pick(vars(verdict), *vars(verdict)))
+        evidence.Finding(where=where, **pick(vars(verdict), *vars(verdict)), family=family)
         for where, verdicts in pairs
-        for verdict in verdicts
+        for verdict, family in zip_longest(verdicts, judged.families[: len(verdicts)], fillvalue="")
     ]
     return tuple(in_words[f.constraint].of(f) if f.constraint in in_words else f for f in found)
 
@@ -160,8 +167,11 @@ def _held_out_rates(
         for g, name in enumerate(group_names(term.groups))
     }
     # Other groups are among test rows alone, and shares above quantiles are in the verdicts.
-    known = judged.rates["rate"].isin([*RATES, *MEANS])
-    table = judged.rates[judged.rates["group"].isin(named) & known]
+    titles = {
+        m.name: m.title for t in model._measured.terms for m in t.moments if rate_name(m) != m.name
+    }
+    known = judged.rates["rate"].isin([*RATES, *MEANS, *titles])
+    table = judged.rates[judged.rates["group"].isin(named) & known].replace({"rate": titles})
     found = [named[label] for label in table["group"]]
     table = table.rename(columns={judged.where: "value"}).assign(
         attribute=[attribute for attribute, _ in found],
@@ -212,12 +222,10 @@ def _tightness(point: evidence.TradeoffPoint) -> float:
 
 def _point(model: Fitted, line: Mapping[Any, Any], rows: TestSet) -> evidence.TradeoffPoint:
     tolerance = plain_value(line["tolerance"])
+    rates, nothing = _kind(model).point_rates(model, rows)
+    performance, empty = "accuracy", "decides nothing"
     if isinstance(model, FairGBMRegressor):
-        rates, nothing = numbers.point_rates(model, rows)
         performance, empty = "loss", "says little"
-    else:
-        rates, nothing = decisions.point_rates(model, rows)
-        performance, empty = "accuracy", "decides nothing"
     names = [f"{what}{end}" for what in (performance, "gap") for end in ("", " low", " high")]
     figures: dict[str, Any] = {"accuracy": None, "accuracy_low": None, "accuracy_high": None}
     figures |= {name.replace(" ", "_"): plain_value(line[name]) for name in names}
@@ -277,7 +285,9 @@ def _asked(
 ) -> evidence.Asked:
     gaps = {v.limit for v in verdicts if v.measure == "gap"}
     decided: dict[str, Any] = {}
-    if isinstance(model, FairGBMClassifier):
+    if classes.gives_classes(model):
+        decided = classes.decided_by(model)
+    elif isinstance(model, FairGBMClassifier):
         point = explain_decisions(model.operating_point, model.threshold_)
         decided = {"operating_point": point, "threshold": float(model.threshold_)}
     return evidence.Asked(
@@ -298,7 +308,9 @@ def _data(
     features = getattr(model, "feature_names_in_", None)
     known = None if features is None else set(map(str, features))
     own: dict[str, Any] = {"positive": ""}
-    if isinstance(model, FairGBMClassifier):
+    if classes.gives_classes(model):
+        own["classes"] = tuple(map(str, model._labels))
+    elif isinstance(model, FairGBMClassifier):
         own = {"positive": str(model._labels[1]), "negative": str(model._labels[0])}
     else:
         given = None if rows.exposure is None else "exposures of rows"
@@ -335,7 +347,7 @@ def _model(model: Fitted, about: evidence.About) -> evidence.Model:
         options=_options(estimator.get_params()),
         method=_options(own),
         trees=int(model.best_iteration_),
-        threshold=float(model.threshold_) if isinstance(model, FairGBMClassifier) else None,
+        threshold=plain_value(float(getattr(model, "threshold_", np.nan))),
         export_file=about.export_file,
         export_sha256=about.export_sha256,
     )

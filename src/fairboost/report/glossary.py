@@ -35,6 +35,14 @@ MEANINGS = {
     **{name: rate.title for name, rate in RATES.items()},
 }
 
+CLASS_MEANINGS = {
+    "accuracy": "share of rows that are given their own class",
+    "recall": "share of the rows of a class that are given this class",
+    "confusion matrix": "of the rows of each class, the share that is given each class",
+    "mean cost": "mean of what the decisions cost, by the table of costs",
+}
+"""Words for decisions among three classes or more."""
+
 
 def explain(evidence: Evidence, blocks: Iterable[Block]) -> Iterator[Block]:
     """Explain those that occur.
@@ -52,7 +60,8 @@ def explain(evidence: Evidence, blocks: Iterable[Block]) -> Iterator[Block]:
     texts += ["(n = 1)"] * any(isinstance(b, Picture) and b.name == "rates" for b in shown)
     page = "\n".join(texts)
     found = {}
-    for word, meaning in MEANINGS.items():
+    own = CLASS_MEANINGS if evidence.task == "classes" else {}
+    for word, meaning in {**own, **MEANINGS}.items():
         if re.search(rf"\b{re.escape(word)}(?!\w)", page):
             found[word] = meaning
             page += f"\n{meaning}"  # which may have others

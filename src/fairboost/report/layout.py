@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fairboost._text import places
 from fairboost.plots.scores import MOST_INTERVALS
-from fairboost.report import findings, words
+from fairboost.report import class_findings, findings, words
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
 from fairboost.report.evidence import (
     Calibration,
@@ -54,6 +54,7 @@ def lay_out(evidence: Evidence) -> tuple[Section, ...]:
         ("What was met", findings.verdicts(evidence)),
         (f"{words.noun(evidence).capitalize()}s by group", findings.rates(evidence)),
         (gaps, findings.gaps(evidence)),
+        ("Confusion matrices by group", class_findings.confusion(evidence)),
         ("Actual and expected", _deciles(evidence)),
         ("How well it predicts", findings.performance(evidence)),
         ("Alternatives considered", _alternatives(evidence)),
@@ -71,9 +72,10 @@ def lay_out(evidence: Evidence) -> tuple[Section, ...]:
 
 
 def _asked(e: Evidence) -> Iterable[Block]:
-    a, numbers = e.asked, e.task == "numbers"
+    a, of_two = e.asked, e.task == "decisions"
     if a.constraints:
-        yield Bullets(a.constraints)
+        families = {f.constraint: f.family or f.constraint for f in e.verdicts}
+        yield Bullets(tuple(dict.fromkeys(families.get(c, c) for c in a.constraints)))
     if e.verdicts:
         level = f"{100 * a.level:g}%"
         # Verdicts on constraints have one-sided ends, audits have intervals of metrics.
@@ -85,13 +87,14 @@ def _asked(e: Evidence) -> Iterable[Block]:
             f"{'' if a.confidence is None else asked}“Met” and “not met” are certain: the whole "
             f"{ends} lies on that side of the limit. “Not certain” means that the figure found is "
             "on that side, but the interval reaches across the limit, so that it may be otherwise "
-            f"among other people.{'' if numbers else NOTHING_SAID}"
+            f"among other people.{NOTHING_SAID if of_two else ''}"
         )
     yield _facts(
         ("Decisions", a.operating_point),
-        ("Favourable decision", None if numbers else f"the {a.favourable} one"),
+        ("Favourable decision", f"the {a.favourable} one" if of_two else None),
         ("Coverage of intervals", f"{100 * a.level:g}%"),
     )
+    yield from class_findings.costs(e)
 
 
 def _facts(*pairs: tuple[str, str | None]) -> Facts:
@@ -365,6 +368,8 @@ def _data(e: Evidence) -> Iterable[Block]:
     yield _facts(
         ("Label", f"{d.label}; positive: {d.positive}" if e.task == "decisions" else None),
         ("Predicted number", d.label if e.task == "numbers" else None),
+        ("Label", f"{d.label}, one of {len(d.classes)} classes" if d.classes else None),
+        ("Classes", words.join(d.classes)),
         *((f"Rows, {use}", f"{rows:,}") for use, rows in d.splits.items()),
         ("Features", None if d.features is None else str(d.features)),
         ("Weights", d.weight),

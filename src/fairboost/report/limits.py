@@ -47,6 +47,8 @@ SAID = {
     "costs, and which other gaps it enlarged, is not known.",
     "scores": "Under a constraint, scores serve fair decisions at the operating point. Within a "
     "group they need not be calibrated, and at another threshold rates may differ again.",
+    "probabilities": "Under a constraint, probabilities of classes serve fair decisions. Within a "
+    "group they need not be calibrated, and with other costs rates may differ again.",
     "four-fifths": "The four-fifths rule is a rule of thumb of employment law in the United "
     "States. To pass it is no proof of fairness, and other law may ask for something else.",
 }
@@ -90,7 +92,8 @@ def with_limits(
         "uncrossed": bool(uncrossed),
         "placed": placed_on_test,
         "no plain": constrained and not compared,
-        "scores": constrained and evidence.model is not None and not numbers,
+        "scores": constrained and evidence.model is not None and evidence.task == "decisions",
+        "probabilities": constrained and evidence.task == "classes",
         "four-fifths": any(g.four_fifths for g in evidence.gaps),
     }
     figures = {"rows": evidence.min_rows, "columns": ", ".join(unknown)}

@@ -60,3 +60,12 @@ for (const part of document.querySelectorAll(".slider")) {
   input.addEventListener("input", show);
   show();
 }
+// Details are printed, too, and closed again afterwards.
+let opened = [];
+window.addEventListener("beforeprint", () => {
+  opened = Array.from(document.querySelectorAll("details:not([open])"));
+  for (const part of opened) part.open = true;
+});
+window.addEventListener("afterprint", () => {
+  for (const part of opened) part.open = false;
+});

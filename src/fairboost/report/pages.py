@@ -27,6 +27,7 @@ from fairboost.report.blocks import (
     Bullets,
     Cell,
     Facts,
+    Folded,
     Picture,
     Slider,
     TableBlock,
@@ -136,6 +137,10 @@ def _block(block: Block, evidence: Evidence, name: str) -> str:
         return f"<figure>{svg}<figcaption>{escape(block.caption)}</figcaption></figure>\n"
     if isinstance(block, Slider):
         return _slider(block, name)
+    if isinstance(block, Folded):
+        inside = (_block(b, evidence, f"{name}-{k}") for k, b in enumerate(block.blocks))
+        summary = f"<summary>{escape(block.title)}</summary>"
+        return f"<details>{summary}{''.join(inside)}</details>\n"
     return _table(block, name)
 
 
@@ -257,6 +262,8 @@ def _markdown_block(block: Block) -> str:
             f"**{escape_markdown(name)}**\n\n{_markdown_table(table)}"
             for name, table in zip(block.names, block.tables, strict=True)
         )
+    if isinstance(block, Folded):
+        return "\n\n".join(map(_markdown_block, block.blocks))
     return f"**{escape_markdown(block.title)}**\n\n{_markdown_table(block)}"
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 
 from fairboost import plots
 from fairboost._text import escape_html
+from fairboost.plots.classes import confusion_axes
 from fairboost.plots.numbers import PER_EXPOSURE, PREDICTION, calibration_points
 from fairboost.plots.scores import EXPOSURE_AXES, NUMBER_AXES
 from fairboost.plots.style import (
@@ -193,6 +194,20 @@ def _distributions(evidence: Evidence, column: str) -> Any:
     return plots.GroupPredictionsDisplay(pd.concat(steps), unit).plot(ax).figure_
 
 
+def _confusion(evidence: Evidence, column: str) -> Any:
+    found = [c for c in evidence.confusion if c.attribute in ("", column)]
+    shares = [
+        pd.DataFrame({"given": evidence.data.classes, "value": c.shares}).assign(
+            attribute=c.attribute, group=c.group, label=c.actual, rows=c.rows
+        )
+        for c in found
+    ]
+    table = pd.concat(shares).astype({"value": float})
+    groups = dict.fromkeys((c.attribute, c.group) for c in found)
+    axes = confusion_axes(len(groups), len(evidence.data.classes), WIDTH)
+    return plots.GroupConfusionDisplay(table).plot(axes).figure_
+
+
 def _table(lines: Iterable[object], *figures: str) -> pd.DataFrame:
     """Lines of evidence as a table; in columns of figures, None is missing."""
     return pd.DataFrame([vars(line) for line in lines]).astype(dict.fromkeys(figures, float))
@@ -215,5 +230,6 @@ DRAWN: dict[str, Callable[[Evidence, str], Any]] = {
     "calibration": _calibration,
     "deciles": _deciles,
     "distributions": _distributions,
+    "confusion": _confusion,
 }
 """Pictures by name."""

@@ -104,6 +104,12 @@ def _on_columns(e: Evidence) -> Iterator[str]:
             pairs = (_extremes(e, column, rate) for rate in ("prediction", RATIO))
             yield from (_compared(e, *pair) for pair in pairs if pair is not None)
             continue
+        if e.task == "classes":  # the accuracy, and what differs most
+            alone = [g.rate for g in gaps if g.rate == "accuracy"]
+            ranked = sorted((g for g in gaps if g.rate not in alone), key=lambda g: -(g.gap or 0.0))
+            pairs = (_extremes(e, column, r) for r in [*alone, *(g.rate for g in ranked[:2])])
+            yield from (_compared(e, *pair) for pair in pairs if pair is not None)
+            continue
         ruled = [g for g in gaps if g.four_fifths is not None]
         errors = [g for g in gaps if g.rate in ("fpr", "fnr")]
         for g in [*ruled[:1], *sorted(errors, key=lambda g: -(g.gap or 0.0))[:1]]:
@@ -124,6 +130,8 @@ def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     one, other = _person(high.group), _person(low.group)
     if e.task == "numbers":
         return _compared_means(e, high, low)
+    if e.task == "classes":
+        return _compared_shares(e, high, low)
     shares = words.percents(most, least)
     if most < EQUAL * least or most == least:
         how = f"about equally often for {one} and {other} ({shares[0]} and {shares[1]})"
@@ -136,6 +144,15 @@ def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     if most >= EQUAL * least and most > least and not _surely_apart(e, high, low):
         chance = ", which may be chance"
     return f"By {high.attribute}: {_event(e.data, high.rate)} {how}{chance}."
+
+
+def _compared_shares(e: Evidence, high: GroupRate, low: GroupRate) -> str:
+    """How far apart a rate of classes is between two groups."""
+    most, least = high.value or 0.0, low.value or 0.0
+    one, other = words.percents(most, least)
+    found = f"{one} for {_person(high.group)} and {other} for {_person(low.group)}"
+    chance = "" if most <= least or _surely_apart(e, high, low) else ", which may be chance"
+    return f"By {high.attribute}: the {high.rate} is {found}{chance}."
 
 
 def _compared_means(e: Evidence, high: GroupRate, low: GroupRate) -> str:
@@ -194,6 +211,8 @@ def _bounded(e: Evidence, limit: Limit) -> tuple[float | None, str | None]:
             found, most = words.percents(r.value, limit.at_most)
             who = "everyone" if not limit.attribute else _person(r.group)
             said = f"{_event(e.data, r.rate)} for {found} of {who}; at most {most} was asked for."
+            if e.task == "classes":
+                said = f"the {r.rate} is {found} for {who}; at most {most} was asked for."
             return r.value, said[:1].upper() + said[1:]
     return None, None
 
@@ -254,7 +273,7 @@ def _kind(rate: str) -> object:
 
 def _unit(e: Evidence, rate: str) -> float:
     """What gaps are small or large beside: 1, and of means that of everyone."""
-    if rate in words.UNITLESS:
+    if rate in words.UNITLESS or e.task == "classes":
         return 1.0
     return max((abs(r.value or 0.0) for r in rates_at(e.rates, "", rate)), default=1.0) or 1.0
 

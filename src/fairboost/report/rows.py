@@ -13,7 +13,9 @@ from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data, check_numbers
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.constraints import Bound, Constraint, Parity, columns_of, given_of
+from fairboost.fairness.moments import Moment
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.rates import as_moment
 from fairboost.fairness.two_sided import TwoSided
@@ -139,7 +141,7 @@ class TestSet:
     def constrained_rates(self, model: Fitted) -> list[str]:
         """Names of the rates that the constraints of a model are about."""
         constraints = model._options().constraints(list(self.constrained(model)))
-        return [as_moment(moment).name for c in constraints for moment in c.moments]
+        return [rate_name(as_moment(moment)) for c in constraints for moment in c.moments]
 
     def limits(self, model: Fitted, rates: Iterable[GroupRate] = ()) -> tuple[Limit, ...]:
         """The constraints of a model on gaps and on single rates, in figures.
@@ -161,11 +163,12 @@ class TestSet:
             if given_of(c):  # the gaps of an audit are given nothing; verdicts tell of this one
                 continue
             if isinstance(c, Parity | TwoSided):
-                unit = everyone.get(c.name, 0.0) if c.relative else 1.0
-                found.append(Limit(attribute, c.name, c.tolerance * unit))
+                rate = rate_name(c.moment)
+                unit = everyone.get(rate, 0.0) if c.relative else 1.0
+                found.append(Limit(attribute, rate, c.tolerance * unit))
             elif isinstance(c, Bound):
                 group = ", ".join(str(c.group[k]) for k in order) or "everyone"
-                found.append(Limit(attribute, c.moment.name, c.at_most, group))
+                found.append(Limit(attribute, rate_name(c.moment), c.at_most, group))
             else:
                 groups = [r.group for r in known if r.attribute == attribute]
                 found += _limits_of_each(c, attribute, dict.fromkeys(groups))
@@ -210,6 +213,11 @@ class TestSet:
             else:
                 larger.append(f"{' x '.join(crossing)} ({cells:,} cells)")
         return fitting, larger
+
+
+def rate_name(moment: Moment) -> str:
+    """What evidence calls a rate; of classes, whose names may hold anything, in words."""
+    return moment.title if isinstance(moment, ClassMoment) else moment.name
 
 
 def _limits_of_each(c: Constraint, attribute: str, groups: Iterable[str]) -> list[Limit]:

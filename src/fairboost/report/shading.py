@@ -27,6 +27,13 @@ MEANING = (
 )
 """To be said above the first table that has shades."""
 
+MEANING_OF_CLASSES = (
+    "Marks and shades say how far a group is from the group that differs most from it, against "
+    f"the limit that was asked for: {_HALF}up to half of the limit, {_WHOLE}up to the limit, "
+    f"{_TWICE}up to twice the limit, {_BEYOND}beyond that."
+)
+"""The same where one of several classes is given."""
+
 MEANING_OF_NUMBERS = (
     "Marks and shades say how much of the limit that was asked for a figure takes up: "
     f"{_HALF}up to half of the limit, {_WHOLE}up to the limit, {_TWICE}up to twice the limit, "

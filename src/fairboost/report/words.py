@@ -54,6 +54,26 @@ UNITLESS = (*RATES, "precision", RATIO, DISTANCE)
 
 ABSENT = "–"
 
+MEAN_COST = "mean cost"
+"""A measure of decisions by costs, which has a unit of its own."""
+
+CLASS_KINDS = {
+    "share given ": "share given a class",
+    "recall of ": "recall of a class",
+    "share of ": "share of a class given another",
+    "accuracy": "accuracy",
+}
+"""Rates of three classes or more: how they begin, and what they are together."""
+
+EXPLAINED_KINDS = {
+    "share given a class": "of everyone, the share that the model gives this class",
+    "recall of a class": "of those whose class it is, the share that the model gives it",
+    "share of a class given another": "of those of the first class, the share that the model "
+    "gives the second",
+    "accuracy": "of everyone, the share that the model gives their own class",
+}
+"""The same in a sentence."""
+
 
 def number(value: Figure, decimals: int = 3) -> str:
     """A figure, or a dash.
@@ -86,7 +106,7 @@ def decimals_of(rate: str, evidence: Evidence) -> int:
 
     More where groups are so close that they could not be told apart.
     """
-    if rate in UNITLESS:
+    if rate in UNITLESS or evidence.task == "classes":
         return 3
     # What is predicted and what was actual stand beside each other.
     same = ("prediction", "actual") if rate in ("prediction", "actual") else (rate,)
@@ -97,7 +117,7 @@ def decimals_of(rate: str, evidence: Evidence) -> int:
 
 def decimals_of_performance(measure: str, evidence: Evidence) -> int:
     """Decimals of a measure; of losses as many as the difference of two models takes."""
-    if evidence.task == "decisions":
+    if evidence.task != "numbers" and measure != MEAN_COST:
         return 3
     lines = (p for p in evidence.performance if p.measure == measure and p.value is not None)
     found = [(p.model == "difference", p.value or 0.0) for p in lines]
@@ -181,6 +201,22 @@ def count(rows: float | None) -> Cell:
 def status_cell(status: str | None) -> Cell:
     """A verdict, if there is one."""
     return Cell(status or "", None, STATUS.get(status or "", ""))
+
+
+def class_kind(rate: str) -> str:
+    """What kind of rate of three classes or more it is.
+
+    Examples
+    --------
+    >>> class_kind("recall of 'high'")
+    'recall of a class'
+    """
+    return next((kind for start, kind in CLASS_KINDS.items() if rate.startswith(start)), rate)
+
+
+def is_confused(rate: str) -> bool:
+    """Whether a rate is an entry of a confusion matrix beside its diagonal."""
+    return class_kind(rate) == CLASS_KINDS["share of "]
 
 
 def rate_title(name: str) -> str:

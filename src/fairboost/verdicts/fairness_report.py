@@ -44,10 +44,12 @@ from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.metrics.intervals import check_confidence, wilson
 from fairboost.metrics.sampling import SamplingLaw, law_of
 from fairboost.verdicts.diagnostics import judge_decisions
+from fairboost.verdicts.families import families_of, farthest, grouped
 from fairboost.verdicts.verdict import (
     Status,
     Verdict,
     count,
+    how_many,
     judge,
     judge_farthest,
     status_of,
@@ -81,6 +83,7 @@ OUT_OF_FOLD, LUCK = {5: 1.2, 3: 1.5, 2: 2.0}, 1.5
 of half of the rows differ more from one of all), and how many times what a rate moves by from one
 round to the next is one standard error more."""
 ON_TEST = "believe them rather than rows that training has looked at."
+NOT_ALL = "The table has the {rates} that are farthest apart; report.rates has all of them."
 
 
 @dataclass(frozen=True)
@@ -256,6 +259,9 @@ class FairnessReport:
     folded : tuple of str
         The moments in whose place the printed table shows ``farthest``; all of them are in
         ``rates``.
+    families : tuple of str
+        What each of the verdicts is told as, together with others of the same name; empty where
+        one stands by itself, and in files of old.
     """
 
     rates: pd.DataFrame
@@ -270,6 +276,7 @@ class FairnessReport:
     titles: tuple[tuple[str, str], ...] = ()
     farthest: pd.DataFrame | None = None
     folded: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
 
     @property
     def met(self) -> bool:
@@ -310,7 +317,8 @@ class FairnessReport:
         verdicts = {
             name: tuple(_verdict(v) for v in plain[name]) for name in ("verdicts", "test_verdicts")
         }
-        lists = {name: tuple(plain.get(name, ())) for name in ("advice", "columns", "folded")}
+        names = ("advice", "columns", "folded", "families")
+        lists = {name: tuple(plain.get(name, ())) for name in names}
         lists["titles"] = tuple(map(tuple, plain.get("titles", ())))
         found = plain.get("farthest")
         tables = {
@@ -334,11 +342,11 @@ class FairnessReport:
         if not self.verdicts:
             return []
         lines = []
-        for verdict, test in zip_longest(self.verdicts, self.test_verdicts):
-            for name, v in ((verdict.constraint, verdict), ("  on the test rows", test)):
-                if v is not None:
-                    smallest = f"{v.smallest_group}: {v.smallest_rows:,} rows"
-                    lines.append([name, str(v), smallest, v.status])
+        told = (grouped(v, self.families) for v in (self.verdicts, self.test_verdicts))
+        for (family, verdicts), test in zip_longest(*told):
+            lines.append([family or verdicts[0].constraint, *_told_as_one(verdicts)])
+            if test is not None:
+                lines.append(["  on the test rows", *_told_as_one(test[1])])
         titles = ["constraint", self.where, "smallest group", "verdict"]
         return [pd.DataFrame(lines, columns=titles), self._printed_rates()]
 
@@ -424,13 +432,16 @@ def build(
     measured = [held_out] if test is None else [held_out, test]
     judged = [list(_judge(m, level)) for m in measured]
     verdicts, tested = (tuple(verdict for verdict, _ in found) for found in [*judged, []][:2])
+    families = families_of(held_out.terms)
     advice = [measured[-1].decides_little, held_out.chosen]  # the former of test rows, if any
-    advice += [line for _, line in judged[0]]
-    advice += [
+    advice += _farthest_lines(judged[0], families)
+    on_test = [
         f"{t.constraint}: {t.status.replace(' on these rows', '')}, on the test rows; {ON_TEST}"
-        for t, v in zip(tested, verdicts, strict=False)
         if t.status not in ("met", v.status)
+        else ""
+        for t, v in zip(tested, verdicts, strict=False)
     ]
+    advice += _farthest_lines(list(zip(tested, on_test, strict=True)), families)
     advice += _on_not_met(held_out, verdicts, paper, rounds)
     rates = held_out.in_words
     too_few = TOO_FEW.get(held_out.kind, "").format(rates=rates)
@@ -438,13 +449,56 @@ def build(
     advice += [_on_groups_left_out(m) for m in measured]
     advice += [TRAINING_ROWS.format(rates=rates)] * (held_out.kind == "none" and bool(verdicts))
     advice += [_on_operating_point(m, level) for m in measured]
+    advice += [NOT_ALL.format(rates=rates)] * any(families)
     table, said = _rate_table(measured, level), tuple(filter(None, advice))
     note = "; ".join(f"{m.where}: {m.note}" for m in measured if m.note)
     columns = tuple(dict.fromkeys(c for term in held_out.terms for c in term.groups.columns))
     titles = tuple({name: title for m in measured for name, title in m.titles.items()}.items())
     rest = held_out.where, level, tested, columns, positive, titles
-    farthest = _farthest_table(measured, level)
-    return FairnessReport(table, verdicts, note, said, *rest, farthest, _folded(held_out))
+    far = _farthest_table(measured, level)
+    by_family = _folded_by_family(held_out, [verdicts, tested], families)
+    folded = (*_folded(held_out), *by_family)
+    return FairnessReport(table, verdicts, note, said, *rest, far, folded, families)
+
+
+def _told_as_one(verdicts: Sequence[Verdict]) -> list[str]:
+    """What the table says of a constraint, or of several: found, smallest group and verdict."""
+    far = farthest(verdicts)
+    small = min(verdicts, key=lambda v: v.smallest_rows)
+    smallest = f"{small.smallest_group}: {small.smallest_rows:,} rows"
+    if len(verdicts) == 1:
+        return [str(far), smallest, far.status]
+    about = far.constraint.partition(" alike by ")[0]
+    return [f"largest {far}: {about}", smallest, how_many(verdicts)]
+
+
+def _farthest_lines(
+    judged: Sequence[tuple[Verdict, str]], families: Sequence[str]
+) -> Iterator[str]:
+    """What to say about each constraint; of a family about the farthest, and how many more."""
+    said = {id(verdict): line for verdict, line in judged}
+    for family, verdicts in grouped([verdict for verdict, _ in judged], families):
+        told = [v for v in verdicts if said[id(v)]]
+        if not told:
+            continue
+        more = len(told) - 1
+        are = "constraint is" if more == 1 else "constraints are"
+        rest = f" {more} more {are} not met, or not certain: {family}." if more else ""
+        yield said[id(farthest(told))] + rest
+
+
+def _folded_by_family(
+    measured: MeasuredRates, judged: Sequence[Sequence[Verdict]], families: Sequence[str]
+) -> tuple[str, ...]:
+    """Names of the moments of families, but for those that are farthest apart on some rows."""
+    if not any(families):
+        return ()
+    first = [term.moments[0].name for term in measured.terms]
+    shown = {name for name, family in zip(first, families, strict=True) if not family}
+    for verdicts in judged:
+        names = {id(v): name for v, name in zip(verdicts, first, strict=False)}
+        shown |= {names[id(farthest(those))] for _, those in grouped(verdicts, families)}
+    return tuple(dict.fromkeys(name for name in first if name not in shown))
 
 
 def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str]]:

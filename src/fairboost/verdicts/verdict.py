@@ -205,10 +205,15 @@ def count(verdicts: Iterable[CountedVerdict]) -> str:
     found = list(verdicts)
     if not found:
         return "none"
-    many = Counter(v.status for v in found)
-    parts = [f"{many['met']} of {len(found)} met"]
+    return f"{how_many(found)}{certainty_takes(found)}"
+
+
+def how_many(verdicts: Iterable[CountedVerdict]) -> str:
+    """How many are met, the certain and the uncertain apart."""
+    many = Counter(v.status for v in verdicts)
+    parts = [f"{many['met']} of {many.total()} met"]
     parts += [f"{many[s]} {s}" for s in get_args(Status)[1:] if many[s]]
-    return f"{'; '.join(parts)}{certainty_takes(found)}"
+    return "; ".join(parts)
 
 
 def certainty_takes(verdicts: Iterable[CountedVerdict]) -> str:
