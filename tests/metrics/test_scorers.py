@@ -13,7 +13,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import mean_poisson_deviance
+from sklearn.metrics import get_scorer, mean_poisson_deviance
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,6 +23,7 @@ from fairboost.datasets import make_loans
 from fairboost.exceptions import ConstraintError, FairnessWarning, InvalidInputError
 from fairboost.metrics import (
     a_over_e_scorer,
+    audit_classes,
     audit_numbers,
     distance_scorer,
     gap,
@@ -260,3 +261,116 @@ def test_bad_scorers_of_numbers():
         distance_scorer()(model, X, y, sensitive_features=two)
     assert distance_scorer(by="town")(model, X, y, sensitive_features=two) <= 0
     assert pickle.loads(pickle.dumps(loss_scorer("poisson"))) == loss_scorer("poisson")
+
+
+# Several classes
+
+
+BANDS = np.array(["low", "middle", "high"])
+
+
+def bands(n=900, seed=0):
+    """Features, classes, two groups of which the second is higher, weights."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["F", "M"], n)
+    X = rng.normal(size=(n, 3)) + np.outer(group == "M", [1.0, 0.0, 0.5])
+    y = BANDS[np.digitize(X[:, 0] + 0.5 * rng.normal(size=n), [0.0, 1.0])]
+    return X, y, group, rng.uniform(0.5, 2.0, n)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("rate", "of", "which"),
+    [
+        ("accuracy", None, {}),
+        ("given", None, {}),
+        ("given", "low", {"given": "low"}),
+        ("recall", None, {}),
+        ("recall", "high", {"label": "high"}),
+        ("confused", ("low", "middle"), {"label": "low", "given": "middle"}),
+    ],
+)
+def test_scores_of_classes_are_figures_of_the_audit(rate, of, which, weighted):
+    X, y, group, weight = bands()
+    plain = engine().fit(X, y)
+    rows = {"sensitive_features": group, "sample_weight": weight if weighted else None}
+    gaps = audit_classes(y, plain.predict(X), **rows, n_bootstrap=0).gaps
+    for name, value in {"rate": rate, **which}.items():
+        gaps = gaps[gaps[name] == value]
+    assert len(gaps) == (1 if of or rate == "accuracy" else 3)
+    largest, smallest = gaps["gap"].max(), gaps["ratio"].min()
+    assert gap_scorer(rate, of=of)(plain, X, y, **rows) == pytest.approx(-largest)
+    assert ratio_scorer(rate, of=of)(plain, X, y, **rows) == pytest.approx(smallest)
+    assert largest > 0
+
+
+def test_a_grid_search_over_classes_finds_the_fairest(routing):
+    X, y, group, weight = bands()
+    trees = engine().set_params(n_estimators=30)
+    model = FairGBMClassifier(trees, constraint="demographic_parity", holdout=0.3)
+    model.set_fit_request(sensitive_features=True, sample_weight=True)
+    scoring = {
+        "accuracy": get_scorer("accuracy").set_score_request(sample_weight=True),
+        "gap": gap_scorer("given"),
+        "one": gap_scorer("given", of="low"),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)  # few rows
+        search = GridSearchCV(
+            model, {"tolerance": [0.02, 0.9]}, scoring=scoring, refit="gap", cv=FOLDS
+        )
+        search.fit(X, y, sensitive_features=group, sample_weight=weight)
+    gaps, one = search.cv_results_["mean_test_gap"], search.cv_results_["mean_test_one"]
+    assert search.best_params_ == {"tolerance": 0.02}
+    assert (gaps <= one).all()
+    assert gaps[0] > gaps[1] + 0.05
+
+
+def test_classes_by_columns_and_in_a_pipeline():
+    X, y, group, _ = bands()
+    table = pd.DataFrame(X, columns=list("abc")).assign(sex=(group == "M").astype(float))
+    pipe = make_pipeline(StandardScaler(), LogisticRegression())
+    found = cross_validate(pipe, table, y, scoring=gap_scorer("recall", columns="sex"), cv=FOLDS)
+    for score, (train, test) in zip(found["test_score"], FOLDS.split(X), strict=True):
+        fitted = clone(pipe).fit(table.iloc[train], y[train])
+        audited = audit_classes(
+            y[test], fitted.predict(table.iloc[test]), sensitive_features=group[test]
+        )
+        gaps = audited.gaps[audited.gaps["rate"] == "recall"]["gap"]
+        assert score == pytest.approx(-gaps.max())
+
+
+def test_a_class_that_the_rows_are_without_keeps_its_name():
+    X, y, group, _ = bands()
+    plain = engine().fit(X, y)
+    kept = y != "high"
+    rows = X[kept], y[kept]
+    scorer = gap_scorer("given", of="high")
+    assert -1 <= scorer(plain, *rows, sensitive_features=group[kept]) <= 0
+    with pytest.warns(FairnessWarning, match=r"recall\[high\]"):
+        of_others = gap_scorer("recall")(plain, *rows, sensitive_features=group[kept])
+    assert of_others <= 0
+    with pytest.raises(InvalidInputError, match="names the class 'top', which is not among"):
+        gap_scorer("given", of="top")(plain, X, y, sensitive_features=group)
+    with pytest.raises(InvalidInputError, match="groups of one attribute"):
+        scorer(plain, X, y, sensitive_features={"sex": group, "again": group})
+
+
+@pytest.mark.parametrize(
+    ("rate", "of", "said"),
+    [
+        ("accuracy", "low", "expected none: it is of all classes"),
+        ("confused", "low", "expected two classes"),
+        ("recall", ("low", "high"), "expected one class"),
+        ("fnr", "low", "names a class, which 'fnr' is not a rate of"),
+        ("loss", "low", "names a class, which 'loss' is not a rate of"),
+    ],
+)
+def test_bad_scorers_of_classes(rate, of, said):
+    with pytest.raises(InvalidInputError, match=said):
+        gap_scorer(rate, of=of)
+
+
+def test_scorers_of_classes_can_be_pickled():
+    scorer = ratio_scorer("given", of="low", columns="sex")
+    assert pickle.loads(pickle.dumps(scorer)) == scorer

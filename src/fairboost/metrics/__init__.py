@@ -5,6 +5,7 @@ from fairboost.metrics.group_metrics import Audit, audit, audit_sums, gap, group
 from fairboost.metrics.intervals import Estimate
 from fairboost.metrics.numbers import NumberAudit, audit_numbers
 from fairboost.metrics.scorers import (
+    ClassScorer,
     FairnessScorer,
     NumberScorer,
     a_over_e_scorer,
@@ -19,6 +20,7 @@ __all__ = [
     "Audit",
     "ChosenThreshold",
     "ClassAudit",
+    "ClassScorer",
     "Estimate",
     "FairnessScorer",
     "NumberAudit",

@@ -282,21 +282,12 @@ def audit_classes(
     2     given     low  0.0    0.000
     3     given  middle  0.5    0.423
     """
-    given = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": sensitive_features}
-    check_same_rows(**given, sample_weight=sample_weight)
-    known, labels, decided = read_classes(y_true, y_pred, classes)
-    columns = read_sensitive_features(sensitive_features, len(labels))
-    weight = read_weights(sample_weight, len(labels))
-    cells = build_cells(labels, columns, weight)
-    sums = tally_classes(cells, decided, len(known), weight)
+    rows = _read(y_true, y_pred, sensitive_features, sample_weight, classes)
+    known = rows.classes
     moments = moments_of(known, RATES_IN_ORDER if confusion else RATES_IN_ORDER[:-1])
-    everyone, *compared = [
-        [as_two_labels(moment, cells, sums, columns) for moment in moments]
-        for columns in crossings_of(by, list(cells.groups))
-    ]
-    pairs = [pair for those in (everyone, *compared) for pair in those]
-    rates = rates_of(pairs, confidence, "wilson")
-    between = [pair for those in compared for pair in those]
+    everyone, *crossings = crossings_of(by, list(rows.cells.groups))
+    between = rows.pairs(moments, crossings)
+    rates = rates_of([*rows.pairs(moments, [everyone]), *between], confidence, "wilson")
     warn_of_empty([pair for pair in between if not pair[1][0].name.startswith("confused")])
     gaps = gaps_of(between, confidence, n_bootstrap, random_state, min_group_rows)
     overall = {
@@ -307,6 +298,81 @@ def audit_classes(
     rates, gaps = (_with_classes(table, moments, known) for table in (rates, gaps))
     shown = tuple(known), confidence, min_rows, min_group_rows
     return ClassAudit(rates, gaps, overall, *shown)
+
+
+def class_gaps(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    rate: ClassRate,
+    sensitive_features: ArrayLike,
+    by: str | tuple[str, ...] | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Iterable[Any] | None = None,
+) -> pd.DataFrame:
+    """Gaps and ratios of one rate, without intervals: a line per class that the rate is of.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, sample_weight, classes
+        As in :func:`audit_classes`.
+    rate : ClassRate
+        The rate, and its class if it is of one.
+    by : str or tuple of str, optional
+        The column, or the crossing; needed when there are several sensitive columns.
+    """
+    rows = _read(y_true, y_pred, sensitive_features, sample_weight, classes)
+    crossings = crossings_of(by, list(rows.cells.groups))[1:]
+    if len(crossings) != 1:
+        raise InvalidInputError(
+            f"a gap compares the groups of one attribute, found {crossings}; choose one with by="
+        )
+    moments = rate.among(rows.classes, range(len(rows.classes)))
+    pairs = rows.pairs(moments, crossings)
+    warn_of_empty(pairs)
+    return gaps_of(pairs, 0.95, 0, None)
+
+
+@dataclass(frozen=True)
+class _ClassRows:
+    """Rows of several classes, counted.
+
+    Parameters
+    ----------
+    classes : list
+        The classes, in order.
+    cells : Cells
+        Class and groups of the rows.
+    sums : (3, n_classes, n_cells) float64
+        As from :func:`tally_classes`.
+    """
+
+    classes: list[Any]
+    cells: Cells
+    sums: FloatArray
+
+    def pairs(
+        self, moments: Sequence[ClassMoment], crossings: Sequence[tuple[str, ...]]
+    ) -> list[tuple[Comparison, list[Rate]]]:
+        """Every moment of the groups of every crossing, to be compared."""
+        return [as_two_labels(m, self.cells, self.sums, by) for by in crossings for m in moments]
+
+
+def _read(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    sensitive_features: ArrayLike,
+    sample_weight: ArrayLike | None,
+    classes: Iterable[Any] | None,
+) -> _ClassRows:
+    """Check rows, and count them."""
+    given = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": sensitive_features}
+    check_same_rows(**given, sample_weight=sample_weight)
+    known, labels, decided = read_classes(y_true, y_pred, classes)
+    columns = read_sensitive_features(sensitive_features, len(labels))
+    weight = read_weights(sample_weight, len(labels))
+    cells = build_cells(labels, columns, weight)
+    return _ClassRows(known, cells, tally_classes(cells, decided, len(known), weight))
 
 
 def moments_of(classes: Labels, rates: Iterable[str]) -> list[ClassMoment]:

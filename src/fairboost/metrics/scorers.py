@@ -10,23 +10,28 @@ by metadata routing, which the scorers ask for, or are columns of X::
         params={"sensitive_features": sex},
     )
 
-Models that predict numbers are scored by the figures of :func:`~fairboost.metrics.audit_numbers`.
+Models that give one of several classes are scored by the rates of
+:func:`~fairboost.metrics.audit_classes`, models that predict numbers by the figures of
+:func:`~fairboost.metrics.audit_numbers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from fairboost._typing import ArrayLike, Classifier, FloatArray, Matrix
-from fairboost.data.validation import read_targets
+from fairboost.data.validation import as_column, read_targets
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.classes import CLASS_RATES, ClassRate
 from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.rates import Rate
 from fairboost.kernel.losses import Loss
+from fairboost.metrics.classes import class_gaps
 from fairboost.metrics.group_metrics import as_rate_or_precision, gap, ratio
 from fairboost.metrics.intervals import Estimate
 from fairboost.metrics.numbers import COMPARED, as_loss, audit_numbers, mean_loss
@@ -77,6 +82,70 @@ class FairnessScorer:
             pos_label=_positive(estimator) if self.pos_label is None else self.pos_label,
         )  # fmt: skip
         return self.sign * float(found)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What scikit-learn is to pass: groups and weights, if they are given to it."""
+        return _request(self, *ROUTED)
+
+
+@dataclass(frozen=True)
+class ClassScorer:
+    """A scorer of models that give one of several classes: larger is fairer.
+
+    Made by :func:`gap_scorer` and :func:`ratio_scorer`.
+
+    Parameters
+    ----------
+    figure : {"gap", "ratio"}
+        What is compared: the largest gap, negated, or the smallest ratio.
+    rate : {"given", "recall", "confused", "accuracy"}
+        The rate.
+    of, by, columns
+        As in :func:`gap_scorer`.
+    """
+
+    figure: Literal["gap", "ratio"]
+    rate: str
+    of: object
+    by: str | tuple[str, ...] | None
+    columns: str | tuple[str, ...] | None
+
+    def __post_init__(self) -> None:
+        two = isinstance(self.of, tuple) and len(self.of) == 2
+        if self.of is not None and (self.rate == "accuracy" or (self.rate == "confused") != two):
+            expected = {
+                "accuracy": "none: it is of all classes",
+                "confused": "two classes, (a, b)",
+            }
+            raise InvalidInputError(
+                f"of={self.of!r} is no class of the rate {self.rate!r}; expected "
+                f"{expected.get(self.rate, 'one class')}"
+            )
+
+    def __call__(
+        self,
+        estimator: Classifier,
+        X: Matrix,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Score the decisions of a model on some rows."""
+        groups = _groups(X, self.columns, sensitive_features, f"{self.figure}s")
+        # Rows to score may be without a class, or have one that the model was not trained on.
+        known = dict.fromkeys([*estimator.classes_.tolist(), *np.unique(as_column(y)).tolist()])
+        for label in self.of if isinstance(self.of, tuple) else (self.of,):
+            if label is not None and label not in known:
+                raise InvalidInputError(
+                    f"a scorer names the class {label!r}, which is not among those of the model, "
+                    f"{', '.join(map(repr, known))}; correct of="
+                )
+        found = class_gaps(
+            y, estimator.predict(X), rate=ClassRate(self.rate, self.of), by=self.by,
+            sensitive_features=groups, sample_weight=sample_weight, classes=known,
+        )[self.figure]  # fmt: skip
+        return -float(found.max()) if self.figure == "gap" else float(found.min())
 
     def get_metadata_routing(self) -> MetadataRequest:
         """What scikit-learn is to pass: groups and weights, if they are given to it."""
@@ -145,14 +214,16 @@ def gap_scorer(
     columns: str | tuple[str, ...] | None = None,
     pos_label: object = None,
     loss: str | Loss | None = None,
-) -> FairnessScorer | NumberScorer:
+    of: object = None,
+) -> FairnessScorer | ClassScorer | NumberScorer:
     """Score models by the largest difference of a rate between groups, negated.
 
     Parameters
     ----------
     rate, by
-        As in :func:`~fairboost.metrics.gap`; or ``"prediction"`` or ``"loss"``, whose means are
-        compared where numbers are predicted.
+        As in :func:`~fairboost.metrics.gap`; of three classes or more ``"given"``, ``"recall"``,
+        ``"confused"`` or ``"accuracy"``, as in :func:`~fairboost.metrics.audit_classes`; or
+        ``"prediction"`` or ``"loss"``, whose means are compared where numbers are predicted.
     columns : str or tuple of str, optional
         Columns of X that have the groups, if they are not passed as ``sensitive_features``.
     pos_label : optional
@@ -160,10 +231,13 @@ def gap_scorer(
     loss : {"squared", "absolute", "poisson", "gamma", "tweedie"}, optional
         The loss that is compared by ``"loss"``; if left out that of a ``FairGBMRegressor``, and
         of other models the squared error, or Poisson's deviance where there are exposures.
+    of : label, or (label, label), optional
+        The class that ``"given"`` or ``"recall"`` is of; of ``"confused"`` the class of the rows
+        and the class that they are given. If left out, the largest gap of all classes counts.
 
     Returns
     -------
-    scorer : FairnessScorer or NumberScorer
+    scorer : FairnessScorer, ClassScorer or NumberScorer
         For ``scoring=`` of scikit-learn; 0 is parity, and of rates -1 is the worst.
 
     Examples
@@ -177,7 +251,11 @@ def gap_scorer(
     True
     """
     if isinstance(rate, str) and rate in (NUMBERS["prediction"].name, NUMBERS["loss"].name):
+        _check_of(rate, of)
         return NumberScorer(f"mean_{rate}", by, columns, loss)
+    if isinstance(rate, str) and rate in CLASS_RATES:
+        return ClassScorer("gap", rate, of, by, columns)
+    _check_of(rate, of)
     return FairnessScorer(gap, -1.0, rate, by, columns, pos_label)
 
 
@@ -260,17 +338,18 @@ def ratio_scorer(
     by: str | tuple[str, ...] | None = None,
     columns: str | tuple[str, ...] | None = None,
     pos_label: object = None,
-) -> FairnessScorer:
+    of: object = None,
+) -> FairnessScorer | ClassScorer:
     """Score models by the smallest rate of a group over the largest.
 
     Parameters
     ----------
-    rate, by, columns, pos_label
-        As in :func:`gap_scorer`.
+    rate, by, columns, pos_label, of
+        As in :func:`gap_scorer`, but for rates alone; of all classes the smallest ratio counts.
 
     Returns
     -------
-    scorer : FairnessScorer
+    scorer : FairnessScorer or ClassScorer
         For ``scoring=`` of scikit-learn; 1 is parity, 0 is the worst.
 
     Examples
@@ -278,7 +357,19 @@ def ratio_scorer(
     >>> ratio_scorer("ppr", columns="sex").rate
     'ppr'
     """
+    if isinstance(rate, str) and rate in CLASS_RATES:
+        return ClassScorer("ratio", rate, of, by, columns)
+    _check_of(rate, of)
     return FairnessScorer(ratio, 1.0, rate, by, columns, pos_label)
+
+
+def _check_of(rate: str | Rate, of: object) -> None:
+    """Refuse a class of a rate that has none."""
+    if of is not None:
+        raise InvalidInputError(
+            f"of={of!r} names a class, which {rate!r} is not a rate of; expected one of "
+            f"{', '.join(map(repr, CLASS_RATES))}, or leave of= out"
+        )
 
 
 def _groups(
