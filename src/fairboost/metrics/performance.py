@@ -31,7 +31,7 @@ LEAST = 1e-15
 
 
 class Output(Protocol):
-    """What a model says of some rows, decisions or numbers."""
+    """What a model says of some rows: decisions, classes or numbers."""
 
     def contributions(self, labels: ArrayLike, weight: FloatArray) -> dict[str, FloatArray]:
         """What each row adds to each measure; the measure is the weighted mean."""
@@ -60,6 +60,33 @@ class ModelOutput:
             "AUC": _placements(labels, self.proba, weight),
             "log loss": -np.log(np.where(labels == 1, p, 1.0 - p)),
             "Brier score": (self.proba - labels) ** 2,
+        }
+
+
+@dataclass(frozen=True)
+class ClassOutput:
+    """What a model says of some rows among several classes.
+
+    Parameters
+    ----------
+    proba : (n, n_classes) float64
+        Probabilities of the classes.
+    given : (n,) int
+        The class that each row is given, by its number.
+    """
+
+    proba: FloatArray
+    given: IntArray
+
+    def contributions(self, labels: IntArray, weight: FloatArray) -> dict[str, FloatArray]:
+        """What each row adds to each measure; the measure is the weighted mean."""
+        own = self.proba[np.arange(len(labels)), labels]
+        # The sum over classes of (p - [y = k])^2.
+        away = (self.proba**2).sum(axis=1) - 2.0 * own + 1.0
+        return {
+            "accuracy": (self.given == labels).astype(np.float64),
+            "log loss": -np.log(np.maximum(own, LEAST)),
+            "Brier score": away,
         }
 
 
@@ -103,11 +130,13 @@ def performance_table(
 ) -> pd.DataFrame:
     """Accuracy, AUC, log loss and Brier score of some models, with intervals; or their losses.
 
+    Of several classes there is no AUC, and the Brier score is the sum over them.
+
     Parameters
     ----------
     labels : (n,) int or float
-        0 and 1, both present; or numbers.
-    models : dict of str to ModelOutput or NumberOutput
+        0 and 1, both present; or the numbers of several classes; or numbers.
+    models : dict of str to ModelOutput, ClassOutput or NumberOutput
         By name; two of them are also compared with each other.
     sample_weight : (n,) float64, optional
         Weights of the rows.

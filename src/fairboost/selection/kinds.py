@@ -1,7 +1,7 @@
-"""What a curve or a search has to know of what is predicted: decisions, or numbers.
+"""What a curve or a search has to know of what is predicted: decisions, classes, or numbers.
 
-All else is the same for both: one base model, stages under tighter tolerances, and a table with a
-figure of performance and one of fairness for each model::
+All else is the same: one base model, stages under tighter tolerances, and a table with a figure of
+performance and one of fairness for each model::
 
                   decisions                    numbers
     performance   accuracy, to be large        loss, to be small: squared error, deviance, or
@@ -10,11 +10,14 @@ figure of performance and one of fairness for each model::
                                                losses, distance of distributions, farthest A/E
                                                from 1, largest loss of a group
 
-The second row is called ``gap`` in tables, whatever it is.
+Three classes or more are decisions: the gap is the largest of the rates of all classes that are
+constrained, and the log loss stands beside the accuracy. The second row is called ``gap`` in
+tables, whatever it is.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -22,6 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 from sklearn.base import RegressorMixin
+from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import validate_data
@@ -30,9 +34,17 @@ from fairboost._numbers import is_finite
 from fairboost._typing import ArrayLike
 from fairboost.algorithm.record import Record, Round
 from fairboost.data.features import check_readable
-from fairboost.data.validation import as_column, check_numbers, encode_labels, read_weights
+from fairboost.data.validation import (
+    as_column,
+    check_no_positive,
+    check_numbers,
+    encode_known,
+    encode_labels,
+    read_weights,
+)
 from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.constraints import (
     Constraint,
     ConstraintLike,
@@ -50,6 +62,7 @@ from fairboost.fairness.rates import as_moment
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.metrics.intervals import student, wilson
 from fairboost.metrics.numbers import COMPARED, LOSS_TITLES, mean_loss
+from fairboost.metrics.performance import ClassOutput
 from fairboost.model.base import FairBooster, columns_of_table
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
@@ -73,6 +86,12 @@ NUMBER_STAGE = 24, 8, 0.1
 """The same where numbers are predicted. A mean follows its multiplier at once, and no step of a
 decision slows it down: at a rate of 0.3 the gap of two groups swung by more than itself."""
 
+OVER_CLASSES = "largest gap between groups"
+"""What the gap of a curve is where a rate of each class has one."""
+
+OF_CLASSIFIERS = {"pos_label": None, "classes": None, "costs": None}
+"""Options of models that decide, and their defaults."""
+
 AUTO = "auto"
 """The constraint of the kind of estimator, where the user names none."""
 
@@ -95,6 +114,10 @@ class Decisions:
         request = prototype._request(**{name: rows[name] for name in names}, fit_options={})
         prototype._set_labels(request.data.classes)
         return prototype, request
+
+    def of_labels(self, y: ArrayLike) -> Decisions:
+        """The kind that decides among the labels of y: two, or more."""
+        return self if y is None or len(_distinct(y)) <= 2 else CLASSES
 
     def check_rows(self, rows: Rows) -> None:
         """Refuse exposures."""
@@ -152,8 +175,8 @@ class Decisions:
         """The positive label; a guess is warned of."""
         return encode_labels(y, pos_label)[0][1]
 
-    def scorer(self, scoring: Any) -> Callable[..., float]:
-        """A scorer of scikit-learn."""
+    def scorer(self, scoring: Any, y: ArrayLike) -> Callable[..., float]:
+        """A scorer of scikit-learn, for rows with labels such as those given."""
         found: Callable[..., float] = check_scoring(FairGBMClassifier(), scoring=scoring)
         return found
 
@@ -172,6 +195,46 @@ class Decisions:
         return {"accuracy": value, "accuracy low": float(low), "accuracy high": float(high)}
 
 
+class Classes(Decisions):
+    """One of three classes or more is predicted."""
+
+    def positive(self, y: ArrayLike, pos_label: object) -> None:
+        """No class is positive; one that is given is refused."""
+        check_no_positive(_distinct(y), pos_label)
+
+    def figures_on(self, model: FairGBMClassifier, rows: Rows) -> dict[str, float]:
+        """Accuracy with its interval, and the log loss."""
+        labels = encode_known(rows["y"], model.classes_, "y")
+        weight = read_weights(rows["sample_weight"], len(labels))
+        w = np.ones(len(labels)) if weight is None else weight
+        proba = model.predict_proba(rows["X"])
+        given = np.searchsorted(model.classes_, model.predict(rows["X"]))
+        parts = ClassOutput(proba, given).contributions(labels, w)
+        right, loss = (np.average(parts[name], weights=w) for name in ("accuracy", "log loss"))
+        n = float(w.sum() ** 2 / (w**2).sum())
+        return {**self._accuracy(float(right), n), "loss": float(loss)}
+
+    def scorer(self, scoring: Any, y: ArrayLike) -> Callable[..., float]:
+        """A scorer of scikit-learn; some are for two labels, and are refused before training."""
+        found, classes = super().scorer(scoring, y), _distinct(y)
+        if isinstance(scoring, str):
+            rows = np.zeros((len(classes), 1))
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of scores that a constant model has not
+                    found(DummyClassifier(strategy="prior").fit(rows, classes), rows, classes)
+            except ValueError as error:
+                raise InvalidInputError(
+                    f"scoring={scoring!r} does not score {len(classes)} classes ({error}); use "
+                    "'accuracy', 'balanced_accuracy', 'neg_log_loss', 'f1_macro' or 'roc_auc_ovr'"
+                ) from error
+        return found
+
+    def figure(self, constraint: Any, columns: Sequence[str]) -> str:
+        """What the gap is, in words."""
+        return OVER_CLASSES
+
+
 class Numbers:
     """A number is predicted."""
 
@@ -184,8 +247,8 @@ class Numbers:
         self, estimator: Any, rows: Rows, asked: Mapping[str, Any]
     ) -> tuple[FairGBMRegressor, FitRequest]:
         """A model with everything but a tolerance, and the training of its base, checked."""
-        for name, left in (("operating_point", 0.5), ("pos_label", None)):
-            if asked[name] != left:
+        for name, left in {"operating_point": 0.5, **OF_CLASSIFIERS}.items():
+            if asked[name] is not left and asked[name] != left:
                 raise InvalidInputError(
                     f"{name} is for models that decide, and a number is predicted; leave {name} "
                     "out"
@@ -201,6 +264,10 @@ class Numbers:
         given = (rows[name] for name in ("sensitive_features", "sample_weight", "exposure"))
         data = check_numbers(X, rows["y"], *given)
         return prototype, prototype._request(data, rows["holdout_set"], {})
+
+    def of_labels(self, y: ArrayLike) -> Numbers:
+        """Numbers are no labels."""
+        return self
 
     def check_rows(self, rows: Rows) -> None:
         """Exposures may be given."""
@@ -277,7 +344,7 @@ class Numbers:
         """No label is positive; one that is given is refused where models are made."""
         return pos_label
 
-    def scorer(self, scoring: Any) -> Callable[..., float] | None:
+    def scorer(self, scoring: Any, y: ArrayLike) -> Callable[..., float] | None:
         """A scorer of scikit-learn; None for the loss that the table has."""
         if scoring == self.scoring:
             return None
@@ -299,7 +366,7 @@ class Numbers:
         return figure_of(next(c for c in found if is_varied(c)))
 
 
-DECISIONS, OF_NUMBERS = Decisions(), Numbers()
+DECISIONS, CLASSES, OF_NUMBERS = Decisions(), Classes(), Numbers()
 
 
 def kind_of(estimator: Any, constraint: ConstraintLike, what: str) -> Decisions | Numbers:
@@ -315,9 +382,19 @@ def kind_of(estimator: Any, constraint: ConstraintLike, what: str) -> Decisions 
     return OF_NUMBERS if any(map(_is_of_numbers, _listed(constraint))) else DECISIONS
 
 
-def kind_of_model(model: object) -> Decisions | Numbers:
+def kind_of_model(model: Any) -> Decisions | Numbers:
     """What a fitted model predicts."""
-    return OF_NUMBERS if isinstance(model, RegressorMixin) else DECISIONS
+    if isinstance(model, RegressorMixin):
+        return OF_NUMBERS
+    return CLASSES if len(model.classes_) > 2 else DECISIONS
+
+
+def _distinct(y: ArrayLike) -> np.ndarray:
+    """The labels that there are; those that cannot be sorted are refused where models are made."""
+    try:
+        return np.unique(as_column(y))
+    except TypeError:
+        return np.empty(0)
 
 
 def _is_of_numbers(constraint: Any) -> bool:
@@ -390,6 +467,8 @@ def figure_of(constraint: Constraint) -> str:
     if not isinstance(constraint, OneMoment):
         return COMPARED["distance" if isinstance(constraint, SameDistribution) else "a_over_e"]
     moment = as_moment(constraint.moment)
+    if isinstance(moment, ClassMoment):
+        return OVER_CLASSES
     if not isinstance(moment, NumberMoment):
         return "gap between groups"
     share = ", as a share of everyone's" if getattr(constraint, "relative", False) else ""

@@ -72,7 +72,8 @@ class TradeoffCurve:
     table : pandas.DataFrame
         One row per model: ``tolerance`` (missing for the first), ``accuracy``, ``accuracy low``,
         ``accuracy high``, ``loss``, ``gap``, ``gap low``, ``gap high`` on the rows held out, and
-        ``trees``. The gap is the largest among the parities asked for. Where numbers are
+        ``trees``. The gap is the largest among the parities asked for: of three classes or more
+        it is the largest over the rates of all classes that are constrained. Where numbers are
         predicted there is no accuracy, and ``loss``, with ``loss low`` and ``loss high``, is the
         mean squared error or deviance, as the engine's objective says; ``gap`` is what the
         constraint holds to its tolerance, in its own unit.
@@ -265,6 +266,8 @@ def tradeoff_curve(
     verbose: int = 0,
     pos_label: object = None,
     exposure: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    costs: ArrayLike | None = None,
 ) -> TradeoffCurve:
     """Train models from no constraint to zero tolerance, for little more than the price of one.
 
@@ -288,8 +291,10 @@ def tradeoff_curve(
         As in :class:`FairGBMClassifier`, but that ``"auto"`` never cross-fits, which multiplies
         the cost by six: it is a share of 20%, or the ``holdout_set`` alone. None measures on the
         training rows, which trees fit.
-    operating_point, min_group_rows, random_state, pos_label
-        As in :class:`FairGBMClassifier`; the first and the last are for classifiers.
+    min_group_rows, random_state
+        As in :class:`FairGBMClassifier`.
+    operating_point, pos_label, classes, costs
+        As in :class:`FairGBMClassifier`, for classifiers.
     exposure : array-like of shape (n,), optional
         As in :meth:`FairGBMRegressor.fit`.
     verbose : int, default=0
@@ -327,6 +332,7 @@ def tradeoff_curve(
             "tradeoff_curve trains on one machine, found a Dask collection or estimator; fit "
             f"{kind.on_dask} once for each tolerance"
         )
+    kind = kind.of_labels(y)
     rows = {
         "X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight,
         "exposure": exposure, "holdout_set": holdout_set,
@@ -335,7 +341,7 @@ def tradeoff_curve(
         "constraint": kind.constraint if constraint == AUTO else constraint,
         "holdout": SHARE if holdout == "auto" and holdout_set is None else holdout,
         "operating_point": operating_point, "min_group_rows": min_group_rows,
-        "random_state": random_state, "pos_label": pos_label,
+        "random_state": random_state, "pos_label": pos_label, "classes": classes, "costs": costs,
     }  # fmt: skip
     curve = _Curve(kind, *kind.request(estimator, rows, asked))
     found = [curve.model(curve.base_training, None)]

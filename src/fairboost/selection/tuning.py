@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -262,6 +262,8 @@ def tune(
     options: SearchOptions | None = None,
     pos_label: object = None,
     exposure: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    costs: ArrayLike | None = None,
     **search: Any,
 ) -> Tuned:
     """Search for the trade-off between a score and fairness, a whole curve per trial.
@@ -272,7 +274,7 @@ def tune(
         The engine with the options that stay; if None as in :func:`tradeoff_curve`.
     X, y, sensitive_features, sample_weight, exposure
         As in :meth:`FairGBMClassifier.fit`, or :meth:`FairGBMRegressor.fit`.
-    constraint, operating_point, pos_label
+    constraint, operating_point, pos_label, classes, costs
         As in :func:`tradeoff_curve`; the tolerance of every parity is varied.
     tolerance : float, optional
         The gap that :attr:`Tuned.model` has to keep within, and that the search aims at; if left
@@ -322,7 +324,7 @@ def tune(
     >>> len(tuned.table), tuned.best(alpha=0.5).predict(loans.X).shape
     (8, (2000,))
     """
-    kind = kind_of(estimator, constraint, "tune")
+    kind = kind_of(estimator, constraint, "tune").of_labels(y)
     constraint = kind.constraint if constraint == AUTO else constraint
     scoring = kind.scoring if scoring == AUTO else scoring
     rows = {"X": X, "y": y, "sensitive_features": sensitive_features}
@@ -339,12 +341,13 @@ def tune(
         constraint=constraint,
         tolerance=tolerance,
         operating_point=operating_point,
-        scorer=kind.scorer(scoring),
+        scorer=kind.scorer(scoring, y),
         scoring=str(scoring),
         models=int(options.models),
         sampler=options.sampler,
         seed=options.random_state,
         pos_label=kind.positive(y, pos_label),  # a warning is given once, here
+        of_classes={"classes": classes, "costs": costs},
     )
     found = _run_trials(recipe, space, options)
     table = _table({index: found[index] for index in found if index < options.n_trials})
@@ -399,6 +402,7 @@ class TrialRecipe:
     sampler: str
     seed: int
     pos_label: object
+    of_classes: Mapping[str, Any]
 
     def mark(self) -> str:
         """Of all that trials follow from, so that a storage does not mix two searches."""
@@ -410,6 +414,9 @@ class TrialRecipe:
         ]  # fmt: skip
         years = [part["exposure"] for part in self.rows if part["exposure"] is not None]
         content += [np.asarray(as_column(given)).tolist() for given in years]
+        content += [
+            np.asarray(given).tolist() for given in self.of_classes.values() if given is not None
+        ]
         return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:16]
 
     def curve(self, options: Mapping[str, Any], trial: int) -> TradeoffCurve:
@@ -418,7 +425,7 @@ class TrialRecipe:
         return tradeoff_curve(
             engine, **self.rows[0], constraint=self.constraint, tolerances=self.models,
             operating_point=self.operating_point, random_state=self.seed + trial,
-            pos_label=self.pos_label,
+            pos_label=self.pos_label, **self.of_classes,
         )  # fmt: skip
 
     def judge(self, curve: TradeoffCurve) -> list[dict[str, Any]]:
