@@ -30,8 +30,13 @@ MOST_PANELS = 12
 MOST_FIGURES = 10
 """Classes up to which shares are written into the matrix."""
 
+ROOMY = 6
+"""Classes up to which they are written in full size."""
+
 DARKEST = 0.55
 """How much of the colour a share of 1 has: text must be read on it, on light and dark grounds."""
+
+SQUARE = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
 
 NAME = 14
 """Characters of the name of a class in a line."""
@@ -125,7 +130,9 @@ class GroupConfusionDisplay:
         given = model.predict(X)
         return cls.from_predictions(y, given, sensitive_features=sensitive_features, **options)
 
-    def plot(self, ax: Sequence[Axes] | None = None) -> GroupConfusionDisplay:
+    def plot(
+        self, ax: Sequence[Axes] | NDArray[np.object_] | None = None
+    ) -> GroupConfusionDisplay:
         """Draw the table.
 
         Parameters
@@ -228,30 +235,29 @@ def _check_matrices(table: pd.DataFrame) -> list[tuple[str, str]]:
     return [(str(attribute), str(group)) for attribute, group in pairs]
 
 
-def _as_panels(ax: Sequence[Axes]) -> NDArray[np.object_]:
+def _as_panels(ax: Sequence[Axes] | NDArray[np.object_]) -> NDArray[np.object_]:
     return np.ravel(np.asarray(ax, dtype=object))
 
 
 def _draw_matrix(ax: Axes, part: pd.DataFrame, classes: Sequence[Any]) -> None:
     """One confusion matrix, with the share in each cell as long as there is room."""
-    from matplotlib.patches import Rectangle
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_rgba
 
-    places = {label: k for k, label in enumerate(classes)}
-    n = len(classes)
+    places, n = {label: k for k, label in enumerate(classes)}, len(classes)
+    squares, colours = [], []
+    size = "medium" if n <= ROOMY else "small"
     for line in part.to_dict("records"):
         share = float(line["value"])
         x, y = places[line["given"]], places[line["label"]]
-        known = 0.0 if math.isnan(share) else share
         # Drawn as squares, and not as an image, so that a page may recolour them.
-        ax.add_patch(
-            Rectangle(
-                (x - 0.5, y - 0.5), 1, 1, facecolor=COLOURS[0], alpha=DARKEST * known, linewidth=0
-            )
-        )
+        squares.append([(x + i, y + j) for i, j in SQUARE])
+        colours.append(to_rgba(COLOURS[0], DARKEST * (0.0 if math.isnan(share) else share)))
         if n <= MOST_FIGURES:
             text = "–" if math.isnan(share) else f"{100 * share:.0f}"
             weight = "bold" if x == y else "normal"
-            ax.text(x, y, text, ha="center", va="center", fontsize="small", fontweight=weight)
+            ax.text(x, y, text, ha="center", va="center", fontsize=size, fontweight=weight)
+    ax.add_collection(PolyCollection(squares, facecolors=colours, linewidths=0))
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
     names = [fold(printable(str(label)), NAME) for label in classes]
     size = "small" if n <= MOST_FIGURES else "xx-small"

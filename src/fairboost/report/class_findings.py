@@ -12,6 +12,9 @@ from fairboost.report.evidence import Confusion, Evidence, GroupRate
 MOST_COLUMNS = 8
 """Classes that a table has columns for; of more, each share has a line of its own."""
 
+LEAST_SHARE = 0.02
+"""Shares that have a line then; the evidence has all."""
+
 MOST_PICTURES = 8
 """Rates that have a picture; tables have all."""
 
@@ -67,9 +70,6 @@ def confusion(e: Evidence) -> Iterator[Block]:
         found = [c for c in e.confusion if c.attribute == column]
         title = f"Confusion matrices by {column}" if column else "Confusion matrix of everyone"
         level = f"{100 * e.asked.level:g}%"
-        if not column:
-            yield _matrix(title, found, e.data.classes)
-            continue
         shown = (_matrix(title, found, e.data.classes), _ends(found, e.data.classes, level))
         yield Folded(f"{title}: all figures", shown)
 
@@ -81,10 +81,10 @@ def _matrix(title: str, found: Sequence[Confusion], classes: Sequence[str]) -> T
             (*_head(c), given, words.number_cell(share))
             for c in found
             for given, share in zip(classes, c.shares, strict=True)
-            if share
+            if share and share >= LEAST_SHARE
         )
-        header = ("by", "group", "class", "rows", "given", "share")
-        return TableBlock.of(f"{title}; shares of 0 are left out", header, rows, 3)
+        named = ("by", "group", "class", "rows", "given", "share")
+        return TableBlock.of(f"{title}; without shares below {LEAST_SHARE}", named, rows, 3)
     lines = ((*_head(c), *map(words.number_cell, c.shares), _note(c)) for c in found)
     header = ("by", "group", "class", "rows", *(f"given {name}" for name in classes), "note")
     return TableBlock.of(title, header, lines, 3)

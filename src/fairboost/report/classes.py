@@ -38,8 +38,8 @@ LEAST_COST = "the class of least expected cost is given, by the table of costs; 
 LEAST_COST += "first"
 
 SAYS_LITTLE = (
-    "On the test rows {what}. Shares that are equal between groups are then worth nothing; allow a "
-    "larger tolerance, add features, or say what wrong decisions cost."
+    "On the test rows {what}. Shares that are equal between groups are then worth nothing; allow "
+    "a larger tolerance, add features, or say what wrong decisions cost."
 )
 
 
@@ -82,8 +82,8 @@ def check_described(about: evidence.About) -> None:
     """Refuse what is said of two labels."""
     if about.favourable != "positive":
         raise InvalidInputError(
-            f"favourable={about.favourable!r} says which of two decisions people hope for, and the "
-            "model gives one of three classes or more; leave favourable out"
+            f"favourable={about.favourable!r} says which of two decisions people hope for, and "
+            "the model gives one of three classes or more; leave favourable out"
         )
 
 
@@ -236,9 +236,7 @@ def _confusion(found: ClassAudit, columns: Collection[str]) -> Iterator[evidence
     for (attribute, group), part in own.groupby(["attribute", "group"], sort=False):
         for label in found.classes:
             by_given = {
-                line["given"]: line
-                for line in part.to_dict("records")
-                if line["label"] == label
+                line["given"]: line for line in part.to_dict("records") if line["label"] == label
             }
             line = [by_given[given] for given in found.classes]
             yield evidence.Confusion(

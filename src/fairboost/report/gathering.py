@@ -20,6 +20,7 @@ import pandas as pd
 
 from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Matrix
+from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.rates import RATES
 from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
@@ -149,7 +150,9 @@ def _findings(
     found = [
         evidence.Finding(where=where, **pick(vars(verdict), *vars(verdict)), family=family)
         for where, verdicts in pairs
-        for verdict, family in zip_longest(verdicts, judged.families[: len(verdicts)], fillvalue="")
+        for verdict, family in zip_longest(
+            verdicts, judged.families[: len(verdicts)], fillvalue=""
+        )
     ]
     return tuple(in_words[f.constraint].of(f) if f.constraint in in_words else f for f in found)
 
@@ -167,9 +170,8 @@ def _held_out_rates(
         for g, name in enumerate(group_names(term.groups))
     }
     # Other groups are among test rows alone, and shares above quantiles are in the verdicts.
-    titles = {
-        m.name: m.title for t in model._measured.terms for m in t.moments if rate_name(m) != m.name
-    }
+    moments = [m for term in model._measured.terms for m in term.moments]
+    titles = {m.name: rate_name(m) for m in moments if isinstance(m, ClassMoment)}
     known = judged.rates["rate"].isin([*RATES, *MEANS, *titles])
     table = judged.rates[judged.rates["group"].isin(named) & known].replace({"rate": titles})
     found = [named[label] for label in table["group"]]

@@ -106,7 +106,9 @@ def _on_columns(e: Evidence) -> Iterator[str]:
             continue
         if e.task == "classes":  # the accuracy, and what differs most
             alone = [g.rate for g in gaps if g.rate == "accuracy"]
-            ranked = sorted((g for g in gaps if g.rate not in alone), key=lambda g: -(g.gap or 0.0))
+            ranked = sorted(
+                (g for g in gaps if g.rate not in alone), key=lambda g: -(g.gap or 0.0)
+            )
             pairs = (_extremes(e, column, r) for r in [*alone, *(g.rate for g in ranked[:2])])
             yield from (_compared(e, *pair) for pair in pairs if pair is not None)
             continue

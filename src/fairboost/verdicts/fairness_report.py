@@ -293,14 +293,19 @@ class FairnessReport:
 
     def __str__(self) -> str:
         fill = textwrap.TextWrapper(width=99, subsequent_indent="  ").fill
-        advice = "\n".join(fill(f"- {line}") for line in self.advice)
+        advice = "\n".join(fill(f"- {line}") for line in self._said())
         tables = [text_table(list(map(str, t)), t.to_numpy().tolist()) for t in self._tables()]
         return "\n\n".join(filter(None, [fill(self._headline), *tables, advice]))
 
     def _repr_html_(self) -> str:
         tables = "".join(t.to_html(index=False, border=0) for t in self._tables())
-        advice = "".join(f"<li>{escape(line)}</li>" for line in self.advice)
+        advice = "".join(f"<li>{escape(line)}</li>" for line in self._said())
         return f"<p>{escape(self._headline)}</p>{tables}<ul>{advice}</ul>"
+
+    def _said(self) -> list[str]:
+        """The advice, and what the tables leave out."""
+        shown = NOT_ALL.format(rates="figures" if self.titles else "rates")
+        return [*self.advice, *([shown] if any(self.families) else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON types; NaN, which JSON lacks, as text."""
@@ -449,7 +454,6 @@ def build(
     advice += [_on_groups_left_out(m) for m in measured]
     advice += [TRAINING_ROWS.format(rates=rates)] * (held_out.kind == "none" and bool(verdicts))
     advice += [_on_operating_point(m, level) for m in measured]
-    advice += [NOT_ALL.format(rates=rates)] * any(families)
     table, said = _rate_table(measured, level), tuple(filter(None, advice))
     note = "; ".join(f"{m.where}: {m.note}" for m in measured if m.note)
     columns = tuple(dict.fromkeys(c for term in held_out.terms for c in term.groups.columns))

@@ -1,7 +1,7 @@
 """Constraints that ask the same of every class, to be told as one.
 
-Equal confusion matrices of five classes are 25 constraints. A reader wants to know how many of them
-are met and how large the largest gap is, before any of them by itself.
+Equal confusion matrices of five classes are 25 constraints. A reader wants to know how many of
+them are met and how large the largest gap is, before any of them by itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TITLES = {
 """What is held alike, by the rates that constraints are about."""
 
 
-class Judged(Protocol):
+class HeldToLimit(Protocol):
     """What was found of a constraint, here or in a file."""
 
     @property
@@ -38,7 +38,7 @@ class Judged(Protocol):
         """What it may be at most."""
 
 
-Found = TypeVar("Found", bound=Judged)
+Found = TypeVar("Found", bound=HeldToLimit)
 
 
 def families_of(terms: Sequence[Term]) -> tuple[str, ...]:
