@@ -539,14 +539,18 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
 
         Returns
         -------
-        proba : (n, 2) float64
+        proba : (n, n_classes) float64
             Of a Dask collection a Dask array, which is computed partition by partition.
         """
         if is_dask(X):
             return self._lazily("predict_proba", X, np.empty((0, len(self.classes_))))
         scores = self._scores(X)
         if self._several:
-            return self._model.probabilities(scores)
+            found: FloatArray = self._model.probabilities(scores)
+            # XGBoost's are of single precision: sums would be off 1 by more than losses of
+            # scikit-learn allow.
+            found /= found.sum(axis=1, keepdims=True)
+            return found
         proba, _ = self._decide(scores)
         columns = [1.0 - proba, proba]
         return np.column_stack(columns if self._labels is self.classes_ else columns[::-1])

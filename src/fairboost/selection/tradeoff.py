@@ -402,7 +402,8 @@ class _Curve:
     def stage(self, tolerance: float) -> Training:
         """Go on from the base model under the constraints at a tolerance."""
         rows = self.rows.with_constraints(self.constraints(tolerance))
-        game = self.request.options.game(rows, self.request.loss_terms)
+        options = self.request.options
+        game = options.game(rows, self.request.loss_terms, options.player(self.kind.settling))
         base = self.base_training.record.iterates[-1]
         session = Session(game, game.start(self.multipliers, base.cut, base.moments))
         trees: list[int] = []
