@@ -11,6 +11,7 @@ from fairboost.report import DataFile, Evidence
 from fairboost.report.evidence import (
     Asked,
     Calibration,
+    Confusion,
     Data,
     Decile,
     Distribution,
@@ -264,4 +265,91 @@ def make_number_evidence(groups=LONG_NAMES) -> Evidence:
         calibration=(),
         deciles=deciles,
         distributions=tuple(Distribution(c, g, steps, shares, 90) for c, g in names),
+    )  # fmt: skip
+
+
+CLASSES = (
+    "very low",
+    "low",
+    "middle",
+    "Upper_middle_band_before_the_reform_of_2009",
+    f"high {SCRIPT}",
+)
+
+
+def make_class_evidence(groups=LONG_NAMES, classes=CLASSES) -> Evidence:
+    """Of a model that gives one of five classes by least cost, held to equal confusion."""
+    found = make_evidence(groups)
+    first = next(iter(groups))
+    named = [f"recall of {k!r}" for k in classes]
+    confused = [f"share of {j!r} given {k!r}" for j in classes for k in classes if j != k]
+    given = [f"share given {k!r}" for k in classes]
+    family = f"confusion matrix ({len(classes) ** 2} shares) alike by {first}, tolerance 0.02"
+    verdicts = tuple(
+        Finding(
+            where, f"{rate} alike by {first}, tolerance 0.02", "gap", 0.001 * k, 0.0, 0.03, 0.02,
+            "met" if k < 20 else "met on these rows, not certain", f"{first}=x", 90 + k,
+            family=family,
+        )
+        for where in ("held out", "test")
+        for k, rate in enumerate([*named, *confused])
+    )  # fmt: skip
+    kinds = {"accuracy": 0.6, **dict.fromkeys(given, 0.2), **dict.fromkeys(named, 0.4)}
+    asked = {**dict.fromkeys(named, 0.4), **dict.fromkeys(confused, 0.1)}
+    gaps = tuple(
+        Gap("test", model, c, rate, 0.1, 0.05, 0.15, 0.8, 0.7, 0.9, those[0], those[-1])
+        for model in ("chosen", "plain")
+        for c, those in groups.items()
+        for rate in (*kinds, *confused)
+    )
+    performance = tuple(
+        Performance(model, measure, value, value - 0.01, value + 0.01)
+        for model, value in (("chosen", 0.6), ("plain", 0.61), ("difference", -0.01))
+        for measure in ("mean cost", "accuracy", "log loss")
+    )
+    shares = tuple(1 / len(classes) for _ in classes)
+    confusion = tuple(
+        Confusion(c, g, k, shares, (0.1,) * len(classes), (0.3,) * len(classes), 120)
+        for c, g in [("", "everyone"), *((c, g) for c, those in groups.items() for g in those)]
+        for k in classes
+    )
+    points = tuple(
+        replace(p, rates=rates(0.01 * k, groups=groups, of={"accuracy": 0.6}))
+        for k, p in enumerate(found.tradeoff.points)
+    )
+    n = range(len(classes))
+    costs = tuple(tuple(float(abs(j - k)) for k in n) for j in n)
+    renamed = {name: name.replace("fnr", "recall[low]") for name in found.rounds.multipliers}
+    traced = ("multipliers", "violations", "train_violations")
+    return replace(
+        found,
+        task="classes",
+        asked=Asked(
+            tuple(dict.fromkeys(f.constraint for f in verdicts)), 0.02,
+            operating_point="the class of least expected cost is given", costs=costs,
+            limits=tuple(Limit(first, rate, 0.02) for rate in asked),
+        ),
+        data=replace(found.data, label="band", positive="", negative=None, classes=classes),
+        model=replace(found.model, threshold=None),
+        verdicts=verdicts,
+        rates=(
+            *rates(where="held out", groups={first: groups[first]}, of=asked),
+            *rates(groups=groups, of={**kinds, **asked}),
+            *rates(0.1, "plain", groups=groups, of={**kinds, **asked}),
+            *rates(crossed=True, groups=groups, of=kinds),
+        ),
+        gaps=gaps,
+        performance=performance,
+        tradeoff=replace(found.tradeoff, points=points),
+        rounds=replace(
+            found.rounds,
+            **{
+                part: {renamed[name]: v for name, v in getattr(found.rounds, part).items()}
+                for part in traced
+            },
+        ),
+        roc=(),
+        scores=(),
+        calibration=(),
+        confusion=confusion,
     )  # fmt: skip

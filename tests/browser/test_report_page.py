@@ -10,7 +10,14 @@ from itertools import pairwise
 
 import pytest
 
-from tests.evidence import GROUPS, LONG_NAMES, SCRIPT, make_evidence, make_number_evidence
+from tests.evidence import (
+    GROUPS,
+    LONG_NAMES,
+    SCRIPT,
+    make_class_evidence,
+    make_evidence,
+    make_number_evidence,
+)
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="browser tests need selenium")
 
@@ -90,6 +97,8 @@ return lost;
 """
 """What reaches beyond the screen, its box, its picture or its table from side to side."""
 
+UNFOLD = "for (const part of document.querySelectorAll('details')) part.open = true;"
+
 COVERED = """
 const covered = [];
 for (const cell of document.querySelectorAll("tbody th, tbody td")) {
@@ -136,6 +145,12 @@ def wide_page(tmp_path_factory):
 def number_page(tmp_path_factory):
     """A number is predicted: amounts, long names, deciles."""
     return write_report(make_number_evidence(), tmp_path_factory.mktemp("numbers"))[0].as_uri()
+
+
+@pytest.fixture(scope="module")
+def class_page(tmp_path_factory):
+    """One of five classes is given: 25 constraints, six groups, long names."""
+    return write_report(make_class_evidence(), tmp_path_factory.mktemp("classes"))[0].as_uri()
 
 
 @pytest.fixture
@@ -267,11 +282,12 @@ def test_tables_sort_by_figure_and_by_text(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 390, 768, 980, 1280, 1920])
-@pytest.mark.parametrize("which", ["page", "wide_page", "number_page"])
+@pytest.mark.parametrize("which", ["page", "wide_page", "number_page", "class_page"])
 def test_nothing_is_lost_from_side_to_side(opened, request, which, width, scheme):
     prefer(opened, scheme)
     resize(opened, width)
     opened.get(request.getfixturevalue(which))
+    opened.execute_script(UNFOLD)
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
     assert opened.execute_script(LOST) == []
     for picture in opened.find_elements(By.CSS_SELECTOR, "figure svg"):
@@ -290,11 +306,27 @@ def test_every_verdict_is_seen(opened, wide_page, width):
     assert opened.execute_script(COVERED) == []
 
 
+def test_constraints_on_every_class_are_told_as_one(opened, class_page):
+    opened.get(class_page)
+    section = opened.find_element(By.CSS_SELECTOR, "section[aria-labelledby=what-was-met]")
+    first, each = section.find_elements(By.TAG_NAME, "table")
+    assert [row[2] for row in cells(first)] == [
+        "? 20 of 25 met; 5 met on these rows, not certain"
+    ] * 2
+    assert not each.is_displayed()
+    summary = section.find_element(By.TAG_NAME, "summary")
+    assert summary.text == "All 25 constraints, one by one"
+    summary.send_keys(Keys.ENTER)
+    assert each.is_displayed()
+    assert len(cells(each)) == 50
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["page", "wide_page", "number_page"])
+@pytest.mark.parametrize("which", ["page", "wide_page", "number_page", "class_page"])
 def test_text_can_be_read(opened, request, which, scheme):
     prefer(opened, scheme)
     opened.get(request.getfixturevalue(which))
+    opened.execute_script(UNFOLD)
     ground = opened.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
     assert opened.execute_script(CONTRAST) == []
@@ -338,11 +370,13 @@ def test_structure_for_those_who_do_not_see_it(opened):
     assert slider.accessible_name == "Model along the trade-off"
 
 
-@pytest.mark.parametrize("which", ["page", "wide_page", "number_page"])
+@pytest.mark.parametrize("which", ["page", "wide_page", "number_page", "class_page"])
 def test_nothing_is_lost_in_print(opened, request, which):
     resize(opened, 700)  # A4 within its margins
     opened.get(request.getfixturevalue(which))
+    opened.execute_script("window.dispatchEvent(new Event('beforeprint'))")
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert opened.find_elements(By.CSS_SELECTOR, "details:not([open])") == []
     assert opened.execute_script(LOST) == []
     tables = opened.execute_script(
         "return [...document.querySelectorAll('thead')].map(e => getComputedStyle(e).display)"

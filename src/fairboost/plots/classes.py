@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 
 from fairboost._text import printable
 from fairboost._typing import ArrayLike, Matrix
-from fairboost.exceptions import InvalidInputError
-from fairboost.metrics import audit_classes
+from fairboost.exceptions import FairnessWarning, InvalidInputError
+from fairboost.metrics import ClassAudit, audit_classes
 from fairboost.metrics.classes import title_of
 from fairboost.metrics.group_metrics import By
 from fairboost.plots.style import COLOURS, PLAIN_TEXT, fold, pyplot
@@ -99,9 +100,9 @@ class GroupConfusionDisplay:
         ax : sequence of matplotlib.axes.Axes, optional
             Where to draw, a panel for everyone and one per group; a new figure if left out.
         """
-        found = audit_classes(
+        found = audit_rates(
             y_true, y_pred, sensitive_features=sensitive_features, by=by, classes=classes,
-            sample_weight=sample_weight, n_bootstrap=0,
+            sample_weight=sample_weight,
         ).rates  # fmt: skip
         own = found[found["rate"].isin(["recall", "confused"])]
         return cls(own.reset_index(drop=True)).plot(ax)
@@ -148,10 +149,11 @@ class GroupConfusionDisplay:
                 f"ax must be {len(groups)} axes, one for each group, found {len(panels)}; make "
                 "them with matplotlib.pyplot.subplots, or leave ax out"
             )
+        several = len({attribute for attribute, _ in groups if attribute}) > 1
         for panel, (attribute, group) in zip(panels, groups, strict=False):
             own = (self.table["attribute"] == attribute) & (self.table["group"] == group)
             _draw_matrix(panel, self.table[own], classes)
-            name = group if not attribute else f"{attribute} = {group}"
+            name = f"{attribute} = {group}" if attribute and several else group
             panel.set_title(fold(name, 26), fontsize="small", loc="left", **PLAIN_TEXT)
         self.ax_, self.figure_ = panels[: len(groups)], panels[0].figure
         return self
@@ -183,6 +185,21 @@ def confusion_axes(groups: int, classes: int, width: float = 6.4) -> NDArray[np.
     return np.asarray(panels[:groups], dtype=object)
 
 
+def audit_rates(y_true: ArrayLike, y_pred: ArrayLike, **rows: Any) -> ClassAudit:
+    """As :func:`fairboost.metrics.audit_classes`, where no gap is shown, nor warned of.
+
+    Parameters
+    ----------
+    y_true, y_pred : (n,) array
+        Classes of the rows, and the classes that they were given.
+    **rows
+        Of :func:`fairboost.metrics.audit_classes`.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "gap and ratio leave out", FairnessWarning)
+        return audit_classes(y_true, y_pred, n_bootstrap=0, **rows)
+
+
 def rate_of_classes(
     y_true: ArrayLike, y_pred: ArrayLike, rate: str, of: object, **rows: Any
 ) -> pd.DataFrame:
@@ -200,7 +217,7 @@ def rate_of_classes(
     **rows
         Of :func:`fairboost.metrics.audit_classes`.
     """
-    found = audit_classes(y_true, y_pred, n_bootstrap=0, **rows)
+    found = audit_rates(y_true, y_pred, **rows)
     pair = of if isinstance(of, tuple) and len(of) == 2 else (of,)
     known = {"accuracy": 0, "confused": 2}.get(rate, 1)
     if (of is not None) != (known > 0) or (of is not None and len(pair) != known):

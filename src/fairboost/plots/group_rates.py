@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from fairboost._text import printable
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.classes import CLASS_RATES
@@ -192,8 +191,8 @@ class GroupRatesDisplay(Display):
             _draw_model(ax, table[table["model"] == model], k, places, dodge)
         _label_groups(ax, table, places, headings)
         rate = table["rate"].iloc[0]
-        title = RATES[rate].title if rate in RATES else MEANS.get(rate, printable(rate))
-        ax.set_xlabel(title, **PLAIN_TEXT)
+        title = RATES[rate].title if rate in RATES else MEANS.get(rate, rate)
+        ax.set_xlabel(fold(title, 30), **PLAIN_TEXT)
         if rate in MEANS:
             plain_ticks(ax.xaxis)
         ax.grid(axis="x", alpha=0.3)

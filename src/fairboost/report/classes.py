@@ -17,9 +17,11 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.costs import CostTable
 from fairboost.metrics import ClassAudit, audit_classes
 from fairboost.metrics.classes import title_of
-from fairboost.metrics.performance import LEAST, performance_table
+from fairboost.metrics.performance import ClassOutput, performance_table
+from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.several import given_class
+from fairboost.plots.classes import audit_rates
 from fairboost.report import evidence, lines
 from fairboost.report.lines import CHOSEN, PLAIN, pick, plain_value
 from fairboost.report.rows import Fitted, OnTestRows, TestSet
@@ -44,33 +46,24 @@ SAYS_LITTLE = (
 
 
 @dataclass(frozen=True)
-class GivenClasses:
-    """What a model says of some rows, of which it gives each one of several classes.
+class GivenByCost:
+    """What a model says of some rows, and what its decisions cost.
 
     Parameters
     ----------
-    proba : (n, n_classes) float64
-        Probabilities of the classes.
-    given : (n,) int
-        The class that each row is given, by its number.
-    costs : tuple of tuple of float, optional
+    output : ClassOutput
+        Probabilities, and the class that each row is given.
+    costs : tuple of tuple of float
         Costs of giving a row of each class (lines) each class (columns).
     """
 
-    proba: FloatArray
-    given: IntArray
-    costs: CostTable | None = None
+    output: ClassOutput
+    costs: CostTable
 
     def contributions(self, labels: IntArray, weight: FloatArray) -> dict[str, FloatArray]:
-        """What each row adds to each measure; the measure is the weighted mean."""
-        own = self.proba[np.arange(len(labels)), labels]
-        found = {
-            "accuracy": (self.given == labels).astype(np.float64),
-            "log loss": -np.log(np.clip(own, LEAST, 1.0)),
-        }
-        if self.costs is None:
-            return found
-        return {MEAN_COST: np.asarray(self.costs)[labels, self.given], **found}
+        """What each row adds to each measure; the costs first, which decisions are made by."""
+        found = np.asarray(self.costs)[labels, self.output.given]
+        return {MEAN_COST: found, **self.output.contributions(labels, weight)}
 
 
 def gives_classes(model: Fitted) -> bool:
@@ -117,7 +110,7 @@ def measure(
     level = 0.95 if judged is None else judged.level
     limited = {limit.attribute for limit in rows.limits(model)}
     asked = set(rows.constrained_rates(model))
-    compared = [c for c in rows.crossings()[0] if ", ".join(c) in limited]
+    compared = [c for c in rows.crossings()[0] if crossing_name(c) in limited]
     others = [c for c in rows.crossings()[0] if c not in compared]
     rates: list[evidence.GroupRate] = []
     gaps: list[evidence.Gap] = []
@@ -126,13 +119,15 @@ def measure(
         found = audits[name] = _audit(model, rows, output, [*rows.names, *compared], about, level)
         tables = [found.rates]
         if others:  # of which rates are shown, and no gaps
-            more = _audit(model, rows, output, others, about, level, drawn=0).rates
+            more = _audit(model, rows, output, others, about, level, gaps=False).rates
             tables.append(more[more["attribute"] != ""])
         for table in tables:
             shown = _in_words(table, asked, limited)
             rates += lines.rate_lines(shown, rows.names, name)
         gaps += lines.gap_lines(_in_words(found.gaps, asked, limited), name)
-    table = performance_table(rows.labels, outputs, rows.weight, level)
+    costs = model._costs
+    measured = {n: o if costs is None else GivenByCost(o, costs) for n, o in outputs.items()}
+    table = performance_table(rows.labels, measured, rows.weight, level)
     parts = {
         "task": "classes",
         "performance": tuple(
@@ -150,7 +145,7 @@ def point_rates(
 ) -> tuple[tuple[evidence.GroupRate, ...], bool]:
     """Rates of a model along a trade-off, and whether its decisions say next to nothing."""
     output = _predict(model, model, rows)
-    found = _audit(model, rows, output, rows.names, evidence.About(), drawn=0)
+    found = _audit(model, rows, output, rows.names, evidence.About(), gaps=False)
     asked = rows.constrained_rates(model)
     kinds = list(dict.fromkeys(map(class_kind, asked)))
     shown = [k for k in CLASS_KINDS.values() if k in kinds][:1]  # a table has room for one
@@ -162,7 +157,7 @@ def point_rates(
     return rates, bool(_caution(output.given, rows))
 
 
-def _predict(model: Any, chosen: FairGBMClassifier, rows: TestSet) -> GivenClasses:
+def _predict(model: Any, chosen: FairGBMClassifier, rows: TestSet) -> ClassOutput:
     """Probabilities and decisions; of another engine by the same costs."""
     known, classes = list(getattr(model, "classes_", ())), list(chosen.classes_)
     proba = np.asarray(model.predict_proba(rows.X), np.float64)
@@ -174,7 +169,7 @@ def _predict(model: Any, chosen: FairGBMClassifier, rows: TestSet) -> GivenClass
             f"plain gives the classes {known}, and the model {classes}; pass an engine that was "
             "trained on the same labels, or on their numbers from 0"
         )
-    return GivenClasses(proba, given_class(proba, chosen._costs), chosen._costs)
+    return ClassOutput(proba, given_class(proba, chosen._costs))
 
 
 def _judge(model: FairGBMClassifier, rows: TestSet) -> FairnessReport | None:
@@ -192,13 +187,15 @@ def _judge(model: FairGBMClassifier, rows: TestSet) -> FairnessReport | None:
 def _audit(
     model: FairGBMClassifier,
     rows: TestSet,
-    output: GivenClasses,
+    output: ClassOutput,
     by: list[Any],
     about: evidence.About,
     level: float = 0.95,
-    drawn: int = 1000,
+    *,
+    gaps: bool = True,
 ) -> ClassAudit:
-    return audit_classes(
+    audit = audit_classes if gaps else audit_rates
+    return audit(
         model.classes_[rows.labels],
         model.classes_[output.given],
         sensitive_features=rows.sensitive_features,
@@ -206,7 +203,6 @@ def _audit(
         by=by,
         classes=model.classes_.tolist(),
         confidence=level,
-        n_bootstrap=drawn,
         min_rows=about.min_rows,
         min_group_rows=model.min_group_rows,
     )

@@ -44,6 +44,9 @@ MEANINGS = {
 }
 """What shades mean, by task."""
 
+COSTS_OF_CLASSES = (words.MEAN_COST, "accuracy", "log loss")
+"""Measures in which it is told what a constraint on classes costs."""
+
 Line = TypeVar("Line")
 Row = TypeVar("Row", bound=Hashable)
 Column = TypeVar("Column", bound=Hashable)
@@ -104,7 +107,8 @@ def _told(those: Sequence[Finding], e: Evidence) -> str:
 def _cost(e: Evidence) -> Iterable[Block]:
     """What the constraint costs on the test rows: in accuracy, or in the loss that is trained."""
     told = list(dict.fromkeys(p.measure for p in e.performance))
-    for first in told if e.task == "classes" else told[:1]:
+    shown = [m for m in told if m in COSTS_OF_CLASSES] if e.task == "classes" else told[:1]
+    for first in shown:
         yield from _cost_in(e, first)
 
 
@@ -389,7 +393,7 @@ def performance(e: Evidence) -> Iterable[Block]:
         if e.task == "numbers":
             better = "Lower is better; a difference above 0 is what the constraint costs."
         elif e.task == "classes":
-            better = "Higher is better for accuracy, lower for log loss and costs."
+            better = "Higher is better for accuracy, lower for all else."
         yield Text(f"The difference is this model less the plain engine, row by row. {better}")
 
 

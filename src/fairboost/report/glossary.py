@@ -39,6 +39,8 @@ CLASS_MEANINGS = {
     "accuracy": "share of rows that are given their own class",
     "recall": "share of the rows of a class that are given this class",
     "confusion matrix": "of the rows of each class, the share that is given each class",
+    "Brier score": "mean over rows of the squared distances, summed over classes, between the "
+    "probability of a class and 1 if it is the class of the row, else 0",
     "mean cost": "mean of what the decisions cost, by the table of costs",
 }
 """Words for decisions among three classes or more."""
@@ -61,7 +63,7 @@ def explain(evidence: Evidence, blocks: Iterable[Block]) -> Iterator[Block]:
     page = "\n".join(texts)
     found = {}
     own = CLASS_MEANINGS if evidence.task == "classes" else {}
-    for word, meaning in {**own, **MEANINGS}.items():
+    for word, meaning in {**MEANINGS, **own}.items():
         if re.search(rf"\b{re.escape(word)}(?!\w)", page):
             found[word] = meaning
             page += f"\n{meaning}"  # which may have others

@@ -146,7 +146,8 @@ def _block(block: Block, evidence: Evidence, name: str) -> str:
 
 def _table(table: TableBlock, name: str) -> str:
     head = "".join(
-        f'<th scope="col"><button type="button">{escape(title)}</button></th>'
+        f'<th scope="col"{" class=long" * _is_long(title)}>'
+        f'<button type="button">{escape(title)}</button></th>'
         for title in table.header
     )
     names = [(title, k < table.row_headers) for k, title in enumerate(table.header)]
@@ -165,7 +166,7 @@ def _table(table: TableBlock, name: str) -> str:
 def _cell(cell: Cell, column: tuple[str, bool]) -> str:
     """An entry of a column: its name, for where rows are cards, and whether it heads rows."""
     name, heads = column
-    long = any(len(word) > LONG for word in cell.text.split())
+    long = _is_long(cell.text)
     shade = f"shade-{cell.shade}" if cell.shade else ""
     kinds = " ".join(filter(None, (cell.tone, shade, "long" if long else "")))
     kind = f' class="{kinds}"' if kinds else ""
@@ -173,6 +174,11 @@ def _cell(cell: Cell, column: tuple[str, bool]) -> str:
     start = 'th scope="row"' if heads else "td"
     text = _unbroken(escape(cell.shown))
     return f'<{start}{kind}{key} data-name="{escape(name)}">{text}</{start[:2]}>'
+
+
+def _is_long(text: str) -> bool:
+    """Whether a text has a word that may have to be broken."""
+    return any(len(word) > LONG for word in text.split())
 
 
 def _unbroken(text: str) -> str:
