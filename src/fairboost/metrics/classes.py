@@ -334,7 +334,7 @@ def class_gaps(
 
 
 @dataclass(frozen=True)
-class _ClassRows:
+class _CountedClasses:
     """Rows of several classes, counted.
 
     Parameters
@@ -364,7 +364,7 @@ def _read(
     sensitive_features: ArrayLike,
     sample_weight: ArrayLike | None,
     classes: Iterable[Any] | None,
-) -> _ClassRows:
+) -> _CountedClasses:
     """Check rows, and count them."""
     given = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": sensitive_features}
     check_same_rows(**given, sample_weight=sample_weight)
@@ -372,7 +372,7 @@ def _read(
     columns = read_sensitive_features(sensitive_features, len(labels))
     weight = read_weights(sample_weight, len(labels))
     cells = build_cells(labels, columns, weight)
-    return _ClassRows(known, cells, tally_classes(cells, decided, len(known), weight))
+    return _CountedClasses(known, cells, tally_classes(cells, decided, len(known), weight))
 
 
 def moments_of(classes: Labels, rates: Iterable[str]) -> list[ClassMoment]:
