@@ -17,7 +17,12 @@ from sklearn.metrics import (
 from fairboost.exceptions import InvalidInputError
 from fairboost.kernel.losses import Loss
 from fairboost.metrics import audit_numbers
-from fairboost.metrics.performance import ModelOutput, NumberOutput, performance_table
+from fairboost.metrics.performance import (
+    ClassOutput,
+    ModelOutput,
+    NumberOutput,
+    performance_table,
+)
 
 
 def make(n, rng, shift=1.0):
@@ -124,3 +129,24 @@ def test_losses_per_unit_of_exposure_are_those_of_the_audit():
     assert losses["difference"] < 0
     with pytest.raises(InvalidInputError, match="y_pred must be above 0 for the Poisson deviance"):
         performance_table(y, {"m": NumberOutput(0.0 * years, Loss("poisson"))})
+
+
+def test_figures_of_classes_are_scikit_learns():
+    rng = np.random.default_rng(0)
+    labels, weight = rng.integers(0, 4, 500), rng.uniform(0.5, 2.0, 500)
+    proba = rng.dirichlet(np.ones(4), 500) + 2 * np.eye(4)[labels] * rng.random((500, 1))
+    proba /= proba.sum(axis=1, keepdims=True)
+    given = proba.argmax(axis=1)
+    other = ClassOutput(np.full((500, 4), 0.25), np.zeros(500, int))
+    found = performance_table(labels, {"one": ClassOutput(proba, given), "none": other}, weight)
+    values = found.set_index(["model", "measure"])["value"]
+    assert values["one", "accuracy"] == pytest.approx(
+        accuracy_score(labels, given, sample_weight=weight)
+    )
+    assert values["one", "log loss"] == pytest.approx(
+        log_loss(labels, proba, sample_weight=weight)
+    )
+    squares = ((proba - np.eye(4)[labels]) ** 2).sum(axis=1)
+    assert values["one", "Brier score"] == pytest.approx(np.average(squares, weights=weight))
+    assert values["none", "Brier score"] == pytest.approx(0.75)
+    assert values["difference", "log loss"] == pytest.approx(values["one", "log loss"] - np.log(4))
