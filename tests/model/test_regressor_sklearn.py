@@ -254,6 +254,23 @@ def test_exposure_is_routed_to_fit_and_to_predict(model, toy, routing):
     assert all(len(fold[-1].trace_) == 8 for fold in out["estimator"])
 
 
+def test_a_score_of_rates_against_counts_is_refused(model, toy, routing):
+    """A search without a scoring of its own would choose by it."""
+    rng = np.random.default_rng(2)
+    years = rng.uniform(0.2, 1.0, len(toy))
+    claims = rng.poisson(years * np.exp(0.5 + 0.4 * toy.X[:, 0])).astype(float)
+    model.set_params(estimator__objective="poisson", constraint=None, tolerance=None)
+    model.set_fit_request(exposure=True)
+    fitted = clone(model).fit(toy.X, claims, exposure=years)
+    found = fitted.score(toy.X, claims, exposure=years)
+    assert found == r2_score(claims, fitted.predict(toy.X) * years) > 0.1
+    with pytest.raises(ValueError, match="trained with exposures and predicts per unit"):
+        fitted.score(toy.X, claims)
+    grid = {"estimator__num_leaves": [3, 7]}
+    search = GridSearchCV(model.set_score_request(exposure=True), grid, cv=2)
+    assert search.fit(toy.X, claims, exposure=years).best_score_ > 0.1
+
+
 @pytest.mark.parametrize("routed", [False, True], ids=["", "routed"])
 def test_targets_that_are_transformed(model, toy, numbers, routed):
     """The constraint is about the numbers that the model sees."""

@@ -140,6 +140,21 @@ def test_costs_move_decisions(kind):
     assert line["training"].item() == pytest.approx(np.mean(given[g == "a"] == "low"))
 
 
+def test_costs_that_name_their_classes_may_be_in_any_order(tmp_path):
+    X, y, _ = drawn()
+    costs = np.array([[0, 1, 1], [9, 0, 9], [1, 1, 0]])  # of high, low, middle
+    named = pd.DataFrame(costs, sorted(BANDS), sorted(BANDS)).loc[BANDS, BANDS[::-1]]
+    models = [
+        FairGBMClassifier(LIGHTGBM.make(), constraint=None, costs=c).fit(X, y)
+        for c in (costs, named, pd.DataFrame(costs))
+    ]
+    models[1].save(tmp_path / "model.json")
+    expected, *others = (m.predict(X) for m in [*models, load(tmp_path / "model.json")])
+    for given in others:
+        np.testing.assert_array_equal(given, expected)
+    assert np.mean(expected == "low") > np.mean(y == "low")
+
+
 @EACH_ENGINE
 def test_costs_of_two_labels_are_a_threshold(kind):
     X, y, _g = drawn(bands=np.array([0, 1]))
@@ -225,6 +240,8 @@ def test_a_class_without_rows_in_a_group_is_named():
         ({"pos_label": "low"}, "pos_label='low' says which of two labels"),
         ({"classes": ["lowest"]}, "class 'lowest', which is not among"),
         ({"classes": "low"}, "classes must be a list"),
+        ({"classes": ["low", "low"]}, "names a class twice"),
+        ({"costs": pd.DataFrame([[0, 1, 1], [1, 0, 1], [1, 1, 0]], list("abc"))}, "lines .*'a'"),
         ({"costs": [[0, 1], [1, 0]]}, r"shape \(2, 2\)"),
         ({"costs": [[0, 1, 1], [1, 2, 1], [1, 1, 0]]}, "line 1 of costs"),
         ({"costs": [[0, 1, 1], [1, 0, np.nan], [1, 1, 0]]}, "NaN"),
@@ -262,9 +279,10 @@ def test_classes_for_two_labels_are_refused():
         )
 
 
-def test_of_without_a_rate_of_classes():
+@pytest.mark.parametrize("rate", ["tpr", "accuracy"])
+def test_of_without_a_rate_of_classes(rate):
     with pytest.raises(ConstraintError, match="names a class"):
-        parity("tpr", of="low")
+        parity(rate, of="low")
 
 
 def test_unknown_classes_later():

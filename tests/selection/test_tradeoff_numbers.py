@@ -182,6 +182,23 @@ def test_a_change_of_unit_changes_no_choice(curve):
         assert again.best(alpha) is curve.best(alpha)
 
 
+@pytest.mark.parametrize("constraint", [parity("prediction", relative=True), "calibrated"])
+def test_a_curve_of_shares_is_the_same_in_any_unit(constraint):
+    """Each stage goes on from the multipliers of the one before, at the means of the model."""
+    X, y, group = people(2_000)
+    groups = {"sensitive_features": {"group": group}, "constraint": constraint}
+    of_units = [
+        tradeoff_curve(
+            engine(), X, y * unit, tolerances=[0.05, 0.02, 0.0], random_state=0, **groups
+        )
+        for unit in (1.0, 16_384.0)
+    ]
+    plain, *_, tightest = of_units[0].table["gap"]
+    assert tightest < 0.5 * plain
+    gaps, others = (found.table["gap"] for found in of_units)
+    np.testing.assert_allclose(gaps, others, atol=1e-3)
+
+
 def test_within_is_the_one_of_least_loss_and_is_judged_by_the_tolerance_asked_for(curve):
     gaps = curve.table["gap"]
     limit = float(gaps.iloc[2]) + 1e-6

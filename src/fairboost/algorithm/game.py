@@ -120,15 +120,24 @@ class Game:
         ]
         self.observed = np.concatenate(known or [np.empty(0, bool)])
 
-    def start(self, dual: FloatArray | None = None, cut: Cut | None = None) -> State:
-        """All multipliers at zero (lines 2, 3), or given ones and the cut that they are for."""
+    def start(
+        self,
+        dual: FloatArray | None = None,
+        cut: Cut | None = None,
+        moments: FloatArray | None = None,
+    ) -> State:
+        """All multipliers at zero (lines 2, 3), or given ones and the cut that they are for.
+
+        Constraints on ratios of moments have coefficients that depend on the moments, so the
+        first gradient needs those of the model that training goes on from; rates may do without.
+        """
         cut = self.passes.start() if cut is None else cut
         if dual is None:
             nothing = np.zeros(len(self.map.counted))
             return State(multipliers.start(len(self.inequalities)), nothing, cut)
-        half_way = np.full(len(self.map.counted), 0.5)
+        at = np.full(len(self.map.counted), 0.5) if moments is None else moments
         resumed = multipliers.resume(dual)
-        return State(resumed, self._pullbacks(half_way, resumed), cut)
+        return State(resumed, self._pullbacks(at, resumed), cut)
 
     def play(self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None) -> Turn:
         """One round of Algorithm 1.

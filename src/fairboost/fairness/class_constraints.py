@@ -103,8 +103,9 @@ def check_chosen(chosen: Any, labels: Labels) -> None:
             f"classes must be a list of the classes that constraints are about, found {chosen!r}; "
             "leave it out for all"
         )
-    for label in chosen:
-        position(label, labels)
+    numbers = [position(label, labels) for label in chosen]
+    if len(set(numbers)) < len(numbers):
+        raise ConstraintError(f"classes={chosen!r} names a class twice; name each once")
 
 
 def _check_known(item: Any, n: int) -> None:

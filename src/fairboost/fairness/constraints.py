@@ -292,12 +292,12 @@ def as_compared(
     if isinstance(moment, NumberMoment | ClassMoment | ClassRate):
         return moment
     name = moment.lower() if isinstance(moment, str) else ""
-    if name in CLASS_RATES:
+    if name in CLASS_RATES and not (name == "accuracy" and of is not None):
         return ClassRate(name, of)
     if of is not None:
         raise ConstraintError(
-            f"of={of!r} names a class, and {moment!r} has none; expected one of "
-            f"{', '.join(map(repr, CLASS_RATES))}, or leave of out"
+            f"of={of!r} names a class, and {moment!r} has none; expected 'given', 'recall' or "
+            "'confused', or leave of out"
         )
     return NUMBERS[name] if name in NUMBERS else as_rate(cast(Rate, moment))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from fairboost._typing import FloatArray
 from fairboost.exceptions import InvalidInputError
@@ -13,7 +15,7 @@ CostTable: TypeAlias = tuple[tuple[float, ...], ...]
 """Costs of giving a row of each class (lines) each class (columns)."""
 
 
-def read_costs(costs: Any, n_classes: int) -> CostTable | None:
+def read_costs(costs: Any, n_classes: int, labels: Sequence[Any] = ()) -> CostTable | None:
     """The costs of decisions, checked.
 
     Parameters
@@ -22,6 +24,8 @@ def read_costs(costs: Any, n_classes: int) -> CostTable | None:
         As the user gave them.
     n_classes : int
         Classes that y has.
+    labels : sequence, optional
+        The classes, in order; a table of pandas that names them is brought into this order.
 
     Examples
     --------
@@ -34,6 +38,8 @@ def read_costs(costs: Any, n_classes: int) -> CostTable | None:
         f"expected a table of {n_classes} lines and {n_classes} columns, the cost of giving a row "
         "of each class (lines) each class (columns)"
     )
+    if isinstance(costs, pd.DataFrame) and len(labels):
+        costs = _in_order(costs, list(labels))
     try:
         table = np.asarray(costs, np.float64)
     except (TypeError, ValueError) as error:
@@ -50,6 +56,19 @@ def read_costs(costs: Any, n_classes: int) -> CostTable | None:
             "itself; the right decision must cost least, and some other must cost more"
         )
     return tuple(map(tuple, table.tolist()))
+
+
+def _in_order(costs: pd.DataFrame, labels: list[Any]) -> pd.DataFrame:
+    """A table that names classes, in their order; one that only counts lines is as it is."""
+    names = [axis.tolist() for axis in (costs.index, costs.columns)]
+    if all(len(found) == len(labels) and set(found) == set(labels) for found in names):
+        return costs.loc[labels, labels]
+    if all(found == list(range(len(found))) for found in names):
+        return costs
+    raise InvalidInputError(
+        f"costs have lines {names[0]} and columns {names[1]}, expected the classes of y in both, "
+        f"{labels}; name them so, or pass costs.to_numpy() in this order"
+    )
 
 
 def threshold_of(costs: CostTable) -> float:

@@ -150,7 +150,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         class of their own, are about; all of them if left out.
     costs : array-like of shape (n_classes, n_classes), optional
         What it costs to give a row of each class (lines) each class (columns), in the order of
-        ``classes_``. The class of least expected cost is then given, not the most likely one.
+        ``classes_``; or a DataFrame that names them. The class of least expected cost is then
+        given, not the most likely one.
 
     Attributes
     ----------
@@ -443,7 +444,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         """Set the attributes about labels, of two given the negative and the positive one."""
         self.classes_ = np.unique(classes)
         self.pos_label_ = None if len(classes) > 2 else classes[1]
-        self._costs = read_costs(self.costs, len(classes))
+        self._costs = read_costs(self.costs, len(classes), self.classes_.tolist())
 
     @property
     def _labels(self) -> np.ndarray:

@@ -401,6 +401,8 @@ def _no_number(name: str) -> Any:
 def _content(model: Any) -> dict[str, Any]:
     """Everything that a fitted model is, in the types of JSON."""
     own, of_numbers = model.get_params(deep=False), isinstance(model, RegressorMixin)
+    if isinstance(own.get("costs"), pd.DataFrame):  # in the order of classes, as predict has them
+        own["costs"] = model._costs
     engine, frozen = own.pop("estimator"), isinstance(model.estimator, FrozenEstimator)
     own["constraint"] = _encode_constraint(model.constraint)
     if not of_numbers:

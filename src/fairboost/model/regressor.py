@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
@@ -355,6 +356,35 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                 f"found {len(years)} numbers, the least of them {years.min(initial=np.inf):g}"
             )
         return found * years
+
+    def score(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+    ) -> float:
+        """The share of the variance of y that predictions explain, as of any regressor.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, targets and weights, as in :meth:`fit`.
+        exposure : array-like of shape (n,), optional
+            Needed if the model was trained with exposures: y is compared with the prediction
+            times the exposure. In a search, ``set_score_request(exposure=True)`` asks for it.
+
+        Returns
+        -------
+        r2 : float
+            1 at best; 0 for the mean of y. ``fairboost.metrics.loss_scorer`` has the loss of the
+            objective instead, which suits counts and amounts better.
+        """
+        check_is_fitted(self, "_model")
+        self._check_exposed(exposure)
+        predicted = self.predict(X, exposure=exposure)
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def report_on(
         self,

@@ -404,8 +404,8 @@ class _Curve:
         rows = self.rows.with_constraints(self.constraints(tolerance))
         options = self.request.options
         game = options.game(rows, self.request.loss_terms, options.player(self.kind.settling))
-        cut = self.base_training.record.iterates[-1].cut
-        session = Session(game, game.start(self.multipliers, cut))
+        base = self.base_training.record.iterates[-1]
+        session = Session(game, game.start(self.multipliers, base.cut, base.moments))
         trees: list[int] = []
         booster = self.lockstep.stage(problem_of(session, trees.append), *self.kind.stage)
         session.close()
