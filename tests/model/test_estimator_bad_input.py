@@ -205,9 +205,10 @@ def test_small_cells_are_named_in_a_warning(engine, toy, no_training):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda y: np.arange(len(y)) % 3, r"two classes, found 3 classes: 0, 1, 2. Only binary"),
-        (lambda y: np.arange(len(y)) % 60, r"found 60 classes: 0, 1, 2, 3, 4, \.\.\."),
-        (lambda y: np.zeros(len(y)), r"two classes, found 1 class: 0.0. a classifier needs rows"),
+        (
+            lambda y: np.zeros(len(y)),
+            r"two classes or more, found 1 class: 0.0. a classifier needs rows",
+        ),
         (lambda y: np.where(y, "yes", "yes"), r"found 1 class: 'yes'"),
         (lambda y: np.where(y, 1.0, np.nan), r"y contains NaN or infinity; drop the rows"),
         (lambda y: np.where(y, "yes", None), r"y contains missing labels; drop the rows"),

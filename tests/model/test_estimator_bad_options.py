@@ -24,8 +24,8 @@ from fairboost.exceptions import EngineOptionError, FairboostError, InvalidInput
         ({"objective": lambda y, p: (p, p)}, r"sets objective=<function .*; leave objective out"),
         ({"application": "binary"}, r"sets application='binary', .*; leave application out"),
         ({"loss": None}, r"sets loss=None, which LightGBM puts before any objective"),
-        ({"num_class": 3}, r"sets num_class=3, expected 1: fairboost is for two classes"),
-        ({"num_classes": 2}, r"sets num_class=2, expected 1"),
+        ({"num_class": 3}, r"sets num_class=3, but y has two classes; leave num_class out"),
+        ({"num_classes": 2}, r"sets num_class=2, but y has two classes"),
         ({"sigmoid": 2.0}, r"sets sigmoid=2.0, expected 1: scores are log-odds here"),
         (
             {"pos_bagging_fraction": 0.5},

@@ -74,7 +74,7 @@ def test_xgboost_that_is_not_told_of_categories(toy):
     ("y", "message"),
     [
         (np.array([b"no", b"yes"]), "y holds bytes, such as b'no', .*; decode them"),
-        (np.array([0.1, 0.7]), "y must hold two labels, .* Unknown label type: continuous"),
+        (np.array([0.1, 0.7]), "y must hold labels, .* Unknown label type: continuous"),
         (np.array([1, "yes"], object), "y holds labels of several types, int, str|Unknown label"),
         (np.array([(1,), (2,)], object), "y must|Unknown"),
     ],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence, Gap
     from fairboost.tabular.audit import AuditRequest
 
-USAGE = "DATA --label COLUMN (--score | --decision) COLUMN --sensitive COLUMN [options]"
+USAGE = "DATA --label COLUMN --score|--decision COLUMN --sensitive COLUMN [options]"
 SUMMARY = "rates by group of any model's scores or classes, or means of its numbers"
 DESCRIPTION = (
     "Compare error rates across groups, for the scores of any model: a table with a column of "

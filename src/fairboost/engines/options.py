@@ -69,6 +69,14 @@ def check_objective(found: Any, *own: str) -> None:
         )
 
 
+def check_two_labels(name: str, found: Any, *expected: Any) -> None:
+    """Refuse an option of several classes where y has two."""
+    if found is not None and found not in expected:
+        raise EngineOptionError(
+            f"the estimator sets {name}={found!r}, but y has two classes; leave {name} out"
+        )
+
+
 def check_allowed(
     option: Callable[[str], Any],
     allowed: Mapping[str, tuple[tuple[Any, ...], str]],

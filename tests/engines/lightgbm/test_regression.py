@@ -619,7 +619,9 @@ def test_a_text_of_another_objective_is_not_restored(toy, rows):
         engine.restore(LGBMClassifier(), model.text(), model.intercept, np.array([0, 1]), 4, 0)
     with pytest.raises(EngineOptionError, match="must be an LGBMRegressor"):
         engine.restore(LGBMClassifier(), model.text(), model.intercept, None, 4, 0)
-    with pytest.raises(ModelFileError, match="objective is not binary sigmoid:1 or regression or"):
+    with pytest.raises(
+        ModelFileError, match="objective is not binary sigmoid:1 or multiclass or regression or"
+    ):
         engine.split_points(model.text().replace("objective=poisson", "objective=mape"), 4)
 
 

@@ -23,7 +23,12 @@ from scipy.special import expit
 from sklearn.utils import compute_class_weight
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
-from fairboost.engines.options import Aliases, check_allowed, check_objective
+from fairboost.engines.options import (
+    Aliases,
+    check_allowed,
+    check_objective,
+    check_two_labels,
+)
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import EngineOptionError
 
@@ -224,11 +229,8 @@ def read_loss_terms(
     There, ``class_weight`` multiplies sample weights and so moves the average that boosting starts
     from; ``is_unbalance`` and ``scale_pos_weight`` multiply the gradient only.
     """
-    if int(option(params, "num_class", 1)) > 2:
-        raise EngineOptionError(
-            f"the estimator sets num_class={option(params, 'num_class')}, but y has two classes; "
-            "leave num_class out"
-        )
+    for name, expected in (("num_class", 1), ("objective", "binary")):
+        check_two_labels(name, option(params, name), expected)
     by_class, class_weight = np.ones(2), params.get("class_weight")
     if class_weight is not None:
         if isinstance(class_weight, dict):

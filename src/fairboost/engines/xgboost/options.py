@@ -19,7 +19,7 @@ import xgboost
 from scipy.special import expit
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
-from fairboost.engines.options import Aliases, check_allowed, check_objective
+from fairboost.engines.options import Aliases, check_allowed, check_objective, check_two_labels
 from fairboost.engines.port import LossTerms
 from fairboost.engines.xgboost.objectives import (
     LOGISTIC,
@@ -162,6 +162,8 @@ def read_loss_terms(
     There boosting starts from the weighted share of positives. With ``scale_pos_weight`` it starts
     from one Newton step at even odds instead, on the gradient that the factor is in.
     """
+    check_two_labels("num_class", option(params, "num_class"), 0, 1, 2)
+    check_two_labels("objective", option(params, "objective"), LOGISTIC)
     factor, share = _scale_pos_weight(params), _base_score(params, OBJECTIVES[LOGISTIC])
     negative, positive = np.bincount(labels, sample_weight, minlength=2).astype(np.float64)
     if share is None and abs(factor - 1.0) <= 1e-6:
