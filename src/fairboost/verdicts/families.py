@@ -93,4 +93,4 @@ def grouped(found: Sequence[Found], families: Sequence[str]) -> list[tuple[str, 
 def farthest(found: Sequence[Found]) -> Found:
     """The one with the largest figure, against its limit."""
     # Two that are as far but for rounding: the first, whoever has added up the rows.
-    return max(found, key=lambda f: round((f.value or 0.0) - f.limit, 9))
+    return max(found, key=lambda f: round((f.value or 0.0) - f.limit, 6))
