@@ -13,6 +13,7 @@ from fairboost import FairGBMClassifier, bound, load, parity
 from fairboost.exceptions import (
     ConstraintError,
     EngineOptionError,
+    FairnessWarning,
     InvalidInputError,
     ModelFileError,
 )
@@ -358,3 +359,15 @@ def test_damaged_files_are_refused(kind, tmp_path):
         path.write_text(whole.replace(old, new))
         with pytest.raises(ModelFileError):
             load(path)
+
+
+def test_one_class_for_everyone_is_no_fair_decision():
+    X, y, g = drawn()
+    costs = [[0, 99, 99], [1, 0, 1], [1, 1, 0]]
+    model = FairGBMClassifier(
+        LIGHTGBM.make(), constraint="demographic_parity", tolerance=0.1, costs=costs, holdout=0.3
+    )
+    with pytest.warns(FairnessWarning, match="gives the same class to"):
+        model.fit(X, y, sensitive_features={"g": g})
+    assert set(model.predict(X)) == {"high"}
+    assert not model.fairness_report_.met

@@ -338,6 +338,8 @@ class BinarySummary:
     label_weights: tuple[float, float]
     label_factors: tuple[float, float]
 
+    n_classes = None  # but two labels
+
     @property
     def untrained_loss(self) -> float:
         """Held-out loss of a model that gives everyone the same probability."""

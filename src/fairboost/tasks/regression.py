@@ -568,7 +568,7 @@ class RegressionSummary:
     task: Regression
 
     point = None
-    label_factors = None  # there are no labels
+    label_factors = n_classes = None  # there are no labels
 
     @property
     def rows(self) -> float:

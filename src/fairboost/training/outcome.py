@@ -125,6 +125,8 @@ def of_round(
             placed=summary.point is not None,
             label_factors=summary.label_factors,
         )
+    elif summary.n_classes is not None:
+        little = diagnostics.judge_classes(summary.measured, found.sums[: summary.n_classes])
     asked = [t.constraint for t in terms], summary.measured
     left_out = rates_left_out(*asked, summary.quantities(found.sums))
     squares = summary.squares(found.sums)

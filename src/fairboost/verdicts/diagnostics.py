@@ -133,6 +133,30 @@ def judge_decisions(
     return decides_little(tpr, fpr, positives, negatives, share=float(share[1]), placed=placed)
 
 
+NEARLY_ALL = 0.995
+"""A share of rows that are given the same class, from which on rates say nothing."""
+
+
+def judge_classes(cells: Cells, decided: FloatArray) -> str:
+    """Say of decisions among several classes that nearly all are the same, or nothing.
+
+    Parameters
+    ----------
+    cells : Cells
+        The rows.
+    decided : (n_classes, n_cells) float64
+        Weight of those that were given each class.
+    """
+    share = float(decided.sum(axis=1).max()) / cells.total_weight
+    of_class = float(np.bincount(cells.labels, cells.weights).max()) / cells.total_weight
+    if share < NEARLY_ALL or of_class >= NEARLY_ALL:
+        return ""
+    return (
+        f"The model gives the same class to {share:.1%} of the rows: rates that are alike are "
+        "those of decisions that say nothing."
+    )
+
+
 def warn_if_deciding_little(measured: MeasuredRates) -> None:
     """Say that fair rates are those of decisions that say nothing."""
     beside = measured.realised is not None and not measured.realised.hits  # told already
