@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from fairboost import FairGBMClassifier, load
 from fairboost.engines.registry import load_engine
 from fairboost.engines.xgboost.categories import keeps_texts
+from fairboost.engines.xgboost.data import MatrixMaker
 from fairboost.exceptions import InvalidInputError
 from tests.kinds import KINDS
 
@@ -235,3 +236,30 @@ def test_categories_that_are_neither_text_nor_whole_numbers(values):
     X = pd.DataFrame({"kind": pd.Categorical.from_codes(np.resize([0, 1], 60), index)})
     with pytest.raises(InvalidInputError, match=r"'kind' of X has the category .*, expected text"):
         plain(X, np.resize([0, 1], 60))
+
+
+# Boosters that are not kept read codes
+
+
+@pytest.mark.parametrize("options", [{}, {"missing": 1.0}, {"max_cat_to_onehot": 9}], ids=str)
+def test_followers_and_boosters_of_groups_read_codes_as_they_read_frames(options, monkeypatch):
+    rng = np.random.default_rng(0)
+    n = 900
+    kinds, others = rng.integers(0, 6, n), rng.integers(0, 3, n)
+    X = pd.DataFrame({
+        "kind": pd.Categorical.from_codes(np.where(kinds == 5, -1, kinds), list("edcba")),
+        "number": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+        "code": pd.Categorical(others + 10),
+    })  # fmt: skip
+    y = (rng.random(n) < 0.2 + 0.1 * kinds).astype(int)
+    groups = np.where(rng.random(n) < 0.2 + 0.3 * others, "a", "b")
+
+    def scores():
+        model = FairGBMClassifier(
+            engine(**options), holdout="cross", memberships="honest", random_state=0
+        )
+        return model.fit(X, y, sensitive_features=groups).predict_proba(X)
+
+    found = scores()
+    monkeypatch.setattr(MatrixMaker, "coded", lambda self, X: X)
+    np.testing.assert_array_equal(scores(), found)

@@ -8,12 +8,14 @@ from typing import Any, Literal, TypeAlias
 import lightgbm
 import numpy as np
 from lightgbm import Dataset
+from numpy.typing import NDArray
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.validation import take_rows
-from fairboost.engines.group_model import PATIENCE, CodedRows, Grown, Started, most_rounds
+from fairboost.engines.group_model import CodedRows, Grown, Growth, Started, most_rounds
 from fairboost.engines.lightgbm.data import take
 from fairboost.engines.lockstep import FOLLOWER_BINS
+from fairboost.engines.tables import as_codes
 
 BLOCK = 100_000  # rows predicted at a time, so that a large X is not copied as a whole
 
@@ -33,11 +35,14 @@ class LightGBMGroupModel:
         Threads that may be used.
     whole : lightgbm.Dataset, optional
         All rows, binned.
+    values : (n, n_features) float64, optional
+        All rows with codes for categories, to predict from, where X is a data frame.
     """
 
     categorical_feature: Categorical = "auto"
     threads: int = 1
     whole: Dataset | None = None
+    values: NDArray[Any] | None = None
 
     def side_by_side(self, data: CodedRows, threads: int) -> LightGBMGroupModel:
         """Bin the rows once, for boosters that are grown at the same time."""
@@ -46,7 +51,9 @@ class LightGBMGroupModel:
             categorical_feature=self.categorical_feature,
             params=QUIET | {"num_threads": self.threads, "max_bin": FOLLOWER_BINS},
         )  # fmt: skip
-        return replace(self, threads=threads, whole=whole.construct())
+        coded = as_codes(data.X, np.float64)
+        values = None if coded is None else coded.values
+        return replace(self, threads=threads, whole=whole.construct(), values=values)
 
     def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
         """Probabilities of held-out rows, by trees that single out small groups of rows."""
@@ -64,20 +71,20 @@ class LightGBMGroupModel:
         booster = lightgbm.train(options, rows, num_boost_round=3 + 12 // n)
         return np.asarray(booster.predict(take_rows(data.X, held_out), num_threads=1))
 
-    def boost(self, data: CodedRows, grown: Started, stopping: Started, num_leaves: int) -> Grown:
+    def boost(self, data: CodedRows, grown: Started, stopping: Started, how: Growth) -> Grown:
         """Grow a booster on some rows until the loss on others falls no more."""
         n = data.n_codes
         options = QUIET | {
             "objective": "binary" if n == 2 else "multiclass", "num_class": 1 if n == 2 else n,
-            "learning_rate": 0.3, "num_leaves": num_leaves, "num_threads": self.threads,
-            "max_bin": FOLLOWER_BINS,
+            "learning_rate": how.learning_rate, "num_leaves": how.num_leaves,
+            "num_threads": self.threads, "max_bin": FOLLOWER_BINS,
             "lambda_l2": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
         }  # fmt: skip
-        stop = lightgbm.early_stopping(PATIENCE, verbose=False)
+        stop = lightgbm.early_stopping(how.patience, verbose=False)
         booster = lightgbm.train(
             options,
             self._dataset(data, grown),
-            most_rounds(n),
+            how.rounds or most_rounds(n),
             valid_sets=[self._dataset(data, stopping)],
             callbacks=[stop],
         )
@@ -86,12 +93,12 @@ class LightGBMGroupModel:
             out = np.zeros((len(rows), n))
             columns = 1 if n == 2 else slice(None)
             for block in (slice(k, k + BLOCK) for k in range(0, len(rows), BLOCK)):
-                X = take_rows(data.X, rows[block])
+                X = take_rows(data.X if self.values is None else self.values, rows[block])
                 found = booster.predict(X, raw_score=True, num_threads=self.threads)
                 out[block, columns] = found
             return out
 
-        return scores
+        return Grown(scores, booster.best_iteration)
 
     def _dataset(self, data: CodedRows, some: Started) -> Dataset:
         """Some of the rows, with the scores to start from."""

@@ -27,7 +27,7 @@ from fairboost.data.features import listed_categories
 from fairboost.data.validation import by_row, take_rows
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData, is_on_disk
-from fairboost.engines.tables import PartedTable, as_table, feature_names
+from fairboost.engines.tables import PartedTable, as_codes, as_table, feature_names
 from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
@@ -152,6 +152,7 @@ def build(
     if len(folds):
         X, coarse = by_row(X), MatrixMaker(estimator, base, threads, FOLLOWER_BINS + 1)
         coarse.known = make.known
+        X = coarse.coded(X)
     for fold in folds:
         others = np.delete(np.arange(len(labels)), fold)
         trained_on = coarse.matrix(X, labels, weight, start, others)
@@ -222,6 +223,7 @@ class MatrixMaker:
         self.categories = None if base is None else _categories(base.get_booster())
         self.known = None if base is None else known_to(base.get_booster())
         self.reference: xgboost.DMatrix | None = None
+        self.columns: dict[str, Any] = {}
         self.binned = estimator.tree_method in BINNED
         self.shared = {
             "missing": estimator.missing,
@@ -237,6 +239,18 @@ class MatrixMaker:
         if self.known is None:
             self.known = listed_categories(X)
         return as_known(X, self.known, what)
+
+    def coded(self, X: Matrix) -> Matrix:
+        """A table for boosters that are not kept: categories as codes, where that is possible.
+
+        All matrices are then to be made of it, or of rows of it.
+        """
+        found = as_codes(X, np.float32) if self.estimator.feature_types is None else None
+        if found is None:
+            return X
+        types = ["c" if category else "q" for category in found.is_category]
+        self.columns = {"feature_names": found.names, "feature_types": types}
+        return found.values
 
     def start(
         self, X: Matrix, offset: FloatArray | None = None, intercept: float | FloatArray = 0.0
@@ -283,7 +297,7 @@ class MatrixMaker:
             if binned and (isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)):
                 pieces = _Batches(partial(_pieces, X, which), labels, weight, self._columns(X))
                 return xgboost.QuantileDMatrix(pieces, **self.for_bins, ref=self.reference)
-            X, labels = take_rows(X, which), labels[which]
+            X, labels = _pick(X, which), None if labels is None else labels[which]
             weight = None if weight is None else weight[which]
         options = {"label": labels, "weight": weight, **self._columns(X)}
         X = as_table(X)
@@ -310,14 +324,26 @@ class MatrixMaker:
             table = self._numbers(X, rows)
             if not _most(table is None) and table is not None:
                 return ByTree(table, self.threads, None if start is None else start[rows])
-        # Not binned: categories that no row trained on has would be put into another's bin, if
-        # they come last. And XGBoost is faster from values, three times so from categories.
+        return ByMatrix(self.values(X, which, start, labels))
+
+    def values(
+        self,
+        X: Matrix,
+        which: IntArray | None = None,
+        start: Float32Array | None = None,
+        labels: Any = None,
+    ) -> xgboost.DMatrix:
+        """Some rows of a table, all by default, to predict from.
+
+        Not binned: categories that no row trained on has would be put into another's bin, if they
+        come last. And XGBoost is faster from values, three times so from categories.
+        """
         matrix = self.matrix(X, labels, None, start, which, binned=False)
         # XGBoost would look up the type of each value that it predicts from, which takes half as
-        # long again.
-        if "c" not in (matrix.feature_types or []):
+        # long again. Of codes it does not need any.
+        if self.columns or "c" not in (matrix.feature_types or []):
             matrix.feature_types = None
-        return ByMatrix(matrix)
+        return matrix
 
     def _numbers(self, X: Matrix, rows: IntArray) -> Float32Array | None:
         """Some rows of a table as an array, if rows can be sent down the trees here.
@@ -325,7 +351,8 @@ class MatrixMaker:
         For that features are all numbers, none infinite, which XGBoost refuses, and leaves count
         what they say (not so in DART).
         """
-        categories = self.categories or "c" in (self.estimator.feature_types or [])
+        types = self.columns.get("feature_types") or self.estimator.feature_types
+        categories = self.categories or "c" in (types or [])
         if is_dart(self.estimator.get_params()) or categories or not _has_numbers(X):
             return None
         table = np.empty((len(rows), X.shape[1]), np.float32)
@@ -355,6 +382,8 @@ class MatrixMaker:
 
     def _columns(self, X: Matrix) -> dict[str, Any]:
         """What is known about the columns."""
+        if self.columns:
+            return self.columns
         types: Any = self.estimator.feature_types
         if feature_names(X) is not None:
             types = self.categories or _categories(self.reference) or types

@@ -319,18 +319,23 @@ class XGBoostEngine:
                 callbacks.append(PassOn(lockstep))
             history: dict[str, Any] = {}
             try:
-                booster = xgboost.train(
-                    boosters.params,
-                    matrices.rows,
-                    self.n_rounds,
-                    evals=matrices.evals,
-                    obj=None if problem.by_engine else lockstep.gradients,
-                    custom_metric=function,
-                    early_stopping_rounds=estimator.early_stopping_rounds,
-                    evals_result=history,
-                    verbose_eval=False,
-                    callbacks=[lockstep, *callbacks],
-                )
+                # Without these, the loop of XGBoost has nothing to add, and takes its time.
+                watched = matrices.evals or callbacks or estimator.early_stopping_rounds
+                if watched or problem.by_engine:
+                    booster = xgboost.train(
+                        boosters.params,
+                        matrices.rows,
+                        self.n_rounds,
+                        evals=matrices.evals,
+                        obj=None if problem.by_engine else lockstep.gradients,
+                        custom_metric=function,
+                        early_stopping_rounds=estimator.early_stopping_rounds,
+                        evals_result=history,
+                        verbose_eval=False,
+                        callbacks=[lockstep, *callbacks],
+                    )
+                else:
+                    booster = lockstep.run()
             finally:
                 lockstep.lockstep.crew.close()
             if folds:

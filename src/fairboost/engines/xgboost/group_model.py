@@ -1,7 +1,7 @@
 """XGBoost's boosters that predict codes (:mod:`fairboost.engines.group_model`).
 
 The table is read once as a whole, the way that it is read for training, so that categories have
-one coding. Boosters are grown on samples that are binned like it, and predict all of it.
+one coding. Boosters are grown on samples that are binned like it. They predict from values.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from xgboost import XGBModel
 
-from fairboost._typing import FloatArray, IntArray
-from fairboost.engines.group_model import PATIENCE, CodedRows, Grown, Started, most_rounds
+from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
+from fairboost.engines.group_model import CodedRows, Grown, Growth, Started, most_rounds
 from fairboost.engines.lockstep import FOLLOWER_BINS
+from fairboost.engines.xgboost.calls import ScoreReader
 from fairboost.engines.xgboost.data import MatrixMaker
 from fairboost.kernel.threads import Threads
 
@@ -36,26 +37,31 @@ class XGBoostGroupModel:
         A model to go on from; categories are coded as it knows them.
     whole : MatrixMaker, optional
         Makes matrices that are binned like the whole table, its reference.
+    table : Matrix, optional
+        The table that it makes them of: X, with codes for categories if X is a data frame.
     """
 
     estimator: XGBModel
     threads: int = 1
     base: XGBModel | None = None
     whole: MatrixMaker | None = None
+    table: Matrix | None = None
 
     def side_by_side(self, data: CodedRows, threads: int) -> XGBoostGroupModel:
         """Bin the rows once, for boosters that are grown at the same time."""
         maker, n = self._maker(FOLLOWER_BINS + 1), len(data.codes)
         start = _margin(np.zeros((n, data.n_codes)))
-        maker.reference = maker.matrix(data.X, np.zeros(n, np.float32), None, None)
+        table = maker.coded(maker.table(data.X))
+        maker.reference = maker.matrix(table, np.zeros(n, np.float32), None, None)
         maker.reference.set_base_margin(start)
-        return replace(self, threads=threads, whole=maker)
+        return replace(self, threads=threads, whole=maker, table=table)
 
     def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
         """Probabilities of held-out rows, by trees that single out small groups of rows."""
-        n = data.n_codes
+        n, maker = data.n_codes, self._maker()
         sample = _Sample(data, learn, held_out)
-        matrix = sample.matrix(self._maker(), np.zeros((len(sample.rows), n)))
+        table = maker.coded(maker.table(data.X))
+        matrix = sample.matrix(maker, table, np.zeros((len(sample.rows), n)))
         options = {"learning_rate": 0.7, "reg_lambda": 0.3, "max_cat_threshold": 256, "nthread": 1}
         booster = xgboost.Booster(_options(n, min(31, max(7, 300 // n))) | options, [matrix])
         for k in range(3 + 12 // n):
@@ -63,7 +69,7 @@ class XGBoostGroupModel:
         likely = softmax(_scores(booster, matrix, n), axis=1)
         return np.asarray(likely[np.searchsorted(sample.rows, held_out)])
 
-    def boost(self, data: CodedRows, grown: Started, stopping: Started, num_leaves: int) -> Grown:
+    def boost(self, data: CodedRows, grown: Started, stopping: Started, how: Growth) -> Grown:
         """Grow a booster on some rows until the loss on others falls no more."""
         n, maker = data.n_codes, self.whole
         assert maker is not None and maker.reference is not None
@@ -74,19 +80,27 @@ class XGBoostGroupModel:
         for some in (grown, stopping):
             if some.scores is not None:
                 start[np.searchsorted(sample.rows, some.rows)] = some.scores
-        matrix = sample.matrix(maker, start)
+        matrix = sample.matrix(maker, self.table, start)
         options = {
-            "learning_rate": 0.3,
+            "learning_rate": how.learning_rate,
             "reg_lambda": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
             "nthread": self.threads,
             "max_bin": maker.max_bin,
         }
-        booster = xgboost.Booster(_options(n, num_leaves) | options, [matrix])
-        rounds = sample.grow(booster, matrix)
-        scores = np.zeros((len(data.codes), n))
-        if rounds:
+        booster = xgboost.Booster(_options(n, how.num_leaves) | options, [matrix])
+        rounds = sample.grow(booster, matrix, how)
+        if not rounds:
+            return Grown(lambda some: np.tile(before, (len(some), 1)), rounds)
+        if not isinstance(self.table, np.ndarray):
             scores = _scores(booster, maker.reference, n, rounds)
-        return lambda some: before + scores[some]
+            return Grown(lambda some: before + scores[some], rounds)
+
+        def predict(some: IntArray) -> FloatArray:
+            rows = maker.values(self.table, some)
+            rows.set_base_margin(_margin(np.zeros((len(some), n))))
+            return before + _scores(booster, rows, n, rounds)
+
+        return Grown(predict, rounds)
 
     def _maker(self, max_bin: int = 256) -> MatrixMaker:
         binned = {"tree_method": "hist", "max_bin": max_bin, "feature_weights": None}
@@ -108,34 +122,39 @@ class _Sample:
         both = np.concatenate([learn, others])
         order = np.argsort(both)  # as tables on disk are read
         self.data, self.rows, self.learned = data, both[order], order < len(learn)
+        self.judged = np.flatnonzero(~self.learned)
         self.codes = np.maximum(data.codes[self.rows], 0)
         self.weight = np.ones(len(both)) if data.weight is None else data.weight[self.rows]
 
-    def matrix(self, maker: MatrixMaker, start: FloatArray) -> xgboost.DMatrix:
+    def matrix(self, maker: MatrixMaker, table: Matrix, start: FloatArray) -> xgboost.DMatrix:
         """The rows, of which those to learn from have a weight."""
         labels = np.maximum(self.data.codes, 0).astype(np.float32)
-        matrix = maker.matrix(self.data.X, labels, None, None, self.rows)
+        matrix = maker.matrix(table, labels, None, None, self.rows)
         matrix.set_weight(self.weight * self.learned)
         matrix.set_base_margin(_margin(start))
         return matrix
 
-    def grow(self, booster: xgboost.Booster, matrix: xgboost.DMatrix) -> int:
+    def grow(self, booster: xgboost.Booster, matrix: xgboost.DMatrix, how: Growth) -> int:
         """Rounds up to the one of lowest loss on the rows that judge."""
-        best, lowest = 0, self._loss(booster, matrix)
-        for k in range(most_rounds(self.data.n_codes)):
+        reader = ScoreReader(booster, matrix)
+        best, lowest = 0, self._loss(reader.read())
+        for k in range(how.rounds or most_rounds(self.data.n_codes)):
             booster.update(matrix, k)
-            loss = self._loss(booster, matrix)
+            loss = self._loss(reader.read())
             if loss < lowest:
                 best, lowest = k + 1, loss
-            elif k + 1 - best >= PATIENCE:
+            elif k + 1 - best >= how.patience:
                 break
         return best
 
-    def _loss(self, booster: xgboost.Booster, matrix: xgboost.DMatrix) -> float:
-        judged = ~self.learned
-        likely = log_softmax(_scores(booster, matrix, self.data.n_codes)[judged], axis=1)
-        codes, weight = self.codes[judged], self.weight[judged]
-        return -float(weight @ likely[np.arange(len(codes)), codes])
+    def _loss(self, scores: Float32Array) -> float:
+        """Cross-entropy of the rows that judge."""
+        judged, codes = scores[self.judged].astype(np.float64), self.codes[self.judged]
+        if judged.ndim == 1:  # of two codes, how far the second is ahead
+            surprise = np.logaddexp(0.0, np.where(codes == 1, -judged, judged))
+        else:
+            surprise = -log_softmax(judged, axis=1)[np.arange(len(codes)), codes]
+        return float(self.weight[self.judged] @ surprise)
 
 
 def _options(n_codes: int, leaves: int) -> dict[str, Any]:

@@ -9,13 +9,13 @@ Both add leaves in the same order and precision, so scores are the same, bit by 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import xgboost
 
 from fairboost._typing import Float32Array
+from fairboost.engines.xgboost.calls import ScoreReader
 from fairboost.engines.xgboost.model_json import read_trees
 from fairboost.kernel.loops import fall
 from fairboost.kernel.threads import Threads
@@ -24,7 +24,6 @@ BLOCK = 4_096
 """Rows that a thread takes at a time."""
 
 
-@dataclass(frozen=True)
 class ByMatrix:
     """Rows that XGBoost scores.
 
@@ -34,11 +33,15 @@ class ByMatrix:
         The rows, not binned.
     """
 
-    matrix: xgboost.DMatrix
+    def __init__(self, matrix: xgboost.DMatrix) -> None:
+        self.matrix = matrix
+        self.reader: ScoreReader | None = None
 
     def scores(self, booster: xgboost.Booster) -> Float32Array:
-        """Log-odds by all trees that the booster has."""
-        return np.asarray(booster.predict(self.matrix, output_margin=True))
+        """Log-odds by all trees that the booster has; the next call overwrites them."""
+        if self.reader is None or self.reader.booster is not booster:
+            self.reader = ScoreReader(booster, self.matrix)
+        return self.reader.read()
 
     def going_on(self, scores: Float32Array) -> ByMatrix:
         """The same rows for a booster that starts from given scores."""

@@ -23,6 +23,7 @@ import xgboost
 from fairboost._typing import Float32Array, ScoreArray
 from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
+from fairboost.engines.xgboost.calls import ScoreReader, boost
 from fairboost.engines.xgboost.held_out_scores import HeldOut
 from fairboost.engines.xgboost.options import DEFAULT_RATE, option, without
 
@@ -66,6 +67,7 @@ class XGBoostBoosters:
         weights = (theirs.get_weight() for theirs in self.rows)
         self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
         self.main: Any = None
+        self.readers: dict[int, ScoreReader] = {}
         self.follower_bins, self.turns = follower_bins, turns
         theirs = dict(self.params)
         if follower_bins is not None:
@@ -79,9 +81,12 @@ class XGBoostBoosters:
         """Let booster k take a round."""
         booster = self.main if k < 0 else self.followers[k]
         round_ = booster.num_boosted_rounds()
-        booster.update(
-            self.rows[k], round_, fobj=lambda scores, _: self.curved(k, gradients(scores))
-        )
+        if not round_:  # XGBoost gives the booster the names of the features here
+            self.readers[k] = ScoreReader(booster, self.rows[k], training=True)
+            booster.update(self.rows[k], 0, lambda scores, _: self.curved(k, gradients(scores)))
+            return
+        scores = self.readers[k].read()
+        boost(booster, self.rows[k], round_, self.curved(k, gradients(scores)))
 
     def curved(self, k: int, gradients: Gradients) -> Gradients:
         """Gradients for booster k, with as much curvature as XGBoost's own would have."""
@@ -134,6 +139,13 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
     def gradients(self, scores: Float32Array, _: Any = None) -> Gradients:
         """The objective."""
         return self.boosters.curved(-1, self.lockstep.gradients(scores))
+
+    def run(self) -> xgboost.Booster:
+        """Boost, as ``xgboost.train`` does where there is nothing to evaluate or to call."""
+        rows = self.boosters.rows[-1]
+        self.boosters.main = main = xgboost.Booster(self.boosters.params, [rows])
+        self.lockstep.run(self.n_rounds)
+        return main.reset()
 
     def before_training(self, model: Any) -> Any:
         """Get hold of the booster."""
