@@ -1,14 +1,18 @@
 """What is known beforehand of inequalities: sampling errors, margins, units of multipliers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from fairboost import FairGBMClassifier
-from fairboost.algorithm.margins import CAUTION, Margins, crowding_of
+from fairboost.algorithm.margins import CAUTION, Margins, answers_of, crowding_of
 from fairboost.algorithm.multipliers import Control, DualState, start
 from fairboost.data.cells import SensitiveColumn, build_cells
+from fairboost.data.holdout import Holdout
 from fairboost.fairness.binding import MomentMap, bind
+from fairboost.fairness.classes import moment_of
 from fairboost.fairness.constraints import Bound, bound, parity
 from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.numbers import Calibrated
@@ -17,6 +21,8 @@ from fairboost.fairness.rates import RATES
 from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.kernel.losses import Loss
 from fairboost.tasks.binary import Binary
+from fairboost.tasks.layout import lay_out
+from fairboost.tasks.multiclass import Multiclass
 from fairboost.tasks.regression import RESPONSE, Regression
 from tests.problems import MeanGap, session, without_margin
 
@@ -423,6 +429,25 @@ def test_nor_is_one_that_is_given_a_column(data, relative, monkeypatch):
 # Bounds, which an untrained model breaks
 
 
+def test_the_derivative_of_the_papers_parity_is_that_of_the_leading_groups():
+    margins, terms = positives((200, 300, 400), [parity("fnr", 0.02, by="g"), bound("ppr", 0.4)])
+    size = terms[0].counted.size
+    rng = np.random.default_rng(0)
+    for rates in (*rng.random((30, margins.rows.size)), np.full(margins.rows.size, 0.5)):
+        found, fresh = margins.at(rates), margins._derive(rates)
+        values = rng.random(rates.size)
+        for figure in ("squares", "means"):
+            np.testing.assert_array_equal(
+                getattr(found, figure)(values), getattr(fresh, figure)(values)
+            )
+        np.testing.assert_array_equal(found.row_units, fresh.row_units)
+        elsewhere = rates * 0.9  # with the same leader
+        assert margins.at(elsewhere) is found
+        led = np.array(rates)
+        led[led[:size].argmin()] = 1.5
+        assert margins.at(led) is not found
+
+
 def test_a_bounded_rate_above_one_half_has_the_unit_of_one_half(data):
     """No one is decided positively yet: the rate of 1 says nothing of how hard it is to move."""
     y, column, _, _ = data
@@ -541,3 +566,61 @@ def test_a_step_of_all_multipliers_closes_a_quarter_of_a_gap_at_most(counts, rel
     largest = np.abs(np.linalg.eigvals(one_side)).max()
     assert largest <= 1.001 / RESPONSE
     assert largest >= 0.4 / RESPONSE  # and is not far from it
+
+
+@pytest.mark.parametrize(
+    ("constraint", "told", "faster"),
+    [
+        (TwoSided(NUMBERS["prediction"], 0.1, "g"), 0.02, 7.5),  # 0.3 / 0.04
+        (TwoSided(NUMBERS["prediction"], 0.1, "g"), 0.004, 33.3),  # 0.15 / 0.0045
+        (TwoSided(NUMBERS["prediction"], 0.1, "g"), 0.0, 1.0),
+        (Calibrated(0.01, "g"), 0.004, 1.0),  # out of reach
+    ],
+)
+def test_equal_means_are_within_reach_of_features_that_tell_next_to_nothing(
+    constraint, told, faster
+):
+    """One prediction for everyone has equal means, but is not calibrated."""
+    column = SensitiveColumn("g", np.repeat([0, 1], [60, 30]), "ab")
+    cells = build_cells(np.zeros(90, np.int32), [column])
+    term = bind(constraint, cells)
+    answers = np.full(term.counted.size, told)
+    per_row = np.ones(term.counted.size)
+    found = Margins(Regression(Loss("squared")), per_row, [term], None, answers=answers)
+    np.testing.assert_allclose(found.faster, faster, rtol=2e-3)
+
+
+def test_answers_do_not_depend_on_the_mean_of_the_probabilities():
+    """Two groups pull as one: what features tell of the one they tell of the other."""
+    rng = np.random.default_rng(0)
+    column = SensitiveColumn("g", np.repeat([0, 1], [60, 30]), "ab")
+    cells = build_cells(np.zeros(90, np.int32), [column])
+    weight = rng.uniform(0.1, 1.0, 90).astype(np.float32)
+    likely = rng.uniform(0.2, 0.4, 90) + 0.1 * column.codes  # its mean is not the share, 1/3
+    both = np.stack([1 - likely, likely], axis=1).astype(np.float32)
+    parity_of_means = TwoSided(NUMBERS["prediction"], 0.1, "g")
+    layout = replace(
+        lay_out(cells, [parity_of_means], Holdout("none", ""), sample_weight=weight),
+        memberships={("g",): both},
+    )
+    first, second = answers_of(layout.terms[0], layout)
+    inside, outside = (np.average(likely[column.codes == g], weights=weight[column.codes == g])
+                       for g in (1, 0))  # fmt: skip
+    assert first == pytest.approx(inside - outside, rel=1e-5)
+    assert second == pytest.approx(first, rel=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(50, 50), (70, 30), (10, 20, 70), (25, 25, 25, 25)])
+def test_units_of_groups_that_pull_as_one(sizes):
+    """The answers of all violations to multipliers of one unit have no eigenvalue above 1."""
+    shares = np.array(sizes) / sum(sizes)
+    g = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
+    y = np.arange(len(g)) % 3
+    cells = build_cells(y, [SensitiveColumn("g", g, tuple(range(len(sizes))))])
+    terms = lay_out(cells, [TwoSided(moment_of("given", (0,), ["a", "b", "c"]), 0.1, "g")]).terms
+    margins = Margins(Multiclass(3), 1.0 / shares, terms, None)
+    moments = np.full(len(sizes), 0.5)
+    units = margins.units(moments, None, margins.at(moments))[: len(sizes)]
+    J = np.eye(len(sizes)) - shares
+    answers = J @ np.diag(1.0 / shares) @ J.T * units
+    assert np.abs(np.linalg.eigvals(answers)).max() == pytest.approx(1.0)

@@ -124,6 +124,39 @@ def test_a_smooth_probability_is_found_and_calibrated():
     assert result.recovered == pytest.approx(min(np.subtract(spread, rest)), abs=0.1)
 
 
+def faint(n):
+    """Eight features, two of which move the probability of a group by a few points."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 8))
+    second = expit(-0.5 + 0.08 * X[:, 0] + 0.08 * X[:, 1])
+    truth = np.stack([1 - second, second], axis=1)
+    return X, (rng.random(n) < second).astype(np.int32), truth
+
+
+def test_a_faint_group_is_learned_in_small_steps_where_there_are_no_labels(monkeypatch):
+    """Where numbers are predicted, all rows have label 0."""
+    X, groups, truth = faint(16_000)
+    y, explained = np.zeros(len(X), np.int32), []
+    for rounds in (group_model.SHORT, -1):  # -1: no booster is taken for a short one
+        monkeypatch.setattr(group_model, "SHORT", rounds)
+        found = known(X, y, groups).probabilities
+        explained.append(np.corrcoef(found[:, 1], truth[:, 1])[0, 1] ** 2)
+    fine, usual = explained
+    assert fine > 0.55
+    assert fine > 1.2 * usual
+
+
+def test_labels_are_predicted_with_the_usual_boosters(monkeypatch):
+    """Figures of the classifier are of these."""
+    X, groups, _ = faint(16_000)
+    y = np.arange(len(X)) % 2
+    found = []
+    for rounds in (group_model.SHORT, -1):
+        monkeypatch.setattr(group_model, "SHORT", rounds)
+        found.append(known(X, y, groups).probabilities)
+    np.testing.assert_array_equal(*found)
+
+
 def test_a_rare_label_profits_from_the_other():
     X, y, groups, truth = smooth(12_000, intercept=-5.0)
     assert 0.005 < y.mean() < 0.03

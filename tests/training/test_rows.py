@@ -145,3 +145,24 @@ def test_losses_of_numbers_are_compared_with_groups_as_observed(monkeypatch, con
     )
     model.fit(X, y, sensitive_features=group)
     assert len(calls) == learned
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_memberships_are_learned_by_the_weights_of_moments(monkeypatch, weighted):
+    """A year is a year: in means rows weigh by exposure, and so they do in probabilities."""
+    weights, honest = [], memberships.honest
+    monkeypatch.setattr(memberships, "FEW_ROWS", 0)
+    monkeypatch.setattr(
+        memberships,
+        "honest",
+        lambda rows, seed: weights.append(rows.weight) or honest(rows, seed=seed),
+    )
+    X, y, group = claims(600, 1.0)
+    rng = np.random.default_rng(0)
+    years, weight = rng.uniform(0.1, 1.0, 600), rng.uniform(1.0, 2.0, 600) if weighted else None
+    engine = LGBMRegressor(n_estimators=3, objective="poisson", verbose=-1)
+    model = FairGBMRegressor(engine, constraint="equal_means", tolerance=0.1)
+    model.fit(X, y, sensitive_features=group, exposure=years, sample_weight=weight)
+    expected = years if weight is None else years * weight
+    np.testing.assert_allclose(weights[0] / weights[0][0], expected / expected[0])

@@ -28,6 +28,7 @@ of its own rows; sums by cell are added up over all of them, and so all take the
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,14 +36,17 @@ import numpy as np
 
 from fairboost._typing import FloatArray, ScoreArray
 from fairboost.algorithm import multipliers
-from fairboost.algorithm.margins import Margins, answers_of
-from fairboost.algorithm.multipliers import DualPlayer, DualState
+from fairboost.algorithm.margins import Margins, answers_of, shrunken
+from fairboost.algorithm.multipliers import DualPlayer, DualState, GroupWeights, OnSimplex
 from fairboost.algorithm.record import Record, Round
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.all_reduce import ONE_MACHINE
 from fairboost.fairness.binding import MomentMap, distinct, slices
 from fairboost.tasks.base import Cut, LearningTask, Measured, MemberWeights, Slopes, Weights
 from fairboost.tasks.layout import RowLayout
+
+SMALLEST_ERROR = 0.02
+"""Errors of groups are told apart as shares of their mean, or of this if it is smaller."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class Game:
         terms = layout.terms
         self.map = MomentMap(layout.cells, terms, task.n_quantities)
         self.measured_map = MomentMap(layout.measured, layout.measured_terms, task.n_quantities)
-        self.passes = task.on(layout, self.map.needs)
+        self.passes = task.on(layout, self.map.needs[:, : len(layout.cells)])
         self.margins = Margins(
             task,
             self.map.per_row,
@@ -115,6 +119,9 @@ class Game:
         self.moment_slices = slices([t.counted.size for t in terms])
         self.dual_slices = slices([len(t.inequalities) for t in terms])
         self.inequalities = distinct([name for t in terms for name in t.inequalities])
+        self.shares = tuple(self._shares())
+        if self.shares:
+            self.player = OnSimplex(player, self.shares)
         known = [
             np.full(t.counted.size, t.groups.columns not in layout.memberships) for t in terms
         ]
@@ -133,8 +140,11 @@ class Game:
         """
         cut = self.passes.start() if cut is None else cut
         if dual is None:
-            nothing = np.zeros(len(self.map.counted))
-            return State(multipliers.start(len(self.inequalities)), nothing, cut)
+            none = multipliers.start(len(self.inequalities))
+            if not isinstance(self.player, OnSimplex):
+                return State(none, np.zeros(len(self.map.counted)), cut)
+            begun = self.player.begin(none)
+            return State(begun, self._pullbacks(np.full(len(self.map.counted), 0.5), begun), cut)
         at = np.full(len(self.map.counted), 0.5) if moments is None else moments
         resumed = multipliers.resume(dual)
         return State(resumed, self._pullbacks(at, resumed), cut)
@@ -239,8 +249,10 @@ class Game:
         )
         sums, cells = flat[0].reshape(measured.sums.shape), self.layout.measured
         placed = sums if len(flat) == 1 else flat[1].reshape(where.shape)
-        moments = self.measured_map.means(self.task.sums_of(sums, cells.weights))
-        moments, squares = self.task.exact(moments), self.task.squares_of(sums, cells.weights)
+        every = sums if measured.shared is None else np.hstack([sums, measured.shared])
+        total = cells.all.weights
+        moments = self.measured_map.means(self.task.sums_of(every, total))
+        moments, squares = self.task.exact(moments), self.task.squares_of(every, total)
         if squares is not None:
             squares = self.measured_map.means(squares)
         derivative = self.margins.at(moments)
@@ -249,6 +261,10 @@ class Game:
         variances = None
         if squares is not None:
             variances = self.task.variances(moments, squares, self.margins.rows)
+        aimed = violations + self.margins.margin(errors, moments)
+        for s in self.shares:  # weights of groups answer to what is no chance, as a share
+            mean = max(float(s.start @ moments[s.moments]), SMALLEST_ERROR)
+            aimed[s.part] = shrunken(violations[s.part], errors[s.part], s.start) / mean
         found = Round(
             loss=float(losses[0]) / self.layout.cells.total_weight,
             held_out_loss=float(losses[1]) / cells.total_weight,
@@ -256,14 +272,25 @@ class Game:
             cut=cut,
             moments=moments,
             violations=violations,
-            aimed=violations + self.margins.margin(errors),
+            aimed=aimed,
             errors=errors,
             multipliers=state.dual.multipliers,
             sums=sums,
             placed=placed,
             variances=variances,
+            shared=measured.shared,
         )
         return found, self.margins.units(moments, squares, derivative)
+
+    def _shares(self) -> Iterator[GroupWeights]:
+        """Multipliers that are weights of groups; they start from the groups' shares of rows."""
+        parts = zip(self.layout.terms, self.dual_slices, self.moment_slices, strict=True)
+        for t, part, moments in parts:
+            asked: Any = t.constraint
+            total = getattr(asked, "simplex", None)
+            if total is not None:
+                start = t.counted[0] / t.counted[0].sum()
+                yield GroupWeights(part, start, float(total), moments, asked.pace)
 
     def _violations(self, moments: FloatArray) -> FloatArray:
         """Violations of all terms, evaluated on exact moments."""
@@ -283,7 +310,8 @@ class Game:
 
     def _weights(self, coefficients: FloatArray) -> Weights:
         """What coefficients on moments weigh on rows: by cell, or by the probability of groups."""
-        on_cells = self.map.pull_back(coefficients * self.observed)
+        # Of groups that rows belong to by weights nothing is known by cell.
+        on_cells = self.map.pull_back(coefficients * self.observed)[:, : len(self.layout.cells)]
         soft = []
         for columns, probabilities in self.layout.memberships.items():
             n_labels = int(self.layout.cells.labels.max()) + 1

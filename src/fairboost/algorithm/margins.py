@@ -26,15 +26,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import ndtri
 
-from fairboost._typing import FloatArray
+from fairboost._typing import Float32Array, FloatArray
 from fairboost.fairness.binding import Term, slices
-from fairboost.fairness.constraints import Bound, unit_of
+from fairboost.fairness.constraints import Bound, Constraint, Parity, leaders, unit_of
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import SameDistribution
+from fairboost.fairness.ratios import Floor, RatioParity
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.tasks.base import LearningTask
 from fairboost.tasks.layout import RowLayout
@@ -53,11 +56,21 @@ most its unit times the second: a bound that cannot be met must not send a multi
 infinity."""
 
 LEAST_ANSWER = 0.02
-"""Where features tell less of a group than this (1: all of it), its moments are out of reach, and
-a larger multiplier would cost loss and gain nothing."""
+"""Where features tell less of a group than this (1: all of it), calibration or a bound is out of
+reach, and a larger multiplier would cost loss and gain nothing. Parity is another matter: groups
+whose features hardly differ have predictions that hardly differ, and little is to be closed."""
 
 MOST_ENTRIES = 2_000_000
 """Entries of J to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
+
+
+SPARSE = 9_000
+"""Entries of J above which products are left to SciPy. Most entries are 0 there, and NumPy would
+share the product among threads, which wait for those of the engine: rounds of 25 constraints on 20
+groups took three times as long."""
+
+PARITIES = TwoSided, SameDistribution
+"""What one prediction for everyone meets."""
 
 
 class Written:
@@ -74,7 +87,8 @@ class Written:
     def __init__(self, J: FloatArray, per_row: FloatArray) -> None:
         size = np.abs(J)
         self.row_units = 1.0 / (size * per_row).max(axis=1, initial=0.0, where=size > 0)
-        self.squared, self.shares = J**2, size / size.sum(axis=1, keepdims=True)
+        parts: tuple[Any, Any] = J**2, size / size.sum(axis=1, keepdims=True)
+        self.squared, self.shares = map(sp.csr_array, parts) if J.size > SPARSE else parts
         self.largest = size.max(axis=1, initial=0.0)
         self.own = size.argmax(axis=1) if size.size else np.empty(0, np.intp)
 
@@ -201,30 +215,53 @@ class Margins:
         self.quantities = np.array(
             [m.quantity for t in terms for m in t.moments for _ in t.groups.names], np.int64
         )
+        self.rooms = [hasattr(t.constraint, "room") for t in terms]
+        self.counts = slices(counts)
         limits = [t.constraint.at_most if isinstance(t.constraint, Bound) else None for t in terms]
+        floors = [t.constraint.at_least if isinstance(t.constraint, Floor) else 0.0 for t in terms]
         self.of_itself = np.repeat([_of_itself(t.constraint) for t in terms], counts)
         # Of shares alone: other moments have no half way to anywhere.
         highest = [np.inf if b is None else max(b, 0.5) for b in limits]
-        self.highest = np.repeat(highest, [t.counted.size for t in terms])
+        sizes = [t.counted.size for t in terms]
+        self.highest = np.repeat(highest, sizes)
+        self.lowest = np.repeat([min(floor, 0.5) for floor in floors], sizes)
         self.z = np.full(sum(counts), CAUTION)
         if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
-            self.z = np.repeat([-ndtri((1 - confidence) / k) for k in counts], counts)
+            at_once = [_at_once(t) for t in terms]
+            self.z = np.repeat([-ndtri((1 - confidence) / k) for k in at_once], counts)
             self.z *= ANOTHER_MODEL if out_of_fold else 1.0
-        # Others may have another derivative at other moments.
-        self.linear = all(
-            isinstance(t.constraint, TwoSided | Bound | SameDistribution)
-            and not getattr(t.constraint, "relative", False)
-            for t in terms
-        )
+        # Others may have another derivative at other moments. That of the paper's parity depends
+        # on nothing but which group has the largest one.
+        asked = [t.constraint for t in terms]
+        self.linear = all(map(_has_fixed_slopes, asked))
+        self.stepwise = all(_has_fixed_slopes(c) or _is_parity(c) for c in asked)
+        self.parts = slices(sizes)
+        self.latest: tuple[list[bytes], Derivative] | None = None
         self.half_way = self._derive(np.full(len(self.rows), 0.5))
         own = self.half_way.own(np.ones(len(self.rows)) if answers is None else answers)
-        # As one over the answer, and no longer where that is next to nothing.
-        faster = np.square(own) / (np.maximum(own, 0.0) ** 3 + LEAST_ANSWER**3)
-        self.faster = np.maximum(task.full_answer * faster, 1.0)
+        faster = _one_over(own, LEAST_ANSWER)
+        # At full speed equal means of six races cost more and were met no better.
+        half = [0.5 if isinstance(t.constraint, PARITIES) else 0.0 for t in terms]
+        within_reach = np.repeat(half, counts) * _one_over(own, task.least_answer)
+        faster = np.maximum(faster, within_reach)
+        self.faster: FloatArray = np.maximum(task.full_answer * faster, 1.0)
+        if task.groups_pull_as_one:  # two equal groups have a multiplier each, and both pull
+            self.faster *= np.concatenate([np.empty(0), *map(share_alone, terms)])
 
     def at(self, moments: FloatArray) -> Derivative:
         """The derivative at given moments, where it depends on them."""
-        return self.half_way if self.linear else self._derive(moments)
+        if self.linear:
+            return self.half_way
+        if not self.stepwise:
+            return self._derive(moments)
+        leading = [
+            leaders(t.read(moments[part])).tobytes()
+            for t, part in zip(self.terms, self.parts, strict=True)
+            if isinstance(t.constraint, Parity)
+        ]
+        if self.latest is None or self.latest[0] != leading:
+            self.latest = leading, self._derive(moments)
+        return self.latest[1]
 
     def errors(
         self, moments: FloatArray, squares: FloatArray | None, at: Derivative
@@ -240,11 +277,30 @@ class Margins:
         """
         variances = self.task.variances(moments, squares, self.rows)
         out: FloatArray = np.sqrt(at.squares(variances / self.rows))
+        for t, part, of_term in self.with_own_errors:
+            out[of_term] = t.constraint.errors(t.read(moments[part]), t.rows)
         return np.maximum(out, np.finfo(float).tiny)
 
-    def margin(self, errors: FloatArray) -> FloatArray:
-        """What to stay below a limit by, at most all the way to parity."""
-        out: FloatArray = np.minimum(np.maximum(self.z * errors, self.wobble), self.slack)
+    @cached_property
+    def with_own_errors(self) -> list[tuple[Any, slice, slice]]:
+        """Terms that know the errors of their violations, their moments and inequalities."""
+        parts = zip(self.terms, self.parts, self.counts, strict=True)
+        return [(t, m, d) for t, m, d in parts if hasattr(t.constraint, "errors")]
+
+    def margin(self, errors: FloatArray, moments: FloatArray | None = None) -> FloatArray:
+        """What to stay below a limit by, at most all the way to parity.
+
+        Of a ratio that way is a share of the moments.
+        """
+        slack, wobble = self.slack, self.wobble
+        if moments is not None and any(self.rooms):
+            slack, wobble = slack.copy(), wobble.copy()
+            every = zip(self.terms, self.rooms, self.parts, self.counts, strict=True)
+            for t, has_room, m, d in every:
+                if has_room:
+                    slack[d] = cast(RatioParity, t.constraint).room(t.read(moments[m]))
+                    wobble[d] = np.minimum(wobble[d], slack[d] / 8)
+        out: FloatArray = np.minimum(np.maximum(self.z * errors, wobble), slack)
         return out
 
     def units(self, moments: FloatArray, squares: FloatArray | None, at: Derivative) -> FloatArray:
@@ -253,7 +309,7 @@ class Margins:
         Only units of numbers know how far features tell groups, and how many pull as one.
         """
         if squares is None:  # shares of rows
-            moments = np.minimum(moments, self.highest)
+            moments = np.clip(moments, self.lowest, self.highest)
         # A mean over all groups: the share of one may be 0, and is to move all the same.
         size = at.means(self.task.deviations(moments, squares, self.quantities))
         size = np.maximum(size, self.task.least_deviation)
@@ -267,10 +323,9 @@ class Margins:
         """How many multipliers pull as one, of each."""
         half = np.full(len(self.rows), 0.5)
         pulled = self.per_row * self.task.deviations(half, half, self.quantities)
-        parts = slices([t.counted.size for t in self.terms])
         found = [
             crowding_of(t, half[part], pulled[part])
-            for t, part in zip(self.terms, parts, strict=True)
+            for t, part in zip(self.terms, self.parts, strict=True)
         ]
         return np.concatenate(found or [np.empty(0)])
 
@@ -280,13 +335,12 @@ class Margins:
 
     def _derive(self, moments: FloatArray) -> Derivative:
         if len(self.z) * len(self.rows) > MOST_ENTRIES:
-            parts = slices([t.counted.size for t in self.terms])
             blocks = tuple(
                 self._block(t, moments[part], self.per_row[part])
-                for t, part in zip(self.terms, parts, strict=True)
+                for t, part in zip(self.terms, self.parts, strict=True)
             )
             units = np.concatenate([block.row_units for block in blocks])
-            return Derivative(blocks, tuple(parts), units)
+            return Derivative(blocks, tuple(self.parts), units)
         J = np.zeros((len(self.z), len(self.rows)))
         row = column = 0
         for t in self.terms:
@@ -302,8 +356,62 @@ class Margins:
         return Written(_written_out(t, moments), per_row)
 
 
+def _at_once(term: Term) -> int:
+    """How many inequalities of a term may be broken by chance."""
+    known = getattr(term.constraint, "at_once", None)
+    return len(term.inequalities) if known is None else int(known(len(term.groups)))
+
+
+def _one_over(answers: FloatArray, least: float) -> FloatArray:
+    """One over the answers, and no longer where they are next to nothing."""
+    out: FloatArray = np.square(answers) / (np.maximum(answers, 0.0) ** 3 + least**3)
+    return out
+
+
+def shrunken(values: FloatArray, errors: FloatArray, shares: FloatArray) -> FloatArray:
+    """Figures of groups without what differs between them by chance (empirical Bayes).
+
+    Each is drawn to the mean of all groups by the share of chance in its square distance. With t²
+    the variance between groups that sampling errors e_g leave, that is ``e_g² / (t² + e_g²)``.
+    Where groups are no further apart than chance explains, no difference is left.
+
+    Parameters
+    ----------
+    values, errors, shares : (n_groups,) float64
+        The figures, their standard errors, and the groups' shares of the rows.
+
+    Examples
+    --------
+    >>> shrunken(np.array([0.2, 0.4]), np.array([0.001, 0.001]), np.full(2, 0.5)).round(2)
+    array([0.2, 0.4])
+    >>> shrunken(np.array([0.2, 0.4]), np.array([0.5, 0.5]), np.full(2, 0.5)).round(2)
+    array([0.3, 0.3])
+    """
+    mean = shares @ values
+    # Every group has the same weight here: a small one may be the worst.
+    between = max(float(np.mean((values - mean) ** 2 - errors**2)), 0.0)
+    kept = between / np.maximum(between + errors**2, np.finfo(float).tiny)
+    out: FloatArray = mean + kept * (values - mean)
+    return out
+
+
+def _has_fixed_slopes(constraint: Constraint) -> bool:
+    """Whether the violations have the same derivative at all moments."""
+    if isinstance(constraint, RatioParity):
+        return constraint.of != "largest"
+    known = isinstance(constraint, TwoSided | Bound | SameDistribution | Floor)
+    return known and not getattr(constraint, "relative", False)
+
+
+def _is_parity(constraint: Constraint) -> bool:
+    """Whether groups are compared with the largest one, as in the paper."""
+    return isinstance(constraint, Parity) and not constraint.relative
+
+
 def _of_itself(constraint: object) -> float:
     """What the multiplier of a bound moves by, over itself and the violation."""
+    if isinstance(constraint, Floor):
+        return OF_ITSELF
     if not isinstance(constraint, Bound):
         return 0.0
     if getattr(constraint.moment, "is_share", True):
@@ -348,12 +456,25 @@ def crowding_of(term: Term, moments: FloatArray, pulled: FloatArray) -> FloatArr
     return np.full(len(J), max(largest / 2, 1.0))
 
 
+def share_alone(term: Term) -> FloatArray:
+    """Share of the unit that a multiplier keeps where those of other groups pull as it does.
+
+    With the unit ``min(1, pi / (1 - pi))`` for a group of the share pi, it is the larger of pi and
+    1 - pi: the unit is then pi.
+    """
+    if not isinstance(term.constraint, TwoSided):
+        return np.ones(len(term.inequalities))
+    read = term.read(np.full(term.counted.size, 0.5))  # of which the weights alone matter
+    shares = read.weights / read.total(read.weights)
+    return np.tile(np.maximum(shares, 1.0 - shares).ravel(), 2)
+
+
 def answers_of(term: Term, layout: RowLayout) -> FloatArray:
     """How far moments answer where rows are pushed by the probability of their group.
 
     A push on group g is then one on ``P(g | x)``, and reaches as many of its rows, beyond those of
-    everyone, as that is larger among them: ``(mean of P among g - share of g) / (1 - share)``. 1
-    is where features give the group away, 0 where they say nothing.
+    everyone, as that is larger among them: ``(mean of P among g - mean of P) / (1 - share of g)``.
+    1 is where features give the group away, 0 where they say nothing.
 
     Returns
     -------
@@ -364,6 +485,8 @@ def answers_of(term: Term, layout: RowLayout) -> FloatArray:
     if known is None:
         return out.ravel()
     cells = layout.cells
+    if (members := cells.members_of(term.groups)) is not None:
+        return _shared_answers(term, layout, members, known)
     groups, weight = term.groups.of_cell[cells.codes], layout.sample_weight
     for row, moment in enumerate(term.moments):
         rows = np.flatnonzero((groups >= 0) & moment.counts(cells.labels)[cells.codes])
@@ -372,7 +495,26 @@ def answers_of(term: Term, layout: RowLayout) -> FloatArray:
         total = np.bincount(g, w, len(term.groups))
         share = total / total.sum()
         inside = np.bincount(g, own, len(term.groups)) / np.maximum(total, np.finfo(float).tiny)
-        out[row] = (inside - share) / np.maximum(1.0 - share, np.finfo(float).tiny)
+        everyone = known[rows].sum(axis=0) if w is None else w @ known[rows]
+        out[row] = (inside - everyone / total.sum()) / np.maximum(
+            1.0 - share, np.finfo(float).tiny
+        )
+    return out.ravel()
+
+
+def _shared_answers(
+    term: Term, layout: RowLayout, members: Float32Array, known: Float32Array
+) -> FloatArray:
+    """The same where rows belong to groups by weights: means are over these."""
+    cells, out = layout.cells, np.ones(term.counted.shape)
+    weight = np.ones(len(members)) if layout.sample_weight is None else layout.sample_weight
+    tiny = np.finfo(float).tiny
+    for row, moment in enumerate(term.moments):
+        w = weight * moment.counts(cells.labels)[cells.codes]
+        total = w @ members
+        share = total / total.sum()
+        inside = (w[:, np.newaxis] * members * known).sum(axis=0) / np.maximum(total, tiny)
+        out[row] = (inside - share) / np.maximum(1.0 - share, tiny)
     return out.ravel()
 
 

@@ -137,6 +137,79 @@ class Control:
         return DualState(moved, integral, smoothed)
 
 
+EG_DAMPING = 5.0
+"""The term in proportion to the error of a group, over what a round adds to its logarithm."""
+
+
+@dataclass(frozen=True)
+class GroupWeights:
+    """Multipliers that add up to a total: the weights of groups in the mean of their errors.
+
+    Parameters
+    ----------
+    part : slice
+        Which multipliers.
+    start : (n,) float64
+        Weights to start from, all above 0; they add up to 1.
+    total : float
+        What the multipliers add up to.
+    moments : slice
+        The errors of the same groups among all moments.
+    rate : float
+        Step of the logarithms of weights per error.
+    """
+
+    part: slice
+    start: FloatArray
+    total: float
+    moments: slice
+    rate: float
+
+
+@dataclass(frozen=True)
+class OnSimplex:
+    """Exponentiated gradient for some multipliers, and another player for the rest.
+
+    The logarithm of a weight grows by the error of its group, and leans against the present error
+    as :class:`Control` does. Errors may be given up to a number that is the same for all groups.
+
+    Examples
+    --------
+    >>> groups = GroupWeights(slice(0, 2), np.array([0.5, 0.5]), 2.0, slice(0, 2), 1.0)
+    >>> player = OnSimplex(Rest(), (groups,), damping=0.0)
+    >>> state = player.step(player.begin(start(2)), np.array([0.0, np.log(3)]), np.ones(2))
+    >>> state.multipliers.round(3)
+    array([0.5, 1.5])
+    """
+
+    inner: DualPlayer
+    shares: tuple[GroupWeights, ...]
+    damping: float = EG_DAMPING
+    memory: float = 0.5
+
+    def begin(self, state: DualState) -> DualState:
+        """The state before the first round."""
+        moved = state.multipliers.copy()
+        for s in self.shares:
+            moved[s.part] = s.total * s.start
+        return DualState(moved, np.zeros_like(moved), state.smoothed)
+
+    def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
+        """Answer to the violations of a round."""
+        rest = self.inner.step(state, violations, units)
+        moved, integral = rest.multipliers.copy(), rest.integral.copy()
+        smoothed = rest.smoothed.copy()
+        for s in self.shares:
+            errors = violations[s.part] - violations[s.part].max()
+            logs = state.integral[s.part] + s.rate * errors
+            integral[s.part] = logs - logs.max()
+            smoothed[s.part] = self.memory * state.smoothed[s.part] + (1 - self.memory) * errors
+            leaning = logs + self.damping * s.rate * smoothed[s.part]
+            weights = s.start * np.exp(leaning - leaning.max())
+            moved[s.part] = s.total * weights / weights.sum()
+        return DualState(moved, integral, smoothed)
+
+
 def at_rate(learning_rate: float, rounds: int = SETTLED, gain: float | None = None) -> Control:
     """Control of a moment that goes a share ``learning_rate`` of its way in each round.
 

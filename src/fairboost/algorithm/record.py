@@ -19,6 +19,7 @@ import pandas as pd
 from fairboost._typing import FloatArray
 from fairboost.data.holdout import Holdout
 from fairboost.fairness.binding import Term, slices
+from fairboost.fairness.derived import shown_labels, shown_term
 
 NEARBY = 4
 """Rounds before and after an iterate in which it is seen how far moments move."""
@@ -47,6 +48,8 @@ class Round:
         decisions were placed.
     variances : (n_moments,) float64, optional
         Of a single row's quantity, where it does not follow from the moment.
+    shared : (n_sums, n_parts) float64, optional
+        Sums over parts of cells in groups that rows belong to by weights.
     """
 
     loss: float
@@ -61,6 +64,12 @@ class Round:
     sums: FloatArray
     placed: FloatArray
     variances: FloatArray | None = None
+    shared: FloatArray | None = None
+
+    @property
+    def all_sums(self) -> FloatArray:
+        """Sums over cells, and after them those over their parts in such groups."""
+        return self.sums if self.shared is None else np.hstack([self.sums, self.shared])
 
 
 @dataclass(frozen=True)
@@ -130,16 +139,26 @@ class Record:
         what all of them lose or gain in a round is no luck of any.
         """
         first = min(max(iterate - NEARBY, 1), len(self.iterates) - 1)  # f_0 is no model
-        near = np.array([r.moments for r in self.iterates[first : iterate + NEARBY + 1]])
+        near = np.array([self._shown(r) for r in self.iterates[first : iterate + NEARBY + 1]])
         moved = np.diff(near, axis=0)
         if len(moved) > 1:
             moved = (moved - moved.mean(axis=0)) * np.sqrt(len(moved) / (len(moved) - 1))
         mean = np.square(moved).mean(axis=0) if len(moved) else np.zeros(near.shape[1])
-        return tuple(mean[part] for part in slices([t.counted.size for t in self.terms]))
+        sizes = [len(shown_labels(t)) or t.counted.size for t in self.terms]
+        return tuple(mean[part] for part in slices(sizes))
+
+    def _shown(self, found: Round) -> FloatArray:
+        """What constraints are judged by in a round: moments, or figures that follow from them."""
+        parts = slices([t.counted.size for t in self.terms])
+        values = [
+            shown_term(t, found.moments[part])[1]
+            for t, part in zip(self.terms, parts, strict=True)
+        ]
+        return np.concatenate([*values, np.empty(0)])
 
     def to_frame(self) -> pd.DataFrame:
         """A table of the rounds played, with a column ``round`` that counts from 1."""
-        names = [label for t in self.terms for label in t.moment_labels]
+        names = [label for t in self.terms for label in shown_labels(t) or t.moment_labels]
         # Several constraints may read the same moment; the table shows it once.
         shown = [k for k, name in enumerate(names) if name not in names[:k]]
         figures = self.summary.shown_figures(self.held_out)
@@ -149,7 +168,7 @@ class Record:
                     for name in self.inequalities]  # fmt: skip
         lines = [
             [r.loss, *[r.held_out_loss] * self.held_out, *(r.figures[f] for f in figures),
-             *r.moments[shown], *r.violations, *r.multipliers]
+             *self._shown(r)[shown], *r.violations, *r.multipliers]
             for r in self.rounds
         ]  # fmt: skip
         # One block of memory; pandas complains of a table put together column by column.

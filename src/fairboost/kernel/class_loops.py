@@ -43,8 +43,8 @@ class ClassLoss:
     curvature: float = 1.0
     factors: Float32Array | None = None
     costs: FloatArray | None = None
-    sharpness: float = 2.0
-    cost_sharpness: float = 6.0
+    sharpness: float = 1.0
+    cost_sharpness: float = 3.0
 
 
 class ClassLoops:

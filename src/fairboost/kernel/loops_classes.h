@@ -182,8 +182,8 @@ INLINE void push_likeliest(const Pass *r, int m, ClassPart *c) {
     const int all = (int)r->n_classes * m;
     const double sharp = r->sharpness;
     double *p = c->p, *s = c->stand_in, *on = c->on;
-    if (sharp == 2.0) /* which saves exponentials */
-        for (int i = 0; i < all; i++) s[i] = p[i] * p[i];
+    if (sharp == 1.0) /* which saves exponentials */
+        memcpy(s, p, (size_t)all * sizeof(double));
     else
         exponential_of(c->score, sharp, all, s);
     slopes_of_shares(r, m, sharp, c);

@@ -35,11 +35,15 @@ class Measured:
         The loss, summed over all rows.
     placed : (n_sums, n_cells) float64, optional
         The same sums over the rows on which decisions are placed, where these are others.
+    shared : (n_sums, n_parts) float64, optional
+        The same sums over each cell's part in groups that rows belong to by weights, in the order
+        of :attr:`fairboost.data.cells.Cells.all`.
     """
 
     sums: FloatArray
     loss: float
     placed: FloatArray | None = None
+    shared: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,18 @@ class LearningTask(Protocol):
         """How far features must tell a group, 1 being all of it, for its multiplier to settle.
 
         Where they tell less, it moves faster.
+        """
+
+    @property
+    def least_answer(self) -> float:
+        """How far features must tell a group for its parity to be within reach."""
+
+    @property
+    def groups_pull_as_one(self) -> bool:
+        """Whether a group of the share pi has the unit pi, and not min(1, pi / (1 - pi)).
+
+        The answers of all violations to all multipliers then have no eigenvalue above 1, whatever
+        the shares; with the other unit it is 2 for two groups of equal size.
         """
 
     @property

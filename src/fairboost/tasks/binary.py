@@ -88,7 +88,9 @@ class Binary:
 
     n_quantities = 2
     least_deviation = 2.0 * math.sqrt(RAREST)
+    groups_pull_as_one = False
     wobble = 0.004
+    least_answer = 0.02
     full_answer = 0.0  # rates of two labels settle however little features tell
 
     def on(self, layout: RowLayout, needs: BoolArray) -> BinaryPasses:
@@ -213,13 +215,22 @@ class BinaryPasses:
         """Weight of positive decisions by cell, and the loss."""
         positive, loss = self.held_out.measure(scores, self._least(cut))
         placed = self._placed if self.task.point is not None else None
+        shared = self._shared(scores, cut)
         if placed is None:
-            return Measured(positive[np.newaxis], loss)
+            return Measured(positive[np.newaxis], loss, shared=shared)
         last = slice(len(scores) - len(placed.codes), None)
         weight = self.layout.measured_weight
         weight = None if weight is None else weight[last]
         decided = placed.weight_of(scores[last] >= self._least(cut), weight)
-        return Measured(positive[np.newaxis], loss, decided[np.newaxis])
+        return Measured(positive[np.newaxis], loss, decided[np.newaxis], shared)
+
+    def _shared(self, scores: ScoreArray, cut: DecisionCut) -> FloatArray | None:
+        """Positive decisions in groups that rows belong to by weights, if there are any."""
+        cells = self.layout.measured
+        if not cells.shared:
+            return None
+        decided = scores >= np.float64(self._least(cut))  # in double precision, as in C
+        return cells.shared_weight_of(decided, self.layout.measured_weight)[np.newaxis]
 
     def loss(self, scores: ScoreArray, cut: DecisionCut) -> float:
         """The loss on the rows trained on."""
@@ -385,7 +396,8 @@ class BinarySummary:
 
     def quantities(self, sums: FloatArray) -> FloatArray:
         """Sums of positive and negative decisions, (2, n_cells)."""
-        return np.concatenate([sums, self.measured.weights - sums])
+        # They may go on over parts of cells in groups that rows belong to by weights.
+        return np.concatenate([sums, self.measured.all.weights[: sums.shape[1]] - sums])
 
     def realised(self, cut: DecisionCut, placed: FloatArray) -> RealisedRate | None:
         """What the operating point came to in a round, given what was measured where placed."""

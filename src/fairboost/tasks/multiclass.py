@@ -39,13 +39,15 @@ from fairboost.tasks.layout import RowLayout
 RAREST = 0.002
 """Rates rarer than this are taken for this rare when the step of a multiplier is scaled."""
 
-SHARPNESS, COST_SHARPNESS = 2.0, 6.0
-"""B and S above. On generated data gaps on new rows were larger with a B of 4, and 1 was no worse
-than 2 (``benchmarks/class_sharpness.md``)."""
+SHARPNESS, COST_SHARPNESS = 1.0, 3.0
+"""B and S above. With a B of 1 the stand-in is the probability itself, as it is for two labels.
+Steeper ones are flat at scores where multipliers are still to move rows, and the loss then has two
+valleys: rates on new rows were farther apart (``docs/algorithm.md``)."""
 
-CLOSE, USUAL = 0.5, 0.5
+CLOSE, USUAL = 0.5, 0.33
 """Rows whose two best scores differ by less than the first are close to a tie; and their density,
-per unit of score, at which multipliers take steps of full size."""
+per unit of score, up to which multipliers take steps of full size. With steps twice as large,
+rates of two groups swung from round to round."""
 
 LOOKED_AT = 20_000
 """Rows, at most, that tell this density."""
@@ -95,8 +97,10 @@ class Multiclass:
     dtype: Any = np.float32
 
     least_deviation = 2.0 * math.sqrt(RAREST)
+    groups_pull_as_one = True
     wobble = 0.004
-    full_answer = 0.15
+    full_answer = 1.0  # six races were not alike within 100 rounds with less
+    least_answer = 0.02
     cut_moves = False
     point = None
 

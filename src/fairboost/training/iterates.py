@@ -65,6 +65,7 @@ def best_iterate(
     untrained_loss: float,
     usable: BoolArray | None = None,
     untold: FloatArray | float = UNTOLD,
+    objective: FloatArray | None = None,
 ) -> int:
     """Position of the iterate to keep.
 
@@ -80,6 +81,8 @@ def best_iterate(
         Which to choose from; all, if it is none of them.
     untold : float or (n_inequalities,) float64
         Violations up to this share of their standard error count as none.
+    objective : (n_iterates,) float64, optional
+        What to make small in place of the loss.
 
     Examples
     --------
@@ -101,7 +104,8 @@ def best_iterate(
     least = total[trained].min(initial=np.inf)
     # Groups of other names are added up in another order, which must not break ties.
     candidates = trained & (total <= least * (1.0 + 1e-12))
-    return int(np.flatnonzero(candidates)[np.argmin(losses[candidates])])
+    by = losses if objective is None else objective
+    return int(np.flatnonzero(candidates)[np.argmin(by[candidates])])
 
 
 def measure(

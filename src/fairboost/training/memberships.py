@@ -21,7 +21,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairboost._typing import Float32Array, FloatArray, IntArray
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
+from fairboost.data.cells import SensitiveColumn
 from fairboost.data.holdout import fold_count
 from fairboost.data.validation import by_row
 from fairboost.engines.group_model import CodedRows, cross_fit
@@ -130,6 +131,37 @@ def honest(rows: CodedRows, *, seed: int = 0) -> Float32Array:
         for held, likely in cross_fit(renumbered, fold, rng):
             probabilities[np.ix_(held, learned)] = likely * shares[learned].sum()
     return probabilities
+
+
+def honest_shares(rows: CodedRows, column: SensitiveColumn, *, seed: int = 0) -> Float32Array:
+    """Cross-fitted means of what rows weigh in groups, given features and label.
+
+    One group is drawn for each row, by its weights, and learned as if it were the row's own: the
+    probability of the draw given the features is the mean weight.
+
+    Parameters
+    ----------
+    rows : CodedRows
+        Features and labels; its codes are not looked at.
+    column : SensitiveColumn
+        Has the weights.
+    seed : int, default=0
+        Same seed, same result.
+    """
+    members = column.members
+    assert members is not None
+    likely = members if column.likely is None else column.likely
+    n_groups = likely.shape[1]
+    ends = np.cumsum(likely, axis=1, dtype=np.float64)
+    draw = np.random.default_rng([seed, 1]).random(len(likely))
+    codes = (draw[:, np.newaxis] >= ends).sum(axis=1)
+    known: BoolArray = np.asarray(members.any(axis=1))
+    n_codes = n_groups if column.unmix is None else len(column.unmix)
+    codes = np.where(known & (codes < n_codes), codes, -1).astype(np.int32)
+    found = honest(replace(rows, codes=codes, n_codes=n_codes), seed=seed)
+    if column.unmix is not None:
+        found = (found @ column.unmix.T)[:, :n_groups].astype(np.float32)
+    return np.ascontiguousarray(found * known[:, np.newaxis].astype(np.float32))
 
 
 def _largest_first(groups: IntArray, n_groups: int) -> IntArray:

@@ -21,19 +21,22 @@ from fairboost.algorithm.multipliers import (
 from fairboost.data import holdout
 from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
-from fairboost.exceptions import ConstraintError, InvalidInputError
+from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.all_reduce import spread_over
+from fairboost.fairness.calibration import by_name
 from fairboost.fairness.class_constraints import before_classes, resolve_for_classes
 from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of, resolve
-from fairboost.fairness.means import NumberMoment
+from fairboost.fairness.label_constraints import for_two_labels
+from fairboost.fairness.label_moments import further_moments
 from fairboost.fairness.numbers import resolve as resolve_numbers
 from fairboost.fairness.operating_points import OperatingPoint, least_score
 from fairboost.fairness.proxies import Proxy, as_proxy
-from fairboost.fairness.rates import as_moment
+from fairboost.fairness.soft import NOT_OF_MEANS, refuse_any_soft
 from fairboost.fairness.two_sided import two_sided
 from fairboost.kernel.losses import Loss
 from fairboost.tasks.base import LearningTask
 from fairboost.tasks.binary import Binary
+from fairboost.tasks.binary_means import BinaryMeans
 from fairboost.tasks.layout import RowLayout
 from fairboost.tasks.multiclass import Multiclass
 from fairboost.tasks.regression import Regression
@@ -149,19 +152,14 @@ class TrainingOptions:
 
     def _before_labels(self, columns: list[str]) -> tuple[Constraint, ...]:
         """The constraints, of no class yet."""
-        return resolve(before_classes(self.constraint), self.tolerance, columns)
+        asked = by_name(before_classes(self.constraint), self.tolerance)
+        return resolve(asked, self.tolerance, columns)
 
     def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
         """The constraints, in the form that the multipliers are for."""
-        found = resolve(self.constraint, self.tolerance, columns)
-        for c in found:
-            for m in c.moments:
-                if isinstance(as_moment(m), NumberMoment):
-                    raise ConstraintError(
-                        f"{as_moment(m).name!r} is a mean of numbers, and labels are predicted; "
-                        "compare a rate, such as parity('ppr'), or use FairGBMRegressor"
-                    )
-        return found if self.multipliers == "paper" else tuple(two_sided(c) for c in found)
+        asked = by_name(self.constraint, self.tolerance)
+        found = resolve(asked, self.tolerance, columns)
+        return for_two_labels(found, self.multipliers == "paper", self.operating_point)
 
     def game(
         self,
@@ -184,7 +182,13 @@ class TrainingOptions:
         if not isinstance(point, OperatingPoint):
             least = least_score(float(point), loss.single)
         of_labels = loss.label_weights[0], loss.label_weights[1]
-        return Binary(proxy, self.score_threshold, convex, of_labels, least=least)
+        task = Binary(proxy, self.score_threshold, convex, of_labels, least=least)
+        moments = [m for t in layout.terms for m in t.moments]
+        if not further_moments(moments):
+            return task
+        if layout.cells.shared:
+            refuse_any_soft(*NOT_OF_MEANS)
+        return BinaryMeans.reading(task, layout.cells.labels, moments)
 
 
 def _regression(layout: RowLayout, loss: Loss) -> Regression:

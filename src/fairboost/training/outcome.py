@@ -10,11 +10,15 @@ import numpy as np
 
 from fairboost._typing import BoolArray, FloatArray, Matrix
 from fairboost.algorithm.game import Game
+from fairboost.algorithm.margins import shrunken
 from fairboost.algorithm.record import Record, Round
 from fairboost.data.holdout import HoldoutKind
 from fairboost.engines.port import TrainedModel
 from fairboost.fairness.binding import Term, rates_left_out, slices
 from fairboost.fairness.constraints import Bound
+from fairboost.fairness.derived import shown_term
+from fairboost.fairness.label_moments import WrongRate
+from fairboost.fairness.ratios import Floor
 from fairboost.training.iterates import UNTOLD, best_iterate, measure
 from fairboost.verdicts import diagnostics
 from fairboost.verdicts.fairness_report import MeasuredRates
@@ -45,20 +49,47 @@ class Training:
         """Which of f_0, f_1 and so on to keep."""
         record, last = self.record, self.last_iterate()
         # Within tolerance at the confidence that was asked for, if one was.
-        violations = record.column("violations" if record.confidence is None else "aimed")
+        wished = [hasattr(t.constraint, "simplex") for t in record.terms for _ in t.inequalities]
+        # What is made as small as it can be uses up all that bounds leave: they need the margin.
+        plain = record.confidence is None and not any(wished)
+        violations = record.column("violations" if plain else "aimed")
+        violations[:, np.array(wished, bool)] = -np.inf  # which have no limit
         # f_0 is a model only where there was one to start from.
         first = 0 if self.model.n_base else min(1, last)
         found = slice(first, last + 1)
         losses, untrained = record.column("held_out_loss")[found], record.summary.untrained_loss
         wrong = record.summary.balanced_errors(record.column("sums"))[found]
         by, of_untrained = measure(losses, untrained, wrong)
-        if by is not losses:
+        if any(isinstance(m, WrongRate) for t in record.terms for m in t.moments):
+            by, of_untrained = wrong, 0.5  # probabilities are given up, and decisions are not
+        elif by is not losses:
             diagnostics.warn_of_overshooting(float(losses.min()), untrained)
         at = by, violations[found], record.column("errors")[found], of_untrained
         # A bound is met as cheaply as it can be, so that rounds lie close to it on either side.
-        strict = [isinstance(t.constraint, Bound) for t in record.terms for _ in t.inequalities]
+        limited = [isinstance(t.constraint, Bound | Floor) for t in record.terms]
+        strict = np.repeat(limited, [len(t.inequalities) for t in record.terms])
         untold = np.where(strict, 0.0, UNTOLD)
-        return first + best_iterate(*at, self._hits_target()[found], untold)
+        worst = self._largest_errors()
+        objective = None if worst is None else worst[found]
+        return first + best_iterate(*at, self._hits_target()[found], untold, objective)
+
+    def _largest_errors(self) -> FloatArray | None:
+        """What each iterate is to make as small as it can be, where that is asked for.
+
+        The largest error of a group; of several such wishes, their sum.
+        """
+        wishes = [t for t in self.record.terms if hasattr(t.constraint, "simplex")]
+        if not wishes:
+            return None
+        record, out = self.record, np.zeros(len(self.record.iterates))
+        parts = slices([len(t.inequalities) for t in record.terms])
+        for k, (t, part) in enumerate(zip(record.terms, parts, strict=True)):
+            if t in wishes:
+                shares = t.counted[0] / t.counted[0].sum()
+                for i, found in enumerate(record.iterates):
+                    errors = found.errors[part]
+                    out[i] += shrunken(record.moments_of(i)[k], errors, shares).max()
+        return out
 
     def _hits_target(self) -> BoolArray:
         """Which iterates decide where they were asked to, ties allowing.
@@ -128,7 +159,7 @@ def of_round(
     elif summary.n_classes is not None:
         little = diagnostics.judge_classes(summary.measured, found.sums[: summary.n_classes])
     asked = [t.constraint for t in terms], summary.measured
-    left_out = rates_left_out(*asked, summary.quantities(found.sums))
+    left_out = rates_left_out(*asked, summary.quantities(found.all_sums))
     squares = summary.squares(found.sums)
     spread: tuple[float | None, ...] = ()
     if squares is not None:
@@ -136,11 +167,13 @@ def of_round(
             None if getattr(r.moment, "is_share", True) else max(s.value - r.value**2, 0.0)
             for r, s in zip(left_out, rates_left_out(*asked, squares), strict=True)
         )
+    pairs = zip(terms, parts, strict=True)
+    judged = [shown_term(term, found.moments[part]) for term, part in pairs]
     return MeasuredRates(
         where,
         note,
-        tuple(found.moments[part] for part in parts),
-        tuple(terms),
+        tuple(values for _, values in judged),
+        tuple(term for term, _ in judged),
         kind,
         summary.realised(found.cut, found.placed),
         left_out=left_out,

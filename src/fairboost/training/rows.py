@@ -11,10 +11,12 @@ import numpy as np
 from fairboost._numbers import is_number
 from fairboost._typing import Float32Array, FloatArray
 from fairboost.data import holdout
-from fairboost.data.cells import Cells, SensitiveColumn, build_cells
+from fairboost.data.cells import Cells, Groups, SensitiveColumn, build_cells
 from fairboost.data.holdout import Holdout
+from fairboost.data.shared import nearest
 from fairboost.data.validation import CheckedRows
 from fairboost.engines.group_model import CodedRows
+from fairboost.fairness import soft
 from fairboost.fairness.binding import Term, leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.fairness.means import NUMBERS
@@ -47,6 +49,7 @@ def lay_out_rows(
     # Only the columns that are constrained: each further one would split every cell.
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in request.data.columns if c.name in used]
+    columns = soft.placed(columns, constraints, request.data.labels)
     if request.held_out is None:
         cells = build_cells(request.data.labels, columns, weight)
         cells = leave_out_small(cells, constraints, request.options.min_group_rows)
@@ -95,12 +98,6 @@ def check_point(
         check_resolution(point, rows.holdout.placed or rows.measured, rows.holdout.kind)
 
 
-OF_CLASSES = 13.0
-"""With several classes many rows are close to a tie, and shares given by the model kept were up to
-0.05 from those of models that leave out a fold, in a group of 8,700 rows (six races, five bands of
-income). So cross-fitting is for groups of which a share would hold out fewer than 150 rows."""
-
-
 @dataclass(frozen=True)
 class WhatCounts:
     """What rates are measured on: rows of the smallest group, and labels; none if no rate."""
@@ -135,24 +132,42 @@ def _memberships(
 ) -> dict[tuple[str, ...], Float32Array]:
     """Probabilities of the groups that the features do not give away, or that were asked for."""
     asked = request.options.memberships
-    if asked == "observed" or request.options.multipliers == "paper":
-        return {}
-    data, learner = request.data, request.engine.group_model(request.fit_options)
+    observed = asked == "observed" or request.options.multipliers == "paper"
+    data = request.data
     out: dict[tuple[str, ...], Float32Array] = {}
     for columns in dict.fromkeys(columns_of(c) for c in constraints):
         groups = cells.groups_by(columns)
-        codes = groups.of_cell[cells.codes]
-        if not columns:
+        shared = cells.members_of(groups)
+        if shared is not None:
+            out[columns] = shared  # what rows weigh in groups, unless it is learned
+        if observed or not columns:
             continue
-        rows = CodedRows(data.X, data.labels, codes, len(groups), learner, data.sample_weight)
+        learner = request.engine.group_model(request.fit_options)
+        codes = groups.of_cell[cells.codes]
+        if shared is not None:
+            codes = nearest(shared)
+        weight = data.weight_in_moments  # as rows count in the moments that are to move
+        rows = CodedRows(data.X, data.labels, codes, len(groups), learner, weight)
         if asked == "auto" and (
             _reads_losses(constraints, columns)
             or not memberships.worth_learning(rows, seed=request.seed)
         ):
             continue
-        found = memberships.honest(rows, seed=request.seed)
-        out[columns] = found * (codes >= 0)[:, np.newaxis].astype(np.float32)
+        if shared is None:
+            found = memberships.honest(rows, seed=request.seed)
+            out[columns] = found * (codes >= 0)[:, np.newaxis].astype(np.float32)
+        elif (column := _whole_column(cells, groups)) is not None:
+            out[columns] = memberships.honest_shares(rows, column, seed=request.seed)
     return out
+
+
+def _whole_column(cells: Cells, groups: Groups) -> SensitiveColumn | None:
+    """The column whose groups these are, by weights; None if crossed, or if one is left out."""
+    for shared in cells.shared:
+        column = shared.column
+        if groups.columns == (column.name,) and len(groups) == len(column.values):
+            return column
+    return None
 
 
 def _reads_losses(constraints: Sequence[Constraint], columns: tuple[str, ...]) -> bool:
@@ -183,12 +198,9 @@ def _worth(request: FitRequest, terms: Sequence[Term]) -> float:
 
     The mean of what was actual is known before training, and by how much of itself it is off by
     chance. With m the mean and w the weights of the rows, that is, for a single row,
-    ``v = sum w² (a - m)² / (m² sum w²)``; of a rate at even odds it is 1/4. Of several classes
-    few held-out rows are worth more than many out of fold (``OF_CLASSES``).
+    ``v = sum w² (a - m)² / (m² sum w²)``; of a rate at even odds it is 1/4.
     """
     targets, weight = request.data.targets, request.weight_in_moments
-    if len(request.data.classes) > 2:
-        return OF_CLASSES
     if targets is None or not any(m == NUMBERS["actual"] for t in terms for m in t.moments):
         return 1.0
     exposure = request.data.exposure
@@ -208,7 +220,9 @@ def _hold_out_set(
 ) -> tuple[Cells, tuple[Term, ...], Holdout]:
     """Sort training rows and the held-out set into the same cells; hold out a share if asked."""
     data, sample_weight = request.data, request.weight_in_moments
-    theirs = holdout.align_groups(columns, held_out.columns)
+    windows = {c.name: c.facts.windows for c in columns if c.facts and c.facts.windows}
+    placed = soft.placed(held_out.columns, (), held_out.labels, windows)
+    theirs = holdout.align_groups(columns, placed)
     n = len(data.labels)
     weight = None
     outside = held_out.weight_beside(data)  # as one set, where a share is held out too
@@ -217,10 +231,7 @@ def _hold_out_set(
         weight = np.concatenate([np.ones(m) if w is None else w for w, m in weights])
     cells = build_cells(
         np.concatenate([data.labels, held_out.labels]),
-        [
-            SensitiveColumn(c.name, np.concatenate([c.codes, h.codes]), c.values)
-            for c, h in zip(columns, theirs, strict=True)
-        ],
+        [soft.joined(c, h) for c, h in zip(columns, theirs, strict=True)],
         weight,
     )
     least = request.options.min_group_rows
