@@ -14,6 +14,7 @@ from fairboost.data.holdout import NOTHING_HELD_OUT
 from fairboost.fairness.constraints import bound, columns_of, given_of, parity
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.rates import RATES
+from fairboost.fairness.ratios import at_least
 from fairboost.tasks.binary import Binary
 from fairboost.tasks.layout import lay_out
 
@@ -42,6 +43,12 @@ ALL_CONSTRAINTS = {
     **{f"parity {r}": [parity(r, 0.01, by="g")] for r in RATES},
     **{f"bound {r}": [bound(r, 0.1)] for r in RATES},
     "bound of a group": [bound("fnr", 0.1, group={"g": 2})],
+    **{f"ratio {r}": [parity(r, ratio=0.8, by="g")] for r in ("ppr", "tpr", "fpr")},
+    "ratio to everyone": [parity("ppr", ratio=0.9, by="g", of="everyone")],
+    "ratio to a group": [parity("tpr", ratio=0.7, reference={"g": 1})],
+    "ratio given": [parity("ppr", ratio=0.8, by="g", given="h")],
+    "floor": [at_least("tpr", 0.8, by="g")],
+    "ratio and floor": [parity("ppr", ratio=1.0, by=("g", "h")), at_least("tnr", 0.3, by="h")],
     "equalized odds": [parity("fpr", 0.0, by="g"), parity("fnr", 0.02, by="g")],
     "side by side": [parity("fnr", 0.0, by="g"), parity("fnr", 0.0, by="h")],
     "crossed": [parity("ppr", 0.0, by=("g", "h"))],
@@ -131,7 +138,7 @@ def at(lagrangian, moments, multipliers, cut=None):
 
 def without_margin(lagrangian):
     """Aim at the limits themselves, not inside them by the sampling error of the rows measured."""
-    lagrangian.game.margins.margin = np.zeros_like
+    lagrangian.game.margins.margin = lambda errors, moments=None: np.zeros_like(errors)
     return lagrangian
 
 

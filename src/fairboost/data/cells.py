@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
+from fairboost.data.shared import SharedRows, SoftFacts, nearest, share_out
 from fairboost.exceptions import ConstraintError
 
 Weights: TypeAlias = FloatArray | Float32Array
@@ -33,11 +34,58 @@ class SensitiveColumn:
         Group of each row; -1 where it is missing.
     values : tuple
         What each code stands for, in sorted order.
+    members : (n, n_values) float32, optional
+        What each row weighs in each group, where rows belong to groups by weights
+        (:mod:`fairboost.data.shared`); all codes are then -1.
+    likely : (n, n_values) float32, optional
+        The probabilities that ``members`` were made from, if these are others.
+    unmix : (k, k) float64, optional
+        Turns a mean of ``likely`` into the share of each group; the last of ``k`` may be none of
+        the groups.
+    numbers : (n,) float64, optional
+        A column of numbers of which windows are yet to be made.
+    facts : SoftFacts, optional
+        What reports say of rows that belong to groups by weights.
     """
 
     name: str
     codes: IntArray
     values: tuple[object, ...]
+    members: Float32Array | None = None
+    likely: Float32Array | None = None
+    unmix: FloatArray | None = None
+    numbers: FloatArray | None = None
+    facts: SoftFacts | None = None
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether rows belong to its groups by weights."""
+        return self.members is not None
+
+
+@dataclass(frozen=True)
+class AllCells:
+    """The cells, and after them each cell's part in every group that rows belong to by weights.
+
+    The parts hold the same rows again, so nothing may be added up over all of them: only groups
+    know which of them to read (:meth:`Cells.groups_by`).
+
+    Parameters
+    ----------
+    labels, counts, weights, squares : (n_all,) array
+        As in :class:`Cells`.
+    groups : dict of str to (n_all,) int32
+        Per column, the group of each.
+    """
+
+    labels: IntArray
+    groups: dict[str, IntArray]
+    counts: FloatArray
+    weights: FloatArray
+    squares: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
 
 @dataclass(frozen=True)
@@ -50,13 +98,16 @@ class Groups:
         The columns crossed to make the groups; empty for everyone.
     names : tuple of tuple
         The value of each of those columns, per group.
-    of_cell : (n_cells,) int32
-        Group of each cell; -1 where one of the columns is missing.
+    of_cell : (n_all,) int32
+        Group of each of :attr:`Cells.all`; -1 where one of the columns is missing.
+    facts : tuple of SoftFacts
+        Of those of the columns whose rows belong to groups by weights.
     """
 
     columns: tuple[str, ...]
     names: tuple[tuple[object, ...], ...]
     of_cell: IntArray
+    facts: tuple[SoftFacts, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -96,6 +147,8 @@ class Cells:
         The sum of their squared weights, for sampling errors.
     left_out : dict of tuple of str to frozenset
         Per set of columns, the groups that are not compared with others.
+    shared : tuple of SharedRows
+        Columns whose rows belong to several groups, by weights.
     """
 
     codes: IntArray
@@ -106,9 +159,39 @@ class Cells:
     weights: FloatArray
     squares: FloatArray
     left_out: dict[tuple[str, ...], frozenset[tuple[object, ...]]] = field(default_factory=dict)
+    shared: tuple[SharedRows, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the sensitive columns."""
+        return [*self.groups, *(s.column.name for s in self.shared)]
+
+    @cached_property
+    def all(self) -> AllCells | Cells:
+        """The cells, and their parts in groups that rows belong to by weights; or these alone."""
+        if not self.shared:
+            return self
+        labels, parts = [self.labels], [np.stack([self.counts, self.weights, self.squares])]
+        groups = {name: [codes] for name, codes in self.groups.items()}
+        groups |= {s.column.name: [np.full(len(self), -1, np.int32)] for s in self.shared}
+        for shared in self.shared:
+            n = shared.occupied.shape[1]
+            labels.append(np.repeat(self.labels, n))
+            parts.append(shared.totals.reshape(3, -1))
+            for name, found in groups.items():
+                codes = np.full(shared.occupied.size, -1, np.int32)
+                if name == shared.column.name:
+                    own = np.tile(np.arange(n, dtype=np.int32), len(self))
+                    codes = np.where(shared.occupied.ravel(), own, -1)
+                elif name in self.groups:
+                    codes = np.repeat(self.groups[name], n)
+                found.append(codes.astype(np.int32))
+        by_column = {name: np.concatenate(found) for name, found in groups.items()}
+        totals = np.concatenate(parts, axis=1)
+        return AllCells(np.concatenate(labels), by_column, *totals)
 
     @cached_property
     def total_weight(self) -> float:
@@ -119,7 +202,10 @@ class Cells:
         """The same cells, with some of the rows; ``sample_weight`` is that of all rows."""
         codes = self.codes[rows]
         weight = None if sample_weight is None else sample_weight[rows]
-        return self.with_totals(totals_by_cell(codes, len(self), weight), codes)
+        found = self.with_totals(totals_by_cell(codes, len(self), weight), codes)
+        if not self.shared:
+            return found
+        return replace(found, shared=tuple(s.among(rows, codes, weight) for s in self.shared))
 
     def with_totals(self, totals: Sequence[FloatArray], codes: IntArray) -> Cells:
         """The same cells, with other rows: their codes, and what :func:`totals_by_cell` gives."""
@@ -128,12 +214,62 @@ class Cells:
 
     def without_rows(self) -> Cells:
         """Counts and weights alone, for when the rows are gone."""
-        return replace(self, codes=self.codes[:0])
+        without = [
+            replace(
+                s,
+                column=replace(s.column, codes=self.codes[:0], members=s.members[:0], likely=None),
+            )
+            for s in self.shared
+        ]
+        return replace(self, codes=self.codes[:0], shared=tuple(without))
 
     def weight_of(self, rows: BoolArray, sample_weight: Weights | None = None) -> FloatArray:
         """Weight of some of the rows, by cell."""
         weight = rows if sample_weight is None else rows * sample_weight
         return np.bincount(self.codes, weight, len(self)).astype(np.float64)
+
+    @property
+    def strata(self) -> tuple[IntArray, IntArray]:
+        """Of each row a number that says its cell and its nearest groups; of each, its cell.
+
+        Rows are held out evenly of all of them. The nearest group of a row is the one in which it
+        weighs most, where rows belong to groups by weights.
+        """
+        codes, cell_of = self.codes, np.arange(len(self))
+        for shared in self.shared:
+            width = shared.members.shape[1] + 1
+            joint = codes.astype(np.int64) * width + nearest(shared.members) + 1
+            present, codes = np.unique(joint, return_inverse=True)
+            cell_of = cell_of[present // width]
+        return codes, cell_of
+
+    def shared_weight_of(
+        self, rows: BoolArray, sample_weight: Weights | None = None
+    ) -> FloatArray:
+        """Weight of some of the rows in the parts that follow the cells in :attr:`all`."""
+        if not self.shared:
+            return np.empty(0)
+        which = np.flatnonzero(rows)
+        weight = np.ones(len(which)) if sample_weight is None else sample_weight[which]
+        sums = [s.sums(self.codes, weight.astype(np.float64), which).ravel() for s in self.shared]
+        return np.concatenate(sums)
+
+    def members_of(self, groups: Groups) -> Float32Array | None:
+        """What each row weighs in each of some groups; None where a row is in one of them."""
+        found = [s for s in self.shared if s.column.name in groups.columns]
+        if not found:
+            return None
+        (shared,) = found
+        before = self.shared[: self.shared.index(shared)]
+        first = len(self) + sum(s.occupied.size for s in before)
+        part = groups.of_cell[first : first + shared.occupied.size]
+        places = part.reshape(shared.occupied.shape)[self.codes]
+        out = np.zeros((len(self.codes), len(groups)), np.float32)
+        rows = np.arange(len(self.codes))
+        for g in range(places.shape[1]):
+            known = places[:, g] >= 0
+            out[rows[known], places[known, g]] += shared.members[known, g]
+        return out
 
     def rows_without_group(self) -> str:
         """How many rows have no group, by column, in words; empty if all rows have one.
@@ -145,6 +281,7 @@ class Cells:
         '1 of 4 rows has no sex and counts in no group'
         """
         found = {name: int(self.counts[codes < 0].sum()) for name, codes in self.groups.items()}
+        found |= {s.column.name: s.without_group for s in self.shared}
         total = f"of {int(self.counts.sum()):,} rows"
         return "; ".join(
             f"{n:,} {total} {'has' if n == 1 else 'have'} no {name} and "
@@ -160,21 +297,41 @@ class Cells:
         to no group, and neither do those of groups left out.
         """
         columns = tuple(columns)
-        check_columns(columns, list(self.groups))
+        check_columns(columns, self.columns)
+        every, own = self.all, len(self)
         if columns == EVERYONE:
-            return Groups(EVERYONE, ((),), np.zeros(len(self), np.int32))
-        by_cell = np.stack([self.groups[c] for c in columns], axis=1)
-        known = (by_cell >= 0).all(axis=1)
+            of_cell = np.full(len(every), -1, np.int32)
+            of_cell[:own] = 0
+            return Groups(EVERYONE, ((),), of_cell)
+        shared = [s for s in self.shared if s.column.name in columns]
+        check_one_shared(shared)
+        by_cell = np.stack([every.groups[c] for c in columns], axis=1)
+        known: BoolArray = np.asarray((by_cell >= 0).all(axis=1))
+        if not shared:
+            known[own:] = False  # the same rows again
         combinations, inverse = np.unique(by_cell[known], axis=0, return_inverse=True)
+        values = self.values | {s.column.name: s.column.values for s in shared}
         names = [
-            tuple(self.values[c][code] for c, code in zip(columns, row, strict=True))
+            tuple(values[c][code] for c, code in zip(columns, row, strict=True))
             for row in combinations
         ]
         absent = self.left_out.get(columns, frozenset())
         kept = np.array([name not in absent for name in names], bool)
-        of_cell = np.full(len(self), -1, np.int32)
+        of_cell = np.full(len(every), -1, np.int32)
         of_cell[known] = np.where(kept, np.cumsum(kept) - 1, -1)[inverse.reshape(-1)]
-        return Groups(columns, tuple(n for n in names if n not in absent), of_cell)
+        facts = tuple(s.column.facts for s in shared if s.column.facts is not None)
+        return Groups(columns, tuple(n for n in names if n not in absent), of_cell, facts)
+
+
+def check_one_shared(shared: Sequence[SharedRows]) -> None:
+    """Refuse to cross two columns whose rows belong to groups by weights."""
+    if len(shared) > 1:
+        named = " and ".join(repr(s.column.name) for s in shared)
+        raise ConstraintError(
+            f"a constraint crosses {named}, and rows belong to the groups of both by weights; "
+            "how they belong to both at once is not known. Cross one of them with columns of "
+            "observed groups, or compare each by itself"
+        )
 
 
 def check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
@@ -183,7 +340,7 @@ def check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
         if column not in known:
             have = ", ".join(map(repr, known)) or "none"
             raise ConstraintError(
-                f"a constraint names the column {column!r}, which is not among the sensitive "
+                f"a constraint names the column {str(column)!r}, which is not among the sensitive "
                 f"features ({have}); pass it in sensitive_features, or correct by= or given="
             )
 
@@ -209,6 +366,8 @@ def build_cells(
     >>> cells.labels.tolist(), cells.groups["sex"].tolist()
     ([0, 0, 1, 1], [0, 1, -1, 1])
     """
+    shared = [c for c in columns if c.is_soft]
+    columns = [c for c in columns if not c.is_soft]
     codes: IntArray = labels.astype(np.int32)
     n_labels = max(2, int(codes.max(initial=1)) + 1)
     keys: IntArray = np.arange(n_labels, dtype=np.int32)[:, np.newaxis]
@@ -227,7 +386,8 @@ def build_cells(
     groups = {c.name: keys[:, 1 + k] for k, c in enumerate(columns)}
     values = {c.name: c.values for c in columns}
     totals = totals_by_cell(codes, len(keys), sample_weight)
-    return Cells(codes, keys[:, 0], groups, values, *totals)
+    parts = tuple(share_out(c, codes, len(keys), sample_weight) for c in shared)
+    return Cells(codes, keys[:, 0], groups, values, *totals, shared=parts)
 
 
 def totals_by_cell(

@@ -121,7 +121,9 @@ def fold_count(n_rows: int, placed: bool = False) -> int:
     From 20,000 rows on, half of them teach nearly as much as all: gaps and accuracy on new rows
     are those of 5 folds (``benchmarks/folds.md``). But where a threshold is ``placed`` on the
     scores, these must be spread as those of the booster that is kept, and with 2 folds they are
-    not: rates on new rows then miss the target (``benchmarks/folds.md``).
+    not: rates on new rows then miss the target (``benchmarks/folds.md``). The same holds for
+    several classes, where a rate may be of one class in a small group: boosters of half the rows
+    are worse for such rows than the booster that is kept.
     """
     return 5 if placed or n_rows < 10_000 else 3 if n_rows < 20_000 else 2
 
@@ -167,14 +169,16 @@ def choose(
     n = len(cells.codes)
     quick = SHARE * smallest * worth < CROSS_BELOW_CELL and n <= CROSS_BELOW_ROWS
     if holdout == "cross" or (holdout == "auto" and quick):
-        n_folds = fold_count(n, placed)
+        several = int(cells.labels.max()) > 1  # classes
+        n_folds = fold_count(n, placed or several)
         why = f"cross-fitting in {n_folds} folds"
         if holdout == "auto":
             why += f", as only {_rows_for(SHARE, smallest)} with a share of {SHARE:.0%}"
             if worth < 1.0:
                 told = max(SHARE * smallest * worth, 1.0)
                 why += f", which tell as much as {told:,.0f} tell about a rate"
-        order, _ = _shuffled_by_cell(cells.codes, len(cells), rng)
+        strata, cell_of = cells.strata
+        order, _ = _shuffled_by_cell(strata, len(cell_of), rng)
         folds = np.empty(n, np.int8)
         folds[order] = np.arange(n) % n_folds  # the rows of every cell are dealt out evenly
         everyone = cells.among(slice(None), sample_weight)
@@ -183,7 +187,8 @@ def choose(
     if holdout == "auto" and n > CROSS_BELOW_ROWS:
         reason = f", and with {n:,} rows cross-fitting would take long"
         shares = replace(shares, why=shares.why + reason)
-    held = shares.mark(cells.codes, rng)
+    strata, cell_of = cells.strata
+    held = replace(shares, spared=shares.spared[cell_of]).mark(strata, rng)
     weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
     trained, measured = (cells.among(rows, sample_weight) for rows in (~held, held))
     return replace(
@@ -367,6 +372,9 @@ def align_groups(
     aligned = []
     for known in columns:
         new = by_name[known.name]
+        if known.is_soft or new.is_soft:
+            aligned.append(_aligned_members(known, new))
+            continue
         position = {value: k for k, value in enumerate(known.values)}
         unseen = [value for value in new.values if value not in position]
         if unseen:
@@ -378,3 +386,24 @@ def align_groups(
         recode = np.array([*(position.get(v, -1) for v in new.values), -1], np.int32)
         aligned.append(replace(known, codes=recode[new.codes]))
     return aligned
+
+
+def _aligned_members(known: SensitiveColumn, new: SensitiveColumn) -> SensitiveColumn:
+    """Weights of rows in groups, with the groups in the order of training."""
+    name = known.name
+    if known.members is None or new.members is None:
+        here, there = ("training", "holdout_set")[:: 1 if known.is_soft else -1]
+        raise InvalidInputError(
+            f"{name!r} of {here} has group probabilities, and that of {there} has groups; pass "
+            "both in the same form: group_probabilities(...) takes groups that are known as "
+            "probabilities of 0 and 1, or as observed="
+        )
+    if set(known.values) != set(new.values):
+        raise InvalidInputError(
+            f"holdout_set has probabilities of the groups {', '.join(map(repr, new.values))} of "
+            f"{name!r}, expected those of training: {', '.join(map(repr, known.values))}; pass a "
+            "table with the same columns"
+        )
+    order = [new.values.index(value) for value in known.values]
+    likely = None if new.likely is None else new.likely[:, order]
+    return replace(known, codes=new.codes, members=new.members[:, order], likely=likely)

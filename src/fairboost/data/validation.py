@@ -5,9 +5,9 @@ X is not looked into beyond its number of rows: the engine reads it as the user 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -26,6 +26,12 @@ from fairboost.data.features import (
     without_names,
 )
 from fairboost.data.labels import positive_last
+from fairboost.data.probabilities import (
+    GroupProbabilities,
+    as_column_of_groups,
+    check_observed,
+)
+from fairboost.data.windows import read_numbers
 from fairboost.exceptions import InvalidInputError
 
 DEFAULT_COLUMN = "sensitive_feature"
@@ -86,11 +92,12 @@ def check_fit_data(
     sample_weight: ArrayLike | None,
     classes: np.ndarray | None = None,
     pos_label: object = None,
+    numbers: Collection[str] = (),
 ) -> CheckedRows:
     """Check the arguments of ``fit``; every problem raises here, before training.
 
     Labels are told by ``classes``, the negative and the positive one, if they are known, and make
-    them otherwise.
+    them otherwise. ``numbers`` are the sensitive columns that are compared as numbers.
     """
     check_two_dimensional(X)
     n = _num_samples(X)
@@ -100,7 +107,7 @@ def check_fit_data(
         labels = encode_known(y, classes, "y")
     _check_length("y", len(labels), n, "X")
     check_same_rows(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-    columns = read_sensitive_features(sensitive_features, n)
+    columns = read_sensitive_features(sensitive_features, n, numbers)
     weight = read_weights(sample_weight, n)
     if weight is not None:
         check_both_classes_weigh(classes, labels, weight)
@@ -126,6 +133,7 @@ def check_numbers(
     if not n:
         raise InvalidInputError("X has no rows, n_samples=0; pass rows to learn from, or to judge")
     columns = read_sensitive_features(sensitive_features, n)
+    check_observed(columns, "where a number is predicted")
     weight = read_weights(sample_weight, n)
     exposed = None if exposure is None else read_exposure(exposure, n)
     nobody = np.zeros(n, np.int8)
@@ -200,7 +208,9 @@ def _holds_text(column: np.ndarray) -> bool:
     return column.dtype == object and any(isinstance(v, str | bytes) for v in column.flat)
 
 
-def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> CheckedRows:
+def check_holdout_set(
+    holdout_set: Any, X: Matrix, classes: np.ndarray, numbers: Collection[str] = ()
+) -> CheckedRows:
     """Check ``holdout_set`` of ``fit``: the same features and labels as training."""
     form = "(X, y, sensitive_features[, sample_weight])"
     given_X, y, sensitive_features, weight = unpack("holdout_set", holdout_set, form, most=4)
@@ -213,7 +223,7 @@ def check_holdout_set(holdout_set: Any, X: Matrix, classes: np.ndarray) -> Check
     try:
         parts = {"sensitive_features": sensitive_features, "sample_weight": weight}
         check_same_rows(X=given_X, y=y, **parts)
-        columns = read_sensitive_features(sensitive_features, n)
+        columns = read_sensitive_features(sensitive_features, n, numbers)
         return CheckedRows(held_X, classes, labels, columns, read_weights(weight, n))
     except InvalidInputError as error:
         raise InvalidInputError(f"holdout_set: {error}") from error
@@ -230,6 +240,7 @@ def check_same_rows(**given: object) -> None:
         for name, table in given.items()
         for part in (table.values() if isinstance(table, Mapping) else [table])
         if isinstance(part, pd.DataFrame | pd.Series)
+        or (isinstance(part, GroupProbabilities) and part.index is not None)
     ]
     for name, index in found[1:]:
         first, expected = found[0]
@@ -482,9 +493,9 @@ def check_both_classes_weigh(classes: np.ndarray, labels: IntArray, weight: Floa
 
 
 def read_sensitive_features(
-    sensitive_features: ArrayLike | None, n: int
+    sensitive_features: ArrayLike | None, n: int, numbers: Collection[str] = ()
 ) -> tuple[SensitiveColumn, ...]:
-    """Sensitive columns of any type, as codes.
+    """Sensitive columns of any type, as codes; of some names, as numbers.
 
     Examples
     --------
@@ -502,13 +513,42 @@ def read_sensitive_features(
         raise InvalidInputError(
             f"sensitive_features has columns of the same name: {names}; rename them"
         )
-    return tuple(_encode_groups(name, column) for name, column in raw)
+    return tuple(_read_column(name, column, name in numbers) for name, column in raw)
+
+
+def _read_column(name: str, column: Any, as_number: bool) -> SensitiveColumn:
+    """A sensitive column: groups, probabilities of groups, or a number."""
+    if isinstance(column, GroupProbabilities):
+        if as_number:
+            raise InvalidInputError(
+                f"smooth({name!r}) compares rates over a number, and {name!r} has group "
+                f"probabilities; compare its groups with by={name!r}"
+            )
+        return as_column_of_groups(column)
+    if not as_number:
+        return _encode_groups(name, column)
+    found = read_numbers(name, column)
+    return SensitiveColumn(name, np.full(len(found), -1, np.int8), (), numbers=found)
+
+
+def _named(name: object, column: Any) -> tuple[str, Any]:
+    """A column of a mapping; probabilities have a name of their own, which must be the same."""
+    if not isinstance(column, GroupProbabilities):
+        return str(name), _factorizable(column)
+    if column.name != name:
+        raise InvalidInputError(
+            f"sensitive_features has the group probabilities of {column.name!r} under the name "
+            f"{name!r}; give both the same name"
+        )
+    return column.name, column
 
 
 def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     """Take a table or a single column apart into named columns."""
+    if isinstance(table, GroupProbabilities):
+        return [(table.name, cast(Any, table))]
     if isinstance(table, Mapping):
-        return [(str(name), _factorizable(column)) for name, column in table.items()]
+        return [_named(name, column) for name, column in table.items()]
     if isinstance(table, pd.DataFrame):
         return [(str(name), column) for name, column in table.items()]
     native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -578,7 +618,7 @@ def check_groups(name: str, n_values: int, known: int, few: int = 2) -> None:
         raise InvalidInputError(
             f"sensitive column {name!r} has {n_values} distinct values in {known} rows, almost "
             "one per row; expected groups of many rows. Is it an identifier or a number that "
-            "should be cut into bands?"
+            f"should be cut into bands? A number is compared as it is by smooth({name!r})"
         )
 
 
@@ -603,6 +643,8 @@ def by_row(X: Matrix) -> Matrix:
 
 def take_rows(X: Matrix, rows: np.ndarray) -> Matrix:
     """Pick rows of a table in any form the engine takes; sparse ones through :func:`by_row`."""
+    if isinstance(X, GroupProbabilities):
+        return X.take(rows)
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if not hasattr(X, "shape"):  # a list of lists

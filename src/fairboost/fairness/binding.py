@@ -71,6 +71,13 @@ class Term:
         return compared_by(self.groups.columns, given_of(self.constraint))
 
     @property
+    def by_in_words(self) -> str:
+        """The same for a verdict: ``"age as a number"``, ``"race by probability"``."""
+        words = {f.name: f.words for f in self.groups.facts}
+        named = [words.get(name, name) for name in self.groups.columns]
+        return compared_by(named, given_of(self.constraint))
+
+    @property
     def most_compared(self) -> int:
         """How many groups are compared with each other, at most."""
         return len(self.groups) if self.strata is None else int(np.bincount(self.strata).max())
@@ -139,10 +146,10 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
             f"({groups.label(0) if len(groups) else 'none'}); parity needs two or more. Drop the "
             "constraint, or pass the column that tells the groups apart"
         )
-    counted = np.stack([_sum_counted(r, cells, groups, cells.weights) for r in moments])
+    counted = np.stack([_sum_counted(r, cells, groups, cells.all.weights) for r in moments])
     _check_every_group_counts(moments, groups, counted, which)
     _check_enough_rows(constraint, cells, groups, which)
-    squares = np.stack([_sum_counted(r, cells, groups, cells.squares) for r in moments])
+    squares = np.stack([_sum_counted(r, cells, groups, cells.all.squares) for r in moments])
     strata = _strata(groups, len(given))
     names = _inequality_names(constraint, groups, counted, strata)
     return Term(constraint, moments, groups, counted, counted**2 / squares, names, strata)
@@ -197,7 +204,7 @@ def match(constraints: Sequence[Constraint], *parts: Cells) -> tuple[Cells, ...]
         absent = set(left_out.get(by, ()))
         for cells in parts:
             for moment in map(as_moment, c.moments):
-                counted = _sum_counted(moment, cells, groups, cells.weights)
+                counted = _sum_counted(moment, cells, groups, cells.all.weights)
                 absent |= {groups.names[g] for g in np.flatnonzero(counted <= 0)}
         if absent := _without_match(groups, n_given, absent):
             left_out[by] = frozenset(absent)
@@ -226,8 +233,10 @@ def leave_out_small(cells: Cells, constraints: Sequence[Constraint], least: int)
         by = columns_of(c)
         groups = cells.groups_by(by)
         rows = np.min(
-            [_sum_counted(as_moment(m), cells, groups, cells.counts) for m in c.moments], axis=0
+            [_sum_counted(as_moment(m), cells, groups, cells.all.counts) for m in c.moments],
+            axis=0,
         )
+        rows = np.maximum(rows, 0.0)  # corrected weights may be negative, which is told later
         small = {groups.names[g] for g in np.flatnonzero(rows < least)}
         if isinstance(c, Bound):  # compares nothing
             if by and c.group in small:
@@ -271,10 +280,11 @@ def rates_left_out(
     for (by, moment), given in pairs.items():
         absent = cells.left_out.get(by, frozenset())
         groups = replace(cells, left_out={}).groups_by(by)
-        which, of = counted_cells(moment, cells.labels, groups.of_cell)
+        every = cells.all
+        which, of = counted_cells(moment, every.labels, groups.of_cell)
         for g in (g for g, name in enumerate(groups.names) if name in absent):
             at = which[of == g]
-            counted, square = cells.weights[at].sum(), cells.squares[at].sum()
+            counted, square = every.weights[at].sum(), every.squares[at].sum()
             rows = counted**2 / square if square > 0 else 0.0
             value = sums[moment.quantity, at].sum() / counted if counted > 0 else np.nan
             named = groups.names[g], groups.label(g)
@@ -296,7 +306,7 @@ def _unseen(groups: Groups, n_given: int) -> list[tuple[object, ...]]:
 
 
 def _sum_counted(moment: Moment, cells: Cells, groups: Groups, per_cell: FloatArray) -> FloatArray:
-    which, group = counted_cells(moment, cells.labels, groups.of_cell)
+    which, group = counted_cells(moment, cells.all.labels, groups.of_cell)
     return np.bincount(group, per_cell[which], len(groups)).astype(np.float64)
 
 
@@ -308,6 +318,14 @@ def _check_every_group_counts(
             named = getattr(rate, "label_name", None)
             label = "" if rate.label is None else f" with y = {named or rate.label}"
             rows, remedy = REMEDIES[which]
+            if counted[k, g] < 0:
+                raise ConstraintError(
+                    f"the corrected weight of group {groups.label(g)!r} among the {rows}{label} "
+                    f"is {counted[k, g]:.4g}, expected more than 0: the probabilities are not "
+                    f"calibrated, or the group is too small; {remedy}calibrate the "
+                    "probabilities, merge the group with another, or use "
+                    "group_probabilities(..., estimator='weighted')"
+                )
             raise ConstraintError(
                 f"group {groups.label(g)!r} has no {rows}{label}, so its {rate.title} is "
                 f"undefined; {remedy}merge the group with another, or take it out of the "
@@ -320,7 +338,7 @@ def _check_enough_rows(constraint: Constraint, cells: Cells, groups: Groups, whi
     """Refuse groups that are too small for what a constraint asks of parts of them."""
     least = int(getattr(constraint, "least_rows", 0))
     known = groups.of_cell >= 0
-    counts = np.bincount(groups.of_cell[known], cells.counts[known], len(groups))
+    counts = np.bincount(groups.of_cell[known], cells.all.counts[known], len(groups))
     for g in np.flatnonzero(counts < least).tolist():
         rows, remedy = REMEDIES[which]
         raise ConstraintError(
@@ -373,23 +391,24 @@ class MomentMap:
     """
 
     def __init__(self, cells: Cells, terms: Sequence[Term], n_quantities: int) -> None:
+        every = cells.all
         rows: list[IntArray] = [np.empty(0, np.int32)]
         columns: list[NDArray[np.intp]] = [np.empty(0, np.intp)]
         row = 0
         for t in terms:
             for moment in t.moments:
-                which, group = counted_cells(moment, cells.labels, t.groups.of_cell)
+                which, group = counted_cells(moment, every.labels, t.groups.of_cell)
                 rows.append(row + group)
-                columns.append(which + moment.quantity * len(cells))
+                columns.append(which + moment.quantity * len(every))
                 row += len(t.groups)
         self.counted = np.concatenate([t.counted.ravel() for t in terms] or [np.empty(0)])
         entries = (np.concatenate(rows), np.concatenate(columns))
-        shape = len(self.counted), n_quantities * len(cells)
+        shape = len(self.counted), n_quantities * len(every)
         matrix = sp.csr_array((np.ones(len(entries[0])), entries), shape=shape)
         # n / W of each moment: what turns a coefficient on it into one on each of its rows.
         self.per_row = cells.total_weight / self.counted
         back = sp.csr_array(matrix.T * self.per_row)
-        self.shape = n_quantities, len(cells)
+        self.shape = n_quantities, len(every)
         self.needs = (np.diff(back.indptr) > 0).reshape(self.shape)
         # Of a few groups, a product with a full matrix is over sooner than SciPy has begun.
         full = shape[0] * shape[1] <= FULL

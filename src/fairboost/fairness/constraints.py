@@ -27,30 +27,56 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    cast,
+    overload,
+    runtime_checkable,
+)
 
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._typing import FloatArray
+from fairboost._typing import BoolArray, FloatArray
 from fairboost.data.cells import EVERYONE, check_columns
+from fairboost.data.windows import Smooth
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.classes import CLASS_RATES, ClassMoment, ClassRate
+from fairboost.fairness.label_moments import ERROR
 from fairboost.fairness.means import NUMBERS, NumberMoment
 from fairboost.fairness.moments import GroupMoments, Moment
-from fairboost.fairness.rates import Rate, as_moment, as_rate
+from fairboost.fairness.rates import PRECISION, Rate, as_moment, as_rate
+
+if TYPE_CHECKING:
+    from fairboost.fairness.ratios import RatioParity
 
 ConstraintName: TypeAlias = Literal[
-    "demographic_parity", "equal_opportunity", "equalized_odds", "predictive_equality"
+    "demographic_parity",
+    "equal_opportunity",
+    "equalized_odds",
+    "four_fifths",
+    "predictive_equality",
+    "predictive_parity",
+    "calibrated",
 ]
 
 NAMED_CONSTRAINTS: dict[str, tuple[str, ...]] = {
     "demographic_parity": ("ppr",),
     "equal_opportunity": ("fnr",),
     "equalized_odds": ("fpr", "fnr"),
+    "four_fifths": ("ppr",),
     "predictive_equality": ("fpr",),
+    "predictive_parity": ("precision",),
 }
 """The rates of which a named constraint asks parity."""
+
+FOUR_FIFTHS = "four_fifths"
+FOUR_FIFTHS_RATIO = 0.8
+"""The constraint whose name stands for a ratio, ``parity("ppr", ratio=0.8)``; and the ratio."""
 
 TOLERANCE = 0.01
 """How far apart two rates may be where the user does not say."""
@@ -133,12 +159,17 @@ class Parity(OneMoment):
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Exact derivative; groups that tie for the largest rate share it."""
-        (r,) = moments.values
-        largest = r >= moments.largest() - 1e-12
+        largest = leaders(moments)
         # None is the largest among rates of NaN scores.
         share = moments.total(multipliers) / np.maximum(moments.total(largest), 1)
         coef: FloatArray = (largest * share - multipliers) / unit_of(moments, self.relative)
         return coef[np.newaxis]
+
+
+def leaders(moments: GroupMoments) -> BoolArray:
+    """The groups that have the largest first moment of those that they are compared with."""
+    out: BoolArray = moments.values[0] >= moments.largest() - 1e-12
+    return out
 
 
 LEAST_UNIT = 1e-90
@@ -191,6 +222,7 @@ class Bound(OneMoment):
         return moments.groups.index(self.group)
 
 
+@overload
 def parity(
     rate: str | Rate | NumberMoment | ClassRate,
     tolerance: float | None = None,
@@ -199,21 +231,50 @@ def parity(
     given: str | tuple[str, ...] | None = None,
     relative: bool = False,
     of: object = None,
-) -> Parity:
-    """Ask that a rate, or a mean, be alike across groups.
+) -> Parity: ...
+
+
+@overload
+def parity(
+    rate: str | Rate | NumberMoment | ClassRate,
+    *,
+    ratio: float,
+    by: str | tuple[str, ...] | None = None,
+    given: str | tuple[str, ...] | None = None,
+    of: object = None,
+    reference: object = None,
+) -> RatioParity: ...
+
+
+def parity(
+    rate: str | Rate | NumberMoment | ClassRate,
+    tolerance: float | None = None,
+    *,
+    ratio: float | None = None,
+    by: str | tuple[str, ...] | None = None,
+    given: str | tuple[str, ...] | None = None,
+    relative: bool = False,
+    of: object = None,
+    reference: object = None,
+) -> Parity | RatioParity:
+    """Ask that a rate, or a mean, be equal across groups: up to a difference, or up to a ratio.
 
     Parameters
     ----------
-    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr", "prediction", "loss"} or Rate
+    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr", "precision", "prediction", "loss"} or Rate
         The rate to compare; one of the last two where a number is predicted. Of three classes or
         more "given" (the share that is given a class), "recall", "confused" or "accuracy".
     tolerance : float, optional
         How far apart two groups may be; if left out the ``tolerance`` of the estimator. Of rates
         in [0, 1), and 0.01 by default; of means in their unit.
-    by : str or tuple of str, optional
+    ratio : float, optional
+        In place of a tolerance: every group's rate is at least ``ratio`` times the largest. 0.8 is
+        the four-fifths rule. Above 0, and at most 1.
+    by : str, Smooth or tuple of str, optional
         The sensitive column whose groups are compared, or a tuple of several to compare the groups
-        of their crossing. By default every sensitive column is compared, each by itself, but for
-        those that a constraint is given.
+        of their crossing. :func:`~fairboost.smooth` compares windows of a number, such as an age.
+        By default every sensitive column is compared, each by itself, but for those that a
+        constraint is given.
     given : str or tuple of str, optional
         Compare groups among rows of the same value of this column, such as a risk class; of
         several columns, of the same values of all. The columns are passed in
@@ -221,12 +282,22 @@ def parity(
     relative : bool, default=False
         The tolerance is a share of the rate, or mean, of all groups together; with ``given``, of
         all groups of the same value of it.
-    of : label or (label, label), optional
-        The class that "given" and "recall" are of; of "confused" the class of the rows and the one
-        that they are given. Every class by default.
+    of : label or (label, label), or {"largest", "everyone"}, optional
+        This parameter has two meanings. Of "given", "recall" and "confused" it is always a class:
+        the one that the first two are of; of "confused" the class of the rows and the one that
+        they are given. Every class by default. Of other rates it goes with ``ratio`` and names
+        the rate that groups are compared with: the largest of all groups (the default), or that of
+        everyone whose group is known.
+    reference : optional
+        With ``ratio``: the group that others are compared with, in place of the group of largest
+        rate. A value of the sensitive column, or a mapping of columns to values.
 
     Examples
     --------
+    >>> parity("ppr", ratio=0.8, by="race").words("race")
+    'predicted positive rate by race at least 0.8 of the largest'
+    >>> parity("tpr", ratio=0.9, reference={"race": "White"}).reference
+    ('White',)
     >>> parity("fnr", 0.02, by="sex").by
     'sex'
     >>> parity("fnr", 0.02, by=("sex", "race")).by   # women of each race, men of each race
@@ -234,8 +305,28 @@ def parity(
     >>> parity("ppr", 0.02, by="sex", given="risk_class").given   # women and men of equal risk
     ('risk_class',)
     """
+    if ratio is not None:
+        from fairboost.fairness.ratios import ratio_parity  # which is made of parts of this module
+
+        if tolerance is not None or relative:
+            asked = f"tolerance={tolerance!r}" if tolerance is not None else "relative=True"
+            raise ConstraintError(
+                f"ratio={ratio!r} and {asked} are two ways to say how far apart groups may be; "
+                "leave one of them out"
+            )
+        return ratio_parity(rate, ratio, by=by, given=given, of=of, reference=reference)
+    if reference is not None:
+        raise ConstraintError(
+            f"reference={reference!r} names the group that ratios are taken to, and no ratio is "
+            "asked for; write parity(rate, ratio=0.8, reference=...), or leave reference out"
+        )
     by = check_by(by)
     own, moment = tolerance is not None, as_compared(rate, of)
+    if moment == ERROR:
+        raise ConstraintError(
+            "error rates of groups cannot be held equal, as that would ask for wrong decisions in "
+            "the better group; use minimax('error'), or compare 'fnr' and 'fpr'"
+        )
     of_shares = isinstance(moment, Rate | ClassRate) or relative
     found = check_tolerance(tolerance, of_shares) if own else TOLERANCE
     return Parity(moment, found, by, own, bool(relative), check_given(given, by))
@@ -271,7 +362,7 @@ def check_given(
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and not isinstance(value, Smooth)
 
 
 def check_by(by: Any) -> str | tuple[str, ...] | None:
@@ -299,6 +390,8 @@ def as_compared(
             f"of={of!r} names a class, and {moment!r} has none; expected 'given', 'recall' or "
             "'confused', or leave of out"
         )
+    if name in (PRECISION.name, ERROR.name):
+        return PRECISION if name == PRECISION.name else ERROR
     return NUMBERS[name] if name in NUMBERS else as_rate(cast(Rate, moment))
 
 
@@ -316,8 +409,9 @@ def bound(
 
     Parameters
     ----------
-    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr", "prediction", "loss"} or Rate
-        The rate to bound; one of the last two where a number is predicted.
+    rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr", "error", "prediction", "loss"} or Rate
+        The rate to bound; one of the last two where a number is predicted. ``"error"`` is the
+        share of wrong decisions.
     at_most : float
         The bound; of a rate in (0, 1). For "at least", bound the opposite rate: TPR >= 0.8 is
         FNR <= 0.2.
@@ -335,6 +429,11 @@ def bound(
     'fnr<=0.3 of F'
     """
     found = as_compared(rate, of)
+    if found == PRECISION:
+        raise ConstraintError(
+            "a precision cannot be bounded: who counts towards it depends on the model; compare "
+            "it with parity('precision'), or bound a rate, such as 'fpr'"
+        )
     if isinstance(found, NumberMoment) and not is_finite(at_most):
         raise ConstraintError(f"at_most of a bound must be a finite number, found {at_most!r}")
     if not isinstance(found, NumberMoment) and (not is_finite(at_most) or not 0 < at_most < 1):
@@ -405,10 +504,11 @@ def shared_tolerance(constraint: ConstraintLike, tolerance: float | None) -> flo
     shared = check_tolerance(tolerance)
     own = own_tolerances(constraint)
     listed = _listed(constraint)
-    if listed and all(isinstance(c, Bound) for c in listed) and shared != TOLERANCE:
+    if listed and all(map(_has_own_limit, listed)) and shared != TOLERANCE:
         raise ConstraintError(
-            f"tolerance={shared:g} is for constraints that compare groups, and a bound has its "
-            "limit in itself, bound(rate, at_most); leave tolerance out"
+            f"tolerance={shared:g} is for constraints that compare differences, and a bound, a "
+            "floor or a ratio has its limit in itself, such as bound(rate, at_most), and minimax "
+            "has none; leave tolerance out"
         )
     if own and not takes_tolerance(constraint) and set(own) != {shared}:
         raise ConstraintError(
@@ -418,10 +518,19 @@ def shared_tolerance(constraint: ConstraintLike, tolerance: float | None) -> flo
     return shared
 
 
+def _has_own_limit(constraint: Any) -> bool:
+    """Whether a constraint is a bound, a floor, a ratio or minimax: it has its limit, or none."""
+    limits = "at_most", "at_least", "ratio", "simplex"
+    return constraint == FOUR_FIFTHS or (
+        isinstance(constraint, OneMoment) and any(hasattr(constraint, name) for name in limits)
+    )
+
+
 def takes_tolerance(constraint: ConstraintLike) -> bool:
     """Whether some constraint has no tolerance of its own: a name, or a parity without one."""
     return any(
-        isinstance(c, str) or (isinstance(c, Parity) and not c.has_own_tolerance)
+        (isinstance(c, str) and c != FOUR_FIFTHS)
+        or (isinstance(c, Parity) and not c.has_own_tolerance)
         for c in _listed(constraint)
     )
 
@@ -440,10 +549,13 @@ def _by_name(name: str, tolerance: float) -> list[Constraint]:
     if name not in NAMED_CONSTRAINTS:
         known = ", ".join(map(repr, NAMED_CONSTRAINTS))
         raise ConstraintError(
-            f"unknown constraint {name!r}; expected one of {known}, a parity(...) or bound(...), "
-            "a list of them, or None"
+            f"unknown constraint {name!r}; expected one of {known}, 'calibrated', a parity(...), "
+            "bound(...), at_least(...) or minimax(...), a list of them, or None"
         )
-    return [parity(rate, tolerance) for rate in NAMED_CONSTRAINTS[name]]
+    rates = NAMED_CONSTRAINTS[name]
+    if name == FOUR_FIFTHS:
+        return [parity(rate, ratio=FOUR_FIFTHS_RATIO) for rate in rates]
+    return [parity(rate, tolerance) for rate in rates]
 
 
 def _checked(item: object) -> Constraint:
@@ -509,6 +621,12 @@ def _placed(
                 f"group={{{columns[0]!r}: {constraint.group[0]!r}}}"
             )
         return [replace(constraint, by=(columns[0],))]
+    if getattr(constraint, "reference", ()) and len(columns) > 1:
+        group = cast(Any, constraint).reference[0]
+        raise ConstraintError(
+            f"parity(..., reference={group!r}) is ambiguous: there are {len(columns)} sensitive "
+            f"columns ({', '.join(columns)}); write reference={{{columns[0]!r}: {group!r}}}"
+        )
     if isinstance(constraint, Parity | OfAllGroups):
         return [replace(cast(Any, constraint), by=column) for column in columns]
     return [_Adapted(getattr(constraint, "constraint", constraint), c) for c in columns]

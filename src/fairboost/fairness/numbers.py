@@ -359,6 +359,9 @@ def calibrated(
 ) -> Calibrated:
     """Ask that actual over expected (A/E) be 1 in every group.
 
+    Where labels are predicted, actual is the share of positive labels and expected the mean
+    probability.
+
     Parameters
     ----------
     tolerance : float, default=0.01

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import expit, logit
@@ -290,6 +291,7 @@ def beyond(score: float, side: int) -> float:
     return max(edge, score + away) if side > 0 else min(edge, score - away)
 
 
+@lru_cache(maxsize=64)  # every round asks, and the threshold moves in some trainings only
 def probability_of(threshold: float) -> float:
     """The probability from which on decisions are positive, given the threshold in log-odds.
 

@@ -81,6 +81,12 @@ RATES: dict[str, Rate] = {
 }
 
 
+PRECISION = Rate("precision", 1, +1, "precision")
+"""Share of positive decisions whose label is positive: the true positive rate with label and
+decision swapped. The model itself says who counts, so it is no moment and is not among ``RATES``;
+:mod:`fairboost.fairness.precision` holds it equal."""
+
+
 def as_rate(rate: str | Rate) -> Rate:
     """Look a rate up by name; a ``Rate`` passes through.
 

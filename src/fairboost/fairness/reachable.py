@@ -1,0 +1,124 @@
+"""Whether any decisions at all can meet some constraints on rates: said before training.
+
+Rates are linear in the shares of positive decisions by cell (label x group), and so are bounds,
+floors, ratios and differences in the rates. Whether there are such shares is a linear program with
+one variable for each cell. Where it has no solution, no model can meet the constraints on these
+rows, however good it is. Where it has one the constraints may still be out of reach: a model that
+is always right meets most of them, and how right a model can be is not known before training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from fairboost._typing import FloatArray
+from fairboost.data.cells import Cells
+from fairboost.exceptions import ConstraintError
+from fairboost.fairness.binding import MomentMap, Term, slices
+from fairboost.fairness.constraints import Bound, Parity
+from fairboost.fairness.rates import Rate
+from fairboost.fairness.ratios import Floor, RatioParity
+from fairboost.fairness.two_sided import TwoSided
+
+MOST_CELLS = 5_000
+"""Cells of rows up to which the program is solved: it takes less than a second."""
+
+
+def check_reachable(terms: Sequence[Term], cells: Cells) -> None:
+    """Refuse floors that no decisions on the rows can meet together with the other constraints.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        The constraints, bound to the rows.
+    cells : Cells
+        The rows.
+    """
+    # Of others nothing is known here; without them the program asks for less, not for more.
+    terms = [t for t in terms if all(isinstance(m, Rate) and m.quantity < 2 for m in t.moments)]
+    floors = [t for t in terms if isinstance(t.constraint, Floor)]
+    if not floors or cells.shared or len(cells) > MOST_CELLS:
+        return
+    if is_reachable(terms, cells):
+        return
+    alone = [t for t in floors if not is_reachable([t], cells)]
+    asked = "; ".join(dict.fromkeys(map(_words, alone or terms)))
+    raise ConstraintError(
+        f"no decisions on these rows meet all of the constraints at once: {asked}. This follows "
+        "from the numbers of rows in the groups alone, whatever the model; lower a floor, raise a "
+        "bound, or leave one of the constraints out"
+    )
+
+
+def is_reachable(terms: Sequence[Term], cells: Cells) -> bool:
+    """Whether shares of positive decisions by cell meet the constraints that are known here."""
+    matrix, base = _rates(terms, cells)
+    above: list[FloatArray] = []
+    most: list[FloatArray] = []
+    extra = 0
+    for term, part in zip(terms, slices([t.counted.size for t in terms]), strict=True):
+        for ours, on_level, limit in _inequalities(term):
+            lines = ours @ matrix[part]
+            level = np.zeros((len(lines), extra + (on_level is not None)))
+            if on_level is not None:
+                level[:, -1], extra = on_level, extra + 1
+            above.append(np.hstack([lines, level]))
+            most.append(limit - ours @ base[part])
+    width = matrix.shape[1] + extra
+    padded = [np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in above]
+    if not padded:
+        return True
+    bounds = [(0.0, 1.0)] * matrix.shape[1] + [(0.0, 2.0)] * extra
+    found = linprog(
+        np.zeros(width), np.vstack(padded), np.concatenate(most), bounds=bounds, method="highs"
+    )
+    return bool(found.status != 2)  # 2: there is no solution
+
+
+def _rates(terms: Sequence[Term], cells: Cells) -> tuple[FloatArray, FloatArray]:
+    """Rates as ``matrix @ shares + base``, with the share of positive decisions of each cell."""
+    mapped = MomentMap(cells, terms, 2)
+    full = mapped.matrix if isinstance(mapped.matrix, np.ndarray) else mapped.matrix.toarray()
+    positive, negative = np.split(full * np.tile(cells.weights, 2), 2, axis=1)
+    counted = mapped.counted[:, np.newaxis]
+    return (positive - negative) / counted, negative.sum(axis=1) / mapped.counted
+
+
+def _inequalities(term: Term) -> list[tuple[FloatArray, FloatArray | None, FloatArray]]:
+    """The constraint as ``A rates + b level <= limit``; the level is a variable of its own."""
+    c: Any = term.constraint
+    n = len(term.groups)
+    each = np.eye(n)
+    if isinstance(c, Bound):
+        g = term.groups.names.index(c.group)
+        return [(each[[g]], None, np.array([c.at_most]))]
+    if isinstance(c, Floor):
+        return [(-each, None, np.full(n, -c.at_least))]
+    compares = isinstance(c, Parity | TwoSided) and not c.relative
+    if isinstance(c, RatioParity) and c.of != "largest":
+        return [(term.jacobian(np.full(n, 0.5)), None, np.zeros(n))]
+    if not compares and not isinstance(c, RatioParity):
+        return []  # not known here
+    out: list[tuple[FloatArray, FloatArray | None, FloatArray]] = []
+    for part in term.read(np.zeros(n)).parts():
+        own = each[part]
+        k = len(own)
+        # Rates are at most the level; and at least the ratio times it, or the tolerance below.
+        share, allowed = (c.ratio, 0.0) if isinstance(c, RatioParity) else (1.0, c.tolerance)
+        on_level = np.concatenate([np.full(k, -1.0), np.full(k, share)])
+        limit = np.concatenate([np.zeros(k), np.full(k, allowed)])
+        out.append((np.vstack([own, -own]), on_level, limit))
+    return out
+
+
+def _words(term: Term) -> str:
+    """A constraint in words, or by its name."""
+    c: Any = term.constraint
+    if hasattr(c, "words"):
+        return str(c.words(term.by))
+    tolerance = getattr(c, "tolerance", None)
+    return str(c.name) if tolerance is None else f"{c.name} by {term.by} within {tolerance:g}"
