@@ -8,6 +8,7 @@ import re
 import shutil
 from itertools import pairwise
 
+import pandas as pd
 import pytest
 
 from tests.evidence import (
@@ -25,6 +26,7 @@ from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
+from fairboost.filings import annex_iv, ll144, model_risk  # noqa: E402
 from fairboost.report import write_report  # noqa: E402
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -151,6 +153,35 @@ def number_page(tmp_path_factory):
 def class_page(tmp_path_factory):
     """One of five classes is given: 25 constraints, six groups, long names."""
     return write_report(make_class_evidence(), tmp_path_factory.mktemp("classes"))[0].as_uri()
+
+
+@pytest.fixture(scope="module")
+def bias_page(tmp_path_factory):
+    """A filing of people with long names of groups, and blanks."""
+    sexes, races = LONG_NAMES.values()
+    people = [(sex, race) for sex in sexes for race in races for _ in range(20)]
+    groups = pd.DataFrame(people, columns=list(LONG_NAMES))
+    filing = ll144(groups, selected=[k % 3 > 0 for k in range(len(people))])
+    filing.write(folder := tmp_path_factory.mktemp("ll144"))
+    return (folder / "ll144.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def annex_page(tmp_path_factory):
+    """A filing on a model, with many blanks."""
+    evidence = make_evidence(LONG_NAMES)
+    annex_iv(evidence, evidence).write(folder := tmp_path_factory.mktemp("annex_iv"))
+    return (folder / "annex_iv.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def risk_page(tmp_path_factory):
+    """A filing that compares models."""
+    model_risk(make_evidence(LONG_NAMES)).write(folder := tmp_path_factory.mktemp("model_risk"))
+    return (folder / "model_risk.html").as_uri()
+
+
+PAGES = ["page", "wide_page", "number_page", "class_page", "bias_page", "annex_page", "risk_page"]
 
 
 @pytest.fixture
@@ -282,7 +313,7 @@ def test_tables_sort_by_figure_and_by_text(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 390, 768, 980, 1280, 1920])
-@pytest.mark.parametrize("which", ["page", "wide_page", "number_page", "class_page"])
+@pytest.mark.parametrize("which", PAGES)
 def test_nothing_is_lost_from_side_to_side(opened, request, which, width, scheme):
     prefer(opened, scheme)
     resize(opened, width)
@@ -322,7 +353,7 @@ def test_constraints_on_every_class_are_told_as_one(opened, class_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["page", "wide_page", "number_page", "class_page"])
+@pytest.mark.parametrize("which", PAGES)
 def test_text_can_be_read(opened, request, which, scheme):
     prefer(opened, scheme)
     opened.get(request.getfixturevalue(which))
@@ -370,7 +401,7 @@ def test_structure_for_those_who_do_not_see_it(opened):
     assert slider.accessible_name == "Model along the trade-off"
 
 
-@pytest.mark.parametrize("which", ["page", "wide_page", "number_page", "class_page"])
+@pytest.mark.parametrize("which", PAGES)
 def test_nothing_is_lost_in_print(opened, request, which):
     resize(opened, 700)  # A4 within its margins
     opened.get(request.getfixturevalue(which))

@@ -151,6 +151,7 @@ def corrupt(folder, name):
         "text.parquet": wrong.encode(),
         "text.arrow": wrong.encode(),
         "t.xlsx": b"PK",
+        "t.ods": b"PK",
         "t.parquet.gz": gzip.compress(b"PAR1"),
     }
     path.write_bytes(content[name])
@@ -171,8 +172,9 @@ def corrupt(folder, name):
         ("cut.csv.gz", "cut short"),
         ("text.parquet", "cannot be read as parquet"),
         ("text.arrow", "cannot be read as arrow"),
-        ("t.xlsx", "cannot tell the format of"),
-        ("t.parquet.gz", "is a packed parquet file"),
+        ("t.xlsx", "cannot be read as an Excel workbook"),
+        ("t.ods", "cannot tell the format of"),
+        ("t.parquet.gz", "is a packed .parquet file"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, name, message):

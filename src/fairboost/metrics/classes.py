@@ -26,6 +26,7 @@ import pandas as pd
 from fairboost._text import escape_markdown, markdown_table
 from fairboost._typing import ArrayLike, FloatArray, IntArray
 from fairboost.data.cells import Cells, build_cells
+from fairboost.data.probabilities import check_observed
 from fairboost.data.validation import (
     MOST_CLASSES,
     as_column,
@@ -370,6 +371,7 @@ def _read(
     check_same_rows(**given, sample_weight=sample_weight)
     known, labels, decided = read_classes(y_true, y_pred, classes)
     columns = read_sensitive_features(sensitive_features, len(labels))
+    check_observed(columns, "of three classes or more")
     weight = read_weights(sample_weight, len(labels))
     cells = build_cells(labels, columns, weight)
     return _CountedClasses(known, cells, tally_classes(cells, decided, len(known), weight))

@@ -19,7 +19,7 @@ from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost._warnings import warn
 from fairboost.data.cells import EVERYONE, Cells
 from fairboost.exceptions import FairnessWarning, InvalidInputError
-from fairboost.fairness.rates import Rate
+from fairboost.fairness.rates import PRECISION, Rate
 from fairboost.metrics import intervals
 from fairboost.metrics.sums import (
     check_crossings,
@@ -29,11 +29,6 @@ from fairboost.metrics.sums import (
     quotient,
     weight_sums,
 )
-
-PRECISION = Rate("precision", 1, +1, "precision")
-"""Share of positive decisions whose label is positive: the true positive rate with label and
-decision swapped, see :meth:`Comparison.swapped`. Who counts depends on the decision, so it cannot
-be constrained as rates are, and is not among :data:`fairboost.fairness.rates.RATES`."""
 
 GAP_COLUMNS = ["attribute", "rate", "gap", "gap_low", "gap_high"]
 GAP_COLUMNS += ["ratio", "ratio_low", "ratio_high", "lowest_group", "highest_group"]
@@ -148,7 +143,7 @@ def compare_sums(
     cells: Cells, sums: FloatArray, by: str | Sequence[str | Sequence[str]] | None
 ) -> list[Comparison]:
     """Everyone first, then what ``by`` asks for (see :mod:`fairboost.metrics`), from a tally."""
-    crossings = crossings_of(by, list(cells.groups))
+    crossings = crossings_of(by, cells.columns)
     return [compare(cells, sums, columns) for columns in crossings]
 
 
@@ -174,8 +169,26 @@ def tally(cells: Cells, positive: BoolArray, sample_weight: FloatArray | None) -
     """Rows, weight and squared weight, by decision (negative, positive) and cell, (3, 2, n)."""
     category = cells.codes.astype(np.intp)  # bincount would convert at each call
     category += len(cells) * positive
-    sums = weight_sums(category, sample_weight, 2 * len(cells))
-    return sums.reshape(3, 2, len(cells))
+    sums = weight_sums(category, sample_weight, 2 * len(cells)).reshape(3, 2, len(cells))
+    if not cells.shared:
+        return sums
+    return np.concatenate([sums, _tally_of_parts(cells, positive, sample_weight)], axis=2)
+
+
+def _tally_of_parts(
+    cells: Cells, positive: BoolArray, sample_weight: FloatArray | None
+) -> FloatArray:
+    """The same of parts of cells in groups that rows belong to by weights.
+
+    Of rows and squared weights only the sums over both decisions are meant.
+    """
+    every, first = cells.all, len(cells)
+    events = cells.shared_weight_of(positive, sample_weight)
+    totals = np.stack([every.counts, every.weights, every.squares])[:, first:]
+    out = np.stack([totals, np.zeros_like(totals)], axis=1)
+    out[1, 1] = events
+    out[1, 0] -= events
+    return out
 
 
 def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Comparison:
@@ -187,7 +200,9 @@ def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Compari
     groups = cells.groups_by(columns)
     width = len(groups) + 1  # group -1, missing, becomes 0
     merged = np.zeros((3, 2, 2 * width))
-    np.add.at(merged.T, cells.labels * width + groups.of_cell + 1, sums.T)
+    np.add.at(merged.T, cells.all.labels * width + groups.of_cell + 1, sums.T)
+    if groups.facts:
+        merged = _as_whole_rows(merged)
     return Comparison(
         attribute=crossing_name(columns),
         names=group_names(groups),
@@ -195,6 +210,20 @@ def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Compari
         groups=np.tile(np.arange(-1, width - 1, dtype=np.int32), 2),
         sums=merged,
     )
+
+
+def _as_whole_rows(sums: FloatArray) -> FloatArray:
+    """Sums of whole rows that have the same rates, and tell as much about them.
+
+    Of rows that belong to groups by weights: as many rows of equal weight as Kish's effective
+    number. Rates that were corrected may be out of range by chance, and are cut off there.
+    """
+    _, weight, squares = sums.sum(axis=1)
+    share = np.clip(quotient(sums[1, 1], weight), 0.0, 1.0)
+    share = np.stack([1.0 - share, share])
+    rows = np.nan_to_num(quotient(weight**2, squares))
+    whole = np.stack([rows, np.maximum(weight, 0.0), squares])[:, np.newaxis]
+    return np.nan_to_num(whole * share)
 
 
 def rate_table(

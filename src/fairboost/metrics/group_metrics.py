@@ -7,6 +7,8 @@ constrained.
 ``by`` says which groups to compare: ``"sex"`` is one column, ``("sex", "race")`` the crossing of
 two, and a list holds several of these. Without it every sensitive column is taken by itself. Rows
 of unknown group (missing values) are in no group and count only among "everyone".
+``smooth("age")`` compares windows of a number, and ``sensitive_features`` may hold
+``group_probabilities(...)``; ``rows`` is then the effective sample size.
 
 Rates are those of :mod:`fairboost.fairness.rates`, and ``"precision"`` where it is asked for: the
 share of positive decisions whose label is positive. It comes last.
@@ -23,14 +25,14 @@ import pandas as pd
 
 from fairboost._numbers import is_number
 from fairboost._text import markdown_table
-from fairboost._typing import ArrayLike, FloatArray
-from fairboost.data.cells import Cells, build_cells
+from fairboost._typing import ArrayLike, FloatArray, IntArray
+from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.validation import check_same_rows, read_sensitive_features, read_weights
+from fairboost.data.windows import place_knots, smooth_columns, with_windows
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.rates import RATES, Rate, as_rate
+from fairboost.fairness.rates import PRECISION, RATES, Rate, as_rate
 from fairboost.metrics.comparisons import (
-    PRECISION,
     Comparison,
     compare_sums,
     gap_table,
@@ -379,7 +381,7 @@ def audit(
             f"threshold={threshold!r}; drop chosen_on, or pass an operating point such as "
             "threshold=at_fpr(0.05)"
         )
-    columns = read_sensitive_features(sensitive_features, len(rows.labels))
+    columns = read_compared(sensitive_features, rows.labels, by)
     cells = build_cells(rows.labels, columns, rows.weight)
     sums = tally(cells, rows.scores >= threshold, rows.weight)
     found = audit_sums(
@@ -447,10 +449,25 @@ def _compare(
     given = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": sensitive_features}
     check_same_rows(**given, sample_weight=sample_weight)
     labels, positive = read_decisions(y_true, y_pred, pos_label)
-    columns = read_sensitive_features(sensitive_features, len(labels))
+    columns = read_compared(sensitive_features, labels, by)
     weight = read_weights(sample_weight, len(labels))
     cells = build_cells(labels, columns, weight)
     return compare_sums(cells, tally(cells, positive, weight), by)
+
+
+def read_compared(
+    sensitive_features: ArrayLike, labels: IntArray, by: By | None
+) -> list[SensitiveColumn]:
+    """Sensitive columns, those that ``by`` names by ``smooth`` as windows of numbers."""
+    asked = smooth_columns(by)
+    columns = read_sensitive_features(sensitive_features, len(labels), asked)
+    rarer = np.bincount(labels, minlength=2).argmin()
+    return [
+        c
+        if c.numbers is None
+        else with_windows(c, place_knots(c.name, c.numbers, asked[c.name].knots, labels == rarer))
+        for c in columns
+    ]
 
 
 def _only(compared: list[Comparison]) -> list[Comparison]:

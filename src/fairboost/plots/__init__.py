@@ -7,6 +7,7 @@ and no text or ground is coloured by hand, so a dark theme keeps its say.
 """
 
 from fairboost.plots.classes import GroupConfusionDisplay
+from fairboost.plots.curves import RateCurveDisplay
 from fairboost.plots.group_rates import GroupRatesDisplay
 from fairboost.plots.multipliers import MultipliersDisplay
 from fairboost.plots.numbers import GroupPredictionsDisplay
@@ -21,5 +22,6 @@ __all__ = [
     "GroupRocDisplay",
     "GroupScoresDisplay",
     "MultipliersDisplay",
+    "RateCurveDisplay",
     "TradeoffDisplay",
 ]

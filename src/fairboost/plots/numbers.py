@@ -10,6 +10,7 @@ from sklearn.base import is_regressor
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
+from fairboost.data.probabilities import check_observed
 from fairboost.data.validation import (
     check_numbers,
     check_same_rows,
@@ -175,6 +176,7 @@ def choose_column(sensitive_features: ArrayLike, n: int, by: str | None) -> Sens
         raise InvalidInputError(
             f"by={by!r} is not among the sensitive columns {list(columns)}; pass one of them"
         )
+    check_observed([columns[name]], "in this picture")
     return columns[name]
 
 

@@ -15,6 +15,9 @@ Tone: TypeAlias = Literal["", "good", "bad", "unsure"]
 SIGNS: dict[Tone, str] = {"good": "✓ ", "bad": "✗ ", "unsure": "? ", "": ""}
 """Before good and bad news, so that they are not told by colour alone."""
 
+BLANK = "☐ "
+"""Before what a person has still to fill in."""
+
 Shade: TypeAlias = Literal[0, 1, 2, 3, 4]
 
 MARKS = ("", "○ ", "◔ ", "◑ ", "● ")
@@ -65,7 +68,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they stand for."""
+    """Names and what they stand for; what begins with :data:`BLANK` is still to be filled in."""
 
     items: tuple[tuple[str, str], ...]
 
@@ -165,3 +168,11 @@ class Folded:
 
 
 Block: TypeAlias = Text | Bullets | Facts | TableBlock | Picture | Slider | Folded
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a heading of its own."""
+
+    title: str
+    blocks: tuple[Block, ...]

@@ -10,6 +10,7 @@ import numpy as np
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import RATES
 from fairboost.metrics import audit, group_rates, threshold_at
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
@@ -78,6 +79,8 @@ def _compare_groups(
 ) -> tuple[list[evidence.GroupRate], list[evidence.Gap]]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
     shown = ["fpr", "fnr", DECISION_RATES[about.favourable], "precision"]
+    # Losses, error rates and probabilities of groups are in the verdicts alone.
+    decided = [rate for rate in rows.constrained_rates(model) if rate in RATES]
     rates: list[evidence.GroupRate] = []
     gaps: list[evidence.Gap] = []
     for name, p in predictions.items():
@@ -85,8 +88,8 @@ def _compare_groups(
             rows.labels,
             p.positive.astype(np.float64),  # the decisions themselves, not rounded scores
             sensitive_features=rows.sensitive_features,
-            rates=list(dict.fromkeys([*rows.constrained_rates(model), *shown])),
-            by=[*rows.names, *rows.crossings()[0]],
+            rates=list(dict.fromkeys([*decided, *shown])),
+            by=[*rows.by, *rows.crossings()[0]],
             sample_weight=rows.weight,
             min_rows=about.min_rows,
             min_group_rows=model.min_group_rows,
@@ -119,7 +122,7 @@ def _bins(proba: FloatArray, rows: TestSet, threshold: float) -> list[ScoreBins]
             attribute=c.name,
             sample_weight=rows.weight,
         )
-        for c in (everyone, *rows.columns)
+        for c in (everyone, *rows.observed)
     ]
 
 
@@ -151,6 +154,7 @@ def point_rates(
         model._margins(rows.X) >= 0,
         sensitive_features=rows.sensitive_features,
         rates=list(dict.fromkeys([*rows.constrained_rates(model), "fpr", "fnr", "ppr"])),
+        by=rows.by,
         sample_weight=rows.weight,
         pos_label=1,
     )

@@ -71,6 +71,8 @@ class Limit:
     around : float or None
         What the distance of the group's figure is bounded from, 1 for actual over expected; None
         if the figure itself is bounded.
+    at_least : float or None
+        The smallest rate of the group that was allowed, where it has a floor; None without one.
     """
 
     attribute: str
@@ -78,6 +80,7 @@ class Limit:
     at_most: float
     group: str | None = None
     around: Figure = None
+    at_least: Figure = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,9 @@ class Data:
         What the mean loss is a mean of, where a number is predicted, e.g. "squared error".
     classes : tuple of str
         The classes, where there are three or more.
+    decision : str
+        Name of the column of decisions, where these were audited; ``label`` is empty where it is
+        not known what came true.
     """
 
     label: str
@@ -206,6 +212,7 @@ class Data:
     exposure: str | None = None
     loss: str = ""
     classes: tuple[str, ...] = ()
+    decision: str = ""
 
 
 @dataclass(frozen=True)
@@ -371,6 +378,26 @@ class Performance:
 
 
 @dataclass(frozen=True)
+class GroupDifference:
+    """The standardised difference of a group's mean score, see :mod:`fairboost.metrics.contrasts`.
+
+    Parameters
+    ----------
+    attribute, group : str
+        As in :class:`GroupRate`.
+    reference : str
+        The group that it is compared with.
+    value : float or None
+        The difference, in standard deviations of all scores.
+    """
+
+    attribute: str
+    group: str
+    reference: str
+    value: Figure
+
+
+@dataclass(frozen=True)
 class TradeoffPoint:
     """A model that could have been chosen.
 
@@ -392,6 +419,12 @@ class TradeoffPoint:
         nothing.
     loss, loss_low, loss_high : float or None
         Where a number is predicted: the mean loss, in place of the accuracy.
+    seed : int or None
+        Random seed of the fit.
+    sha256 : str or None
+        Checksum of what the model decides by; the file of a model has it too.
+    differences : tuple of GroupDifference
+        Standardised differences of mean scores; empty where there are several classes.
     """
 
     name: str
@@ -408,6 +441,9 @@ class TradeoffPoint:
     loss: Figure = None
     loss_low: Figure = None
     loss_high: Figure = None
+    seed: int | None = None
+    sha256: str | None = None
+    differences: tuple[GroupDifference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -706,6 +742,9 @@ class Evidence:
         Empty if they do.
     task : {"decisions", "numbers", "classes"}
         What the model is for.
+    windows : dict of str to tuple of float
+        Of sensitive columns that are compared as numbers, where their windows are centred, in the
+        order of the groups in ``rates``.
     """
 
     title: str
@@ -730,6 +769,7 @@ class Evidence:
     notes: dict[str, str] = field(default_factory=dict)
     caution: str = ""
     task: TaskName = "decisions"
+    windows: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The evidence as a JSON document, versioned; the same evidence gives the same text."""

@@ -227,6 +227,7 @@ def rates(e: Evidence) -> Iterable[Block]:
                 f"{100 * e.asked.level:g}% intervals.{everyone}",
                 _describe_rates(shown, words.decimals_of(name, e)),
             )
+    yield from _curves(e)
     shown, confused = class_findings.split(plain) if classes else (plain, [])
     table = _rate_table(f"{words.noun(e).capitalize()}s by group", shown, e)
     if any(cell.shade for row in table.rows for cell in row):
@@ -235,6 +236,23 @@ def rates(e: Evidence) -> Iterable[Block]:
     if confused:
         title = "Shares of a class given another, by group"
         yield Folded(title, (_rate_table(title, confused, e),))
+
+
+def _curves(e: Evidence) -> Iterable[Block]:
+    """The rates that are held equal over a number, as curves."""
+    for limit in e.asked.limits:
+        if limit.attribute not in e.windows:
+            continue
+        shown = [r for r in in_picture(e, limit.rate) if r.attribute == limit.attribute]
+        title = words.rate_title(limit.rate)
+        yield Picture(
+            "curve",
+            f"{limit.rate} {limit.attribute}",
+            f"{title.capitalize()} over {limit.attribute} on the test rows. The curve joins the "
+            f"rates of {len(e.windows[limit.attribute])} overlapping windows; the band joins "
+            f"their {100 * e.asked.level:g}% intervals.",
+            _describe_rates(shown, words.decimals_of(limit.rate, e)),
+        )
 
 
 def in_picture(e: Evidence, rate: str) -> list[GroupRate]:

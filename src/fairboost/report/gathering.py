@@ -20,8 +20,10 @@ import pandas as pd
 
 from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Matrix
+from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.rates import RATES
+from fairboost.metrics.contrasts import standardised_differences
 from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
@@ -32,6 +34,7 @@ from fairboost.report.lines import pick, plain_value
 from fairboost.report.rows import Fitted, TestSet, Wording, rate_name
 from fairboost.report.words import explain_decisions, where_title
 from fairboost.report.words import limit as limit_in_words
+from fairboost.selection.candidates import fit_marks, scores_of
 from fairboost.selection.kinds import kind_of_model
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.fairness_report import FairnessReport
@@ -122,6 +125,7 @@ def gather(
         rounds=rounds,
         warnings=_warnings(judged, caught),
         notes=dict(about.notes or {}),
+        windows=rows.windows,
         **found.parts,
     )
     return with_limits(gathered, placed_on_test=found.placed, uncrossed=rows.crossings()[1])
@@ -239,6 +243,22 @@ def _point(model: Fitted, line: Mapping[Any, Any], rows: TestSet) -> evidence.Tr
         trees=int(line["trees"]),
         rates=rates,
         decides_nothing=nothing,
+        **fit_marks(model),
+        differences=_differences(model, rows),
+    )
+
+
+def _differences(model: Fitted, rows: TestSet) -> tuple[evidence.GroupDifference, ...]:
+    """Standardised differences of mean scores; none where there are several classes."""
+    scores = scores_of(model, rows.X, rows.exposure)
+    if scores is None:
+        return ()
+    table = standardised_differences(scores, rows.sensitive_features)
+    return tuple(
+        evidence.GroupDifference(
+            **pick(line, "attribute", "group", "reference"), value=plain_value(line["difference"])
+        )
+        for line in table.to_dict("records")
     )
 
 
@@ -318,7 +338,7 @@ def _data(
             evidence.SensitiveColumnUse(
                 name=c.name,
                 groups=len(c.values),
-                missing=int((np.asarray(c.codes) < 0).sum()),
+                missing=_without_group(c),
                 feature=None if known is None else c.name in known,
             )
             for c in rows.columns
@@ -330,6 +350,12 @@ def _data(
         weight=about.weight_name or (None if rows.weight is None else "weights of rows"),
         **own,
     )
+
+
+def _without_group(column: SensitiveColumn) -> int:
+    """Rows that are in no group of a column."""
+    known = np.asarray(column.codes) >= 0
+    return int((~(known if column.members is None else column.members.any(axis=1))).sum())
 
 
 def _model(model: Fitted, about: evidence.About) -> evidence.Model:

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairboost._text import places
 from fairboost.plots.scores import MOST_INTERVALS
 from fairboost.report import class_findings, findings, words
-from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Slider, TableBlock, Text
+from fairboost.report.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Facts,
+    Picture,
+    Section,
+    Slider,
+    TableBlock,
+    Text,
+)
 from fairboost.report.evidence import (
     Calibration,
     Decile,
@@ -34,14 +44,6 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of predictions, in a table."""
 
 NOTHING_SAID = " No constraint counts as met by decisions that say nothing."
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page under a heading of its own."""
-
-    title: str
-    blocks: tuple[Block, ...]
 
 
 def lay_out(evidence: Evidence) -> tuple[Section, ...]:
@@ -366,7 +368,14 @@ def _training(e: Evidence) -> Iterable[Block]:
 def _data(e: Evidence) -> Iterable[Block]:
     d = e.data
     yield _facts(
-        ("Label", f"{d.label}; positive: {d.positive}" if e.task == "decisions" else None),
+        (
+            "Decision",
+            f"{d.decision}; positive: {d.positive}" if not d.label else d.decision or None,
+        ),
+        (
+            "Label",
+            f"{d.label}; positive: {d.positive}" if e.task == "decisions" and d.label else None,
+        ),
         ("Predicted number", d.label if e.task == "numbers" else None),
         ("Label", f"{d.label}, one of {len(d.classes)} classes" if d.classes else None),
         ("Classes", words.join(d.classes)),

@@ -15,6 +15,9 @@ SAID = {
     "differs from the one that the rows were drawn from.",
     "labels": "Error rates take the recorded label for the truth. Where labels themselves are "
     "biased, such as past decisions of people, equal error rates do not make up for it.",
+    "no labels": "What came true is not in the data, so that there are no error rates. Equal "
+    "shares of favourable decisions do not show whether the decisions are right, nor whether they "
+    "are as often right in every group.",
     "actual": "What was actual is taken as it was recorded. Where records themselves are biased, "
     "such as claims that are paid more readily to some, neither equal errors nor predictions that "
     "agree with what was actual make up for it.",
@@ -78,7 +81,8 @@ def with_limits(
     constrained = bool(evidence.asked.constraints)
     numbers = evidence.task == "numbers"
     applies = {
-        "labels": not numbers,
+        "labels": not numbers and bool(evidence.data.label),
+        "no labels": not evidence.data.label,
         "actual": numbers,
         "no mean": numbers and evidence.data.loss in NO_MEANS,
         "means": numbers,

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from base64 import b64encode
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from itertools import groupby
@@ -22,6 +23,7 @@ from fairboost._files import write_text
 from fairboost._text import escape_html as escape
 from fairboost._text import escape_markdown, markdown_table
 from fairboost.report.blocks import (
+    BLANK,
     SIGNS,
     Block,
     Bullets,
@@ -29,12 +31,13 @@ from fairboost.report.blocks import (
     Facts,
     Folded,
     Picture,
+    Section,
     Slider,
     TableBlock,
     Text,
 )
 from fairboost.report.evidence import Evidence
-from fairboost.report.layout import Section, lay_out
+from fairboost.report.layout import lay_out
 from fairboost.report.pictures import draw
 
 LONG = 12
@@ -94,18 +97,37 @@ def to_html(evidence: Evidence) -> str:
     str
         The page. Plots need matplotlib, the extra ``plots``.
     """
-    sections = {_name(section.title): section for section in lay_out(evidence)}
+    version = "" if evidence.model is None else evidence.model.fairboost_version
+    return html_page(evidence.title, lay_out(evidence), version, evidence)
+
+
+def html_page(
+    title: str, parts: Iterable[Section], version: str = "", evidence: Evidence | None = None
+) -> str:
+    """An HTML page of sections.
+
+    Parameters
+    ----------
+    title : str
+        Of the page.
+    parts : iterable of Section
+        Each under a title of its own.
+    version : str
+        Of fairboost, for the last line.
+    evidence : Evidence, optional
+        What pictures are drawn from, if there are any.
+    """
+    sections = {_name(section.title): section for section in parts}
     links = (f'<li><a href="#{k}">{escape(s.title)}</a></li>' for k, s in sections.items())
     script = _asset("page.js")
-    version = "" if evidence.model is None else f" {escape(evidence.model.fairboost_version)}"
     return Template(_asset("page.html")).substitute(
-        title=escape(evidence.title),
+        title=escape(title),
         style=_asset("page.css"),
         script=script,
         digest=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         contents="".join(links),
         body="".join(_section(section, name, evidence) for name, section in sections.items()),
-        version=version,
+        version=f" {escape(version)}" if version else "",
     )
 
 
@@ -114,7 +136,7 @@ def _asset(name: str) -> str:
     return files("fairboost.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _section(section: Section, name: str, evidence: Evidence) -> str:
+def _section(section: Section, name: str, evidence: Evidence | None) -> str:
     body = f'<h2 id="{name}">{escape(section.title)}</h2>\n'
     runs = groupby(section.blocks, lambda block: isinstance(block, Picture))
     for n, (pictures, run) in enumerate(runs):
@@ -123,16 +145,17 @@ def _section(section: Section, name: str, evidence: Evidence) -> str:
     return f'<section aria-labelledby="{name}">\n{body}</section>\n'
 
 
-def _block(block: Block, evidence: Evidence, name: str) -> str:
+def _block(block: Block, evidence: Evidence | None, name: str) -> str:
     if isinstance(block, Text):
-        kind = f' class="callout {block.tone}"' if block.tone else ""
+        kind = f' class="callout {block.tone}"' if block.tone else _blank(block.text)
         return f"<p{kind}>{SIGNS[block.tone]}{escape(block.text)}</p>\n"
     if isinstance(block, Bullets):
         return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in block.items)}</ul>\n"
     if isinstance(block, Facts):
-        pairs = (f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in block.items)
+        pairs = (f"<dt>{escape(k)}</dt><dd{_blank(v)}>{escape(v)}</dd>" for k, v in block.items)
         return f"<dl>{''.join(pairs)}</dl>\n"
     if isinstance(block, Picture):
+        assert evidence is not None, "pictures are drawn from evidence"
         svg = draw(block, evidence, name)
         return f"<figure>{svg}<figcaption>{escape(block.caption)}</figcaption></figure>\n"
     if isinstance(block, Slider):
@@ -142,6 +165,11 @@ def _block(block: Block, evidence: Evidence, name: str) -> str:
         summary = f"<summary>{escape(block.title)}</summary>"
         return f"<details>{summary}{''.join(inside)}</details>\n"
     return _table(block, name)
+
+
+def _blank(text: str) -> str:
+    """The mark of what is still to be filled in."""
+    return ' class="blank"' if text.startswith(BLANK) else ""
 
 
 def _table(table: TableBlock, name: str) -> str:
@@ -245,8 +273,21 @@ def to_markdown(evidence: Evidence) -> str:
     str
         With tables as on GitHub. Values from data are escaped.
     """
-    parts = [f"# {escape_markdown(evidence.title)}"]
-    for section in lay_out(evidence):
+    return markdown_page(evidence.title, lay_out(evidence))
+
+
+def markdown_page(title: str, sections: Iterable[Section]) -> str:
+    """A page of sections as Markdown.
+
+    Parameters
+    ----------
+    title : str
+        Of the page.
+    sections : iterable of Section
+        Each under a title of its own.
+    """
+    parts = [f"# {escape_markdown(title)}"]
+    for section in sections:
         parts.append(f"## {escape_markdown(section.title)}")
         parts += filter(None, map(_markdown_block, section.blocks))
     return "\n\n".join(parts) + "\n"

@@ -104,6 +104,16 @@ def _rates(evidence: Evidence, rate: str) -> Any:
     return plots.GroupRatesDisplay(table).plot(ax).figure_
 
 
+def _curve(evidence: Evidence, about: str) -> Any:
+    rate, _, column = about.partition(" ")
+    lines = [r for r in in_picture(evidence, rate) if r.attribute == column]
+    table = _table(lines, "value", "low", "high").replace({"model": MODELS})
+    windows = evidence.windows[column]
+    table["at"] = [at for _ in range(len(table) // len(windows)) for at in windows]
+    ax = new_axes(WIDTH, 3.2, ["", ""])
+    return plots.RateCurveDisplay(table, column).plot(ax).figure_
+
+
 def _tradeoff(evidence: Evidence, _: str) -> Any:
     tradeoff = evidence.tradeoff
     assert tradeoff is not None
@@ -222,6 +232,7 @@ def _joined(curves: Iterable[Roc | Calibration], *names: str) -> pd.DataFrame:
 
 
 DRAWN: dict[str, Callable[[Evidence, str], Any]] = {
+    "curve": _curve,
     "rates": _rates,
     "tradeoff": _tradeoff,
     "rounds": _rounds,

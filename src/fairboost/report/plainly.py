@@ -43,7 +43,8 @@ def _on_limits(e: Evidence) -> Iterator[str]:
     """A sentence on every rate that was asked about, those farthest beyond their limits first."""
     found = []
     for limit in e.asked.limits:
-        if e.task == "numbers" and limit.group is not None:
+        of_each = e.task == "numbers" or limit.at_least is not None
+        if of_each and limit.group is not None:
             continue  # every group has one; they are told by the one that is farthest
         if limit.group is None:
             pair = _extremes(e, limit.attribute, limit.rate)
@@ -55,7 +56,29 @@ def _on_limits(e: Evidence) -> Iterator[str]:
             found.append((apart / max(limit.at_most, 1e-9), said))
     if e.task == "numbers":
         found += _farthest(e)
+    else:
+        found += _lowest(e)
     yield from (said for _, said in sorted(found, key=lambda f: -f[0]))
+
+
+def _lowest(e: Evidence) -> Iterator[tuple[float, str]]:
+    """Of floors that every group has, the group of the lowest rate."""
+    floors = {(k.attribute, k.rate, k.at_least) for k in e.asked.limits if k.at_least is not None}
+    for attribute, rate, floor in sorted(floors, key=str):
+        known = (r for r in rates_at(e.rates, attribute, rate) if r.value is not None)
+        ranked = sorted((r for r in known if not r.small), key=lambda r: r.value or 0.0)
+        if not ranked:
+            continue
+        value, least = ranked[0].value or 0.0, floor or 0.0
+        found, asked = words.percents(value, least)
+        who = _person(ranked[0].group)
+        event = f"the {rate} is {found} for {who}"
+        if e.task != "classes":
+            event = f"{_event(e.data, rate)} for {found} of {who}"
+        yield (
+            (1.0 - value) / max(1.0 - least, 1e-9),
+            f"By {attribute}: {event}, the lowest rate; at least {asked} was asked for.",
+        )
 
 
 def _farthest(e: Evidence) -> Iterator[tuple[float, str]]:
@@ -228,9 +251,10 @@ def _event(data: Data, rate: str) -> str:
     if known is None:
         return f"of the people for whom the model decides {classes[1]}, {label} is {classes[1]}"
     decided = classes[known.direction > 0]
-    if data.label != "label" and not any(c.isalpha() for c in decided):  # a code says nothing
-        decided = f"“{data.label} = {decided[1:-1]}”"
-    decided = f"the model decides {decided}"
+    named = data.label or data.decision
+    if named != "label" and not any(c.isalpha() for c in decided):  # a code says nothing
+        decided = f"“{named} = {decided[1:-1]}”"
+    decided = f"the model decides {decided}" if data.label else f"the decision is {decided}"
     if known.label is None:
         return decided
     return f"of the people whose {label} is {classes[known.label]}, {decided}"

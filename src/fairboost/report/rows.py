@@ -11,13 +11,17 @@ import numpy as np
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
-from fairboost.data.validation import check_fit_data, check_numbers
+from fairboost.data.validation import check_fit_data, check_numbers, named_columns
+from fairboost.data.windows import Smooth
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.constraints import Bound, Constraint, Parity, columns_of, given_of
+from fairboost.fairness.minimax import Minimax
 from fairboost.fairness.moments import Moment
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.rates import as_moment
+from fairboost.fairness.ratios import Floor, RatioParity
+from fairboost.fairness.soft import placed, smooth_of
 from fairboost.fairness.two_sided import TwoSided
 from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
@@ -106,7 +110,8 @@ class TestSet:
                 "FairGBMClassifier; leave exposure out, or pass it as sample_weight"
             )
         else:
-            data = check_fit_data(X, y, sensitive_features, sample_weight, model._labels)
+            given = X, y, sensitive_features, sample_weight, model._labels
+            data = check_fit_data(*given, numbers=smooth_of(model.constraint))
         if not data.columns:
             raise InvalidInputError(
                 "sensitive_features has no columns, so there are no groups to report on; pass the "
@@ -114,8 +119,11 @@ class TestSet:
             )
         weight = data.sample_weight
         weight = None if weight is None else weight.astype(np.float64)
+        report = model.fairness_report_
+        windows = {} if report is None else report.windows
+        columns = placed(data.columns, (), data.labels, windows)
         return cls(
-            X, y, sensitive_features, sample_weight, data.labels, list(data.columns), weight,
+            X, y, sensitive_features, sample_weight, data.labels, columns, weight,
             data.targets, data.exposure,
         )  # fmt: skip
 
@@ -124,11 +132,30 @@ class TestSet:
         """Names of the sensitive columns."""
         return [c.name for c in self.columns]
 
-    def constrained(self, model: Fitted) -> dict[str, np.ndarray]:
+    @property
+    def observed(self) -> list[SensitiveColumn]:
+        """The columns of which a row has one group."""
+        return [c for c in self.columns if not c.is_soft]
+
+    @property
+    def by(self) -> list[str]:
+        """The columns as audits are asked for them: numbers with the windows of training."""
+        windows = self.windows
+        return [Smooth(n, windows[n]) if n in windows else n for n in self.names]
+
+    @property
+    def windows(self) -> dict[str, tuple[float, ...]]:
+        """Where the windows of columns of numbers are centred."""
+        return {c.name: c.facts.windows for c in self.columns if c.facts and c.facts.windows}
+
+    def constrained(self, model: Fitted) -> dict[str, Any]:
         """The sensitive columns that a model was trained on, out of those to report on."""
         used = model._constrained(self.names)
+        given = dict(named_columns(self.sensitive_features))
         return {  # code -1, a missing group, is the last
-            c.name: np.array([*c.values, None], object)[np.asarray(c.codes)]
+            c.name: given[c.name]
+            if c.is_soft
+            else np.array([*c.values, None], object)[np.asarray(c.codes)]
             for c in self.columns
             if c.name in used
         }
@@ -170,6 +197,11 @@ class TestSet:
                 rate = rate_name(c.moment)
                 unit = everyone.get(rate, 0.0) if c.relative else 1.0
                 found.append(Limit(attribute, rate, c.tolerance * unit))
+            elif isinstance(c, RatioParity):
+                rate = rate_name(c.moment)
+                here = [r for r in known if (r.attribute, r.rate) == (attribute, rate)]
+                largest = max((r.value or 0.0 for r in here if not r.small), default=0.0)
+                found.append(Limit(attribute, rate, (1.0 - c.ratio) * largest))
             elif isinstance(c, Bound):
                 group = ", ".join(str(c.group[k]) for k in order) or "everyone"
                 found.append(Limit(attribute, rate_name(c.moment), c.at_most, group))
@@ -190,6 +222,8 @@ class TestSet:
                 most = limit_in_words(c.at_most)
                 text = f"{c.moment.title} of every group by {by} at most {most}"
                 found[c.words(by)] = Wording(text, "largest mean")
+            elif isinstance(c, Minimax):
+                found[c.words(by)] = Wording(c.words(by), f"largest {c.moment.title}")
             elif hasattr(c, "words") and getattr(c, "least", None) == 0:
                 found[c.words(by)] = Wording(c.words(by), "largest distance")
         return found
@@ -204,9 +238,9 @@ class TestSet:
         larger : list of str
             The others, in words.
         """
-        wanted: list[tuple[str, ...]] = [*combinations(self.names, 2)]
-        wanted += [tuple(self.names)] if len(self.names) == 3 else []
-        codes = {c.name: np.asarray(c.codes) for c in self.columns}
+        codes = {c.name: np.asarray(c.codes) for c in self.observed}
+        wanted: list[tuple[str, ...]] = [*combinations(codes, 2)]
+        wanted += [tuple(codes)] if len(codes) == 3 else []
         fitting, larger = [], []
         for crossing in wanted:
             rows = np.stack([codes[name] for name in crossing], axis=1)
@@ -229,6 +263,9 @@ def _limits_of_each(c: Constraint, attribute: str, groups: Iterable[str]) -> lis
         return [Limit(attribute, RATIO, c.tolerance, group, 1.0) for group in groups]
     if isinstance(c, SameDistribution):
         return [Limit(attribute, DISTANCE, c.tolerance, group) for group in groups]
+    if isinstance(c, Floor):
+        name = rate_name(c.moment)
+        return [Limit(attribute, name, 1.0, group, at_least=c.at_least) for group in groups]
     if isinstance(c, EachAtMost):
         return [Limit(attribute, c.moment.name, c.at_most, group) for group in groups]
     return []

@@ -84,6 +84,8 @@ class Distances:
             return None
         decimals = self._decimals.get(r.rate, 3)
         if (most := self._limits.get((r.attribute, r.group, r.rate))) is not None:
+            if most.at_least is not None:
+                return _measured(1.0 - r.value, 1.0 - most.at_least, "")
             if most.around is None:
                 return _measured(r.value, most.at_most, "")
             away = abs(r.value - most.around)

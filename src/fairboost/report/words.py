@@ -142,14 +142,16 @@ def finding_interval(finding: Finding, task: TaskName) -> str:
     return value if ABSENT in (low, high) else f"{value} [{low}, {high}]"
 
 
-def limit(most: float) -> str:
-    """A limit, without an exponent where it is large.
+def limit(most: float | None) -> str:
+    """A limit, without an exponent where it is large; there may be none.
 
     Examples
     --------
-    >>> limit(0.02), limit(1e-5), limit(2_500_000)
-    ('0.02', '0.00001', '2,500,000')
+    >>> limit(0.02), limit(1e-5), limit(2_500_000), limit(None)
+    ('0.02', '0.00001', '2,500,000', 'none')
     """
+    if most is None:
+        return "none"
     text = f"{most:,g}"
     if "e" not in text:
         return text

@@ -6,6 +6,7 @@ One pass over the file, or two where the threshold is to be found, see
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -40,8 +41,11 @@ class AuditRequest:
 
     Parameters
     ----------
-    label, score : str
-        The columns of labels and scores; of classes, that of the class given.
+    label : str or None
+        The column of labels; None to audit decisions alone, of which it is not known what came
+        true. Then there are no error rates.
+    score : str
+        The column of scores, or of decisions; of classes, that of the class given.
     sensitive : tuple of str
         The columns that say which groups a row belongs to.
     positive : str, optional
@@ -64,9 +68,11 @@ class AuditRequest:
         The loss whose mean is shown, if labels are numbers.
     of_classes : bool
         Whether labels are classes, three or more.
+    decides : bool
+        Whether ``score`` is a column of decisions, of two values.
     """
 
-    label: str
+    label: str | None
     score: str
     sensitive: tuple[str, ...]
     positive: str | None = None
@@ -79,9 +85,10 @@ class AuditRequest:
     exposure: str | None = None
     loss: str | None = None
     of_classes: bool = False
+    decides: bool = False
 
     def __post_init__(self) -> None:
-        scored = "--decision" if self.of_classes else "--score"
+        scored = "--decision" if self.of_classes or self.decides else "--score"
         check_named_once(self.columns, f"--label, {scored}, --sensitive, --weight and --exposure")
         check_crossings(self.crossings)
 
@@ -89,12 +96,18 @@ class AuditRequest:
     def columns(self) -> list[str]:
         """All columns that are read."""
         measures = filter(None, [self.weight, self.exposure])
-        return [self.label, self.score, *self.sensitive, *measures]
+        return [*filter(None, [self.label]), self.score, *self.sensitive, *measures]
+
+    @property
+    def label_name(self) -> str:
+        """Name of the column of labels; empty where there is none."""
+        return self.label or ""
 
     @property
     def rates(self) -> tuple[str, ...]:
-        """Errors both ways, favourable decisions, and precision."""
-        return ("fpr", "fnr", "ppr" if self.favourable == "positive" else "pnr", "precision")
+        """Errors both ways, favourable decisions, and precision; of decisions alone the second."""
+        decided = "ppr" if self.favourable == "positive" else "pnr"
+        return (decided,) if self.label is None else ("fpr", "fnr", decided, "precision")
 
     @property
     def crossings(self) -> list[tuple[str, ...]]:
@@ -122,6 +135,10 @@ class FileAudit:
         Rows left out, since their label is missing.
     uncrossed : tuple of str
         Crossings that were left out for their size, in words.
+    decisions : tuple of two str or None
+        The decisions, the positive one last, where a column of decisions was audited.
+    undecided : int
+        Rows left out, since their decision is missing.
     """
 
     request: AuditRequest
@@ -131,6 +148,8 @@ class FileAudit:
     rows: int
     unlabelled: int
     uncrossed: tuple[str, ...] = ()
+    decisions: tuple[str, str] | None = None
+    undecided: int = 0
 
 
 def audit_file(
@@ -148,7 +167,7 @@ def audit_file(
         Called after each batch; ``file.bytes_read`` says how far it is.
     """
     file.require(request.columns, "named in the command")
-    rows = _ScoredBatches(file, request, advance)
+    rows = ScoredBatches(file, request, advance)
     threshold: float | Bracket | OperatingPoint = request.threshold
     point = None
     if isinstance(threshold, OperatingPoint):
@@ -177,8 +196,9 @@ def audit_file(
         f"{' x '.join(those)} ({n:,} cells)" for those, n in sizes.items() if those not in shown
     )
     return FileAudit(
-        request, audit, counted, rows.classes(), rows.count, rows.unlabelled, uncrossed
-    )
+        request, audit, counted, rows.classes(), rows.count, rows.unlabelled, uncrossed,
+        rows.decisions, rows.undecided,
+    )  # fmt: skip
 
 
 def _chosen(point: OperatingPoint, counted: Counted) -> ChosenThreshold:
@@ -259,7 +279,8 @@ class AuditedBatches:
         """Batches as Arrow has them, and the rows before each."""
         text = pa.dictionary(pa.int32(), pa.string())
         coded = [self.request.label, *self.request.sensitive]
-        coded += [self.request.score] if self.request.of_classes else []
+        decided = self.request.of_classes or self.request.decides
+        coded += [self.request.score] if decided else []
         types = {name: text if name in coded else pa.float64() for name in self.request.columns}
         self.count = self.unlabelled = 0
         before = 0
@@ -280,6 +301,11 @@ class AuditedBatches:
     def check_found(self) -> None:
         """Raise if no row has a label, or no row a group."""
         if not self.count:
+            if self.request.label is None:
+                raise InvalidInputError(
+                    f"the decision {self.request.score!r} is missing in every row of "
+                    f"{str(self.file.path)!r}; name a column that says yes or no"
+                )
             raise InvalidInputError(
                 f"the label {self.request.label!r} is missing in every row of "
                 f"{str(self.file.path)!r}; an audit needs to know what became of people"
@@ -324,32 +350,100 @@ class AuditedBatches:
         return numbers
 
 
-class _ScoredBatches(AuditedBatches):
-    """Batches of scores, as often as they are wanted."""
+class ScoredBatches(AuditedBatches):
+    """Batches of scores or decisions, as often as they are wanted.
+
+    Parameters
+    ----------
+    file, request, advance
+        As in :class:`AuditedBatches`.
+    """
 
     def __init__(
         self, file: TableFile, request: AuditRequest, advance: Callable[[], None]
     ) -> None:
         super().__init__(file, request, advance)
-        self.labels = ValueCoder(request.label, 2)
+        self.labels = ValueCoder(request.label or "", 2)
+        self.undecided = 0
+        self.decisions: tuple[str, str] | None = None
+        if request.decides:
+            self.decisions = decision_values(file, request.score, request.positive, request.label)
 
     def classes(self) -> tuple[str, str]:
-        """The labels, the positive one last."""
-        return classes_of(self.labels.known, self.request.label, self.request.positive)
+        """The labels, the positive one last; of decisions alone the decisions."""
+        if self.request.label is None:
+            return self.decisions or ("below", "at or above")
+        asked = self.request.positive
+        if self.decisions is not None and asked not in self.labels.known:
+            asked = None  # it is a value of the decision
+        return classes_of(self.labels.known, self.request.label, asked)
 
     def positive(self) -> int:
         """Code of the positive label."""
-        return self.labels.known[self.classes()[1]]
+        return 1 if self.request.label is None else self.labels.known[self.classes()[1]]
 
     def __iter__(self) -> Iterator[Batch]:
+        self.undecided = 0
         for arrow, before in self.read():
-            labels = self.labels.codes(arrow.column(self.request.label))
-            scores = self.numbers(arrow, self.request.score, before)
-            groups, weight = self.codes(arrow), self.weights(arrow, before)
-            labels, scores, weight, *groups = self.keep(
-                labels >= 0, [labels, scores, weight, *groups]
-            )
+            scores, decided = self._scores(arrow, before)
+            labels: IntArray = np.zeros(len(scores), np.int32)
+            if self.request.label is not None:
+                labels = self.labels.codes(arrow.column(self.request.label))
+            columns: list[Any] = [labels, scores, self.weights(arrow, before)]
+            columns += self.codes(arrow)
+            if not decided.all():
+                self.undecided += int((~decided).sum())
+                columns = [None if c is None else c[decided] for c in columns]
+            labels, scores, weight, *groups = self.keep(columns[0] >= 0, columns)
             yield Batch(labels, scores, groups, weight)
+
+    def _scores(self, arrow: Any, before: int) -> tuple[FloatArray, BoolArray]:
+        """Scores, or decisions as 0 and 1; and which rows have one."""
+        if self.decisions is None:
+            scores = self.numbers(arrow, self.request.score, before)
+            return scores, np.ones(len(scores), bool)
+        found = ValueCoder(self.request.score, 2, {v: k for k, v in enumerate(self.decisions)})
+        codes = found.codes(arrow.column(self.request.score))
+        return np.maximum(codes, 0).astype(np.float64), codes >= 0
+
+
+def decision_values(
+    file: TableFile, name: str, positive: str | None, label: str | None = None
+) -> tuple[str, str]:
+    """The two values of a column of decisions, the positive one last.
+
+    Parameters
+    ----------
+    file : TableFile
+        The file.
+    name : str
+        The column.
+    positive : str or None
+        The positive value, if the user names it; it may be that of the label.
+    label : str or None
+        The column of labels, if there is one.
+    """
+    file.require([name], "named by --decision")
+    coder, many = ValueCoder(name, sys.maxsize), ""
+    for batch in file.batches({name: pa.dictionary(pa.int32(), pa.string())}):
+        coder.codes(batch.column(name))
+        if len(coder.known) > MOST_CLASSES:
+            many = " or more"
+            break
+    values = list(coder.known)
+    if len(values) != 2:
+        shown = ", ".join(map(repr, sorted(values)[:5])) + (", ..." if len(values) > 5 else "")
+        remedy = "name a column that says yes or no of everyone"
+        if len(values) > 2:
+            remedy = "add a column that says yes or no, and name that"
+            remedy += "" if label else "; if the column is a score, pass it as --score"
+        raise InvalidInputError(
+            f"the decision {name!r} must have two values, found {len(values):,}{many}: "
+            f"{shown or 'none'}; {remedy}"
+        )
+    if label is not None and positive not in values:
+        positive = None  # it is a value of the label
+    return classes_of(values, name, positive, "decision")
 
 
 def joined(parts: tuple[Any, ...]) -> Any:

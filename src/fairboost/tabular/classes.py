@@ -78,11 +78,11 @@ def read_classes(
     rows = AuditedBatches(file, request, advance)
     known: dict[str, int] = {}  # one set of classes for both columns
     labels, decisions = (
-        ValueCoder(c, MOST_CLASSES, known) for c in (request.label, request.score)
+        ValueCoder(c, MOST_CLASSES, known) for c in (request.label_name, request.score)
     )
     parts = []
     for arrow, before in rows.read():
-        actual = labels.codes(arrow.column(request.label))
+        actual = labels.codes(arrow.column(request.label_name))
         given = decisions.codes(arrow.column(request.score))
         if (given < 0).any():
             row = before + int((given < 0).argmax()) + 1
@@ -94,7 +94,7 @@ def read_classes(
     rows.check_found()
     found: list[Any] = list(map(joined, zip(*parts, strict=True)))
     actual, given, weight, *codes = found
-    classes = several_of(known, request.label)
+    classes = several_of(known, request.label_name)
     place = np.array([classes.index(name) for name in known])
     columns = [
         sorted_groups(coder.name, those, list(coder.known))

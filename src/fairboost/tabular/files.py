@@ -1,9 +1,11 @@
 """Tables in files, read whole or in record batches that fit into memory, and written in batches.
 
-CSV, parquet and Arrow (IPC files and streams, feather). The name of a file tells its format and
-how it is packed; parquet packs its columns itself, so a packed parquet file is refused::
+CSV, parquet, Arrow (IPC files and streams, feather) and Excel, which is read and not written. The
+name of a file tells its format and how it is packed; parquet and Excel pack their content
+themselves, so that a packed file of these is refused::
 
     people.csv  people.tsv  people.parquet  people.arrow      and .pq, .feather, .ipc
+    people.xlsx                                               read whole, see excel.py
     people.csv.gz  people.arrow.zst                           and .bz2
 
 All that can be wrong with a file raises here, with the name of the file and a remedy.
@@ -22,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from csv import Error as CsvError
 from csv import reader as read_csv
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -29,14 +32,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
+from fairboost._text import FORMULA, SIGNED_NUMBER
 from fairboost.exceptions import InvalidInputError
+from fairboost.tabular.excel import read_workbook
 
-FormatName: TypeAlias = Literal["csv", "parquet", "arrow"]
+FormatName: TypeAlias = Literal["csv", "parquet", "arrow", "excel"]
 
 ENDINGS: dict[FormatName, tuple[str, ...]] = {
     "csv": (".csv", ".tsv", ".txt"),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
+    "excel": (".xlsx",),
 }
 FORMATS = {ending: name for name, endings in ENDINGS.items() for ending in endings}
 PACKINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
@@ -54,9 +60,6 @@ LONG_NAME = 60
 """Letters of a name that a message shows."""
 DELIMITERS = (",", ";", "\t", "|")
 """Tried in this order where the user names none."""
-FORMULA = r"^'*[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
-SIGNED_NUMBER = r"(?i)^[+-]+$|^[+-]([0-9., ]+(e[+-]?[0-9]+)?%?|inf|nan|infinity)$"
-"""What a spreadsheet computes, and what of it is only a number."""
 ARROW_MAGIC = b"ARROW1"
 ARROW_START = 8
 """Bytes of it with its padding."""
@@ -70,7 +73,7 @@ class TableFormat:
 
     Parameters
     ----------
-    name : {"csv", "parquet", "arrow"}
+    name : {"csv", "parquet", "arrow", "excel"}
         The format.
     packing : {"gzip", "zstd", "bz2"} or None
         What the file as a whole is packed with, by Arrow's name.
@@ -83,8 +86,15 @@ class TableFormat:
     suffix: str
 
 
-def format_of(path: Path) -> TableFormat:
+def format_of(path: Path, *, written: bool = False) -> TableFormat:
     """Tell the format of a file by its name.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    written : bool, default=False
+        Whether the file is to be written, and not read.
 
     Examples
     --------
@@ -101,17 +111,22 @@ def format_of(path: Path) -> TableFormat:
             f"cannot tell the format of {str(path)!r} by its name; expected one that ends in "
             f"{known}, and perhaps {packed}; rename the file or convert it"
         )
-    if FORMATS[suffix] == "parquet" and packing:
+    if FORMATS[suffix] == "excel" and written:
         raise InvalidInputError(
-            f"{str(path)!r} is a packed parquet file; parquet packs its columns itself and is "
-            f"read in pieces, so unpack it first and name {path.stem!r}"
+            f"{str(path)!r} would be an Excel workbook, which is read and not written; name a "
+            "file that ends in .csv or .parquet"
+        )
+    if FORMATS[suffix] in ("parquet", "excel") and packing:
+        raise InvalidInputError(
+            f"{str(path)!r} is a packed {suffix} file, which packs its content itself; unpack the "
+            f"file first and name {path.stem!r}"
         )
     return TableFormat(FORMATS[suffix], packing, suffix)
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How CSV files are to be read; other formats say it themselves.
+    """How CSV files and workbooks are to be read; other formats say it themselves.
 
     Parameters
     ----------
@@ -121,11 +136,14 @@ class ReadOptions:
         What separates fields; guessed from the header if left out.
     missing : tuple of str
         Spellings of a missing value, beside the usual ones (empty, NA, NaN, null and so on).
+    sheet : str, optional
+        The sheet of an Excel workbook; the first one if left out.
     """
 
     encoding: str = "utf-8"
     delimiter: str | None = None
     missing: tuple[str, ...] = ()
+    sheet: str | None = None
 
 
 @dataclass
@@ -160,6 +178,10 @@ class TableFile:
             )
         if not self.path.stat().st_size:
             raise InvalidInputError(f"the file {str(self.path)!r} is empty; write it again")
+        if self.options.sheet is not None and self.format.name != "excel":
+            raise InvalidInputError(
+                f"--sheet is for Excel workbooks, found {str(self.path)!r}; leave it out"
+            )
 
     @property
     def format(self) -> TableFormat:
@@ -183,6 +205,8 @@ class TableFile:
                 names = self._csv_header()
             elif self.format.name == "parquet":
                 names = parquet.read_schema(self.path).names
+            elif self.format.name == "excel":
+                names = self._workbook.column_names
             else:
                 with self._arrow_reader() as reader:
                     names = reader.schema.names
@@ -228,6 +252,8 @@ class TableFile:
                         raise pa.ArrowInvalid(f"column {field.name!r} is not text")
             elif self.format.name == "parquet":
                 table = _usual(parquet.read_table(self.path))
+            elif self.format.name == "excel":
+                table = self._workbook
             else:
                 with self._arrow_reader() as reader:
                     table = _usual(reader.read_all())
@@ -276,12 +302,23 @@ class TableFile:
                     rows += batch.num_rows
                     self.bytes_read = self.size * rows // total
                     yield _usual(batch.select(columns))
+        elif self.format.name == "excel":
+            yield from self._workbook.select(columns).to_batches(BATCH_ROWS)
         else:
             with self._arrow_reader() as reader:
                 for batch in _batches_of(reader):
                     for start in range(0, batch.num_rows, BATCH_ROWS):
                         yield _usual(batch.select(columns).slice(start, BATCH_ROWS))
                     self.bytes_read = min(self.bytes_read + batch.nbytes, self.size)
+
+    @cached_property
+    def _workbook(self) -> pa.Table:
+        """The table of an Excel workbook, which is read whole and once."""
+        return read_workbook(
+            self.path,
+            self.options.sheet,
+            (*csv.ConvertOptions().null_values, *self.options.missing),
+        )
 
     @contextlib.contextmanager
     def _stream(self) -> Iterator[tuple[Any, Any]]:
@@ -545,6 +582,15 @@ def _explain(message: str, lines: Iterable[bytes]) -> str:
         return (
             f"has a row of {found} fields where the header has {expected}: {text.strip()[:40]!r}; "
             "mend that row, or name another --delimiter"
+        )
+    number = r"Row #(\d+): CSV conversion error to (?:double|float): invalid value '(.*)'"
+    if wrong := re.search(number, message, re.DOTALL):
+        line, value = wrong.groups()
+        decided = value.lower() in ("yes", "no", "true", "false")
+        return (
+            f"has the invalid value {value!r} in line {line} of a column that must hold numbers; "
+            f"mend it, name another column, or pass --missing {value!r}"
+            f"{' (audit takes decisions as --decision)' if decided else ''}"
         )
     if "straddl" in message:  # an object straddles two blocks
         return TOO_LONG

@@ -481,7 +481,9 @@ def _check_groups(name: str, column: Any) -> None:
         )
 
 
-def classes_of(values: Iterable[str], label: str, positive: str | None) -> tuple[str, str]:
+def classes_of(
+    values: Iterable[str], label: str, positive: str | None, what: str = "label"
+) -> tuple[str, str]:
     """The two values of a label, the positive one last.
 
     Parameters
@@ -492,6 +494,8 @@ def classes_of(values: Iterable[str], label: str, positive: str | None) -> tuple
         The column.
     positive : str, optional
         The positive one, if the user names it.
+    what : str
+        What messages call the column.
 
     Examples
     --------
@@ -511,7 +515,7 @@ def classes_of(values: Iterable[str], label: str, positive: str | None) -> tuple
             f"the label {label!r} must have two values, found {len(found)}: {shown or 'none'}; "
             f"{remedy}"
         )
-    last = _positive(found, label, positive)
+    last = _positive(found, label, positive, what)
     return found[1 - found.index(last)], last
 
 
@@ -577,7 +581,7 @@ def _whole(classes: Iterable[str]) -> bool:
     return all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", one) for one in classes)
 
 
-def _positive(values: list[str], label: str, asked: str | None) -> str:
+def _positive(values: list[str], label: str, asked: str | None, what: str = "label") -> str:
     """The label that was asked for, or the one that says yes."""
     if asked is not None:
         same = [v for v in values if v == asked]
@@ -592,8 +596,8 @@ def _positive(values: list[str], label: str, asked: str | None) -> str:
         if says_yes(positive, negative):
             return positive
     raise InvalidInputError(
-        f"the label {label!r} is {values[0]!r} or {values[1]!r}, and it is not plain which "
-        f"of them decisions are after; say so, for example --positive {values[1]!r}"
+        f"the {what} {label!r} is {values[0]!r} or {values[1]!r}, and it cannot be told which "
+        f"value is the positive one; name it, for example --positive {values[1]!r}"
     )
 
 

@@ -15,6 +15,7 @@ from fairboost.fairness.binding import Term
 from fairboost.fairness.rates import Rate, counted_cells
 from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.metrics.intervals import wilson
+from fairboost.verdicts.ratios import too_few_to_tell
 
 if TYPE_CHECKING:
     from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
@@ -170,8 +171,8 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
     what = "rate" if all(isinstance(m, Rate) for t in terms for m in t.moments) else "figure"
     for t in terms:
         for rate in t.moments:
-            counted, groups = counted_cells(rate, cells.labels, t.groups.of_cell)
-            rows = np.bincount(groups, cells.counts[counted], len(t.groups))
+            counted, groups = counted_cells(rate, cells.all.labels, t.groups.of_cell)
+            rows = np.bincount(groups, cells.all.counts[counted], len(t.groups))
             for g in np.flatnonzero(rows < SMALL_CELL).tolist():
                 small.append(f"{t.groups.label(g)} ({int(rows[g])} rows for {rate.name})")
     if small:
@@ -180,6 +181,22 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
             f"{'; '.join(dict.fromkeys(small))}. Their {what}s are mostly noise; merge small "
             f"groups, leave them out of comparisons (min_group_rows={SMALL_CELL}), or expect the "
             "constraint not to hold on new data",
+            SmallCellWarning,
+        )
+
+
+def warn_of_untold_ratios(report: FairnessReport) -> None:
+    """Name the ratios of rates so small that the rows cannot tell them."""
+    found = [
+        v
+        for v in report.verdicts
+        if v.measure == "ratio" and too_few_to_tell(v.low, v.high, v.limit)
+    ]
+    if found:
+        listed = "; ".join(f"{v.constraint}: {v}" for v in found)
+        warn(
+            f"too few rows to tell a ratio, {report.where}: {listed}. The rates are too small for "
+            f"so few rows; merge groups, or compare differences of rates. {SAYS_MORE}",
             SmallCellWarning,
         )
 
@@ -194,6 +211,7 @@ def warn_if_not_met(report: FairnessReport, certainty: bool = False) -> None:
     certainty : bool
         Whether it was asked for, so that one has to hear of what is met by chance, too.
     """
+    warn_of_untold_ratios(report)
     categories = {"not met": NotMetWarning, "not met on these rows, not certain": SmallCellWarning}
     if certainty:
         categories["met on these rows, not certain"] = SmallCellWarning

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import product, zip_longest
 from typing import Any, Literal, get_args
@@ -37,6 +37,7 @@ from fairboost.fairness.binding import (
     slices,
 )
 from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.derived import shown_term
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES, Rate
@@ -46,6 +47,7 @@ from fairboost.metrics.sampling import SamplingLaw, law_of
 from fairboost.verdicts.diagnostics import judge_decisions
 from fairboost.verdicts.families import families_of, farthest, grouped
 from fairboost.verdicts.verdict import (
+    NO_LIMIT,
     Status,
     Verdict,
     count,
@@ -63,6 +65,8 @@ ALLOW = {
     "gap": "a larger tolerance",
     "rate": "a larger bound",
     "mean": "a larger bound",
+    "ratio": "a smaller ratio",
+    "least rate": "a lower floor",
     "figure": "more",
     "violation": "more",
 }
@@ -203,8 +207,9 @@ def measure(
         The constraints.
     cells : Cells
         The rows; groups that are left out of them are reported, and not judged.
-    positive : (n_cells,) float64
-        Weight of the rows that were decided positively, as by :meth:`Cells.weight_of`.
+    positive : (n_all,) float64
+        Weight of the rows that were decided positively, as by :meth:`Cells.weight_of` and, after
+        it, :meth:`Cells.shared_weight_of`.
     where, note, kind : str
         As in :class:`MeasuredRates`.
     point : OperatingPoint, optional
@@ -213,15 +218,18 @@ def measure(
         The threshold that the operating point led to, in log-odds.
     """
     terms = tuple(bind(c, cells) for c in constraints)
-    rates = exact_rates(MomentMap(cells, terms, 2), positive, cells.weights)
+    total, own = cells.all.weights, positive[: len(cells)]
+    rates = exact_rates(MomentMap(cells, terms, 2), positive, total)
     parts = slices([t.counted.size for t in terms])
     realised = None
     if point is not None and cells.weights[point.rate.counts(cells.labels)].any():
-        realised = realise(point, threshold, cells, positive)
-    values = tuple(rates[part] for part in parts)
-    decided = np.stack([positive, cells.weights - positive])
+        realised = realise(point, threshold, cells, own)
+    pairs = zip(terms, parts, strict=True)
+    judged = [shown_term(term, rates[part]) for term, part in pairs]
+    terms, values = tuple(term for term, _ in judged), tuple(found for _, found in judged)
+    decided = np.stack([positive, total - positive])
     left_out = rates_left_out(constraints, cells, decided)
-    little = judge_decisions(cells, positive, placed=point is not None)
+    little = judge_decisions(cells, own, placed=point is not None)
     return MeasuredRates(where, note, values, terms, kind, realised, (), left_out, little)
 
 
@@ -259,6 +267,9 @@ class FairnessReport:
     folded : tuple of str
         The moments in whose place the printed table shows ``farthest``; all of them are in
         ``rates``.
+    windows : dict of str to tuple of float
+        Of columns that are compared as numbers, where their windows are centred, in the order of
+        the groups in ``rates``.
     families : tuple of str
         What each of the verdicts is told as, together with others of the same name; empty where
         one stands by itself, and in files of old.
@@ -277,6 +288,7 @@ class FairnessReport:
     farthest: pd.DataFrame | None = None
     folded: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
+    windows: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def met(self) -> bool:
@@ -284,7 +296,7 @@ class FairnessReport:
 
         Never by decisions that say nothing about anyone.
         """
-        return all(v.status == "met" for v in self.verdicts)
+        return all(v.status in ("met", NO_LIMIT) for v in self.verdicts)
 
     @property
     def within(self) -> bool:
@@ -330,7 +342,8 @@ class FairnessReport:
             "rates": _frame(plain["rates"]),
             "farthest": None if found is None else _frame(found),
         }
-        return cls(**{**plain, **verdicts, **lists, **tables})
+        windows = {name: tuple(map(float, w)) for name, w in plain.get("windows", {}).items()}
+        return cls(**{**plain, **verdicts, **lists, **tables, "windows": windows})
 
     @property
     def _headline(self) -> str:
@@ -451,6 +464,8 @@ def build(
     rates = held_out.in_words
     too_few = TOO_FEW.get(held_out.kind, "").format(rates=rates)
     advice += [too_few] * any(v.rows_needed for v in verdicts)
+    facts = {f.name: f for term in held_out.terms for f in term.groups.facts}
+    advice += [f"{f.statement}." for f in facts.values()]
     advice += [_on_groups_left_out(m) for m in measured]
     advice += [TRAINING_ROWS.format(rates=rates)] * (held_out.kind == "none" and bool(verdicts))
     advice += [_on_operating_point(m, level) for m in measured]
@@ -462,7 +477,8 @@ def build(
     far = _farthest_table(measured, level)
     by_family = _folded_by_family(held_out, [verdicts, tested], families)
     folded = (*_folded(held_out), *by_family)
-    return FairnessReport(table, verdicts, note, said, *rest, far, folded, families)
+    windows = {str(name): f.windows for name, f in facts.items() if f.windows}
+    return FairnessReport(table, verdicts, note, said, *rest, far, folded, families, windows)
 
 
 def _told_as_one(verdicts: Sequence[Verdict]) -> list[str]:
@@ -531,7 +547,8 @@ def _on_not_met(
     measures = {measure for measure, _ in beyond}
     allowed = " or ".join(more for measure, more in ALLOW.items() if measure in measures)
     ways = ["train more rounds (n_estimators)", f"allow {allowed}"]
-    ways += ["merge groups"] * any(measure == "gap" and n > 2 for measure, n in beyond)
+    merged = any(measure in ("gap", "ratio") and n > 2 for measure, n in beyond)
+    ways += ["merge groups"] * merged
     enough = f" Training takes about {SETTLED} rounds to settle." * (
         rounds < SETTLED and not paper
     )

@@ -6,6 +6,7 @@ them are met and how large the largest gap is, before any of them by itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -34,8 +35,8 @@ class HeldToLimit(Protocol):
         """The figure."""
 
     @property
-    def limit(self) -> float:
-        """What it may be at most."""
+    def limit(self) -> float | None:
+        """What it may be at most; None, in files, where there is no limit."""
 
 
 Found = TypeVar("Found", bound=HeldToLimit)
@@ -91,6 +92,10 @@ def grouped(found: Sequence[Found], families: Sequence[str]) -> list[tuple[str, 
 
 
 def farthest(found: Sequence[Found]) -> Found:
-    """The one with the largest figure, against its limit."""
+    """The one with the largest figure, against its limit.
+
+    Those that are told as one are gaps; a figure with a lower limit stands by itself.
+    """
     # Two that are as far but for rounding: the first, whoever has added up the rows.
-    return max(found, key=lambda f: round((f.value or 0.0) - f.limit, 6))
+    limits = {id(f): math.inf if f.limit is None else f.limit for f in found}
+    return max(found, key=lambda f: round((f.value or 0.0) - limits[id(f)], 6))

@@ -20,6 +20,7 @@ from fairboost.data.validation import check_fit_data
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import columns_of
+from fairboost.fairness.soft import placed, smooth_of
 from fairboost.verdicts import fairness_report
 
 PREFIX = "violation: "
@@ -113,10 +114,13 @@ def _decided(
     sample_weight: ArrayLike | None,
 ) -> OfRound:
     """Violations of decisions between two labels, by the threshold of each round."""
-    data = check_fit_data(X, y, sensitive_features, sample_weight, model._labels)
+    numbers = smooth_of(model.constraint)
+    given = X, y, sensitive_features, sample_weight, model._labels
+    data = check_fit_data(*given, numbers=numbers)
     constraints = model._options().constraints([c.name for c in data.columns])
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in data.columns if c.name in used]
+    columns = placed(columns, constraints, data.labels, model.fairness_report_.windows)
     cells = build_cells(data.labels, columns, data.sample_weight)
     cells = leave_out_small(cells, constraints, model.min_group_rows)
     trace = model.trace_.set_index("round")
@@ -124,7 +128,8 @@ def _decided(
     def find(scores: FloatArray, start: int) -> FloatArray:
         threshold = trace.loc[start, "threshold"] if "threshold" in trace else model.threshold_
         positive = model._model.probabilities(scores) >= threshold
-        decided = cells.weight_of(positive, data.sample_weight)
+        parts = cells.shared_weight_of(positive, data.sample_weight)
+        decided = np.append(cells.weight_of(positive, data.sample_weight), parts)
         measured = fairness_report.measure(constraints, cells, decided, where="")
         found = [np.atleast_1d(term.constraint.violations(r)) for term, r in measured.read()]
         return np.concatenate([*found, np.zeros(0)])

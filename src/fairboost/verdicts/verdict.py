@@ -40,18 +40,24 @@ from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
 from fairboost.fairness.moments import Farthest, GroupMoments
+from fairboost.fairness.ratios import Floor, RatioParity
 from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import gap_interval, rows_to_tell
 from fairboost.metrics.sampling import SamplingLaw, ShareLaw, drawn_errors, errors_of_violations
+from fairboost.verdicts.ratios import judge_floor, judge_ratio, too_few_to_tell
 
-Measure: TypeAlias = Literal["gap", "rate", "mean", "figure", "violation"]
+Measure: TypeAlias = Literal["gap", "rate", "mean", "ratio", "least rate", "figure", "violation"]
+AT_LEAST = "ratio", "least rate"
+"""Measures whose limit is a lower one."""
 Status: TypeAlias = Literal[
     "met",
     "met on these rows, by decisions that say nothing",
     "met on these rows, not certain",
     "not met on these rows, not certain",
     "not met",
+    "no limit was asked for",
 ]
+NO_LIMIT: Status = "no limit was asked for"
 SAYS_NOTHING: Status = "met on these rows, by decisions that say nothing"
 
 ROUNDING = 1e-9
@@ -116,6 +122,8 @@ def status_of(
     not met on these rows, not certain
     not met
     """
+    if limit == np.inf:
+        return NO_LIMIT
     limit += ROUNDING * scale
     if value <= limit:
         if says_nothing:
@@ -132,14 +140,15 @@ class Verdict:
     ----------
     constraint : str
         The constraint in words.
-    measure : {"gap", "rate", "mean", "figure", "violation"}
+    measure : {"gap", "rate", "mean", "ratio", "least rate", "figure", "violation"}
         What is held to the limit: the largest difference between groups, a bounded rate, a
-        bounded mean, the figure that a constraint of the user's own has for itself
-        (:class:`OwnFigure`), or the largest violation of one that has none.
+        bounded mean, the smallest ratio of a group, the smallest rate of a group, the figure that
+        a constraint of the user's own has for itself (:class:`OwnFigure`), or the largest
+        violation of one that has none.
     value, low, high : float
         The figure, and what it is at least and at most.
     limit : float
-        What it may be at most.
+        What it may be at most; of a ratio and of a least rate, what it may be at least.
     status : {"met", "met on these rows, by decisions that say nothing", \
 "met on these rows, not certain", "not met on these rows, not certain", "not met"}
         The verdict.
@@ -166,9 +175,16 @@ class Verdict:
         # As many digits as it takes to see on which side of the limit the figure is.
         least = self.places
         choice = range(least, least + 5)
-        seen = (d for d in choice if (round(self.value, d) <= self.limit) == self.within)
+        sign = -1.0 if self.at_least else 1.0
+        limit = sign * self.limit
+        seen = (d for d in choice if (sign * round(self.value, d) <= limit) == self.within)
         shown = interval(self.value, self.low, self.high, next(seen, choice[-1]))
         return f"{self.measure} {shown}"
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the limit is a lower one."""
+        return self.measure in AT_LEAST
 
     @property
     def within(self) -> bool:
@@ -183,7 +199,7 @@ class Verdict:
     @property
     def certain(self) -> bool:
         """Whether its interval leaves no doubt of that."""
-        return self.status in ("met", "not met")
+        return self.status in ("met", "not met", NO_LIMIT)
 
 
 class CountedVerdict(Protocol):
@@ -215,8 +231,12 @@ def count(verdicts: Iterable[CountedVerdict]) -> str:
 def how_many(verdicts: Iterable[CountedVerdict]) -> str:
     """How many are met, the certain and the uncertain apart."""
     many = Counter(v.status for v in verdicts)
-    parts = [f"{many['met']} of {many.total()} met"]
-    parts += [f"{many[s]} {s}" for s in get_args(Status)[1:] if many[s]]
+    free = many[NO_LIMIT]
+    if free == many.total():
+        return f"{free} without a limit"
+    parts = [f"{many['met']} of {many.total() - free} met"]
+    parts += [f"{free} without a limit"] * bool(free)
+    parts += [f"{many[s]} {s}" for s in get_args(Status)[1:] if many[s] and s != NO_LIMIT]
     return "; ".join(parts)
 
 
@@ -255,22 +275,26 @@ def judge(
         As in :func:`status_of`.
     """
     tell = term.rows if rows is None else rows
+    tell = np.where(tell > 0, tell, 1.0)  # of figures of no row, as little as one row has
     law = ShareLaw() if law is None else law
     text, measure, limit, counted = _asked(term, law)
     value, low, high = _figure(term, rates, tell, level, law)
     units = unit_of(rates, getattr(term.constraint, "relative", False))
-    if measure not in ("violation", "figure"):
+    if measure not in ("violation", "figure", *AT_LEAST):
         widest = float(units.min())
         low, high = max(low, law.range[0] / widest), min(high, law.range[1] / widest)
-    status = status_of(
-        value, low, high, limit, says_nothing=says_nothing, scale=_scale(measure, rates, law)
-    )
+    figures = (-value, -high, -low, -limit) if measure in AT_LEAST else (value, low, high, limit)
+    status = status_of(*figures, says_nothing=says_nothing, scale=_scale(measure, rates, law))
     g = int(counted.argmin())
     smallest = term.groups.label(g), round(counted[g])
     needed = None
-    if status not in ("met", SAYS_NOTHING, "not met"):
+    if status not in ("met", SAYS_NOTHING, "not met", NO_LIMIT):
         unit = float(np.broadcast_to(units, counted.shape)[g])
-        needed = _rows_needed(measure, value, limit * unit, rates, counted, level, law)
+        if measure == "ratio":  # that tell the ratio asked for from 1
+            limit_apart = (1.0 - limit) * float(rates.largest().max())
+            needed = _rows_needed("gap", value, limit_apart, rates, counted, level, law)
+        else:
+            needed = _rows_needed(measure, value, limit * unit, rates, counted, level, law)
         if needed is not None and needed <= smallest[1]:
             needed = None
     verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed)
@@ -314,7 +338,7 @@ def judge_gap(
 
 def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArray]:
     """The constraint in words, what is held to which limit, and the rows of the groups in it."""
-    c, by = term.constraint, term.by
+    c, by = term.constraint, term.by_in_words
     rows: FloatArray = term.rows.min(axis=0)
     if isinstance(c, Parity | TwoSided):
         of = " of everyone's" * c.relative
@@ -326,6 +350,10 @@ def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArra
         text = f"{c.moment.title} of {term.groups.label(g)} at most {plain_number(c.at_most)}"
         rows = np.where(np.arange(len(rows)) == g, rows, np.inf)
         return text, "rate" if isinstance(law, ShareLaw) else "mean", c.at_most, rows
+    if isinstance(c, RatioParity):
+        return c.words(by), "ratio", c.ratio, rows
+    if isinstance(c, Floor):
+        return c.words(by), "least rate", c.at_least, rows
     if (own := _own_figure(c)) is not None:
         return own.words(by), "figure", float(own.limit), rows
     return f"{getattr(c, 'name', type(c).__name__)} by {by}", "violation", 0.0, rows
@@ -345,7 +373,7 @@ def _as_judged(constraint: Any) -> Any:
 
 def _scale(measure: Measure, rates: GroupMoments, law: SamplingLaw) -> float:
     """Size of what is compared: of moments, but of shares and of constraints' own figures 1."""
-    if isinstance(law, ShareLaw) or measure in ("violation", "figure"):
+    if isinstance(law, ShareLaw) or measure in ("violation", "figure", "ratio"):
         return 1.0
     return float(np.abs(rates.values).max())
 
@@ -364,6 +392,10 @@ def _figure(
         units, parts = unit_of(rates, c.relative), rates.parts()
         r, n = rates.values[0], rows[0]
         return judge_gap(r, n, level, law.at(0), units=units, parts=parts)
+    if isinstance(c, RatioParity):
+        return judge_ratio(c, rates, rows[0], level, law.at(0))
+    if isinstance(c, Floor):
+        return judge_floor(rates.values[0], rows[0], level, law.at(0))
     if isinstance(c, Bound):
         at = 0, rates.groups.index(c.group)
         value = float(rates.values[at])
@@ -434,7 +466,7 @@ def _rows_needed(
     A gap, or a rate, as large as the limit from 0; a mean, which may be far from 0, from its
     limit.
     """
-    apart = abs(value - limit) if measure == "mean" else limit
+    apart = abs(value - limit) if measure in ("mean", "least rate") else limit
     if apart <= 0 or measure in ("violation", "figure"):  # whose scale is its own
         return None
     if measure == "gap":  # of the smallest group, and those it is compared with
@@ -454,25 +486,47 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
     """What a verdict comes to, and what to do; nothing where all is well."""
     if v.status in ("met", SAYS_NOTHING):  # what is wrong with the latter is told once for all
         return ""
+    if v.status == NO_LIMIT:
+        label = term.groups.label(int(rates.values[0].argmax()))
+        return f"{v.constraint}: {v.value:.{v.places}f}, in {label}."
     digits = v.places
     if v.certain:
         return (
-            f"{v.constraint}: not met, by {v.value - v.limit:.{digits}f}.{_worst(v, term, rates)}"
+            f"{v.constraint}: not met, by {abs(v.value - v.limit):.{digits}f}."
+            f"{_worst(v, term, rates)}"
         )
-    may = f"up to {v.high:.{digits}f}" if v.within else f"as small as {v.low:.{digits}f}"
+    upward = v.within != v.at_least
+    may = f"up to {v.high:.{digits}f}" if upward else f"as small as {v.low:.{digits}f}"
     text = f"{v.constraint}: {v.status}; among new people the {v.measure} may be {may}."
     text += f" {v.smallest_rows:,} rows of {v.smallest_group} count"
+    if v.measure == "ratio":
+        return f"{text}{_on_ratio(v, term, rates)}"
     if v.measure in ("gap", "rate") and v.limit <= 0:
         return f"{text}, but no number of rows can show a {v.measure} of 0; allow more than 0."
     if v.rows_needed is not None:
         each = " in each group" if v.measure == "gap" else ""
         merge = ", or merge groups" if v.measure == "gap" and term.most_compared > 2 else ""
         aim = f"detect a {v.measure} of {plain_number(v.limit)}"
-        if v.measure == "mean":
+        if v.measure in ("mean", "least rate"):
             aim = f"tell {v.value:.{digits}f} from {plain_number(v.limit)}"
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
     near = f"{v.value:.{digits}f} is too close to the limit of {plain_number(v.limit)}"
     return f"{text}, and {near} for them to tell."
+
+
+def _on_ratio(v: Verdict, term: Term, rates: GroupMoments) -> str:
+    """Why a ratio is not certain: whether the rows can tell it at all, and how many could."""
+    (r,), (n,) = rates.values, term.rows
+    g = int(n.argmin())
+    said = f", with a rate of {r[g]:.{max(places(r[g]), 3)}f}"
+    if too_few_to_tell(v.low, v.high, v.limit):
+        said += ". These rows are too few to estimate a ratio of rates of this size"
+    if v.limit >= 1:
+        return f"{said}; no number of rows can show a ratio of 1, so ask for less than 1."
+    if v.rows_needed is None:
+        return f"{said}; {v.value:.3f} is close to the limit of {plain_number(v.limit)}."
+    aim = f"to distinguish a ratio of {plain_number(v.limit)} from 1"
+    return f"{said}; about {v.rows_needed:,} in each group are needed {aim}, or merge groups."
 
 
 def _not_judged(term: Term, rates: GroupMoments, text: str) -> str:
@@ -499,6 +553,16 @@ def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
             for g in (int(groups[r[groups].argmax()]), int(groups[r[groups].argmin()]))
         )
         return f" Farthest apart: {' and '.join(ends)}."
+    if v.measure in AT_LEAST:
+        (r,), (n,) = rates.values, term.rows
+        c = term.constraint
+        low = int((c.ratios(rates) if isinstance(c, RatioParity) else r).argmin())
+        text = f" Lowest: {term.groups.label(low)} ({r[low]:.3f} on {n[low]:,.0f} rows)"
+        if isinstance(c, RatioParity) and c.of == "largest":
+            others = next(p for p in rates.parts() if low in np.arange(len(r))[p])
+            at = int(np.arange(len(r))[others][r[others].argmax()])
+            text += f"; highest: {term.groups.label(at)} ({r[at]:.3f} on {n[at]:,.0f} rows)"
+        return f"{text}."
     if v.measure == "figure":
         k = int(np.argmax(_as_judged(term.constraint).violations(rates)))
         return f" Most of all: {term.inequalities[k]}."

@@ -1,0 +1,125 @@
+"""Figures that must be at least so large, with their intervals: a ratio of rates, a least rate.
+
+Each end of an interval holds by itself at the level asked for, as with a gap
+(:mod:`fairboost.verdicts.verdict`). The ratio of the smallest rate to the largest is a gap between
+logarithms, of which the errors are drawn. Half an event is added to the rates, as in
+:mod:`fairboost.metrics.intervals`, since 0 has no logarithm.
+
+Compared with everyone or with a reference group, the low end is the quantile of the smallest ratio
+in the draws. For the high end every group has an upper bound, all at once (Bonferroni), and the
+smallest ratio is at most the smallest of these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from fairboost._typing import FloatArray
+from fairboost.fairness.moments import GroupMoments
+from fairboost.fairness.ratios import RatioParity
+from fairboost.metrics.intervals import gap_interval
+from fairboost.metrics.sampling import SamplingLaw, ShareLaw, drawn_errors
+
+CANNOT_TELL = 0.5
+"""Where the low end of a ratio is less than this share of the ratio asked for, and the high end is
+above it, the rows cannot tell the ratio."""
+
+
+def judge_ratio(
+    constraint: RatioParity, rates: GroupMoments, rows: FloatArray, level: float, law: SamplingLaw
+) -> tuple[float, float, float]:
+    """The smallest ratio of a group, what it is at least and what it is at most.
+
+    Parameters
+    ----------
+    constraint : RatioParity
+        Says what groups are compared with.
+    rates : GroupMoments
+        What was measured.
+    rows : (n_groups,) float64
+        Rows that would tell as much.
+    level : float
+        How sure each end is to be.
+    law : SamplingLaw
+        How far moments are off by chance.
+    """
+    value = float(constraint.ratios(rates).min())
+    (r,) = rates.values
+    logarithms, errors = _logarithms(r, rows, law)
+    if constraint.of == "largest":
+        parts = rates.parts()
+        each = level ** (1.0 / len(parts))
+        apart = max(gap_interval(logarithms[p], errors[:, p], each, np.inf)[0] for p in parts)
+        drawn = logarithms + errors
+        widest = np.max([np.ptp(drawn[:, p], axis=1) for p in parts], axis=0)
+        low, high = np.exp(-float(np.quantile(widest, level))), np.exp(-apart)
+    else:
+        to, to_errors = _compared_with(constraint, rates, logarithms, errors)
+        values, around = logarithms - to, errors - to_errors
+        low = float(np.exp(np.quantile((values + around).min(axis=1), 1.0 - level)))
+        at_once = constraint.at_once(len(r))
+        reach = -float(ndtri((1.0 - level) / at_once)) * around.std(axis=0)
+        high = float(np.exp((values + np.maximum(reach, 0.0)).min()))
+    return value, float(min(max(low, 0.0), value)), float(max(min(high, 1.0), value))
+
+
+def _logarithms(
+    r: FloatArray, rows: FloatArray, law: SamplingLaw
+) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of rates, and draws of their errors."""
+    drawn = drawn_errors(r, rows, law)
+    if isinstance(law, ShareLaw):
+        # As the law draws them, around two events in four rows more.
+        around = (rows * r + 2.0) / (rows + 4.0)
+        least = 0.5 / (rows + 1.0)
+        smooth = (rows * r + 0.5) / (rows + 1.0)
+    else:
+        around = smooth = np.maximum(r, np.finfo(float).tiny)
+        least = 1e-6 * smooth
+    errors: FloatArray = np.log(np.maximum(around + drawn, least)) - np.log(around)
+    return np.log(smooth), errors
+
+
+def _compared_with(
+    constraint: RatioParity, rates: GroupMoments, logarithms: FloatArray, errors: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of what groups are compared with, and draws of their errors."""
+    if constraint.of == "reference":
+        at = [constraint.reference_index(rates)]
+        return logarithms[at], errors[:, at]
+    (w,) = rates.weights
+    shares, smooth = w / rates.total(w), np.exp(logarithms)
+    pooled = rates.total(shares * smooth)
+    drawn = rates.total(shares * smooth * np.exp(errors))
+    return np.log(pooled), np.log(drawn) - np.log(pooled)
+
+
+def judge_floor(
+    rates: FloatArray, rows: FloatArray, level: float, law: SamplingLaw
+) -> tuple[float, float, float]:
+    """The least rate of a group, what it is at least and what it is at most.
+
+    Parameters
+    ----------
+    rates, rows : (n_groups,) float64
+        The rates of groups, and the rows that tell.
+    level, law
+        As for :func:`judge_ratio`.
+    """
+    # Groups are drawn independently: all ends hold at once at the level.
+    each = level ** (1.0 / len(rates))
+    low, high = law.interval(rates, rows, max(2 * each - 1, 1e-9))
+    value = float(rates.min())
+    return value, min(float(low.min()), value), max(float(high.min()), value)
+
+
+def too_few_to_tell(low: float, high: float, limit: float) -> bool:
+    """Whether the interval of a ratio is so wide that the rows say nothing about it.
+
+    Examples
+    --------
+    >>> too_few_to_tell(0.1, 1.0, 0.8), too_few_to_tell(0.7, 0.95, 0.8)
+    (True, False)
+    """
+    return low < CANNOT_TELL * limit and high >= limit

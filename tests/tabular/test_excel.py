@@ -1,0 +1,112 @@
+"""Workbooks of Excel as tables."""
+
+import sys
+from datetime import date, datetime
+
+import openpyxl
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from fairboost.exceptions import InvalidInputError
+from fairboost.tabular.files import ReadOptions, TableFile, format_of
+
+
+def book(tmp_path, *sheets, name="t.xlsx"):
+    """A workbook of sheets, each a list of rows."""
+    made = openpyxl.Workbook()
+    made.remove(made.active)
+    for k, rows in enumerate(sheets):
+        sheet = made.create_sheet(f"sheet {k + 1}")
+        for row in rows:
+            sheet.append(row)
+    made.save(tmp_path / name)
+    return tmp_path / name
+
+
+ROWS = [
+    ["id", "age", "rate", "hired", "day", "mixed", "note"],
+    [1, 30, 0.5, True, date(2026, 1, 2), 7, "a"],
+    [2, None, 1, False, date(2026, 1, 3), "seven", "NA"],
+    [3, 41, 2.5, None, None, 7.0, None],
+]
+
+
+def test_columns_have_the_types_of_their_cells(tmp_path):
+    table = TableFile(book(tmp_path, ROWS)).read()
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    assert kinds["id"] == kinds["age"] == pa.int64()
+    assert kinds["rate"] == pa.float64()
+    assert kinds["hired"] == pa.bool_()
+    assert pa.types.is_temporal(kinds["day"])
+    assert table.column("mixed").to_pylist() == ["7", "seven", "7"]
+    assert table.column("note").to_pylist() == ["a", None, None]
+    assert table.column("age").to_pylist() == [30, None, 41]
+
+
+def test_batches_are_those_of_the_table(tmp_path):
+    file = TableFile(book(tmp_path, ROWS))
+    (batch,) = file.batches({"note": pa.string(), "age": pa.float64()})
+    assert batch.schema.names == ["note", "age"]
+    assert batch.num_rows == 3
+    assert file.bytes_read == file.size
+
+
+def test_empty_rows_and_nameless_columns_at_the_end_are_no_data(tmp_path):
+    rows = [[None, None, None], ["a", "b", None], [None, None], [1, "x", None], [2, "y"], [""]]
+    table = TableFile(book(tmp_path, rows)).read()
+    assert table.to_pydict() == {"a": [1, 2], "b": ["x", "y"]}
+
+
+def test_a_sheet_may_be_named(tmp_path):
+    path = book(tmp_path, [["a"], [1]], [["b"], [2]])
+    assert TableFile(path).column_names() == ["a"]
+    assert TableFile(path, ReadOptions(sheet="sheet 2")).column_names() == ["b"]
+    with pytest.raises(InvalidInputError, match="no sheet 'x'; it has 'sheet 1', 'sheet 2'"):
+        TableFile(path, ReadOptions(sheet="x")).read()
+    other = tmp_path / "t.csv"
+    other.write_text("a\n1\n")
+    with pytest.raises(InvalidInputError, match="--sheet is for Excel workbooks"):
+        TableFile(other, ReadOptions(sheet="x"))
+
+
+def test_missing_values_are_spelled_as_in_csv(tmp_path):
+    path = book(tmp_path, [["a", "b"], ["n.d.", "x"], ["N/A", "y"], ["z", "y"]])
+    found = TableFile(path, ReadOptions(missing=("n.d.",))).read().column("a").to_pylist()
+    assert found == [None, None, "z"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "is empty"),
+        ([["a", None, "b"], [1, 2, 3]], "column 2 of .* has no name in the first row"),
+        ([["a", "b"], [1, "=A2+1"]], "cell B2 of .* is a formula whose value was never computed"),
+        ([["a", "a"], [1, 2]], "several columns named 'a'"),
+        ([["a"]], "no rows"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, rows, message):
+    with pytest.raises(InvalidInputError, match=message):
+        TableFile(book(tmp_path, rows)).read()
+
+
+def test_a_workbook_is_read_and_not_written(tmp_path):
+    with pytest.raises(InvalidInputError, match="read and not written"):
+        format_of(tmp_path / "out.xlsx", written=True)
+    with pytest.raises(InvalidInputError, match=r"packed \.xlsx file"):
+        format_of(tmp_path / "out.xlsx.gz")
+
+
+def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
+    path = book(tmp_path, ROWS)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(InvalidInputError, match=r'pip install "fairboost\[excel\]"'):
+        TableFile(path).read()
+
+
+def test_what_pandas_writes_is_read_back(tmp_path):
+    frame = pd.DataFrame({"x": [1.5, 2.5], "s": ["a", "b"], "t": [datetime(2026, 1, 1)] * 2})
+    frame.to_excel(tmp_path / "p.xlsx", index=False)
+    found = TableFile(tmp_path / "p.xlsx").read().to_pandas()
+    pd.testing.assert_frame_equal(found[["x", "s"]], frame[["x", "s"]], check_dtype=False)
