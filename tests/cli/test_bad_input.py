@@ -122,6 +122,7 @@ def test_test_rows_must_have_the_columns_and_labels(fails, data, spoiled, tmp_pa
 def test_missing_empty_and_foreign_files(fails, model, tmp_path, command):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "latin.csv").write_bytes("approved,sex\nyes,é\n".encode("latin-1"))
+    (tmp_path / "x.ods").write_bytes(b"PK")
     (tmp_path / "x.xlsx").write_bytes(b"PK")
     words = {
         "train": lambda f: (f, *ASKED, *QUICK, "--out", tmp_path / "m"),
@@ -132,12 +133,14 @@ def test_missing_empty_and_foreign_files(fails, model, tmp_path, command):
     for name, message in (
         ("nowhere.csv", "there is no file"),
         ("empty.csv", "is empty"),
-        ("x.xlsx", "cannot tell the format"),
+        ("x.ods", "cannot tell the format"),
+        ("x.xlsx", "cannot be read as an Excel workbook"),
     ):
         assert message in fails(command, *words(tmp_path / name))
     err = fails(command, *words(tmp_path / "latin.csv"))
     assert "has no column" in err or "line 2 has byte 0xe9" in err
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty.csv", "latin.csv", "x.xlsx"]
+    left = sorted(p.name for p in tmp_path.iterdir())
+    assert left == ["empty.csv", "latin.csv", "x.ods", "x.xlsx"]
 
 
 def test_wrong_encoding_names_the_line(fails, tmp_path, table):

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairboost.fairness.class_constraints import NAMED_FOR_CLASSES
+from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS
 from fairboost.fairness.numbers import DEFAULTS as NUMBER_CONSTRAINTS
 from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
+from fairboost.fairness.rates import RATES
 
 if TYPE_CHECKING:
     from fairboost.tabular.files import TableFile
@@ -68,8 +70,8 @@ def add_folder_options(parser: argparse.ArgumentParser, **out: Any) -> Any:
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """Options on how CSV files are read."""
-    group = parser.add_argument_group("CSV files")
+    """Options on how CSV files and workbooks are read."""
+    group = parser.add_argument_group("CSV files and workbooks")
     group.add_argument("--encoding", default="utf-8", help="encoding of the text (default: utf-8)")
     group.add_argument(
         "--delimiter", help="what separates fields: , ; | or tab (default: told by the header)"
@@ -80,6 +82,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="a spelling of a missing value, beside the empty one, NA, NaN and null; repeatable",
     )
+    group.add_argument("--sheet", metavar="NAME", help="sheet of a workbook (default: the first)")
 
 
 def table_of(options: argparse.Namespace, path: Path, missing: tuple[str, ...] = ()) -> TableFile:
@@ -97,7 +100,9 @@ def table_of(options: argparse.Namespace, path: Path, missing: tuple[str, ...] =
     from fairboost.tabular.files import ReadOptions, TableFile
 
     missing = (*missing, *options.missing)
-    return TableFile(path, ReadOptions(options.encoding, options.delimiter, missing))
+    return TableFile(
+        path, ReadOptions(options.encoding, options.delimiter, missing, options.sheet)
+    )
 
 
 def add_point_options(parser: argparse.ArgumentParser) -> None:
@@ -157,10 +162,12 @@ def add_decide_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_label_options(parser: argparse.ArgumentParser, label: str, positive: str) -> Any:
+def add_label_options(
+    parser: argparse.ArgumentParser, label: str, positive: str, *, required: bool = True
+) -> Any:
     """Options on the label, described by these words; returns the group, for other columns."""
     group = parser.add_argument_group("columns")
-    group.add_argument("--label", required=True, **COLUMN, help=label)
+    group.add_argument("--label", required=required, **COLUMN, help=label)
     told = "(default: the one that says yes, 1 or true)"
     group.add_argument("--positive", metavar="VALUE", help=f"{positive} {told}")
     group.add_argument(
@@ -174,7 +181,9 @@ def add_label_options(parser: argparse.ArgumentParser, label: str, positive: str
 
 def add_training_options(parser: argparse.ArgumentParser) -> None:
     """Options of the commands that train."""
-    parser.add_argument("data", type=Path, help="the table to train on: CSV, parquet or Arrow")
+    parser.add_argument(
+        "data", type=Path, help="the table to train on: CSV, parquet, Arrow or xlsx"
+    )
     _add_column_options(parser)
     _add_fairness_options(parser.add_argument_group("fairness"))
     add_point_options(parser)
@@ -222,11 +231,34 @@ def _add_fairness_options(group: Any) -> None:
         metavar="NAME",
         help="what must be alike across groups: equal_opportunity (false negatives), "
         "predictive_equality (false positives), equalized_odds (both, the default), "
-        "demographic_parity (positive decisions); of classes the recall of each class "
-        "(equal_opportunity), the whole confusion matrix (equalized_odds), the share given each "
-        "class (demographic_parity), or equal_accuracy; of numbers equal_distributions (the "
-        "default), equal_means, equal_errors, calibrated (actual over expected is 1), "
-        "bounded_group_loss; repeatable",
+        "demographic_parity (positive decisions, up to a difference), four_fifths (positive "
+        "decisions: every group's share is at least 0.8 of the largest); of classes the recall of "
+        "each class (equal_opportunity), the whole confusion matrix (equalized_odds), the share "
+        "given each class (demographic_parity), or equal_accuracy; of numbers "
+        "equal_distributions (the default), equal_means, equal_errors, calibrated (actual over "
+        "expected is 1), bounded_group_loss; repeatable",
+    )
+    group.add_argument(
+        "--at-least",
+        **REPEATABLE,
+        type=_floor,
+        metavar="RATE=FLOOR",
+        help="the rate of every group is at least this, such as tpr=0.8; repeatable. Without "
+        "--constraint floors are all that is asked for (classification and classes)",
+    )
+    group.add_argument(
+        "--cross",
+        **REPEATABLE,
+        type=_crossing,
+        metavar="COLUMNS",
+        help="compare the groups of sensitive columns crossed, such as sex,race, in place of "
+        "those of each column; repeatable",
+    )
+    group.add_argument(
+        "--reference",
+        metavar="GROUP",
+        help="the group that four_fifths compares others with, such as Male or sex=Male; with "
+        "--cross sex=Male,race=White (default: the group of the largest share)",
     )
     group.add_argument(
         "--tolerance",
@@ -341,6 +373,28 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except json.JSONDecodeError:
         return name, {"True": True, "False": False, "None": None}.get(value, value)
+
+
+def _floor(text: str) -> tuple[str, float]:
+    """A rate and what it is at least."""
+    name, equals, value = text.partition("=")
+    known = (*RATES, *CLASS_RATES)
+    if not equals or name not in known:
+        raise argparse.ArgumentTypeError(
+            f"expected RATE=FLOOR, such as tpr=0.8, found {text!r}; rates are {', '.join(known)}"
+        )
+    return name, _share("--at-least", value)
+
+
+def _crossing(text: str) -> list[str]:
+    """Names of columns with commas between them."""
+    names = [name.strip() for name in text.split(",")]
+    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(
+            f"expected two columns or more with commas between them, such as sex,race, found "
+            f"{text!r}"
+        )
+    return names
 
 
 def _tolerance(text: str) -> float:

@@ -1,4 +1,4 @@
-"""``fairboost audit``: rates by group of any model's scores."""
+"""``fairboost audit``: rates by group of any model's scores or decisions, and filings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairboost.cli import arguments
+from fairboost.cli import arguments, filings
 from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
 from fairboost.cli.task import (
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     from fairboost.report.evidence import Evidence, Gap
     from fairboost.tabular.audit import AuditRequest
 
-USAGE = "DATA --label COLUMN --score|--decision COLUMN --sensitive COLUMN [options]"
-SUMMARY = "rates by group of any model's scores or classes, or means of its numbers"
+USAGE = "DATA --score|--decision COLUMN --sensitive COLUMN [--label COLUMN] [options]"
+SUMMARY = "rates by group of any scores or decisions, and the documents that laws ask for"
 DESCRIPTION = (
-    "Compare error rates across groups, for the scores of any model: a table with a column of "
-    "labels, a column of scores and sensitive columns. It is read in pieces, so it may be larger "
-    "than memory; once, or twice where a threshold is to be found. If the label is a number, "
+    "Compare rates across groups, for the scores or decisions of any model or person: a table "
+    "with a column of scores or of decisions, sensitive columns and, where error rates are to be "
+    "compared, a column of labels. Without labels the shares of positive decisions are compared. "
+    "The table is read in pieces, so it may be larger than memory. If the label is a number, "
     "means, actual over expected, losses and distributions are compared; if it is one of several "
     "classes, shares given each class, recalls and confusions. These columns must then fit into "
-    "memory."
+    "memory. --format prepares a document that a law or a supervisor asks for; see docs/law/."
 )
 EXAMPLE = """\
   fairboost audit scores.csv --label approved --score score --sensitive sex
@@ -44,19 +45,28 @@ rule; and how well scores are calibrated. Name several sensitive columns to see 
 well; groups too small to judge by are marked. In a pipeline, `--max-gap fnr=0.05` ends with exit
 code 3 if false negative rates are surely further apart than that, and with `--decide estimate` if
 they are on these rows.
+
+Without labels: `--decision hired` in place of `--label` and `--score`. For New York City's Local
+Law 144: `--decision hired --sex sex --race race --format ll144 --out ll144`.
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("data", type=Path, help="the table: CSV, parquet or Arrow")
-    columns = arguments.add_label_options(parser, "what came true", "the positive label")
+    parser.add_argument(
+        "data",
+        type=Path,
+        help="the table: CSV, parquet, Arrow or xlsx; for some formats a folder (see --format)",
+    )
+    words = "what came true (default: not known, only shares of decisions are compared)"
+    asked = "the positive value of the label and of the decision"
+    columns = arguments.add_label_options(parser, words, asked, required=False)
     words = "scores that rise with the positive label; of numbers predictions, in their unit"
-    scored = columns.add_mutually_exclusive_group(required=True)
+    scored = columns.add_mutually_exclusive_group()
     scored.add_argument("--score", **arguments.COLUMN, help=words)
-    words = "the class that is given, of three classes or more"
+    words = "decisions of two values, such as yes and no; or the class given, of three or more"
     scored.add_argument("--decision", **arguments.COLUMN, help=words)
-    columns.add_argument("--sensitive", **arguments.SENSITIVE)
+    columns.add_argument("--sensitive", **{**arguments.SENSITIVE, "required": False})
     columns.add_argument("--weight", **arguments.WEIGHT)
     words = "a column of exposures, such as years insured: means are per unit of it (regression)"
     columns.add_argument("--exposure", **arguments.COLUMN, help=words)
@@ -91,8 +101,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "poisson)",
     )
     arguments.add_decide_option(judged)
+    filings.add_filing_options(parser)
     arguments.add_reading_options(parser)
-    arguments.add_folder_options(parser, help="write a report there (default: only a table)")
+    words = "write the report or document there (default: only tables, on the screen)"
+    arguments.add_folder_options(parser, help=words)
 
 
 def _limit(text: str) -> tuple[str, float]:
@@ -110,34 +122,18 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Audit, show the tables, and write the report."""
-    from fairboost.cli.audit_evidence import audit_evidence
-    from fairboost.cli.class_evidence import class_evidence
-    from fairboost.cli.number_evidence import number_evidence
+    """Audit, show the tables, and write the report; or prepare the document asked for."""
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.tables import audit_text
     from fairboost.report import write_report
-    from fairboost.tabular.audit import audit_file
-    from fairboost.tabular.classes import read_classes
-    from fairboost.tabular.numbers import read_numbers
 
-    check_folder(options.out, force=options.force, inputs=[options.data])
-    settle_task(options, console, first_rows=True)
-    request = _request(options)
-    file = arguments.table_of(options, options.data)
-    told: Any = {"title": options.title or f"Audit of {file.path.name}"}
-    told["limits"] = _strictest(options.max_gap)
-    with console.collecting_warnings(), console.reading(file, "reading") as advance:
-        threshold = None
-        if decides_class(options):
-            evidence = class_evidence(read_classes(file, request, advance), file, **told)
-        elif predicts_number(options):
-            evidence = number_evidence(read_numbers(file, request, advance), file, **told)
-        else:
-            found = audit_file(file, request, advance)
-            threshold = found.audit.threshold
-            evidence = audit_evidence(found, file, **told)
-    console.notes(filter(None, (evidence.caution, *evidence.warnings)))
+    filings.settle_format(options)
+    read = (options.data, options.model)
+    check_folder(options.out, force=options.force, inputs=read, plots=options.format is None)
+    if options.format is not None:
+        filings.run_filing(options, console, _gather)
+        return DONE
+    evidence, threshold = _gather(options, console)
     console.result(audit_text(evidence))
     files = fill_folder(options, lambda folder: write_report(evidence, folder))
     console.written(options.out, files)
@@ -160,6 +156,37 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return NOT_MET if over else DONE
 
 
+def _gather(options: argparse.Namespace, console: Console) -> tuple[Evidence, float | None]:
+    """Audit a table: what was found, and the threshold of decisions if there is one."""
+    from fairboost.cli.audit_evidence import audit_evidence
+    from fairboost.cli.class_evidence import class_evidence
+    from fairboost.cli.number_evidence import number_evidence
+    from fairboost.tabular.audit import audit_file
+    from fairboost.tabular.classes import read_classes
+    from fairboost.tabular.numbers import read_numbers
+
+    filings.require_columns(options)
+    settle_task(options, console, first_rows=True)
+    request = _request(options)
+    file = arguments.table_of(options, options.data)
+    told: Any = {"title": options.title or f"Audit of {file.path.name}"}
+    told["limits"] = _strictest(options.max_gap)
+    threshold = decisions = None
+    with console.collecting_warnings(), console.reading(file, "reading") as advance:
+        if decides_class(options):
+            evidence = class_evidence(read_classes(file, request, advance), file, **told)
+        elif predicts_number(options):
+            evidence = number_evidence(read_numbers(file, request, advance), file, **told)
+        else:
+            found = audit_file(file, request, advance)
+            threshold = found.audit.threshold
+            evidence = audit_evidence(found, file, **told)
+            decisions = found.decisions
+    filings.say_positive(console, request, decisions)
+    console.notes(filter(None, (evidence.caution, *evidence.warnings)))
+    return evidence, threshold
+
+
 def _request(options: argparse.Namespace) -> AuditRequest:
     """What to audit."""
     from fairboost.tabular.audit import AuditRequest
@@ -178,6 +205,7 @@ def _request(options: argparse.Namespace) -> AuditRequest:
         exposure=options.exposure,
         loss=options.loss,
         of_classes=decides_class(options),
+        decides=options.decision is not None and not decides_class(options),
     )
 
 

@@ -68,7 +68,7 @@ def audit_evidence(
     request, counted, audit = found.request, found.counted, found.audit
     level, favourable = request.confidence, request.favourable
     bins = []
-    if counted.are_probabilities:
+    if counted.are_probabilities and request.label is not None and not request.decides:
         bins = [counted.by_group(())] + [counted.by_group((c,)) for c in request.sensitive]
     rates = lines.rate_lines(audit.rates, request.sensitive)
     exact = {(r.attribute, r.group, r.rate): r.value for r in rates}
@@ -82,6 +82,8 @@ def audit_evidence(
     placed = isinstance(request.threshold, OperatingPoint)
     caution = lines.caution(rates, placed=placed)
     where = explain_decisions(request.threshold, audit.threshold, "score", "on these rows ")
+    if request.decides:
+        where = f"decisions are those of the column {request.score!r}"
     evidence = Evidence(
         title=title,
         asked=Asked(
@@ -183,7 +185,8 @@ def _in_words(limit: Limit) -> str:
 def _data(found: FileAudit, file: TableFile) -> Data:
     groups = found.counted.cells.values
     return Data(
-        label=found.request.label,
+        label=found.request.label or "",
+        decision=found.request.score if found.request.decides or not found.request.label else "",
         positive=found.classes[1],
         negative=found.classes[0],
         sensitive=tuple(
@@ -191,7 +194,14 @@ def _data(found: FileAudit, file: TableFile) -> Data:
             for name, missing in _missing(found).items()
         ),
         splits={"test": found.rows},
-        files=(DataFile("audit", file.path.name, file.sha256(), found.rows + found.unlabelled),),
+        files=(
+            DataFile(
+                "audit",
+                file.path.name,
+                file.sha256(),
+                found.rows + found.unlabelled + found.undecided,
+            ),
+        ),
         weight=found.request.weight,
     )
 
@@ -204,6 +214,8 @@ def _missing(found: FileAudit) -> dict[str, int]:
 
 def _performance(found: FileAudit, auc: dict[str, float]) -> tuple[Performance, ...]:
     """Accuracy, which counts give exactly, and the AUC, which bins give nearly."""
+    if found.request.label is None:
+        return ()
     _, weight, square = found.counted.sums
     labels = found.counted.cells.labels
     right = float(weight[labels, np.arange(len(labels))].sum())
@@ -225,8 +237,13 @@ def _at_decisions(roc: Roc, exact: dict[tuple[str, str, str], float | None]) -> 
 
 def _warnings(found: FileAudit, rates: Sequence[GroupRate]) -> tuple[str, ...]:
     said = row_warnings(found.unlabelled, _missing(found))
+    if found.undecided:
+        said.append(
+            f"{found.undecided:,} rows are left out, since their decision is missing; if these "
+            "are other people than the rest, the figures do not hold for them"
+        )
     said += small_warnings(rates, found.request.min_group_rows)
-    if not found.counted.are_probabilities:
+    if found.request.label and not found.counted.are_probabilities:
         said.append(NOT_PROBABILITIES)
     return tuple(said)
 

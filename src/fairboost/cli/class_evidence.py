@@ -53,7 +53,7 @@ def class_evidence(
         The largest gap allowed, by the name of the rate on the command line.
     """
     request, values = found.request, class_values(found.classes)
-    allowed = _allowed(limits, moments_of(values.tolist(), RATES_IN_ORDER), request.label)
+    allowed = _allowed(limits, moments_of(values.tolist(), RATES_IN_ORDER), request.label_name)
     rows = _rows(found)
     crossed, uncrossed = rows.crossings()
     audited = _audit(found, rows, list(request.sensitive))
@@ -160,7 +160,7 @@ def _missing(found: FileClasses) -> dict[str, int]:
 def _data(found: FileClasses, file: TableFile) -> Data:
     unknown = _missing(found)
     return Data(
-        label=found.request.label,
+        label=found.request.label_name,
         positive="",
         classes=found.classes,
         sensitive=tuple(

@@ -46,6 +46,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     read = (options.data, options.test, options.holdout, options.costs)
     check_folder(options.out, force=options.force, inputs=read)
     settle_task(options, console)
+    models.check_has_tolerance(options, "fairboost compare")
     model = models.build_model(options, console)
     rows = read_training_rows(options, console)
     console.remark("Training the engine alone, the model, and the curve.")

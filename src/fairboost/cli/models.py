@@ -17,19 +17,23 @@ import numpy as np
 from fairboost.cli.arguments import OBJECTIVES
 from fairboost.cli.classes import class_options
 from fairboost.cli.console import Console
+from fairboost.cli.constraints import (
+    DISTRIBUTIONS,
+    asked_constraints,
+    check_constraints,
+    has_tolerance,
+)
 from fairboost.cli.rows import TableRows, TrainingRows
-from fairboost.cli.task import CLASSIFICATION, RELATIVE, decides_class, predicts_number
+from fairboost.cli.task import CLASSIFICATION, decides_class, predicts_number
 from fairboost.engines.registry import ENGINES as NAMES
 from fairboost.engines.registry import engine_of, load_engine
 from fairboost.exceptions import FairboostError, FairnessWarning, InvalidInputError
 from fairboost.fairness import numbers
-from fairboost.fairness.constraints import parity
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
 
-DISTRIBUTIONS = "equal_distributions"
 SMALL_SHARE = 1e-3
 """A tolerance below this share of the mean was perhaps meant as a share itself."""
 FairModel: TypeAlias = FairGBMClassifier | FairGBMRegressor
@@ -80,9 +84,8 @@ def build_model(options: argparse.Namespace, console: Console) -> FairModel:
     """The model to train."""
     method = _method(options, console)
     shared = {"tolerance": options.tolerance, "confidence": options.confidence}
+    check_constraints(options, method["constraint"])
     if predicts_number(options):
-        # Raises here, before the table is read.
-        numbers.resolve(method["constraint"], options.tolerance, options.sensitive)
         return FairGBMRegressor(build_engine(options), **shared, **method)
     by_score = options.task == CLASSIFICATION and not isinstance(options.point, OperatingPoint)
     if by_score and not 0 < options.point < 1:
@@ -116,13 +119,8 @@ def tolerance_of(options: argparse.Namespace) -> float:
 
 def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """What the model and the models of a curve have in common."""
-    of_numbers = predicts_number(options)
-    default = DISTRIBUTIONS if of_numbers else "equalized_odds"
-    asked: list[Any] = list(dict.fromkeys(options.constraint)) or [default]
-    if options.relative:
-        asked = [parity(RELATIVE[c], relative=True) for c in asked]
     return {
-        "constraint": asked[0] if len(asked) == 1 else asked,
+        "constraint": asked_constraints(options),
         **({"operating_point": options.point} if options.task == CLASSIFICATION else {}),
         "holdout": "auto" if options.holdout_share is None else options.holdout_share,
         "min_group_rows": options.min_group_rows,
@@ -170,6 +168,16 @@ def fit_plain(options: argparse.Namespace, rows: TrainingRows) -> Any:
         engine = FairGBMRegressor(engine, constraint=None)
     with refusals(options):
         return engine.fit(train.X, train.y, **train.measures())
+
+
+def check_has_tolerance(options: argparse.Namespace, what: str) -> None:
+    """Refuse a trade-off where no constraint has a tolerance to vary."""
+    if not has_tolerance(options):
+        raise InvalidInputError(
+            f"{what} varies a tolerance, which is a difference of rates, and four_fifths and "
+            "--at-least have none; use `fairboost train` without --trade-off, or compare "
+            "--constraint demographic_parity"
+        )
 
 
 def trace_tradeoff(

@@ -73,7 +73,7 @@ def number_evidence(
             limits=tuple(one for limit in asked for one in _of_groups(limit, compared.rates)),
         ),
         data=Data(
-            label=request.label,
+            label=request.label_name,
             positive="",
             sensitive=tuple(
                 SensitiveColumnUse(c.name, len(c.values), unknown[c.name]) for c in found.columns

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,8 @@ OUR_FILES = {
     "schema.json", "stock.json", "table.csv",
 }  # fmt: skip
 """What commands write into their folders."""
+OUR_FILINGS = re.compile(r"(ll144|four_fifths|annex_iv|model_risk)(-\w+)?\.(html|md|json|csv)")
+"""Likewise, of ``fairboost audit --format``."""
 
 
 def need_plots() -> None:
@@ -34,7 +37,9 @@ def need_plots() -> None:
         raise InvalidInputError('a report needs matplotlib: pip install "fairboost[plots]"')
 
 
-def check_folder(path: Path | None, *, force: bool, inputs: Iterable[Path | None] = ()) -> None:
+def check_folder(
+    path: Path | None, *, force: bool, inputs: Iterable[Path | None] = (), plots: bool = True
+) -> None:
     """Raise if a folder with a report cannot be written: to be called before long work.
 
     Parameters
@@ -45,13 +50,17 @@ def check_folder(path: Path | None, *, force: bool, inputs: Iterable[Path | None
         Whether it may be replaced.
     inputs : iterable of Path or None
         What the command reads: it must not be replaced.
+    plots : bool, default=True
+        Whether there will be pictures in it.
     """
     if path is None:
         return
-    need_plots()
+    if plots:
+        need_plots()
     folder = path.resolve()
     for file in filter(None, inputs):
-        if folder in (*file.absolute().parents, *file.resolve().parents):
+        own = [file] if file.is_dir() else []
+        if folder in (*file.absolute().parents, *file.resolve().parents, *map(Path.resolve, own)):
             raise InvalidInputError(
                 f"--out {str(path)!r} is the folder of {str(file)!r}, which the command reads and "
                 "--force would take away; name another"
@@ -64,7 +73,7 @@ def check_folder(path: Path | None, *, force: bool, inputs: Iterable[Path | None
                 f"the folder {str(path)!r} is not empty; name another with --out, or pass --force "
                 "to replace it"
             )
-        if foreign := [name for name in held if name not in OUR_FILES]:
+        if foreign := [n for n in held if n not in OUR_FILES and not OUR_FILINGS.fullmatch(n)]:
             raise InvalidInputError(
                 f"the folder {str(path)!r} holds {foreign[0]!r}, which fairboost did not write, "
                 "so --force does not replace it; name another with --out, or empty it yourself"
@@ -108,7 +117,7 @@ def check_file(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
 @contextlib.contextmanager
 def new_folder(path: Path, *, force: bool) -> Iterator[Path]:
     """A folder to fill, which takes the place of ``path`` when all went well."""
-    check_folder(path, force=force)
+    check_folder(path, force=force, plots=False)  # who draws has asked for pictures before
     target = path.absolute()
     missing = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)

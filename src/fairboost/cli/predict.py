@@ -32,7 +32,7 @@ No sensitive column is needed, unless the model was trained --aware. Rows keep t
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", type=Path, help="the folder that `fairboost train` wrote")
-    parser.add_argument("data", type=Path, help="the rows to score: CSV, parquet or Arrow")
+    parser.add_argument("data", type=Path, help="the rows to score: CSV, parquet, Arrow or xlsx")
     parser.add_argument(
         "--out",
         type=Path,
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     kept = list(dict.fromkeys(options.keep))
     model_files = [options.model / name for name in ("model.json", "schema.json")]
     check_file(options.out, force=options.force, inputs=[options.data, *model_files])
-    form = format_of(options.out)
+    form = format_of(options.out, written=True)
     model, schema = load_model(options.model)
     found = predictions_of(model, schema, options.exposure)
     if clash := [name for name in kept if name in found.names]:

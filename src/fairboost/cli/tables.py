@@ -15,7 +15,7 @@ from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate, TradeoffPoint
 from fairboost.verdicts.families import farthest, grouped
-from fairboost.verdicts.verdict import SAYS_NOTHING, how_many
+from fairboost.verdicts.verdict import NO_LIMIT, SAYS_NOTHING, how_many
 
 MOST_CROSSED = 12
 """Crossed groups to show; a report has them all."""
@@ -83,7 +83,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
     ``within`` says whether every figure is within its limit, certain or not.
     """
     judged = _judged(evidence)
-    certain = all(f.status == "met" for f in judged)
+    certain = all(f.status in ("met", NO_LIMIT) for f in judged)
     return {
         "met": False if any(map(fails, judged)) else certain or None,
         "within": not any(f.status.startswith("not met") for f in judged),
@@ -459,7 +459,7 @@ def _crossed(evidence: Evidence) -> str:
     groups = {(r.attribute, r.group) for r in crossed}
     small = {(r.attribute, r.group) for r in crossed if r.small}
     shown_rates = {"numbers": (RATIO, DISTANCE), "classes": (ACCURACY,)}.get(
-        evidence.task, ("fpr", "fnr")
+        evidence.task, ("fpr", "fnr") if evidence.data.label else tuple(everyone)
     )
     wanted = [r for r in crossed if not r.small and r.rate in shown_rates]
     wanted.sort(key=distance, reverse=True)

@@ -13,6 +13,7 @@ from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS, TOLERANCE
 from fairboost.fairness.numbers import DEFAULTS as NUMBER_CONSTRAINTS
 from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import RATES
 
 if TYPE_CHECKING:
     from fairboost.tabular.labels import LabelValues
@@ -72,6 +73,12 @@ def settle_task(
         Guess by the first rows alone: the table may be larger than memory.
     """
     asked, why = options.task, "--task"
+    if options.label is None:  # an audit of decisions alone
+        if asked not in (None, CLASSIFICATION):
+            options.page.error(f"--task {asked} needs --label: what came true")
+        asked = CLASSIFICATION
+        if flag := next((flag for flag in _needs_label(options)), None):
+            options.page.error(f"{flag} needs --label: what came true")
     if asked is None and options.positive is not None:
         asked, why = CLASSIFICATION, "--positive"
     if asked is None:
@@ -82,6 +89,11 @@ def settle_task(
     if asked is None:
         asked, why = _guess(options, console, first_rows), "the values of the label"
     options.task = asked
+    decided = getattr(options, "decision", None) is not None and asked == CLASSIFICATION
+    if decided and options.point is not None:
+        options.page.error(
+            "--threshold and --at-... are for --score: the column of --decision has decisions"
+        )
     for flag, tasks in _given(options):
         if asked not in tasks:
             named = " or ".join(tasks)
@@ -99,6 +111,14 @@ def _guess(options: argparse.Namespace, console: Console, first_rows: bool) -> s
     file = table_of(options, options.data)
     file.require([options.label], "named in the command")
     found = look_at_label(file, options.label, first_rows=first_rows)
+    if getattr(options, "decision", None) is not None:
+        if found.values <= 2:
+            return CLASSIFICATION
+        console.remark(
+            f"Note: --decision {ABOUT[CLASSES]} (--task {CLASSES}), since the label "
+            f"{options.label!r} has more than two values."
+        )
+        return CLASSES
     if found.is_number:
         console.remark(_guessed(options.label, found))
         return REGRESSION
@@ -143,7 +163,7 @@ def _given(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
         flag = f"--at-{point.rate_name.replace('ppr', 'positive-rate')}"
     given = {
         CLASSIFICATION: {"--positive": "positive", flag: "point", "--favourable": "favourable"},
-        CLASSES: {"--classes": "classes", "--costs": "costs", "--decision": "decision"},
+        CLASSES: {"--classes": "classes", "--costs": "costs"},
         REGRESSION: {
             "--exposure": "exposure",
             "--objective": "objective",
@@ -157,11 +177,23 @@ def _given(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
                 yield written, [task]
     if getattr(options, "score", None) is not None:
         yield "--score", [CLASSIFICATION, REGRESSION]
+    if getattr(options, "decision", None) is not None:
+        yield "--decision", [CLASSIFICATION, CLASSES]
     for rate, _ in getattr(options, "max_gap", ()):
         plain = rate.partition("[")[0]
         yield f"--max-gap {rate}", [task for task in TASKS if plain in LIMITED[task]]
+    for rate, _ in getattr(options, "at_least", ()):
+        yield f"--at-least {rate}", [CLASSIFICATION if rate in RATES else CLASSES]
     for name in getattr(options, "constraint", ()):
         yield f"--constraint {name}", [task for task in TASKS if name in CONSTRAINTS[task]]
+
+
+def _needs_label(options: argparse.Namespace) -> Iterator[str]:
+    """Options of an audit that cannot do without labels."""
+    point = options.point
+    if isinstance(point, OperatingPoint) and point.rate_name != "ppr":
+        yield f"--at-{point.rate_name}"
+    yield from (f"--max-gap {rate}" for rate, _ in options.max_gap if rate != "ppr")
 
 
 def _set_defaults(options: argparse.Namespace) -> None:

@@ -15,8 +15,8 @@ from fairboost.cli.exits import DONE, NOT_MET
 USAGE = "DATA --label COLUMN --sensitive COLUMN --out FOLDER [options]"
 SUMMARY = "train a fair model on a table, and report on it"
 DESCRIPTION = (
-    "Train gradient boosted trees on a table (CSV, parquet or Arrow) so that error rates, or "
-    "means of the number that is predicted, are alike across groups, test them on rows left "
+    "Train gradient boosted trees on a table (CSV, parquet, Arrow or xlsx) so that error rates, "
+    "or means of the number that is predicted, are alike across groups, test them on rows left "
     "aside, and write the model, a file that LightGBM or XGBoost read by themselves, a model card "
     "and a report."
 )
@@ -50,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Train, test and write."""
     from fairboost.cli import models
+    from fairboost.cli.constraints import has_tolerance
     from fairboost.cli.model_folder import gather_evidence, write_model
     from fairboost.cli.outputs import check_folder, fill_folder
     from fairboost.cli.rows import read_training_rows
@@ -59,6 +60,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     read = (options.data, options.test, options.holdout, options.costs)
     check_folder(options.out, force=options.force, inputs=read)
     settle_task(options, console)
+    if options.trade_off:
+        models.check_has_tolerance(options, "--trade-off")
     model = models.build_model(options, console)
     rows = read_training_rows(options, console)
     console.remark(
@@ -67,7 +70,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     )
     models.remark_on_unit(options, rows, console)
     model = models.fit(options, model, rows, console)
-    wanted = len(rows.train) <= SMALL if options.trade_off is None else options.trade_off
+    small = len(rows.train) <= SMALL and has_tolerance(options)
+    wanted = small if options.trade_off is None else options.trade_off
     evidence = gather_evidence(
         options,
         model,

@@ -18,6 +18,7 @@ SAID: tuple[tuple[str, str], ...] = (
     (r"(?:\b[Xy] of )?(?<!['\w])holdout_set(?!['\w])", "--holdout file"),
     (r"\bmin_group_rows=", "--min-group-rows "),
     (r"\bmin_group_rows\b", "--min-group-rows"),
+    (r"parity\(\.\.\., reference='?(.*?)'?\)(?= names)", r"--reference \1"),
     (r"\bpos_label=", "--positive "),
     (r"(?<!['\w])sample_weight(?= (must|is)\b)", "--weight"),
     (r"(?<!['\w])sensitive_features(?!['\w])", "--sensitive"),
