@@ -75,6 +75,8 @@ def assert_same(one, other, X, atol=1e-6):
         {},
         {"operating_point": at_fpr(0.2), "constraint": "predictive_equality"},
         {"multipliers": "paper"},
+        {"constraint": "four_fifths", "tolerance": None},
+        {"constraint": fairboost.at_least("tpr", 0.8), "tolerance": None},
         {"constraint": None, "iterate": "last"},
         {
             "constraint": [parity("fnr", 0.05), fairboost.bound("fpr", 0.3)],
@@ -82,7 +84,7 @@ def assert_same(one, other, X, atol=1e-6):
             "confidence": 0.8,
         },
     ],
-    ids=["default", "operating point", "paper", "plain", "several"],
+    ids=["default", "operating point", "paper", "ratio", "floor", "plain", "several"],
 )
 def test_the_same_model_as_in_one_process(client, options):
     rows = table()

@@ -120,7 +120,7 @@ def test_constraints_and_rows_held_out(claims, name, asked, holdout):
 
 @every_engine
 @every_constraint
-@pytest.mark.parametrize("loss", ["absolute", "huber", "poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize("loss", ["absolute", "quantile", "huber", "poisson", "gamma", "tweedie"])
 def test_constraints_and_losses(claims, name, asked, loss):
     check_sound(fit(engine(name, loss, n_estimators=8), claims, **asked), claims.X)
 
@@ -437,13 +437,26 @@ def test_a_model_that_the_engine_trained_by_itself_is_saved(claims, name, loss, 
     again = load(tmp_path / "model.json")
     found = model.predict(claims.X)
     np.testing.assert_array_equal(again.predict(claims.X), found)
-    model.export(tmp_path / "stock.json")
+    np.testing.assert_array_equal(exported(model, name, claims.X, tmp_path), found)
+
+
+def exported(model, name, X, folder):
+    """Predictions by the stock engine from the file that it is given."""
+    model.export(folder / "stock.json")
     if name == "lightgbm":
-        stock = lightgbm.Booster(model_file=tmp_path / "stock.json").predict(claims.X)
-    else:
-        rows = xgboost.DMatrix(claims.X)
-        stock = xgboost.Booster(model_file=tmp_path / "stock.json").predict(rows)
-    np.testing.assert_array_equal(stock, found)
+        return lightgbm.Booster(model_file=folder / "stock.json").predict(X)
+    return xgboost.Booster(model_file=folder / "stock.json").predict(xgboost.DMatrix(X))
+
+
+@every_engine
+@pytest.mark.parametrize("loss", OBJECTIVES["lightgbm"])
+@pytest.mark.parametrize("iterate", ["best", "average"])
+def test_a_constrained_model_is_exported_as_a_stock_one(claims, name, loss, iterate, tmp_path):
+    """Of every loss, with the link from scores to predictions."""
+    asked = {**CONSTRAINTS["relative"], "iterate": iterate}
+    model = fit(engine(name, loss), claims, **asked)
+    stock = exported(model, name, claims.X, tmp_path)
+    np.testing.assert_allclose(stock, model.predict(claims.X), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -653,6 +666,21 @@ def test_constraints_are_met_where_the_plain_model_breaks_them(claims, name):
     assert np.square(model.predict(X) - y).mean() < constant
 
 
+@every_engine
+def test_a_confidence_is_aimed_at(claims, name):
+    """Means are kept inside the tolerance by what they may be off by, and so the verdict says."""
+    found = {}
+    for confidence in (None, 0.95):
+        model = fit(
+            engine(name, n_estimators=80), claims, constraint="equal_means", tolerance=0.3,
+            confidence=confidence, given={"holdout_set": claims.held_out},
+        )  # fmt: skip
+        (found[confidence],) = model.fairness_report_.verdicts
+    assert found[0.95].value < found[None].value
+    assert found[0.95].high <= 0.3
+    assert [v.status for v in found.values()] == ["met on these rows, not certain", "met"]
+
+
 # Models that start from nothing
 
 
@@ -697,3 +725,28 @@ def test_a_bound_on_group_losses_is_judged_by_the_largest(claims):
     losses = model.fairness_report_.rates["held out"]
     assert verdict.value == losses.max()
     assert 0 <= verdict.low < verdict.value < verdict.high
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+@every_engine
+def test_a_blind_model_whose_features_tell_next_to_nothing_of_the_group(name):
+    """A feature explains 0.6% of the group, and the gap of means is all its doing."""
+
+    def draw(n, seed):
+        rng = np.random.default_rng(seed)
+        group, X = rng.integers(0, 2, n), rng.normal(size=(n, 4))
+        X[:, 0] += 0.15 * group
+        return X, X[:, 0] + X[:, 1] + rng.normal(size=n), group
+
+    def gap(model):
+        predicted = model.predict(X_new)
+        return predicted[new == 1].mean() - predicted[new == 0].mean()
+
+    X, y, group = draw(20_000, 0)
+    X_new, _, new = draw(200_000, 1)
+    plain = engine(name, n_estimators=60)
+    asked = {**CONSTRAINTS["means"], "tolerance": 0.02, "memberships": "honest", "holdout": 0.2}
+    model = FairGBMRegressor(plain, random_state=0, **asked).fit(X, y, sensitive_features=group)
+    assert gap(plain.fit(X, y)) > 0.13
+    # Memberships are off by chance, and so is what is held out, by 0.03.
+    assert abs(gap(model)) < 0.07

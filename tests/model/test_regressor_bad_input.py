@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from xgboost import XGBClassifier, XGBRegressor
 
 from fairboost import FairGBMClassifier, FairGBMRegressor, bound, load, parity
+from fairboost.engines.xgboost.lockstep import XGBoostBoosters
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
 
 N = 120
@@ -48,6 +49,7 @@ def engines(request, monkeypatch):
 
     monkeypatch.setattr(lightgbm, "train", train)
     monkeypatch.setattr(xgboost, "train", train)
+    monkeypatch.setattr(XGBoostBoosters, "update", train)
     return ENGINES[request.param]
 
 

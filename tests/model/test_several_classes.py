@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
-from fairboost import FairGBMClassifier, bound, load, parity
+from fairboost import FairGBMClassifier, at_fpr, bound, load, parity
 from fairboost.exceptions import (
     ConstraintError,
     EngineOptionError,
@@ -236,6 +236,7 @@ def test_a_class_without_rows_in_a_group_is_named():
     ("options", "message"),
     [
         ({"operating_point": 0.3}, "threshold between two labels"),
+        ({"operating_point": at_fpr(0.1)}, "threshold between two labels"),
         ({"multipliers": "paper"}, "paper's algorithm is for two labels"),
         ({"proxy": "hinge"}, "proxy='hinge' is a step between two labels"),
         ({"pos_label": "low"}, "pos_label='low' says which of two labels"),
@@ -304,6 +305,27 @@ def test_a_frozen_model_of_other_classes():
     codes = np.unique(y, return_inverse=True)[1]
     with pytest.raises(EngineOptionError, match=r"tells the labels \[0, 1\] apart"):
         FairGBMClassifier(FrozenEstimator(base)).fit(X, codes, sensitive_features={"g": g})
+
+
+def test_a_frozen_model_of_other_several_classes():
+    X, y, g = drawn(600)
+    base = LIGHTGBM.make().fit(X, y)
+    other = np.where(y == "low", "lowest", y)
+    with pytest.raises(EngineOptionError, match=r"tells the labels .*'low'.* apart.*'lowest'"):
+        FairGBMClassifier(FrozenEstimator(base)).fit(X, other, sensitive_features={"g": g})
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+def test_a_group_with_too_few_rows_of_a_class_may_be_left_out():
+    X, y, g = drawn()
+    g[np.flatnonzero(y == "low")[:3]] = "c"  # and no other class
+    model = FairGBMClassifier(LIGHTGBM.make(), constraint="equal_opportunity")
+    with pytest.raises(ConstraintError, match="group 'g=c' has no rows with y = "):
+        model.fit(X, y, sensitive_features={"g": g})
+    model.set_params(min_group_rows=10).fit(X, y, sensitive_features={"g": g})
+    compared = [name for name in model.trace_ if name.startswith("violation")]
+    assert any("g=b" in name for name in compared)
+    assert not any("g=c" in name for name in compared)
 
 
 def test_many_labels_are_a_number():

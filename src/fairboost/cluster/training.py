@@ -42,6 +42,7 @@ from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.reachable import check_reachable
 from fairboost.kernel.losses import Loss
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks.layout import RowLayout, bind_all, join_outcomes, lay_out
@@ -250,6 +251,7 @@ def train_on_dask(request: ClusterRequest, progress: bool) -> ClusterResult:
     layout, parts, measured = _sort(client, merged, parts, constraints, request)
     check_point(asked.operating_point, constraints, merged.cells, layout)
     terms = _loss_terms(kind.make(stock, merged.classes), merged)
+    check_reachable(layout.terms, layout.cells)
     diagnostics.warn_of_small_cells(layout.terms, layout.cells)
     topic = f"fairboost-{id(request)}" if progress else ""
     by_worker = _by_worker(client, parts, merged)

@@ -42,6 +42,7 @@ from fairboost.engines.port import Engine, TrainedModel, is_on_disk
 from fairboost.engines.registry import check_predicts, default_estimator, engine_of
 from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.soft import NOT_ON_DASK, refuse_soft
 from fairboost.model.files import write_model
 from fairboost.training.iterates import average_weights, check_iterate, randomized_scores
 from fairboost.training.options import TrainingOptions
@@ -96,6 +97,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
     ) -> ClusterResult:
         """Check what can be checked without looking at the rows, and train where they are."""
         regressor = is_regressor(self)
+        refuse_soft(self.constraint, rows.sensitive_features, *NOT_ON_DASK)
         check_for_dask(self.estimator, rows.X, self.iterate, asked, regressor)
         validate_data(self, header(rows.X), skip_check_array=True, reset=True)
         held_out = None if holdout_set is None else rows_beside(holdout_set, rows, regressor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -20,7 +20,7 @@ from fairboost.cluster.collections import DaskRows, column_names, is_dask
 from fairboost.cluster.measuring import measure_on_dask
 from fairboost.cluster.rows import count_decisions
 from fairboost.cluster.training import is_dask_estimator
-from fairboost.data.cells import build_cells
+from fairboost.data.cells import Cells, build_cells
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
@@ -42,8 +42,18 @@ from fairboost.fairness.constraints import (
     takes_tolerance,
 )
 from fairboost.fairness.costs import read_costs, threshold_of, turned
+from fairboost.fairness.label_moments import further_moments
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy, ProxyName
+from fairboost.fairness.rates import as_moment
+from fairboost.fairness.realised_rate import realise
+from fairboost.fairness.soft import (
+    NOT_OF_CLASSES,
+    NOT_OF_PAPER,
+    placed,
+    refuse_soft,
+    smooth_of,
+)
 from fairboost.model.base import (
     FairBooster,
     columns_among,
@@ -91,8 +101,11 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         training rows its rates are better than they will be.
     constraint : str, constraint, sequence of them, or None, default="equalized_odds"
         ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
-        ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions);
-        a :func:`~fairboost.parity` or :func:`~fairboost.bound`; an object of your own that follows
+        ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions),
+        ``"predictive_parity"`` (equal precision), ``"calibrated"`` (the share of positive labels
+        over the mean probability is 1 in every group); a :func:`~fairboost.parity`,
+        :func:`~fairboost.bound`, :func:`~fairboost.calibrated` or :func:`~fairboost.minimax`
+        (the largest error of a group as small as it can be); an object of your own that follows
         :class:`~fairboost.fairness.Constraint`; a list of these; or None for the plain engine. Of
         three classes or more ``"demographic_parity"`` (each class given alike),
         ``"equal_opportunity"`` (the recall of each alike), ``"equalized_odds"`` (all lines of the
@@ -333,8 +346,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             classes of which one is given.
         sensitive_features : column or table of columns, optional
             The groups, of any type; missing values are allowed. Needed if a constraint compares
-            groups. Rows are matched by position: pandas indices that differ from that of X are
-            refused, here and in y and sample_weight.
+            groups. :func:`~fairboost.group_probabilities` stands for groups that are known by
+            probability, by itself or in a dict of columns; a column that a constraint names by
+            :func:`~fairboost.smooth` holds numbers. Rows are matched by position: pandas indices
+            that differ from that of X are refused, here and in y and sample_weight.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, in the loss and in every rate.
         holdout_set : tuple (X, y, sensitive_features[, sample_weight]), optional
@@ -391,10 +406,14 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         """Check everything; what is wrong raises here."""
         check_readable(X)
         validate_data(self, columns_of_table(X), skip_check_array=True, reset=True)
-        data = check_fit_data(X, y, sensitive_features, sample_weight, pos_label=self.pos_label)
+        numbers = smooth_of(self.constraint)
+        data = check_fit_data(
+            X, y, sensitive_features, sample_weight, pos_label=self.pos_label, numbers=numbers
+        )
         classes, given = data.classes, y
         fit_options = with_evaluation(fit_options, X)
         options = self._options_for(classes)
+        self._check_soft(sensitive_features)
         if classes[0] > classes[1]:  # to engines the larger label is the positive one
             y, classes = data.labels, np.array([0, 1])
             fit_options = _with_numbers(fit_options, X, given, data)
@@ -415,7 +434,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         held_out = None
         if holdout_set is not None:
             self._check_holdout_set(holdout_set)
-            held_out = check_holdout_set(holdout_set, X, data.classes)
+            held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
         return FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
 
     def _engine(self, X: Matrix, classes: np.ndarray, named: np.ndarray) -> Engine:
@@ -439,6 +458,14 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             codes = {label: code for code, label in enumerate(named.tolist())}
             engine.set_params(class_weight={codes.get(k, k): w for k, w in weights.items()})
         return engine_of(engine).make(engine, classes)
+
+    def _check_soft(self, sensitive_features: ArrayLike | None) -> None:
+        """Refuse groups that rows belong to by weights where training cannot read them."""
+        asked = self.constraint, sensitive_features
+        if self._several:
+            refuse_soft(*asked, *NOT_OF_CLASSES)
+        if self.multipliers == "paper":
+            refuse_soft(*asked, *NOT_OF_PAPER)
 
     def _set_labels(self, classes: np.ndarray) -> None:
         """Set the attributes about labels, of two given the negative and the positive one."""
@@ -623,7 +650,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         if lazy:
             names = column_names(sensitive_features)
         else:
-            data = check_fit_data(X, y, sensitive_features, sample_weight, self._labels)
+            numbers = smooth_of(self.constraint)
+            data = check_fit_data(
+                X, y, sensitive_features, sample_weight, self._labels, numbers=numbers
+            )
             names = [c.name for c in data.columns]
         constraints = self._options().constraints(self._constrained(names))
         point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
@@ -635,6 +665,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         if self._several:
             rows = DaskRows(X, y, sensitive_features, sample_weight) if lazy else data
             return self._judge_several(rows, constraints)
+        if further_moments(as_moment(m) for c in constraints for m in c.moments):
+            return self._judge_scores(None if lazy else data, constraints)
         used = {name for constraint in constraints for name in columns_of(constraint)}
         told: dict[str, Any] = {
             "where": "test", "point": point, "threshold": self._score_threshold,
@@ -644,17 +676,55 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             rows = DaskRows(X, y, sensitive_features, sample_weight)
             cells, decided = count_decisions(self._margins, rows, columns, self._labels)
         else:
-            cells = build_cells(data.labels, columns_among(data, used), data.sample_weight)
+            report = self.fairness_report_
+            windows = {} if report is None else report.windows
+            kept = placed(columns_among(data, used), constraints, data.labels, windows)
+            cells = build_cells(data.labels, kept, data.sample_weight)
             if positive is None:
                 positive = self._margins(X) >= 0
-            decided = cells.weight_of(positive, data.sample_weight)
+            weight = data.sample_weight
+            parts = cells.shared_weight_of(positive, weight)
+            decided = np.append(cells.weight_of(positive, weight), parts)
         told["note"] = cells.rows_without_group()
+        cells = self._large_enough(cells, constraints)
+        test = fairness_report.measure(constraints, cells, decided, **told)
+        return self._build_report(*filter(None, [self._measured, test]))
+
+    def _judge_scores(
+        self, data: CheckedRows | None, constraints: Sequence[Constraint]
+    ) -> FairnessReport:
+        """Judge losses, wrong decisions and probabilities of two labels on other rows."""
+        if data is None:
+            raise InvalidInputError(
+                "losses and probabilities of groups are judged by scores, and of a Dask "
+                "collection decisions alone are counted; pass the rows as a table, such as "
+                "X.compute()"
+            )
+        left = self._large_enough(self._cells_on(data, constraints), constraints)
+        layout = plain_layout(left, constraints, data.sample_weight)
+        threshold = self._score_threshold
+        asked = replace(self._options(), operating_point=probability_of(threshold))
+        game = asked.game(layout, LossTerms(0.0, (1.0, 1.0)))
+        scores = self._scores(data.X)
+        test = measure_rows(game, scores, "test", left.rows_without_group())
+        point = self.operating_point
+        if isinstance(point, OperatingPoint):
+            decided = left.weight_of(self._margins(data.X) >= 0, data.sample_weight)
+            test = replace(test, realised=realise(point, threshold, left, decided))
+        return self._build_report(*filter(None, [self._measured, test]))
+
+    def _cells_on(self, data: CheckedRows, constraints: Sequence[Constraint]) -> Cells:
+        """Other rows in cells."""
+        used = {name for constraint in constraints for name in columns_of(constraint)}
+        kept = [c for c in data.columns if c.name in used]
+        return build_cells(data.labels, kept, data.sample_weight)
+
+    def _large_enough(self, cells: Cells, constraints: Sequence[Constraint]) -> Cells:
+        """The same without groups that are too small to be judged, if two or more are left."""
         left = leave_out_small(cells, constraints, self.min_group_rows)
         compared = [len(left.groups_by(by)) for c in constraints if (by := columns_of(c))]
         # Of few rows no two groups may be left: then all are judged, as well as rows allow.
-        cells = left if min(compared, default=2) >= 2 else leave_out_small(cells, constraints, 0)
-        test = fairness_report.measure(constraints, cells, decided, **told)
-        return self._build_report(*filter(None, [self._measured, test]))
+        return left if min(compared, default=2) >= 2 else leave_out_small(cells, constraints, 0)
 
     def _judge_several(
         self, data: CheckedRows | DaskRows, constraints: Sequence[Constraint]
@@ -666,9 +736,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             known = self._options(), constraints, terms, self.classes_
             test = measure_on_dask(data, self._scores, *known)
             return self._build_report(*filter(None, [self._measured, test]))
-        used = {name for constraint in constraints for name in columns_of(constraint)}
-        kept = [c for c in data.columns if c.name in used]
-        cells = build_cells(data.labels, kept, data.sample_weight)
+        cells = self._cells_on(data, constraints)
         left = leave_out_small(cells, constraints, self.min_group_rows)
         layout = plain_layout(left, constraints, data.sample_weight)
         game = self._options().game(layout, terms)

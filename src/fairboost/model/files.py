@@ -12,10 +12,10 @@ import json
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -27,18 +27,22 @@ from fairboost._files import checksum, write_text
 from fairboost._numbers import is_finite, plain
 from fairboost._typing import FloatArray
 from fairboost.data.validation import MOST_CLASSES
+from fairboost.data.windows import smooth, smooth_columns
 from fairboost.engines.port import LossTerms, TrainedModel
 from fairboost.engines.registry import load_engine, name_of
 from fairboost.exceptions import ConstraintError, MissingFileError, ModelFileError, NotAFileError
 from fairboost.fairness.classes import CLASS_RATES, ClassRate
 from fairboost.fairness.constraints import Bound, Parity, own_tolerances, parity, takes_tolerance
 from fairboost.fairness.costs import read_costs, threshold_of, turned
+from fairboost.fairness.label_moments import ERROR, GROUP_LOSS
 from fairboost.fairness.means import NumberMoment
+from fairboost.fairness.minimax import Minimax, minimax
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import Rate
+from fairboost.fairness.ratios import Comparison, Floor, RatioParity, at_least, check_ratio
 from fairboost.model import self_test
 from fairboost.training.iterates import randomized_scores
 from fairboost.verdicts.fairness_report import FairnessReport
@@ -310,6 +314,13 @@ def _labels(fitted: dict[str, Any]) -> list[Any] | None:
     return labels if fitted["pos_label_"] == fitted["classes_"][1] else labels[::-1]
 
 
+def model_seal(model: Any) -> str:
+    """Checksum of what a fitted model decides by; its file has it as ``self_test.sha256``."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of options that a file would not keep
+        return _deciding_seal(_deciding(model))
+
+
 def _deciding_seal(content: dict[str, Any]) -> str:
     return checksum({name: content.get(name) for name in DECIDING})
 
@@ -413,8 +424,7 @@ def _content(model: Any) -> dict[str, Any]:
     if engine is not None:
         options = (engine.estimator if frozen else engine).get_params()
         options.pop("coll_cfg", None)  # about the cluster, which the model does not need any more
-    kind, names = name_of(model.estimator_), getattr(model, "feature_names_in_", None)
-    report = model.fairness_report_
+    kind, report = name_of(model.estimator_), model.fairness_report_
     return {
         "fairboost_version": version("fairboost"),
         **({"predicts": NUMBER, "exposed": model._exposed} if of_numbers else {}),
@@ -423,18 +433,31 @@ def _content(model: Any) -> dict[str, Any]:
         "engine_version": load_engine(kind).version(),
         "parameters": _encode_parameters(own),
         "engine_parameters": None if options is None else _encode_parameters(options),
-        "fitted_engine_parameters": _encode_parameters(model.estimator_.get_params()),
-        **({} if of_numbers else {"classes": _encode_classes(model)}),
-        "n_features": int(model.n_features_in_),
-        "feature_names": None if names is None else [str(name) for name in names],
-        **({} if of_numbers else {"draw_seed": model._draw_seed}),
-        **({} if of_numbers else {"score_threshold": float(model._score_threshold)}),
-        "intercept": np.asarray(model._model.intercept).tolist(),
-        "n_base": model._model.n_base,
         "frozen": frozen,
         "multipliers": {str(name): float(value) for name, value in model.multipliers_.items()},
         "trace": {str(name): _encode_column(column) for name, column in model.trace_.items()},
         "fairness_report": None if report is None else report.to_dict(),
+        **_deciding(model),
+    }
+
+
+def _deciding(model: Any) -> dict[str, Any]:
+    """What decisions and predictions of a fitted model rest on, in the types of JSON."""
+    names = getattr(model, "feature_names_in_", None)
+    decided: dict[str, Any] = {}
+    if not isinstance(model, RegressorMixin):
+        decided = {
+            "classes": _encode_classes(model),
+            "draw_seed": model._draw_seed,
+            "score_threshold": float(model._score_threshold),
+        }
+    return {
+        "fitted_engine_parameters": _encode_parameters(model.estimator_.get_params()),
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+        **decided,
+        "intercept": np.asarray(model._model.intercept).tolist(),
+        "n_base": model._model.n_base,
         "booster": model._model.text().split("\n"),
     }
 
@@ -506,6 +529,13 @@ def _encode_constraint(constraint: Any) -> Any:
     if isinstance(constraint, list | tuple):
         listed = [_encode_constraint(c) for c in constraint]
         return listed if isinstance(constraint, list) else {"all": listed}
+    found, knots = _encode_single(constraint), smooth_columns(getattr(constraint, "by", None))
+    if knots and "lost" not in found:
+        found["smooth"] = {name: plain(by.knots) for name, by in knots.items()}
+    return found
+
+
+def _encode_single(constraint: Any) -> dict[str, Any]:
     moment: Any = getattr(constraint, "moment", None)
     known = isinstance(moment, Rate | NumberMoment)
     if isinstance(moment, ClassRate):
@@ -525,6 +555,14 @@ def _encode_constraint(constraint: Any) -> Any:
         }
         if _is_plain(rest["group"]):
             return {"bound": _encode_moment(moment), **rest}
+    if isinstance(constraint, RatioParity | Floor) and known:
+        name = "ratio_parity" if isinstance(constraint, RatioParity) else "floor"
+        parts = {f: plain(value) for f, value in vars(constraint).items() if f != "moment"}
+        if _is_plain(parts.get("reference")):
+            return {name: _encode_moment(moment), **parts}
+    if isinstance(constraint, Minimax):
+        error = "loss" if moment == GROUP_LOSS else moment.name
+        return {"minimax": error, "by": constraint.by, "weight": constraint.weight}
     for name, kind in OF_NUMBERS.items():
         if type(constraint) is kind and (kind is not EachAtMost or known):
             return {name: plain(asdict(constraint))}
@@ -541,14 +579,31 @@ def _decode_constraint(value: Any, of_numbers: bool) -> Any:
     if "lost" in value:
         moments = {"moments": ("prediction",)} if of_numbers else {}
         return LostConstraint(value["lost"], **moments)
+    knots = value.get("smooth", {})
     for name in OF_NUMBERS:
         if name in value:
-            return _decode_of_numbers(name, value[name])
-    by = _columns(value["by"])
+            of_number = _decode_of_numbers(name, value[name])
+            return replace(of_number, by=_with_knots(of_number.by, knots)) if knots else of_number
+    by = _with_knots(_columns(value["by"]), knots)
+    if "floor" in value:
+        return at_least(_decode_moment(value["floor"]), value["at_least"], by=by)
+    if "ratio_parity" in value:
+        return _decode_ratio(value, by)
+    if "minimax" in value:
+        return minimax(value["minimax"], by=by, weight=value["weight"])
     if "parity" in value:
         further = {"relative": value.get("relative", False), "given": _columns(value.get("given"))}
         return parity(_decode_moment(value["parity"]), value["tolerance"], by=by, **further)
     return Bound(_decode_moment(value["bound"]), value["at_most"], by, tuple(value["group"]))
+
+
+def _decode_ratio(value: dict[str, Any], by: Any) -> RatioParity:
+    """A parity up to a ratio."""
+    if value["of"] not in get_args(Comparison):
+        raise ModelFileError(f"its ratio is compared with {value['of']!r:.80}")
+    given, reference = tuple(value["given"]), tuple(value["reference"])
+    ratio, moment = check_ratio(value["ratio"]), _decode_moment(value["ratio_parity"])
+    return RatioParity(moment, ratio, by, given, value["of"], reference)
 
 
 def _decode_of_numbers(name: str, parts: dict[str, Any]) -> Any:
@@ -577,7 +632,7 @@ def _decode_moment(parts: dict[str, Any]) -> Rate | NumberMoment | ClassRate:
             raise ModelFileError(f"its constraint is about {parts['name']!r:.80}")
         return ClassRate(parts["name"], _decode(parts["of"]))
     if "direction" in parts:
-        return Rate(**parts)
+        return ERROR if parts["name"] == ERROR.name else Rate(**parts)
     _whole(parts["quantity"], "quantity of its moment", 0)
     return NumberMoment(**parts)
 
@@ -585,6 +640,13 @@ def _decode_moment(parts: dict[str, Any]) -> Rate | NumberMoment | ClassRate:
 def _columns(by: Any) -> Any:
     """Names of sensitive columns; several are a tuple."""
     return tuple(by) if isinstance(by, list) else by
+
+
+def _with_knots(by: Any, knots: dict[str, Any]) -> Any:
+    """The same, with the columns that are compared as numbers."""
+    if isinstance(by, tuple):
+        return tuple(_with_knots(name, knots) for name in by)
+    return smooth(by, knots[by]) if by in knots else by
 
 
 def _encode_proxy(proxy: str | Proxy) -> str:

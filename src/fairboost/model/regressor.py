@@ -34,6 +34,7 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of
 from fairboost.fairness.numbers import NamedNumbers
+from fairboost.fairness.soft import NOT_OF_NUMBERS, refuse_soft
 from fairboost.model.base import (
     FairBooster,
     columns_among,
@@ -238,6 +239,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             fitted._set_loss(result.loss, exposure is not None)
             fitted._keep(result.training)
         else:
+            refuse_soft(self.constraint, sensitive_features, *NOT_OF_NUMBERS)
             check_readable(X)
             validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
             data = check_numbers(X, y, sensitive_features, sample_weight, exposure)

@@ -47,6 +47,7 @@ from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
 from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.constraints import (
+    FOUR_FIFTHS,
     Constraint,
     ConstraintLike,
     OfAllGroups,
@@ -427,6 +428,8 @@ def is_varied(constraint: Any) -> bool:
     """Whether a curve varies the tolerance of a constraint, or the bound of every group."""
     compares = isinstance(constraint, OfAllGroups) and hasattr(constraint, "tolerance")
     known = isinstance(constraint, str | Parity | TwoSided | EachAtMost)
+    if isinstance(constraint, str) and constraint == FOUR_FIFTHS:  # whose limit is a ratio
+        return False
     return known or compares
 
 
@@ -441,8 +444,9 @@ def several_tolerances(found: Iterable[float]) -> ConstraintError:
 def nothing_to_vary() -> ConstraintError:
     """The error where a constraint has no tolerance."""
     return ConstraintError(
-        "a trade-off curve varies the tolerance of parities, but the constraint has none; use a "
-        "named constraint or parity(...)"
+        "a trade-off curve varies the tolerance of parities, but the constraint has none: bounds, "
+        "floors and ratios have their limit in themselves. Use a named constraint or parity(...), "
+        "or train a model for each ratio, such as parity('ppr', ratio=0.9)"
     )
 
 

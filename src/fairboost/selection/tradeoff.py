@@ -25,8 +25,9 @@ from fairboost.cluster.collections import is_dask
 from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.holdout import SHARE
 from fairboost.engines.signals import heeding_signals
-from fairboost.exceptions import InvalidInputError
+from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.constraints import Constraint, ConstraintLike, ConstraintName
+from fairboost.fairness.minimax import Minimax
 from fairboost.fairness.numbers import EachAtMost, NamedNumbers
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.plots import TradeoffDisplay
@@ -55,6 +56,9 @@ from fairboost.verdicts import diagnostics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_OF_SHARES = 0.99
+"""The loosest tolerance of a share or a ratio that asks for something."""
 
 GO_BY = "test rows, model.report_on(...), are the ones to go by."
 
@@ -368,6 +372,11 @@ class _Curve:
         varied = [c for c in self.wanted if is_varied(c)]
         if not varied:
             raise nothing_to_vary()
+        if any(isinstance(c, Minimax) for c in self.wanted):
+            raise ConstraintError(
+                "minimax(...) has no tolerance to vary, and a stage cannot go on from its weights "
+                "of groups; leave it out of the curve, or fit a FairGBMClassifier with it"
+            )
         kind.check_varied(varied)
         with heeding_signals():
             self.rows = lay_out_rows(request, self.constraints(0.0), spare=False)
@@ -396,7 +405,10 @@ class _Curve:
         # No loss is 0: what is asked for at most is that no group does worse than everyone.
         bounded = any(isinstance(c, EachAtMost) for c in self.wanted)
         least = first["loss"] if bounded else 0.0
-        return [float(t) for t in np.linspace(first["gap"], least, tolerances)[1:]]
+        loosest = first["gap"]
+        if asks_nothing(list(self.wanted), loosest):  # a ratio may be far from 1
+            loosest = MOST_OF_SHARES
+        return [float(t) for t in np.linspace(loosest, least, tolerances)[1:]]
 
     @heeding_signals()
     def stage(self, tolerance: float) -> Training:

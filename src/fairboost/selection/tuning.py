@@ -47,6 +47,7 @@ from fairboost.fairness.numbers import NamedNumbers
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.plots import TradeoffDisplay
 from fairboost.search.protocol import non_dominated
+from fairboost.selection.candidates import contrasts_of, fit_marks
 from fairboost.selection.kinds import (
     AUTO,
     Decisions,
@@ -107,7 +108,9 @@ class Tuned:
         One row per model, of all trials: ``trial``, ``tolerance`` (missing for the one without
         constraints), ``score``, ``accuracy`` (or ``loss``, where numbers are predicted) and
         ``gap`` on the validation rows with intervals, ``trees``, ``front`` (no other model is
-        better in score and gap), and the options.
+        better in score and gap), ``seed`` and ``sha256`` of the fit, ``ratio`` (the lowest ratio
+        of rates of positive decisions) and ``smd`` (the largest standardised difference of mean
+        scores), both missing where they have no meaning, and the options.
     tolerance : float
         The gap that was asked for.
     """
@@ -438,7 +441,11 @@ class TrialRecipe:
             score: Callable[..., float] = self.kind.score
             table["score"] = [score(self.scorer, m, rows) for m in curve.models]
         figures = table.astype(float).astype(object).where(table.notna(), None)
-        return figures.to_dict("records")  # type: ignore[return-value]
+        lines: list[dict[str, Any]] = figures.to_dict("records")  # type: ignore[assignment]
+        return [
+            {**line, **fit_marks(model), **contrasts_of(model, rows)}
+            for line, model in zip(lines, curve.models, strict=True)
+        ]
 
     def try_out(
         self, options: dict[str, Any], trial: int

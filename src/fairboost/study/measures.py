@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES, group_sums
+from fairboost.metrics.contrasts import decision_ratios, standardised_differences
 from fairboost.study.config import MetricsConfig
 from fairboost.study.data import Rows
 
@@ -131,6 +133,38 @@ def measure(
         "positives": int((rows.y == 1).sum()),
         "threshold": threshold if np.isfinite(threshold) else None,
         "rates": rates,
+    }
+
+
+def marks(rows: Rows, found: Predictions, positive: BoolArray) -> dict[str, Any]:
+    """What tells a fit from others, and how it treats groups, as plain values.
+
+    Parameters
+    ----------
+    rows : Rows
+        The test rows.
+    found : Predictions
+        Of these rows.
+    positive : (n,) array of bool
+        Decisions about these rows.
+
+    Returns
+    -------
+    dict
+        ``sha256`` of the predictions, which any fit that predicts the same has too;
+        ``decision_ratio``, lowest over highest rate of positive decisions; ``smd``, the largest
+        standardised difference of mean scores, None where there are no scores.
+    """
+    told = found.decision if found.score is None else np.asarray(found.score, np.float64)
+    ratios = decision_ratios(np.asarray(positive, bool), {"group": rows.s}).values()
+    smd = None
+    if found.score is not None:
+        apart = standardised_differences(np.asarray(found.score, np.float64), {"group": rows.s})
+        smd = float(apart["difference"].abs().max())
+    return {
+        "sha256": hashlib.sha256(np.ascontiguousarray(told).tobytes()).hexdigest(),
+        "decision_ratio": min((r for r in ratios if np.isfinite(r)), default=None),
+        "smd": smd if smd is not None and np.isfinite(smd) else None,
     }
 
 

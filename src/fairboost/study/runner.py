@@ -33,7 +33,7 @@ from fairboost.search import claims, spaces
 from fairboost.search.trials import open_search, open_storage, quiet
 from fairboost.study.config import MetricsConfig, StudyConfig
 from fairboost.study.data import Rows, Source, Split, divide, read_source
-from fairboost.study.measures import Predictions, decide, measure
+from fairboost.study.measures import Predictions, decide, marks, measure
 from fairboost.study.methods import find, why_not
 from fairboost.study.task import Method, Predictor, Task, Timed, as_predictors
 
@@ -213,7 +213,7 @@ def _trained_and_measured(
         metrics=config.metrics,
         engine_options=spaces.draw(config.engine, claimed.trial),
         options=spaces.draw(method.space, claimed.trial, prefix=f"{method.name}."),
-        seed=int(np.random.default_rng([search.seed, claimed.index]).integers(2**31)),
+        seed=fit_seed(search.seed, claimed.index),
         n_jobs=config.search.n_jobs,
         hidden=plan.source.hidden,
         judged=(split.validation, split.test),
@@ -239,14 +239,21 @@ def _trained_and_measured(
     return {"points": points, **_times(spent)}, values
 
 
+def fit_seed(seed: int, trial: int) -> int:
+    """Random seed of the fits of a trial."""
+    return int(np.random.default_rng([seed, trial]).integers(2**31))
+
+
 def _measured(metrics: MetricsConfig, split: Split, predictor: Predictor) -> dict[str, Any]:
-    """Figures on validation and test rows."""
+    """Figures on validation and test rows, and what tells the fit from others."""
     parts = {"validation": split.validation, "test": split.test}
     found = {name: _checked(predictor, rows) for name, rows in parts.items()}
     threshold = None
     if isinstance(metrics.threshold, OperatingPoint) and metrics.threshold_on == "validation":
         threshold = decide(metrics, split.validation, found["validation"])[1]
-    return {name: measure(metrics, parts[name], found[name], threshold) for name in parts}
+    figures = {name: measure(metrics, parts[name], found[name], threshold) for name in parts}
+    decided, _ = decide(metrics, split.test, found["test"], threshold)
+    return {**figures, "fit": marks(split.test, found["test"], decided)}
 
 
 def _checked(predictor: Predictor, rows: Rows) -> Predictions:

@@ -14,7 +14,7 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.study.config import StudyConfig, read_config
 from fairboost.study.methods import METHODS
 from fairboost.study.output import write_results
-from fairboost.study.runner import MethodSearch, StudyPlan, plan_study, run_trials
+from fairboost.study.runner import MethodSearch, StudyPlan, fit_seed, plan_study, run_trials
 
 PARTS = ("validation", "test")
 FIGURES = (
@@ -163,4 +163,7 @@ def _points(search: MethodSearch) -> Iterator[dict[str, Any]]:
             own = f"{method.name}, {variant}" if method.separate and variant else method.name
             figures = {f"{part}_{name}": point[part][name] for part in PARTS for name in FIGURES}
             rates = {f"{part}_rates": json.dumps(point[part]["rates"]) for part in PARTS}
-            yield {**common, "algorithm": own, "variant": variant, **figures, **rates}
+            known = point.get("fit", {})  # not in studies of earlier versions
+            fit = {f"fit_{name}": known.get(name) for name in ("sha256", "decision_ratio", "smd")}
+            fit["fit_seed"] = fit_seed(search.seed, index)
+            yield {**common, "algorithm": own, "variant": variant, **figures, **rates, **fit}
