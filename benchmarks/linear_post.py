@@ -10,7 +10,13 @@ probability that row i is given class k,
 where w_ie is the probability of row i to be of group e (demographic parity), or of group e and of
 a given label (equal opportunity, equalized odds), and q_k is free. By complementary slackness the
 optimum gives each row the class of least ``1 - p_k + sum_e multiplier_ek w_e / mean(w_e)``: a rule
-that is linear in the probabilities, and that new rows can be given. Ties are broken by noise.
+that is linear in the probabilities, and that new rows can be given.
+
+Ties are broken by noise in the costs ``1 - p_k``, in the program as in the rule. Ties are common:
+where the features say less about one group than about the others, recalls of the others are
+brought down to those of that group, and for every row of the others the multipliers cancel the
+costs of all classes. The program chooses the multipliers given the noise, so the rule meets the
+constraint. With noise in the rule alone, all such rows are given a class at random.
 """
 
 from __future__ import annotations
@@ -22,7 +28,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-NOISE = 1e-4
+NOISE = 1e-3
+"""Largest noise in the cost of a class."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ def events(constraint: str, n_classes: int) -> list[Event]:
 
 
 def fit_rule(
-    joint: np.ndarray, constraint: str, tolerance: float
+    joint: np.ndarray, constraint: str, tolerance: float, seed: int = 0
 ) -> Callable[[np.ndarray, int], np.ndarray]:
     """Solve the linear program.
 
@@ -64,6 +71,8 @@ def fit_rule(
         By name.
     tolerance : float
         How far apart two groups may be.
+    seed : int, default=0
+        Draws the noise.
 
     Returns
     -------
@@ -74,7 +83,7 @@ def fit_rule(
     found = events(constraint, n_classes)
     scale = [_belongs(joint, e).mean(axis=0) for e in found]
     pairs = [(e, k) for e, event in enumerate(found) for k in event.given]
-    cost = np.concatenate([(1.0 - joint.sum(axis=2)).ravel() / n, np.zeros(len(pairs))])
+    cost = np.concatenate([_noisy_costs(joint, [seed, 0]).ravel() / n, np.zeros(len(pairs))])
     # A row is given one class, all in all.
     whole = sp.hstack([sp.kron(sp.eye(n), np.ones((1, n_classes))), sp.csr_array((n, len(pairs)))])
     lines = []
@@ -95,10 +104,9 @@ def fit_rule(
     multipliers = (rising - falling).reshape(len(pairs), n_groups)
 
     def rule(others: np.ndarray, seed: int) -> np.ndarray:
-        expected = 1.0 - others.sum(axis=2)
+        expected = _noisy_costs(others, [seed, 1])  # not the noise of the program
         for (e, k), multiplier in zip(pairs, multipliers, strict=True):
             expected[:, k] += _belongs(others, found[e]) / scale[e] @ multiplier
-        expected += np.random.default_rng(seed).uniform(0, NOISE, expected.shape)
         return expected.argmin(axis=1)
 
     return rule
@@ -107,3 +115,9 @@ def fit_rule(
 def _belongs(joint: np.ndarray, event: Event) -> np.ndarray:
     """The probability of each row to count, by group."""
     return joint.sum(axis=1) if event.label is None else joint[:, event.label]
+
+
+def _noisy_costs(joint: np.ndarray, seed: list[int]) -> np.ndarray:
+    """The expected error of giving each row each class, and noise that breaks ties."""
+    costs: np.ndarray = 1.0 - joint.sum(axis=2)
+    return costs + np.random.default_rng(seed).uniform(0, NOISE, costs.shape)

@@ -5,6 +5,8 @@
   predicts for.
 * **unlabeled**: the blind post-processor of Taturyan, Chzhen and Hebiri (NeurIPS 2024,
   :func:`parity_on_grid`).
+* **shift**: the plain predictions less the cheapest sum of the groups' probabilities that makes
+  means equal (:func:`least_shift`). It shows what equal means cost a model that sees no group.
 * **reduction**: fairlearn's, of which regression has one constraint, a bound on groups' losses.
 """
 
@@ -171,12 +173,73 @@ def unlabeled(train: Rows, test: Rows, seed: int) -> np.ndarray:
     """
     here, there = train.halves()
     model = engine(seed).fit(here.X, here.y)
-    groups = LGBMClassifier(
-        n_estimators=TREES, learning_rate=0.05, num_leaves=15, n_jobs=1, random_state=seed,
-        verbose=-1,
-    ).fit(here.X, here.s)  # fmt: skip
+    groups = recogniser(seed).fit(here.X, here.s)
     law = parity_on_grid(np.asarray(model.predict(there.X)), groups.predict_proba(there.X))
     return law.draw(np.asarray(model.predict(test.X)), groups.predict_proba(test.X), seed)
+
+
+def least_shift(predicted: np.ndarray, likely: np.ndarray, tolerance: float) -> np.ndarray:
+    """What to take off a prediction for each unit of a group's probability.
+
+    Of all ``f(x) - sum_g price_g P(g | x)`` it is the nearest to f in squared distance whose group
+    means are within half the tolerance of everyone's::
+
+        minimise   price' C price        C: covariances of the probabilities
+        such that  |E[f | g] - E[f] - sum_h price_h (E[P_h | g] - E[P_h])| <= tolerance / 2
+
+    No other function of x with these means is nearer to f, if the probabilities are right: what a
+    function has in it beyond the probabilities moves no group's mean.
+
+    Parameters
+    ----------
+    predicted : (n,) float64
+        Predictions of a model for rows that it was not trained on.
+    likely : (n, n_groups) float64
+        Probabilities of groups given the features.
+    tolerance : float
+        By how much group means may differ.
+    """
+    shares = likely / likely.sum(axis=0)  # means of a group, as far as features tell it
+    apart = shares.T @ predicted - predicted.mean()
+    moved = shares.T @ likely - likely.mean(axis=0)
+    costs = np.cov(likely.T, ddof=0)
+
+    def inside(price: np.ndarray) -> np.ndarray:
+        left = apart - moved @ price
+        return np.concatenate([tolerance / 2 - left, tolerance / 2 + left])
+
+    def slope(price: np.ndarray) -> np.ndarray:
+        return np.concatenate([moved, -moved])
+
+    found = minimize(
+        lambda price: price @ costs @ price, np.linalg.lstsq(moved, apart)[0],
+        jac=lambda price: 2 * costs @ price, method="SLSQP",
+        constraints=[{"type": "ineq", "fun": inside, "jac": slope}],
+        options={"maxiter": 500, "ftol": 1e-10},
+    )  # fmt: skip
+    return np.asarray(found.x)
+
+
+def shift(tolerance: float, train: Rows, test: Rows, seed: int) -> np.ndarray:
+    """Equal means by the least change of LightGBM's predictions; it sees no group.
+
+    Model and probabilities of groups are trained on 80% of the training rows, prices are found on
+    the others.
+    """
+    here, there = train.halves()
+    model, groups = engine(seed).fit(here.X, here.y), recogniser(seed).fit(here.X, here.s)
+    likely = groups.predict_proba(there.X)
+    price = least_shift(np.asarray(model.predict(there.X)), likely, tolerance)
+    moved = (groups.predict_proba(test.X) - likely.mean(axis=0)) @ price
+    return np.asarray(model.predict(test.X)) - moved
+
+
+def recogniser(seed: int) -> LGBMClassifier:
+    """The model of the groups' probabilities."""
+    return LGBMClassifier(
+        n_estimators=TREES, learning_rate=0.05, num_leaves=15, n_jobs=1, random_state=seed,
+        verbose=-1,
+    )  # fmt: skip
 
 
 def reduction(kind: str, bound: float, train: Rows, test: Rows, seed: int) -> np.ndarray:
