@@ -37,6 +37,7 @@ ROOMS = {
     "report": [
         "data", "fairness", "metrics", "verdicts", "model", "plots", "selection",
     ],
+    "filings": ["data", "fairness", "metrics", "report", "selection"],
     "datasets": [],
     "tabular": ["data", "fairness", "metrics"],
     "study": [
@@ -45,7 +46,7 @@ ROOMS = {
     ],
     "cli": [
         "fairness", "metrics", "verdicts", "engines", "model", "plots", "selection", "report",
-        "datasets", "tabular", "study",
+        "filings", "datasets", "tabular", "study",
     ],
 }  # fmt: skip
 
@@ -61,6 +62,7 @@ PACKAGES = {
     "fairgbm": ["study"],
     "pyarrow": ["tabular", "datasets", "cli"],
     "narwhals": ["data"],
+    "openpyxl": ["tabular"],
     "joblib": ["kernel", "engines"],
     "ctypes": ["kernel", "engines", "cli"],
 }

@@ -52,6 +52,19 @@ def test_pages_with_pictures_run_when_pasted(page, name, tmp_path, monkeypatch):
         assert Path("report.md").read_text(encoding="utf-8") == namespace["text"]
 
 
+def test_page_on_ratios_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "ratios.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        small = block.replace("20_000", "8_000")
+        exec(compile(small, "ratios.md", "exec"), namespace)
+    out = capsys.readouterr().out
+    assert "predicted positive rate by sex at least 0.8 of the largest" in out
+    assert "no decisions on these rows meet all of the constraints at once" in out
+    assert namespace["selected"].min() > 0.7 * namespace["selected"].max()
+
+
 def test_page_on_engines_runs_when_pasted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "engines.md").read_text()

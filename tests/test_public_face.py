@@ -8,7 +8,9 @@ import pytest
 
 import fairboost
 
-PUBLIC = ["", "datasets", "exceptions", "fairness", "metrics", "plots", "report", "study"]
+PUBLIC = [
+    *("", "datasets", "exceptions", "fairness", "filings", "metrics", "plots", "report", "study"),
+]
 
 
 def module(name):

@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from fairboost.data.probabilities import group_probabilities
+    from fairboost.data.windows import smooth
     from fairboost.fairness.constraints import bound, parity
+    from fairboost.fairness.minimax import minimax
     from fairboost.fairness.numbers import calibrated, equal_distributions
     from fairboost.fairness.operating_points import at_fpr, at_positive_rate, at_tpr
+    from fairboost.fairness.ratios import at_least
     from fairboost.model.estimator import FairGBMClassifier, load
     from fairboost.model.regressor import FairGBMRegressor
     from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
@@ -32,27 +36,37 @@ __all__ = [
     "Tuned",
     "__version__",
     "at_fpr",
+    "at_least",
     "at_positive_rate",
     "at_tpr",
     "bound",
     "calibrated",
     "equal_distributions",
+    "group_probabilities",
     "load",
+    "minimax",
     "parity",
+    "smooth",
     "tradeoff_curve",
     "tune",
 ]
 
 _HOMES = {
+    "data.probabilities": ("group_probabilities",),
+    "data.windows": ("smooth",),
     "fairness.constraints": ("bound", "parity"),
+    "fairness.minimax": ("minimax",),
     "fairness.numbers": ("calibrated", "equal_distributions"),
     "fairness.operating_points": ("at_fpr", "at_positive_rate", "at_tpr"),
+    "fairness.ratios": ("at_least",),
     "model.estimator": ("FairGBMClassifier", "load"),
     "model.regressor": ("FairGBMRegressor",),
     "selection.tradeoff": ("TradeoffCurve", "tradeoff_curve"),
     "selection.tuning": ("SearchOptions", "Tuned", "tune"),
 }
-_MODULES = ("datasets", "exceptions", "fairness", "metrics", "plots", "report", "study")
+_MODULES = (
+    *("datasets", "exceptions", "fairness", "filings", "metrics", "plots", "report", "study"),
+)
 
 
 def __getattr__(name: str) -> Any:

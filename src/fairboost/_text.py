@@ -11,6 +11,10 @@ HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\
 """Characters that are not shown but do something: control characters, which a terminal obeys,
 those that turn the direction of the text around them, and what UTF-8 or XML cannot hold."""
 
+FORMULA = "^'*[=+\\-@\\t\\r\\n＝＋－＠]"
+SIGNED_NUMBER = r"(?i)^[+-]+$|^[+-]([0-9., ]+(e[+-]?[0-9]+)?%?|inf|nan|infinity)$"
+"""What a spreadsheet computes, and what of it is only a number."""
+
 SPECIAL = re.compile(r"([\\`*_<>#|~$&]|!(?=\[)|\](?=[(:\[]))")
 
 
@@ -109,6 +113,18 @@ def text_table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
         width, right = max(map(len, column)), column[0].endswith("rows")
         columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in column])
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+
+
+def guard_formula(text: str) -> str:
+    """Text with an apostrophe before it where a spreadsheet would compute it; numbers stay.
+
+    Examples
+    --------
+    >>> guard_formula("=1+1"), guard_formula("-5"), guard_formula("F")
+    ("'=1+1", '-5', 'F')
+    """
+    computed = re.search(FORMULA, text) and not re.search(SIGNED_NUMBER, text)
+    return f"'{text}" if computed else text
 
 
 def escape_html(text: str) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.regression_peers import parity_on_grid
+from benchmarks.regression_peers import least_shift, parity_on_grid
 
 N = 1_500
 
@@ -46,3 +46,28 @@ def test_laws_are_alike_in_groups_that_are_told_in_part():
     assert after < 0.1
     # What is not about the group is kept.
     assert np.corrcoef(drawn, noise)[0, 1] > 0.9
+
+
+def test_the_least_shift_of_two_known_groups():
+    """The smaller group ends half the tolerance below everyone, who stay where they are."""
+    group = np.repeat([0, 1], [250, 750])
+    likely, predicted = np.eye(2)[group], group.astype(float)
+    moved = predicted - (likely - likely.mean(axis=0)) @ least_shift(predicted, likely, 0.2)
+    means = [moved[group == g].mean() for g in (0, 1)]
+    np.testing.assert_allclose(means, [0.75 - 0.1, 0.75 + 0.1 / 3], atol=1e-6)
+
+
+def test_the_least_shift_of_groups_in_part_known():
+    """Means meet, and no other change that makes them meet is smaller."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=4_000)
+    second = 1 / (1 + np.exp(-x))
+    likely = np.stack([1 - second, second], axis=1)
+    change = (likely - likely.mean(axis=0)) @ least_shift(x, likely, 0.0)
+    moved = x - change
+    means = [np.average(moved, weights=likely[:, g]) for g in (0, 1)]
+    assert np.ptp(means) < 1e-6
+    for other in (x, x**3, np.sign(x)):
+        apart = np.subtract(*(np.average(other, weights=likely[:, g]) for g in (0, 1)))
+        as_much = np.subtract(*(np.average(x, weights=likely[:, g]) for g in (0, 1)))
+        assert (other * as_much / apart).var() > change.var()
