@@ -66,6 +66,25 @@ def test_a_share_of_no_rows_beside_a_set_is_no_share(engine, make_toy):
 # What a row tells
 
 
+@pytest.mark.parametrize(
+    ("constraint", "n_folds"),
+    [("four_fifths", 5), (parity("ppr", ratio=0.9), 5), ("demographic_parity", 2)],
+    ids=str,
+)
+def test_ratios_are_measured_in_five_folds(engine, make_toy, monkeypatch, constraint, n_folds):
+    """Boosters on half the rows overestimate small rates of small groups."""
+    toy, told = make_toy(20_000, seed=2), []
+    choose = training_rows.holdout.choose
+    monkeypatch.setattr(
+        training_rows.holdout, "choose", lambda *a: told.append(choose(*a)) or told[-1]
+    )
+    model = FairGBMClassifier(
+        engine(n_estimators=2), constraint=constraint, holdout="cross", memberships="observed"
+    )
+    model.fit(toy.X, toy.y, sensitive_features=toy.group)
+    assert [held.n_folds for held in told] == [n_folds]
+
+
 def claims(n, mean, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, 2)), rng.poisson(mean, n), np.arange(n) % 2

@@ -22,6 +22,7 @@ from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import as_moment
+from fairboost.fairness.ratios import RatioParity
 from fairboost.fairness.realised_rate import check_against, check_resolution
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks import layout
@@ -188,9 +189,10 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
     asked = request.options.holdout if counted.labels else None
     rng = np.random.default_rng(request.seed)
     labels = not_spared(counted, cells) if spare else frozenset(cells.labels.tolist())
-    placed = isinstance(point, OperatingPoint)
+    ratios = any(isinstance(t.constraint, RatioParity) for t in terms)
+    exacting = ratios or isinstance(point, OperatingPoint)
     worth = _worth(request, terms)
-    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, placed, worth)
+    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, exacting, worth)
 
 
 def _worth(request: FitRequest, terms: Sequence[Term]) -> float:
