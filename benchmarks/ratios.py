@@ -269,9 +269,9 @@ Asked for: every group's share of positive decisions is at least {RATIO:g} of th
 - **held**: splits in which the ratio is at least {RATIO:g}. **surely broken**: splits in which it
   is less, and in which that is more than chance in the test rows. The smallest share as large, and
   the largest as small, as their 95% bounds allow for would still be less than {RATIO:g}.
-- **truly held**: the estimated share of splits in which the ratio would be at least {RATIO:g} among
-  endless test rows. Logarithms of rates are taken to be normal over splits; their covariance is
-  that of the splits less the mean sampling variance of the test rows, with negative eigenvalues
+- **truly held**: the estimated share of splits in which the ratio would be at least {RATIO:g}
+  among endless test rows. Logarithms of rates are taken to be normal over splits; their covariance
+  is that of the splits less the mean sampling variance of the test rows, with negative eigenvalues
   set to 0; and the share is that of 100,000 draws.
 - **fairboost**: `constraint="four_fifths"`; the second line with `confidence={CONFIDENCE:g}`.
 - **thresholds**: plain LightGBM with the most accurate threshold for each group at a ratio, found
