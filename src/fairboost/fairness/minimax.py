@@ -220,6 +220,6 @@ def check_confidence_applies(constraints: Sequence[Constraint], confidence: floa
         raise ConstraintError(
             f"confidence={confidence:g} has no effect on minimax(...), which makes the largest "
             "error of a group as small as possible and has no limit that could be met with "
-            "confidence. Leave confidence out; or set a limit that the confidence applies to, "
-            "such as at_least('tpr', 0.8) or bound('fnr', 0.2, group=...)"
+            "confidence. Leave confidence out, or add a limit that it applies to, such as "
+            "at_least('tpr', 0.8) or bound('error', 0.25)"
         )
