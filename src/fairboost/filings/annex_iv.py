@@ -20,6 +20,7 @@ from fairboost.filings.filing import (
     filled,
     shown,
 )
+from fairboost.filings.matching import check_about_model
 from fairboost.report import words
 from fairboost.report.blocks import Block, Bullets, Facts, Section, TableBlock, Text
 from fairboost.report.evidence import Evidence, GroupRate
@@ -77,6 +78,7 @@ def annex_iv(
     trained: Evidence | None = None,
     *,
     fields: Mapping[str, str] | None = None,
+    scored_again: int | None = None,
 ) -> Filing:
     """Technical documentation by Annex IV of the AI Act.
 
@@ -85,11 +87,16 @@ def annex_iv(
     evidence : Evidence
         Of an audit, or of a trained model: what was measured on rows that were not trained on.
     trained : Evidence, optional
-        Of the trained model: what it is, and how it was made.
+        Of the trained model: what it is, and how it was made. Label, positive label, classes,
+        threshold and groups must be those of the audit.
     fields : mapping of str to str, optional
         What the provider fills in, see :data:`FIELDS`; the rest stays blank.
+    scored_again : int, optional
+        Rows of the audit that the model was applied to once more, with the same results.
     """
     given = check_fields(fields, FIELDS)
+    if trained is not None:
+        check_about_model(evidence, trained)
     rates, gaps = _rate_table(evidence), _gap_table(evidence)
     data = _data_table(evidence)
     verdicts = pd.DataFrame([] if trained is None else list(_verdict_lines(trained)))
@@ -97,7 +104,7 @@ def annex_iv(
     tables |= {"data": data, "verdicts": verdicts}
     tables = {name: table for name, table in tables.items() if len(table)}
     sections = (
-        _in_short(evidence, trained, given),
+        _in_short(evidence, trained, given, scored_again),
         Section("1. General description of the AI system", tuple(_general(trained, given))),
         Section(
             "2. Elements of the system and its development",
@@ -129,7 +136,12 @@ def _model_facts(trained: Evidence | None) -> dict[str, Any]:
     }
 
 
-def _in_short(evidence: Evidence, trained: Evidence | None, given: Mapping[str, str]) -> Section:
+def _in_short(
+    evidence: Evidence,
+    trained: Evidence | None,
+    given: Mapping[str, str],
+    scored_again: int | None,
+) -> Section:
     known = len(FIELDS) - len(given)
     told = [
         f"{len(given)} of {len(FIELDS)} fields of the provider are filled in, {known} are blank."
@@ -139,9 +151,11 @@ def _in_short(evidence: Evidence, trained: Evidence | None, given: Mapping[str, 
         told.append(f"Figures by group are those on the test rows of the model ({rows} rows).")
     else:
         told.append(
-            f"Figures by group were measured on the table that was audited ({rows} rows); that no "
-            "model was trained on these rows, the provider has to make sure."
+            f"Figures by group were measured on the table that was audited ({rows} rows). The "
+            "provider has to make sure that the model was not trained on these rows."
         )
+    if trained is not None and trained is not evidence:
+        told.append(_whose(scored_again))
     worst = sorted(
         (
             g
@@ -161,6 +175,17 @@ def _in_short(evidence: Evidence, trained: Evidence | None, given: Mapping[str, 
     if evidence.caution:
         told.insert(0, evidence.caution)
     return Section("In short", (Bullets(tuple(told)),))
+
+
+def _whose(scored_again: int | None) -> str:
+    """Whether predictions of the table are those of the model."""
+    if scored_again is None:
+        return (
+            "The table does not have the features of the model, so its predictions were not "
+            "compared with the model. The provider has to make sure that they are the model's."
+        )
+    rows = f"{scored_again:,} rows of the table"
+    return f"The model was applied to {rows} again, with the same results."
 
 
 def _single(line: Any, evidence: Evidence) -> bool:
