@@ -70,6 +70,8 @@ FIELDS = {
 MOST_RATES = 6
 """Columns of the table of rates by group."""
 MOST_GAPS = 40
+ESTIMATED, WINDOWS = " (estimated)", " (windows)"
+"""Beside attributes of which a row belongs to several groups, each with a weight."""
 NO_MODEL = "No folder of a trained model was given, so that nothing is known of the model itself."
 
 
@@ -165,7 +167,7 @@ def _in_short(
         key=lambda g: -(g.gap or 0.0),
     )
     told += [
-        f"By {g.attribute}: the {words.rate_title(g.rate)} differs most, by "
+        f"By {_by(g.attribute, evidence)}: the {words.rate_title(g.rate)} differs most, by "
         f"{words.interval(g.gap, g.gap_low, g.gap_high)} between {g.lowest_group} and "
         f"{g.highest_group}."
         for g in {g.attribute: g for g in reversed(worst)}.values()
@@ -186,6 +188,18 @@ def _whose(scored_again: int | None) -> str:
         )
     rows = f"{scored_again:,} rows of the table"
     return f"The model was applied to {rows} again, with the same results."
+
+
+def _by(attribute: str, evidence: Evidence) -> str:
+    """What groups are by; windows and estimates are marked as such."""
+    if attribute in _shared(evidence):
+        return f"{attribute}{WINDOWS if attribute in evidence.windows else ESTIMATED}"
+    return attribute or "everyone"
+
+
+def _shared(evidence: Evidence) -> dict[str, str]:
+    """Columns of which a row belongs to several groups by weights, and what rates estimate."""
+    return {c.name: c.shared for c in evidence.data.sensitive if c.shared}
 
 
 def _single(line: Any, evidence: Evidence) -> bool:
@@ -287,6 +301,11 @@ def _data_blocks(
         yield shown(
             "2 (d), (g) Examination of the data by group, on the test rows", data, forms, 2
         )
+        if shared := _shared(evidence):
+            yield Text(
+                f"People are not counted by {words.join(list(shared))}: a person belongs to "
+                "several groups, each with a weight. Section 3 has estimates."
+            )
         unknown = [f"{c.name}: {c.missing:,}" for c in evidence.data.sensitive if c.missing]
         if unknown:
             yield Text(f"Rows of unknown group, which are in no group: {', '.join(unknown)}.")
@@ -342,6 +361,12 @@ def _functioning(
             "decisions are compared instead."
         )
     yield shown("3 Degrees of accuracy for groups of persons", rates, {"rows": ",.0f"}, 2)
+    if shared := _shared(evidence):
+        yield Text(
+            f"3 By {words.join(list(shared))}, a person belongs to several groups, each with a "
+            "weight. The rows of such a group are an effective sample size, not a count of people."
+        )
+        yield Bullets(tuple(shared.values()))
     if len(gaps):
         forms = dict.fromkeys(("gap", "low", "high", "ratio"), ".3f")
         title = "3 Foreseeable discriminatory impact: how far groups are apart"
@@ -382,7 +407,7 @@ def _rate_table(e: Evidence) -> pd.DataFrame:
             text = words.interval(r.value, r.low, r.high, decimals)
             line[words.rate_title(r.rate)] = words.ABSENT if r.value is None else f"{text}{small}"
     return pd.DataFrame(
-        [{"by": by or "everyone", "group": group, **line} for (by, group), line in found.items()]
+        [{"by": _by(by, e), "group": group, **line} for (by, group), line in found.items()]
     )
 
 
@@ -390,7 +415,7 @@ def _gap_table(e: Evidence) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "by": g.attribute,
+                "by": _by(g.attribute, e),
                 "figure": words.gap_title(g.rate)
                 if e.task == "numbers"
                 else words.rate_title(g.rate),
@@ -409,9 +434,11 @@ def _gap_table(e: Evidence) -> pd.DataFrame:
 
 def _data_table(e: Evidence) -> pd.DataFrame:
     """How many rows of each group there are, and how many of them have the positive label."""
-    counted = {(r.attribute, r.group, r.rate): r.rows for r in _of_groups(e)}
+    shared = _shared(e)  # of whose groups people cannot be counted
+    own = [r for r in _of_groups(e) if r.attribute not in shared]
+    counted = {(r.attribute, r.group, r.rate): r.rows for r in own}
     lines = []
-    for attribute, group in dict.fromkeys((r.attribute, r.group) for r in _of_groups(e)):
+    for attribute, group in dict.fromkeys((r.attribute, r.group) for r in own):
         rows = max(n for (a, g, _), n in counted.items() if (a, g) == (attribute, group))
         line = {"by": attribute or "everyone", "group": group, "rows": rows}
         line["share of the rows"] = rows / max(n for (a, _, _), n in counted.items() if not a)

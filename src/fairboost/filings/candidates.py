@@ -84,6 +84,8 @@ class Candidates:
         The gap that was asked for.
     chosen_by : str
         How the chosen one was chosen, if a rule says it.
+    estimates : tuple of str
+        What rates estimate, of columns of which a row belongs to several groups by weights.
     """
 
     models: tuple[Candidate, ...]
@@ -93,6 +95,7 @@ class Candidates:
     sign: int = 1
     tolerance: float | None = None
     chosen_by: str = ""
+    estimates: tuple[str, ...] = ()
 
 
 def candidates_of(source: Any) -> Candidates:
@@ -132,6 +135,7 @@ def _of_evidence(e: Evidence) -> Candidates:
         -1 if numbers else 1,
         tolerance,
         "" if e.tradeoff.chosen is None else "the model that was trained as asked for",
+        tuple(c.shared for c in e.data.sensitive if c.shared),
     )
 
 

@@ -240,6 +240,12 @@ def _compared(found: Candidates, given: Mapping[str, str]) -> Iterator[Block]:
             ("Largest gap asked for", asked),
         )
     )
+    if found.estimates:
+        yield Text(
+            "A person belongs to several groups, each with a weight. Gaps and ratios are those of "
+            "weighted rates. Standardised differences are not shown for these columns."
+        )
+        yield Bullets(found.estimates)
 
 
 def _shown_rows(table: pd.DataFrame) -> pd.DataFrame:

@@ -157,12 +157,16 @@ class SensitiveColumnUse:
         Test rows of unknown group.
     feature : bool or None
         Whether the model sees it; None if that is not known.
+    shared : str
+        Where rows belong to several groups by weights: what the rates of groups estimate, in
+        words. Empty where every row has one group.
     """
 
     name: str
     groups: int
     missing: int = 0
     feature: bool | None = None
+    shared: str = ""
 
 
 @dataclass(frozen=True)

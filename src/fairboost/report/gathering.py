@@ -21,6 +21,7 @@ import pandas as pd
 from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.data.cells import Groups, SensitiveColumn
+from fairboost.data.validation import named_columns
 from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.rates import RATES
 from fairboost.metrics.contrasts import standardised_differences
@@ -266,7 +267,11 @@ def _differences(model: Fitted, rows: TestSet) -> tuple[evidence.GroupDifference
     scores = scores_of(model, rows.X, rows.exposure)
     if scores is None:
         return ()
-    table = standardised_differences(scores, rows.sensitive_features)
+    one_group = {c.name for c in rows.observed}  # a share of a row has no score of its own
+    given = {k: v for k, v in named_columns(rows.sensitive_features) if k in one_group}
+    if not given:
+        return ()
+    table = standardised_differences(scores, given)
     return tuple(
         evidence.GroupDifference(
             **pick(line, "attribute", "group", "reference"), value=plain_value(line["difference"])
@@ -353,6 +358,7 @@ def _data(
                 groups=len(c.values),
                 missing=_without_group(c),
                 feature=None if known is None else c.name in known,
+                shared="" if c.facts is None else f"{c.facts.statement}.",
             )
             for c in rows.columns
         ),
