@@ -146,7 +146,7 @@ class MeasuredRates:
         """How far moments are off by chance, term by term."""
         variances = self.variances or (None,) * len(self.terms)
         for term, variance in zip(self.terms, variances, strict=True):
-            yield law_of(variance, term.rows)
+            yield law_of(variance, term.rows, term.correlations)
 
     def telling_rows(self) -> Iterator[FloatArray]:
         """Rows that would tell as much about each moment as was measured, term by term.
