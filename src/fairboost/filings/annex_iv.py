@@ -72,7 +72,7 @@ MOST_RATES = 6
 MOST_GAPS = 40
 ESTIMATED, WINDOWS = " (estimated)", " (windows)"
 """Beside attributes of which a row belongs to several groups, each with a weight."""
-NO_MODEL = "No folder of a trained model was given, so that nothing is known of the model itself."
+NO_MODEL = "No folder of a trained model was given, so nothing is known of the model itself."
 
 
 def annex_iv(
@@ -311,7 +311,7 @@ def _data_blocks(
             yield Text(f"Rows of unknown group, which are in no group: {', '.join(unknown)}.")
         yield Text(
             "A small share of rows, or a share of positive labels that differs, is a possible "
-            "source of bias (Article 10 (2) (f)); whether it is one, the provider has to examine."
+            "source of bias (Article 10 (2) (f)). The provider has to examine whether it is one."
         )
 
 

@@ -158,8 +158,10 @@ def _of_point(p: TradeoffPoint, e: Evidence, numbers: bool, *, chosen: bool) -> 
 
 
 def _ratios(p: TradeoffPoint, e: Evidence) -> Iterator[tuple[str, float]]:
-    """Lowest over highest rate of favourable decisions, of every sensitive column."""
-    for column in (c.name for c in e.data.sensitive):
+    """Lowest over highest rate of favourable decisions, of columns and of crossings asked for."""
+    shown = dict.fromkeys(c.name for c in e.data.sensitive)
+    shown |= dict.fromkeys(r.attribute for r in p.rates if r.attribute and not r.crossed)
+    for column in shown:
         rates = [r.value for r in p.rates if (r.attribute, r.rate) == (column, "ppr")]
         known = [r for r in rates if r is not None]
         if e.asked.favourable == "negative":
