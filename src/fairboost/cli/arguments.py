@@ -233,15 +233,15 @@ def _add_fairness_options(group: Any) -> None:
             *sorted(NUMBER_CONSTRAINTS),
         ],
         metavar="NAME",
-        help="what must be alike across groups: equal_opportunity (false negatives), "
-        "predictive_equality (false positives), equalized_odds (both, the default), "
-        "demographic_parity (positive decisions, up to a difference), four_fifths (positive "
-        "decisions: every group's share is at least 0.8 of the largest), predictive_parity "
-        "(precision), calibrated (positive labels over mean probability is 1); of classes the "
-        "recall of each class (equal_opportunity), the whole confusion matrix (equalized_odds), "
-        "the share given each class (demographic_parity), or equal_accuracy; of numbers "
+        help="what must be equal across groups; repeatable. Two labels: equal_opportunity (false "
+        "negative rates), predictive_equality (false positive rates), equalized_odds (both, the "
+        "default), demographic_parity (shares of positive decisions), four_fifths (every share of "
+        "positive decisions is at least 0.8 of the largest), predictive_parity (precision), "
+        "calibrated (share of positive labels over mean probability is 1). Classes: "
+        "equal_opportunity (recall of each class), equalized_odds (the confusion matrix, the "
+        "default), demographic_parity (share given each class), equal_accuracy. Numbers: "
         "equal_distributions (the default), equal_means, equal_errors, calibrated (actual over "
-        "expected is 1), bounded_group_loss; repeatable",
+        "expected is 1), bounded_group_loss",
     )
     _add_limits(group)
     group.add_argument(
@@ -249,14 +249,14 @@ def _add_fairness_options(group: Any) -> None:
         **REPEATABLE,
         type=_crossing,
         metavar="COLUMNS",
-        help="compare the groups of sensitive columns crossed, such as sex,race, in place of "
-        "those of each column; repeatable",
+        help="compare the groups of crossed sensitive columns, such as sex,race, instead of the "
+        "groups of each column; repeatable",
     )
     group.add_argument(
         "--reference",
         metavar="GROUP",
-        help="the group that four_fifths compares others with, such as Male or sex=Male; with "
-        "--cross sex=Male,race=White (default: the group of the largest share)",
+        help="the group that four_fifths compares other groups with, such as Male or sex=Male; "
+        "with --cross, such as sex=Male,race=White (default: the group with the largest share)",
     )
     group.add_argument(
         "--tolerance",
@@ -275,7 +275,8 @@ def _add_fairness_options(group: Any) -> None:
     _add_share(
         group,
         "--confidence",
-        "be sure of it to this degree, such as 0.9 (default: the figure itself counts)",
+        "meet the limits among new people with this confidence, such as 0.9 (default: meet them "
+        "on the held-out rows)",
     )
     add_min_group_rows(group)
 
@@ -287,8 +288,8 @@ def _add_limits(group: Any) -> None:
         **REPEATABLE,
         type=_floor,
         metavar="RATE=FLOOR",
-        help="the rate of every group is at least this, such as tpr=0.8; repeatable. Without "
-        "--constraint floors are all that is asked for (classification and classes)",
+        help="the rate of every group is at least this, such as tpr=0.8; repeatable. With a "
+        "floor, no --constraint is needed (classification and classes)",
     )
     group.add_argument(
         "--minimax",
@@ -297,7 +298,7 @@ def _add_limits(group: Any) -> None:
         metavar="ERROR",
         help="make the largest error of a group as small as possible: loss, error (share of wrong "
         "decisions), fnr or fpr; fnr and fpr need --budget, or an operating point such as "
-        "--at-positive-rate; repeatable. Without --constraint this is all that is asked for "
+        "--at-positive-rate; repeatable. With --minimax, no --constraint is needed "
         "(classification)",
     )
     group.add_argument(
