@@ -1,11 +1,15 @@
 """Ratios, floors, crossings and reference groups on the command line."""
 
+import json
+
 import pytest
 
 import fairboost
-from fairboost import at_least, parity
+from fairboost import at_least, bound, calibrated, minimax, parity
 from fairboost.report import Evidence
+from tests.grade_files import grades
 from tests.loan_files import QUICK
+from tests.policy_files import CLAIMS, FEW, policies
 
 LABEL = ("--label", "approved", "--positive", "yes", "--sensitive", "sex")
 BOTH = (*LABEL, "--sensitive", "age_band")
@@ -63,12 +67,52 @@ def trained(data, tmp_path, run):
              "tnr=0.5"),
             ["four_fifths", at_least("tpr", 0.6), at_least("tnr", 0.5)],
         ),
+        (
+            (*BOTH, "--constraint", "calibrated", "--cross", "sex,age_band", "--no-trade-off"),
+            calibrated(0.01, by=("sex", "age_band")),
+        ),
+        ((*LABEL, "--minimax", "loss"), minimax("loss")),
+        (
+            (*BOTH, "--minimax", "fnr", "--cross", "sex,age_band", "--at-positive-rate", "0.4"),
+            minimax("fnr", by=("sex", "age_band")),
+        ),
+        (
+            (*LABEL, "--budget", "fpr=0.3", "--constraint", "equal_opportunity", "--no-trade-off"),
+            ["equal_opportunity", bound("fpr", 0.3)],
+        ),
+        (
+            (*LABEL, "--minimax", "error", "--constraint", "equal_opportunity", "--tolerance",
+             "0.05"),
+            ["equal_opportunity", minimax("error")],
+        ),
     ],
     ids=lambda found: " ".join(found[6:]) if isinstance(found, tuple) else "",
 )  # fmt: skip
 def test_options_are_the_librarys_constraints(words, constraint, trained):
     model, _ = trained(*words)
     assert model.constraint == constraint
+
+
+def test_the_worst_group_is_shown_and_sets_no_exit_code(data, tmp_path, run):
+    words = (*LABEL, "--minimax", "fnr", "--budget", "error=0.45", *QUICK)
+    code, out, err = run("train", data, *words, "--out", tmp_path / "m")
+    assert code == 0, err
+    assert "largest false negative rate of a group by sex" in out
+    assert "no limit was asked for" in out
+    assert "error rate of everyone at most 0.45" in out
+    model = fairboost.load(tmp_path / "m" / "model.json")
+    assert model.constraint == [minimax("fnr"), bound("error", 0.45)]
+    card = (tmp_path / "m" / "card.md").read_text()
+    assert "largest false negative rate of a group by sex" in card
+
+
+def test_calibration_of_two_labels_is_shown(trained, tmp_path):
+    words = ("--constraint", "calibrated", "--tolerance", "0.2", "--no-trade-off")
+    model, out = trained(*LABEL, *words)
+    assert model.constraint == "calibrated"
+    assert "actual over expected by sex within 1 ± 0.2" in out
+    evidence = Evidence.load(tmp_path / "m" / "evidence.json")
+    assert [f.measure for f in evidence.verdicts[:1]] == ["largest distance"]
 
 
 def test_the_report_says_what_was_asked_and_found(trained, tmp_path):
@@ -103,6 +147,15 @@ def test_the_report_says_what_was_asked_and_found(trained, tmp_path):
         ((*LABEL, "--constraint", "four_fifths", "--trade-off"), "--trade-off varies a tolerance"),
         ((*LABEL, "--at-least", "tpr=0.9", "--at-least", "fnr=0.2"),
          "no decisions on these rows"),
+        ((*LABEL, "--minimax", "fnr"), "such as --budget fpr=0.2 or --budget error=0.25"),
+        ((*LABEL, "--minimax", "loss", "--confidence", "0.9"),
+         "--confidence 0.9 has no effect on --minimax"),
+        ((*LABEL, "--minimax", "tpr"), "invalid choice"),
+        ((*LABEL, "--minimax", "loss", "--tolerance", "0.05"), "leave --tolerance out"),
+        ((*LABEL, "--minimax", "loss", "--trade-off"), "beside --minimax it cannot be varied"),
+        ((*LABEL, "--budget", "error"), "such as error=0.25"),
+        ((*LABEL, "--budget", "loss=0.2"), "rates are fpr, fnr"),
+        ((*LABEL, "--budget", "error=25"), "--budget must lie between 0 and 1"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_words_of_the_command(words, said, data, tmp_path, run, capsys):
@@ -126,3 +179,66 @@ def test_a_comparison_keeps_the_ratio_while_it_varies_the_tolerance(data, run):
     code, out, err = run("compare", data, *LABEL, *words, *QUICK)
     assert code == 0, err
     assert "tolerance" in out
+
+
+CROSSED = (*BOTH, "--cross", "age_band,sex", "--constraint", "equal_opportunity")
+
+
+def test_what_is_shown_is_the_crossing_that_was_trained_on(trained, tmp_path):
+    _, out = trained(*CROSSED, "--no-trade-off")
+    assert "sex, age_band: female, 25-39" in out
+    assert "sex=female " not in out
+    assert "age_band=25-39 " not in out
+    evidence = Evidence.load(tmp_path / "m" / "evidence.json")
+    crossed = [r for r in evidence.rates if r.attribute == "sex, age_band" and r.rate == "fnr"]
+    assert {r.where for r in crossed} == {"held out", "test"}  # by one name, in one order
+    groups = [{r.group for r in crossed if r.where == where} for where in ("held out", "test")]
+    assert groups[0] == groups[1]
+    page = (tmp_path / "m" / "report.md").read_text()
+    table = page.partition("**Rates by group**")[2].partition("## ")[0]
+    assert "female, 25-39" in table  # among the main figures, not in the appendix alone
+    card = (tmp_path / "m" / "card.md").read_text()
+    assert "By sex, age" in card
+
+
+def test_a_comparison_is_of_the_crossing_that_was_trained_on(data, tmp_path, run):
+    words = (*CROSSED, "--models", "2", "--json", *QUICK)
+    code, out, err = run("compare", data, *words, "--out", tmp_path / "c")
+    assert code == 0, err
+    evidence = Evidence.load(tmp_path / "c" / "evidence.json")
+    plain = next(
+        g for g in evidence.gaps
+        if (g.model, g.attribute, g.rate) == ("plain", "sex, age_band", "fnr")
+    )  # fmt: skip
+    alone = json.loads(out)["models"][0]
+    assert (alone["model"], alone["gap"]) == ("engine alone", pytest.approx(plain.gap))
+    for point in evidence.tradeoff.points:
+        assert any(r.attribute == "sex, age_band" and not r.crossed for r in point.rates)
+
+
+def test_numbers_and_classes_are_shown_by_the_crossing_too(tmp_path, run):
+    policies(1200, seed=0).to_csv(tmp_path / "p.csv", index=False)
+    words = (*CLAIMS, "--sensitive", "région", "--cross", "région,gender", *FEW, "--no-trade-off")
+    code, out, err = run("train", tmp_path / "p.csv", *words, "--quiet", "--out", tmp_path / "p")
+    assert code in (0, 3), err
+    assert "gender, région: F, Nord" in out
+    assert "gender=F " not in out
+    grades(1200, seed=0).drop(columns="level").to_csv(tmp_path / "g.csv", index=False)
+    asked = ("--label", "grade", "--sensitive", "sex", "--sensitive", "age", "--cross", "sex,age")
+    words = (*asked, "--constraint", "demographic_parity", *FEW, "--no-trade-off", "--quiet")
+    code, out, err = run("train", tmp_path / "g.csv", *words, "--out", tmp_path / "g")
+    assert code in (0, 3), err
+    assert "sex, age: F, old" in out
+    assert "sex=F " not in out
+
+
+def test_calibration_is_compared_with_that_of_the_engine_alone(data, tmp_path, run):
+    words = (*LABEL, "--constraint", "calibrated", "--models", "2", "--json", *QUICK)
+    code, out, err = run("compare", data, *words, "--out", tmp_path / "c")
+    assert code == 0, err
+    alone = json.loads(out)["models"][0]
+    evidence = Evidence.load(tmp_path / "c" / "evidence.json")
+    assert evidence.tradeoff.figure == "farthest A/E from 1"
+    assert (alone["gap"], alone["gap_low"], alone["gap_high"]) == evidence.tradeoff.plain
+    assert alone["gap_low"] <= alone["gap"] <= alone["gap_high"]
+    assert "Accuracy against the farthest A/E from 1" in (tmp_path / "c" / "report.md").read_text()

@@ -310,6 +310,53 @@ def test_annex_iv_of_a_model_and_of_a_table(model, scored, run, tmp_path):
     assert set(rates["group"]) == {"everyone", "female", "male"}
 
 
+@pytest.fixture(scope="module")
+def whole(scored, tmp_path_factory):
+    """The scores beside all columns of the rows."""
+    rows = pd.read_parquet(scored.parent / "new.parquet")
+    found = pd.read_parquet(scored)[["score", "decision"]]
+    path = tmp_path_factory.mktemp("whole") / "whole.parquet"
+    rows.assign(**found).to_parquet(path)
+    return path
+
+
+ANNEX = ("--label", "approved", "--sensitive", "sex", "--format", "annex_iv", "--quiet")
+
+
+@pytest.mark.parametrize("column", ["score", "decision"])
+def test_predictions_are_compared_with_the_model(column, whole, model, run, tmp_path):
+    words = (*ANNEX, f"--{column}", column, "--model", model)
+    code, out, err = run("audit", whole, *words)
+    assert code == 0, err
+    assert "The model was applied to 2,000 rows of the table again" in out
+    rows = pd.read_parquet(whole)
+    other = rows["score"].round(2) if column == "score" else rows["decision"].iloc[::-1].to_numpy()
+    rows.assign(**{column: other}).to_parquet(tmp_path / "other.parquet")
+    code, out, err = run("audit", tmp_path / "other.parquet", *words)
+    assert (code, out) == (1, "")
+    assert f"the column {column!r} does not have the predictions of the model" in err
+
+
+@pytest.mark.parametrize(
+    ("renamed", "words", "message"),
+    [
+        ({"approved": "good"}, ("--label", "good"), "the model predicts 'approved'"),
+        ({}, ("--positive", "no"), "that of the model is 'yes'"),
+        ({}, ("--threshold", "0.3"), "audit with --threshold 0.5"),
+    ],
+)
+def test_a_table_that_is_not_the_models_is_refused(
+    renamed, words, message, scored, model, run, tmp_path
+):
+    pd.read_parquet(scored).rename(columns=renamed).to_parquet(tmp_path / "t.parquet")
+    asked = (*ANNEX, "--score", "score", *words, "--model", model)
+    code, out, err = run("audit", tmp_path / "t.parquet", *asked, "--out", tmp_path / "a")
+    assert (code, out) == (1, "")
+    assert "is not about this model" in err
+    assert message in err
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_model_that_was_changed_is_not_documented(model, run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(model, copy)

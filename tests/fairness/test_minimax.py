@@ -245,3 +245,24 @@ def test_groups_that_are_small_on_other_rows_are_judged_where_no_two_are_left(pe
     X, y, groups = (part[6000:7000] for part in people)
     report = model.report_on(X, y, sensitive_features=pd.DataFrame({"g": groups}))
     assert len(report.rates) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        (minimax("loss"), {}),
+        ([minimax("loss"), minimax("error")], {}),
+        (minimax("fnr"), {"operating_point": at_positive_rate(0.4)}),
+    ],
+)
+def test_a_confidence_that_no_limit_takes_is_refused(people, asked, options):
+    with pytest.raises(ConstraintError, match=r"confidence=0\.9 has no effect on minimax"):
+        fitted(people, asked, confidence=0.9, **options)
+
+
+def test_beside_a_bound_the_confidence_applies_to_the_bound(people):
+    asked = [minimax("fnr"), bound("error", 0.4)]
+    plain, sure = (fitted(people, asked, confidence=c) for c in (None, 0.99))
+    X, y, _ = (part[6000:] for part in people)
+    wrong, surely = ((model.predict(X) != y).mean() for model in (plain, sure))
+    assert surely < min(wrong, 0.4)  # farther inside the bound

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost import at_least, bound, parity
+from fairboost import (
+    FairGBMClassifier,
+    at_fpr,
+    at_least,
+    at_positive_rate,
+    at_tpr,
+    bound,
+    parity,
+)
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.binding import bind
@@ -82,3 +90,54 @@ def test_decisions_that_exist_are_never_refused(shares, ratio):
     if held > 1e-3:
         asked.append(parity("ppr", ratio=min(ratio, held * (1 - 1e-9)), by="g"))
     assert is_reachable(terms(*asked), CELLS)
+    if 0 < np.mean(ppr) < 1:  # the point at which these decisions are made
+        assert is_reachable(terms(*asked), CELLS, at_positive_rate(np.mean(ppr)))
+
+
+# 90 of 200 rows have label 1, 110 have label 0. A rate is its target to within one row.
+AT_A_POINT = [
+    # 15 of 30 and 30 of 60: 45 positive decisions, 22.5%; the next row is at 22%.
+    (at_least("tpr", 0.5, by="g"), at_positive_rate(0.219), at_positive_rate(0.221)),
+    # 22 of 110 and all of 90: 112 positive decisions at most, 56%.
+    (at_least("tnr", 0.8, by="g"), at_positive_rate(0.566), at_positive_rate(0.564)),
+    # In group a, 60 positive decisions are 30 right and 30 wrong ones: 30 of 110 negatives.
+    (at_least("ppr", 0.6, by="g"), at_fpr(0.263), at_fpr(0.264)),
+    # In each group at most 25 are decided positively: 50 of 90 positives.
+    (at_least("pnr", 0.75, by="g"), at_tpr(0.567), at_tpr(0.566)),
+]
+
+
+@pytest.mark.parametrize(("floor", "refused", "passes"), AT_A_POINT, ids=repr)
+def test_an_operating_point_is_part_of_the_question(floor, refused, passes):
+    check_reachable(terms(floor), CELLS, passes)
+    with pytest.raises(ConstraintError, match="choose another operating point") as error:
+        check_reachable(terms(floor), CELLS, refused)
+    assert f"operating_point={refused}" in str(error.value)
+    check_reachable(terms(floor), CELLS)
+    check_reachable(terms(floor), CELLS, 0.5)  # a probability says nothing of rates
+
+
+def test_a_point_that_is_no_part_of_the_contradiction_is_not_named():
+    impossible = terms(at_least("tpr", 0.8, by="g"), at_least("fnr", 0.3, by="g"))
+    with pytest.raises(ConstraintError, match="no decisions on these rows") as error:
+        check_reachable(impossible, CELLS, at_positive_rate(0.5))
+    assert "operating_point" not in str(error.value)
+
+
+def test_rows_count_by_their_weights():
+    weight = np.where(LABELS == 1, 3.0, 1.0)  # 270 of 380
+    cells = build_cells(LABELS, [GROUP], weight)
+    floor = [bind(at_least("tpr", 0.5, by="g"), cells)]  # 135 of 380: 0.355
+    one_row = (weight**2).sum() / weight.sum() ** 2
+    check_reachable(floor, cells, at_positive_rate(135 / 380 - 0.9 * one_row))
+    with pytest.raises(ConstraintError, match="at_positive_rate"):
+        check_reachable(floor, cells, at_positive_rate(135 / 380 - 1.1 * one_row))
+
+
+def test_models_refuse_before_training():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    model = FairGBMClassifier(
+        constraint=at_least("tpr", 0.9), operating_point=at_positive_rate(0.2), holdout=0.25
+    )
+    with pytest.raises(ConstraintError, match=r"operating_point=at_positive_rate\(0\.2\)"):
+        model.fit(X, LABELS, sensitive_features=np.repeat(["a", "b"], 100))

@@ -114,3 +114,52 @@ def test_numbers_and_classes_have_a_document_too(make, tmp_path):
     filing = annex_iv(found, found)
     assert "Degrees of accuracy for groups of persons" in filing.to_markdown()
     assert all(path.stat().st_size for path in filing.write(tmp_path))
+
+
+def of_table(evidence, **changed):
+    """An audit of a table: no model, and something that may differ from the model's."""
+    data = {k: v for k, v in changed.items() if hasattr(evidence.data, k)}
+    asked = {k: v for k, v in changed.items() if hasattr(evidence.asked, k)}
+    return replace(
+        evidence,
+        model=None,
+        data=replace(evidence.data, **data),
+        asked=replace(evidence.asked, **asked),
+    )
+
+
+def test_a_table_about_the_model_is_taken(evidence):
+    page = annex_iv(of_table(evidence), evidence).to_markdown()
+    assert "its predictions were not compared with the model" in page
+    page = annex_iv(of_table(evidence), evidence, scored_again=1_234).to_markdown()
+    assert "applied to 1,234 rows of the table again, with the same results" in page
+    other = of_table(evidence, sensitive=())  # groups that training knew nothing of
+    annex_iv(replace(other, rates=()), evidence)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"label": "another"}, "the label of the table is 'another'"),
+        ({"positive": "perhaps"}, "the positive label of the table is 'perhaps'"),
+        ({"threshold": 0.123}, "audited at a threshold of 0.123"),
+        ({"exposure": "years"}, "the table has exposures"),
+    ],
+)
+def test_a_table_that_is_not_the_models_is_refused(evidence, changed, message):
+    with pytest.raises(InvalidInputError, match="not about this model") as error:
+        annex_iv(of_table(evidence, **changed), evidence)
+    assert message in str(error.value)
+
+
+def test_a_table_of_other_groups_classes_or_tasks_is_refused(evidence):
+    strangers = tuple(replace(r, group=f"other {r.group}") for r in evidence.rates)
+    with pytest.raises(InvalidInputError, match="name the groups as in training"):
+        annex_iv(replace(of_table(evidence), rates=strangers), evidence)
+    classes = make_class_evidence()
+    with pytest.raises(InvalidInputError, match="the table has the class 'Z'"):
+        annex_iv(of_table(classes, classes=("low", "Z")), classes)
+    with pytest.raises(InvalidInputError, match="the model makes predictions of a number"):
+        annex_iv(of_table(evidence), make_number_evidence())
+    with pytest.raises(InvalidInputError, match="with no model in it"):
+        annex_iv(evidence, of_table(evidence))

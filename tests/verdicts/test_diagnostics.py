@@ -15,6 +15,7 @@ from fairboost.verdicts.diagnostics import (
     SMALL_CELL,
     decides_little,
     judge_decisions,
+    unsettled,
     warn_if_not_met,
     warn_of_small_cells,
 )
@@ -249,3 +250,60 @@ def test_labels_that_were_spared_count_as_many_as_there_are():
     spared = judge_decisions(cells, 0 * decided, placed=False, label_factors=(1.0, 9.0))
     assert "but 50% of the labels" in spared
     assert judge_decisions(cells, decided, placed=False) == ""
+
+
+def of_two_groups(rows=400, tolerance=0.05):
+    codes = np.repeat([0, 1], rows).astype(np.int32)
+    cells = build_cells(np.zeros(2 * rows, np.int32), [SensitiveColumn("g", codes, ("a", "b"))])
+    return [bind(parity("ppr", tolerance, by="g"), cells)]
+
+
+SETTLED = np.full(20, 0.2)
+SWINGS = np.tile([0.0, 0.0, 0.6, 0.6], 5)
+
+
+@pytest.mark.parametrize(
+    ("second", "rows", "tolerance", "told"),
+    [
+        (SWINGS, 400, 0.05, True),
+        (SETTLED, 400, 0.05, False),
+        (np.linspace(0.0, 0.6, 20), 400, 0.05, False),  # a trend goes one way
+        (0.2 + 0.1 * SWINGS, 400, 0.05, False),  # by 0.06
+        (SWINGS, 400, 0.7, False),  # within the tolerance
+        (SWINGS, 10, 0.05, False),  # by 6 of 10 rows
+    ],
+)
+def test_a_rate_that_goes_back_and_forth_is_told(second, rows, tolerance, told):
+    said = unsettled(of_two_groups(rows, tolerance), np.column_stack([SETTLED, second]))
+    assert bool(said) == told
+    if told:
+        assert "the predicted positive rate of g=b went back and forth between 0.000 and" in said
+        assert "compare wider groups" in said
+
+
+def with_equal_scores(equal):
+    """A fifth of the rows have few positive labels, and features that are equal or not."""
+    rng = np.random.default_rng(0)
+    n = 4_000
+    young, x = rng.random(n) < 0.2, rng.normal(size=(n, 2))
+    p = 1 / (1 + np.exp(-1.5 * x[:, 0] - x[:, 1] + np.where(young, 3.0, 0.8)))
+    if equal:
+        p[young], x[young] = 0.01, 0.0
+    y = (rng.random(n) < p).astype(int)
+    return np.column_stack([x, young]), y, np.where(young, "young", "old")
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_a_group_of_equal_scores_has_no_rate_in_between(equal):
+    """All of its rows are on one side of the threshold, or on the other."""
+    X, y, groups = with_equal_scores(equal)
+    engine = LGBMClassifier(n_estimators=50, num_leaves=7, verbose=-1, n_jobs=1)
+    model = FairGBMClassifier(engine, constraint=parity("ppr", 0.05), random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, sensitive_features={"age": groups})
+    told = [str(w.message) for w in caught if "did not settle" in str(w.message)]
+    assert bool(told) == equal
+    assert ("Training did not settle" in str(model.fairness_report_).replace("\n  ", " ")) == equal
+    if equal:
+        assert "age=young went back and forth" in told[0]

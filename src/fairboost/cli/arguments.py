@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fairboost.fairness.class_constraints import NAMED_FOR_CLASSES
 from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS
+from fairboost.fairness.label_moments import WRONG_RATES
 from fairboost.fairness.numbers import DEFAULTS as NUMBER_CONSTRAINTS
 from fairboost.fairness.operating_points import OperatingPoint, at_fpr, at_positive_rate, at_tpr
 from fairboost.fairness.rates import RATES
@@ -46,6 +47,9 @@ OBJECTIVES: dict[str, tuple[str, str]] = {
     "tweedie": ("tweedie", "reg:tweedie"),
 }
 """Losses of numbers, and what LightGBM and XGBoost call them."""
+MINIMAX = ("loss", *WRONG_RATES)
+BUDGETS = (*RATES, *(name for name in WRONG_RATES if name not in RATES))
+"""Errors of groups that ``--minimax`` takes, and rates of everyone that ``--budget`` takes."""
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -229,36 +233,30 @@ def _add_fairness_options(group: Any) -> None:
             *sorted(NUMBER_CONSTRAINTS),
         ],
         metavar="NAME",
-        help="what must be alike across groups: equal_opportunity (false negatives), "
-        "predictive_equality (false positives), equalized_odds (both, the default), "
-        "demographic_parity (positive decisions, up to a difference), four_fifths (positive "
-        "decisions: every group's share is at least 0.8 of the largest); of classes the recall of "
-        "each class (equal_opportunity), the whole confusion matrix (equalized_odds), the share "
-        "given each class (demographic_parity), or equal_accuracy; of numbers "
+        help="what must be equal across groups; repeatable. Two labels: equal_opportunity (false "
+        "negative rates), predictive_equality (false positive rates), equalized_odds (both, the "
+        "default), demographic_parity (shares of positive decisions), four_fifths (every share of "
+        "positive decisions is at least 0.8 of the largest), predictive_parity (precision), "
+        "calibrated (share of positive labels over mean probability is 1). Classes: "
+        "equal_opportunity (recall of each class), equalized_odds (the confusion matrix, the "
+        "default), demographic_parity (share given each class), equal_accuracy. Numbers: "
         "equal_distributions (the default), equal_means, equal_errors, calibrated (actual over "
-        "expected is 1), bounded_group_loss; repeatable",
+        "expected is 1), bounded_group_loss",
     )
-    group.add_argument(
-        "--at-least",
-        **REPEATABLE,
-        type=_floor,
-        metavar="RATE=FLOOR",
-        help="the rate of every group is at least this, such as tpr=0.8; repeatable. Without "
-        "--constraint floors are all that is asked for (classification and classes)",
-    )
+    _add_limits(group)
     group.add_argument(
         "--cross",
         **REPEATABLE,
         type=_crossing,
         metavar="COLUMNS",
-        help="compare the groups of sensitive columns crossed, such as sex,race, in place of "
-        "those of each column; repeatable",
+        help="compare the groups of crossed sensitive columns, such as sex,race, instead of the "
+        "groups of each column; repeatable",
     )
     group.add_argument(
         "--reference",
         metavar="GROUP",
-        help="the group that four_fifths compares others with, such as Male or sex=Male; with "
-        "--cross sex=Male,race=White (default: the group of the largest share)",
+        help="the group that four_fifths compares other groups with, such as Male or sex=Male; "
+        "with --cross, such as sex=Male,race=White (default: the group with the largest share)",
     )
     group.add_argument(
         "--tolerance",
@@ -277,9 +275,40 @@ def _add_fairness_options(group: Any) -> None:
     _add_share(
         group,
         "--confidence",
-        "be sure of it to this degree, such as 0.9 (default: the figure itself counts)",
+        "meet the limits among new people with this confidence, such as 0.9 (default: meet them "
+        "on the held-out rows)",
     )
     add_min_group_rows(group)
+
+
+def _add_limits(group: Any) -> None:
+    """Floors, the worst group and budgets."""
+    group.add_argument(
+        "--at-least",
+        **REPEATABLE,
+        type=_floor,
+        metavar="RATE=FLOOR",
+        help="the rate of every group is at least this, such as tpr=0.8; repeatable. With a "
+        "floor, no --constraint is needed (classification and classes)",
+    )
+    group.add_argument(
+        "--minimax",
+        **REPEATABLE,
+        choices=MINIMAX,
+        metavar="ERROR",
+        help="make the largest error of a group as small as possible: loss, error (share of wrong "
+        "decisions), fnr or fpr; fnr and fpr need --budget, or an operating point such as "
+        "--at-positive-rate; repeatable. With --minimax, no --constraint is needed "
+        "(classification)",
+    )
+    group.add_argument(
+        "--budget",
+        **REPEATABLE,
+        type=_budget,
+        metavar="RATE=LIMIT",
+        help="a rate of all rows is at most this, such as error=0.25 or fpr=0.2; repeatable "
+        "(classification)",
+    )
 
 
 def _add_class_options(group: Any) -> None:
@@ -384,6 +413,17 @@ def _floor(text: str) -> tuple[str, float]:
             f"expected RATE=FLOOR, such as tpr=0.8, found {text!r}; rates are {', '.join(known)}"
         )
     return name, _share("--at-least", value)
+
+
+def _budget(text: str) -> tuple[str, float]:
+    """A rate of everyone and what it is at most."""
+    name, equals, value = text.partition("=")
+    if not equals or name not in BUDGETS:
+        raise argparse.ArgumentTypeError(
+            f"expected RATE=LIMIT, such as error=0.25, found {text!r}; rates are "
+            f"{', '.join(BUDGETS)}"
+        )
+    return name, _share("--budget", value)
 
 
 def _crossing(text: str) -> list[str]:

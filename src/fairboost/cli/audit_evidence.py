@@ -87,7 +87,11 @@ def audit_evidence(
     evidence = Evidence(
         title=title,
         asked=Asked(
-            level=level, operating_point=where, favourable=favourable, limits=tuple(asked)
+            level=level,
+            operating_point=where,
+            threshold=None if request.decides else float(audit.threshold),
+            favourable=favourable,
+            limits=tuple(asked),
         ),
         data=_data(found, file),
         rates=rates,

@@ -14,6 +14,14 @@ MOST_MATRIX = 6
 ACCURACY, CONFUSED = "accuracy", words.CLASS_KINDS["share of "]
 
 
+def trained_by(evidence: Evidence) -> list[str]:
+    """What groups are shown by: what constraints are about, or else every column."""
+    trained = {r.attribute for r in evidence.rates if r.where != "test" and r.attribute}
+    trained |= {limit.attribute for limit in evidence.asked.limits if limit.attribute}
+    shown = dict.fromkeys(r.attribute for r in evidence.rates if r.attribute and not r.crossed)
+    return [name for name in shown if name in trained] or list(shown)
+
+
 def class_rates(evidence: Evidence, kinds: Collection[str]) -> str:
     """Rates of some kinds by group, one table for each sensitive column.
 
@@ -36,10 +44,11 @@ def class_rates(evidence: Evidence, kinds: Collection[str]) -> str:
         cells |= dict(_of_matrices(evidence))
     names = _in_order({rate for *_, rate in cells})
     tables = []
-    for column in evidence.data.sensitive:
-        groups = dict.fromkeys((a, g) for a, g, _ in cells if a in ("", column.name))
-        titles = [f"{a}={g}" if a else g for a, g in groups]
-        lines = [[name, *(cells.get((*group, name), "") for group in groups)] for name in names]
+    for name in trained_by(evidence):
+        groups = dict.fromkeys((a, g) for a, g, _ in cells if a in ("", name))
+        sign = "=" if name in {c.name for c in evidence.data.sensitive} else ": "
+        titles = [f"{a}{sign}{g}" if a else g for a, g in groups]
+        lines = [[rate, *(cells.get((*group, rate), "") for group in groups)] for rate in names]
         lines.append(["rows", *(_rows(evidence, *group) for group in groups)])
         tables.append(text_table(["rate", *titles], lines))
     if CONFUSED in kinds and not matrix:

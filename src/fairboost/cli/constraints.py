@@ -1,4 +1,4 @@
-"""From options of the command line to constraints: names, ratios, floors and crossed columns."""
+"""From options of the command line to constraints: names, floors, the worst group, crossings."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from typing import Any
 from fairboost.cli.task import CLASSES, RELATIVE, decides_class, predicts_number
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness import numbers
+from fairboost.fairness.calibration import NAME as CALIBRATED
+from fairboost.fairness.calibration import by_name
 from fairboost.fairness.class_constraints import NAMED_FOR_CLASSES, before_classes
 from fairboost.fairness.constraints import (
     FOUR_FIFTHS,
     FOUR_FIFTHS_RATIO,
     NAMED_CONSTRAINTS,
     TOLERANCE,
+    bound,
     parity,
     resolve,
 )
+from fairboost.fairness.minimax import check_budget, check_confidence_applies, minimax
 from fairboost.fairness.ratios import at_least
 
 DISTRIBUTIONS = "equal_distributions"
@@ -33,7 +37,7 @@ def asked_constraints(options: argparse.Namespace) -> Any:
         With a task, and the options on fairness.
     """
     names: list[str] = list(dict.fromkeys(options.constraint))
-    if not names and not options.at_least:
+    if not names and not options.at_least and not options.minimax:
         names = [DISTRIBUTIONS if predicts_number(options) else "equalized_odds"]
     crossings: list[tuple[str, ...] | None] = [tuple(crossing) for crossing in options.cross]
     _check_crossings(options)
@@ -43,6 +47,8 @@ def asked_constraints(options: argparse.Namespace) -> Any:
         for name in names:
             asked += _named(options, name, crossing, reference)
         asked += [at_least(rate, floor, by=crossing) for rate, floor in options.at_least]
+        asked += [minimax(error, by=crossing) for error in dict.fromkeys(options.minimax)]
+    asked += [bound(rate, limit) for rate, limit in options.budget]
     return asked[0] if len(asked) == 1 else asked
 
 
@@ -50,19 +56,28 @@ def check_constraints(options: argparse.Namespace, constraint: Any) -> None:
     """Refuse what contradicts itself before the table is read."""
     if predicts_number(options):
         numbers.resolve(constraint, options.tolerance, options.sensitive)
-    elif options.tolerance != TOLERANCE and not has_tolerance(options):
+    elif options.tolerance != TOLERANCE and not _takes_tolerance(options):
         raise InvalidInputError(
-            f"--tolerance {options.tolerance:g} is a difference of rates, and four_fifths and "
-            "--at-least have their limits in themselves; leave --tolerance out"
+            f"--tolerance {options.tolerance:g} is a difference of rates, and four_fifths, "
+            "--at-least and --minimax have none; leave --tolerance out"
         )
     else:
-        resolve(before_classes(constraint), options.tolerance, options.sensitive)
+        asked = by_name(before_classes(constraint), options.tolerance)
+        found = resolve(asked, options.tolerance, options.sensitive)
+        if options.minimax:
+            check_budget(found, options.point)
+            check_confidence_applies(found, options.confidence)
 
 
 def has_tolerance(options: argparse.Namespace) -> bool:
-    """Whether some constraint has a tolerance that can be varied: not a ratio, and no floor."""
+    """Whether a tolerance can be varied: of a difference, and not beside weights of groups."""
+    return _takes_tolerance(options) and not options.minimax
+
+
+def _takes_tolerance(options: argparse.Namespace) -> bool:
+    """Whether some constraint has a tolerance: not a ratio, no floor, and not the worst group."""
     return any(name != FOUR_FIFTHS for name in options.constraint) or not (
-        options.constraint or options.at_least
+        options.constraint or options.at_least or options.minimax
     )
 
 
@@ -81,7 +96,7 @@ def _named(
         return [parity(RELATIVE[name], relative=True, by=crossing)]
     if crossing is None:
         return [name]
-    if predicts_number(options):
+    if predicts_number(options) or name == CALIBRATED:
         found: Any = numbers.by_name(name, options.tolerance)
         return [replace(found, by=crossing)]
     rates = (NAMED_FOR_CLASSES if options.task == CLASSES else NAMED_CONSTRAINTS)[name]

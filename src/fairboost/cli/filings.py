@@ -23,6 +23,8 @@ LL144, FOUR_FIFTHS, ANNEX_IV, MODEL_RISK = "ll144", "four_fifths", "annex_iv", "
 FORMATS = (LL144, FOUR_FIFTHS, ANNEX_IV, MODEL_RISK)
 COUNTED = (LL144, FOUR_FIFTHS)
 """Formats that count people, without labels and weights."""
+MOST_SCORED, ROUNDED = 10_000, 1e-3
+"""Rows that the model is applied to again, and what rounding may change a prediction by."""
 GATHER = Callable[[argparse.Namespace, Console], "tuple[Evidence, float | None]"]
 
 ONLY_FOR = {
@@ -256,6 +258,7 @@ def _about_rows(
 
 def _annex_iv(options: argparse.Namespace, console: Console, gather: GATHER) -> Filing:
     from fairboost.filings import annex_iv
+    from fairboost.filings.matching import check_about_model
 
     if options.data.is_dir():
         if options.model is not None:
@@ -264,7 +267,48 @@ def _annex_iv(options: argparse.Namespace, console: Console, gather: GATHER) -> 
         return annex_iv(own, own, fields=dict(options.field))
     trained = None if options.model is None else _trained(options.model)
     evidence, _ = gather(options, console)
-    return annex_iv(evidence, trained, fields=dict(options.field))
+    if trained is not None:
+        check_about_model(evidence, trained)
+    scored_again = None if trained is None else _score_again(options)
+    return annex_iv(evidence, trained, fields=dict(options.field), scored_again=scored_again)
+
+
+def _score_again(options: argparse.Namespace) -> int | None:
+    """Refuse predictions that are not the model's; how many rows show it, None if none can.
+
+    A table that `fairboost predict` wrote need not have the features.
+    """
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+    from fairboost.cli.model_folder import load_model
+    from fairboost.cli.predictions import DECISION, EXPECTED, PREDICTION, SCORE, predictions_of
+
+    model, schema = load_model(options.model)
+    file = arguments.table_of(options, options.data, schema.missing)
+    column, types = options.decision or options.score, schema.csv_types()
+    if not set(types) <= set(file.column_names()):
+        return None
+    exposed = {options.exposure: pa.float64()} if options.exposure else {}
+    batch = next(iter(file.batches({**exposed, **types, column: None})))[:MOST_SCORED]
+    found = predictions_of(model, schema, options.exposure)
+    own = found.columns(schema.features(batch), batch)
+    name = DECISION if options.decision else EXPECTED if options.exposure else PREDICTION
+    ours = own[name if name in own else SCORE].to_pandas()
+    theirs = batch.column(column).to_pandas()
+    if options.decision:
+        differ = ours.astype(str) != theirs.astype(str)
+    else:
+        theirs = pd.to_numeric(theirs, errors="coerce")
+        differ = ~np.isclose(ours, theirs, rtol=ROUNDED, atol=ROUNDED)
+    if differ.any():
+        raise InvalidInputError(
+            f"the column {column!r} does not have the predictions of the model in "
+            f"{str(options.model)!r}: in {int(differ.sum()):,} of the first {len(ours):,} rows "
+            "they differ; write them with `fairboost predict`, or leave --model out"
+        )
+    return len(ours)
 
 
 def _trained(folder: Path) -> Evidence:

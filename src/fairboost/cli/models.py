@@ -174,9 +174,9 @@ def check_has_tolerance(options: argparse.Namespace, what: str) -> None:
     """Refuse a trade-off where no constraint has a tolerance to vary."""
     if not has_tolerance(options):
         raise InvalidInputError(
-            f"{what} varies a tolerance, which is a difference of rates, and four_fifths and "
-            "--at-least have none; use `fairboost train` without --trade-off, or compare "
-            "--constraint demographic_parity"
+            f"{what} varies a tolerance, which is a difference of rates; four_fifths and "
+            "--at-least have none, and beside --minimax it cannot be varied. Use `fairboost "
+            "train` without --trade-off, or compare --constraint demographic_parity"
         )
 
 

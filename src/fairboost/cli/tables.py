@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._text import places, printable, text_table
-from fairboost.cli.class_tables import ACCURACY, class_gaps, class_rates
+from fairboost.cli.class_tables import ACCURACY, class_gaps, class_rates, trained_by
 from fairboost.cli.console import Console
 from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
@@ -60,6 +60,13 @@ def _rate_name(rate: str, evidence: Evidence) -> str:
 
 def _group(line: Any) -> str:
     return f"{line.attribute}={line.group}" if line.attribute else line.group
+
+
+def _group_of(line: Any, evidence: Evidence) -> str:
+    """The same where columns may be crossed, and several equal signs would be needed."""
+    if not line.attribute or line.attribute in {c.name for c in evidence.data.sensitive}:
+        return _group(line)
+    return f"{line.attribute}: {line.group}"
 
 
 def _level(evidence: Evidence) -> str:
@@ -130,15 +137,16 @@ def _rates_shown(evidence: Evidence) -> str:
     rates = [
         r for r in evidence.rates if (r.where, r.model, r.crossed) == ("test", "chosen", False)
     ]
+    trained = trained_by(evidence)
     shown = [
         [
-            _group(r),
+            _group_of(r, evidence),
             _rate_name(r.rate, evidence),
             _rate(r, words.decimals_of(r.rate, evidence)),
             f"{r.rows:,.0f}",
         ]
         for r in rates
-        if r.rate in wanted
+        if r.rate in wanted and (not r.attribute or r.attribute in trained)
     ]
     return text_table(["group", words.noun(evidence), "found", "rows"], shown)
 
@@ -227,9 +235,9 @@ def _engine_alone(evidence: Evidence, relative: bool) -> TradeoffPoint:
         return replace(point, loss=loss, loss_low=low, loss_high=high)
     asked = {(r.attribute, r.rate) for r in evidence.rates if r.where != "test"}
     gaps = [g for g in evidence.gaps if g.model == "plain" and (g.attribute, g.rate) in asked]
-    worst = max(gaps, key=lambda g: g.gap or 0.0)
-    widest = worst.gap, worst.gap_low, worst.gap_high
-    return TradeoffPoint("engine alone", None, *figures, *widest)
+    widths: list[Any] = [(g.gap or 0.0, g.gap_low, g.gap_high) for g in gaps]
+    widths += [evidence.tradeoff.plain] if evidence.tradeoff.plain else []
+    return TradeoffPoint("engine alone", None, *figures, *max(widths, key=lambda w: w[0]))
 
 
 def _largest_figure(evidence: Evidence, relative: bool) -> tuple[Figure, Figure, Figure]:
@@ -323,6 +331,11 @@ def _in_words(found: pd.DataFrame, evidence: Evidence, tolerance: float) -> list
         "The largest gap is that between groups in the rates asked for; cost is accuracy below "
         "the engine alone."
     )
+    if not evidence.tradeoff.is_gap:
+        meaning = (
+            "A/E is the share of positive labels over the mean probability of a group; cost is "
+            "accuracy below the engine alone."
+        )
     if what == "loss":
         meaning = f"Cost is {evidence.tradeoff.measure} above that of the engine alone."
     said = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairboost.cli.arguments import TASKS, table_of
 from fairboost.cli.console import Console
+from fairboost.fairness.calibration import NAME as CALIBRATED
 from fairboost.fairness.class_constraints import NAMED_FOR_CLASSES
 from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS, TOLERANCE
@@ -31,7 +32,7 @@ LIMITED = {
 }
 """What ``--max-gap`` takes, by task; of classes all of them, or one: ``recall[high]``."""
 CONSTRAINTS: dict[str, Collection[str]] = {
-    CLASSIFICATION: NAMED_CONSTRAINTS,
+    CLASSIFICATION: (*NAMED_CONSTRAINTS, CALIBRATED),
     CLASSES: NAMED_FOR_CLASSES,
     REGRESSION: NUMBER_CONSTRAINTS,
 }
@@ -162,7 +163,13 @@ def _given(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
     if isinstance(point, OperatingPoint):
         flag = f"--at-{point.rate_name.replace('ppr', 'positive-rate')}"
     given = {
-        CLASSIFICATION: {"--positive": "positive", flag: "point", "--favourable": "favourable"},
+        CLASSIFICATION: {
+            "--positive": "positive",
+            flag: "point",
+            "--favourable": "favourable",
+            "--minimax": "minimax",
+            "--budget": "budget",
+        },
         CLASSES: {"--classes": "classes", "--costs": "costs"},
         REGRESSION: {
             "--exposure": "exposure",

@@ -251,7 +251,7 @@ def train_on_dask(request: ClusterRequest, progress: bool) -> ClusterResult:
     layout, parts, measured = _sort(client, merged, parts, constraints, request)
     check_point(asked.operating_point, constraints, merged.cells, layout)
     terms = _loss_terms(kind.make(stock, merged.classes), merged)
-    check_reachable(layout.terms, layout.cells)
+    check_reachable(layout.terms, layout.cells, asked.operating_point)
     diagnostics.warn_of_small_cells(layout.terms, layout.cells)
     topic = f"fairboost-{id(request)}" if progress else ""
     by_worker = _by_worker(client, parts, merged)

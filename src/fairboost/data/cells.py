@@ -271,6 +271,39 @@ class Cells:
             out[rows[known], places[known, g]] += shared.members[known, g]
         return out
 
+    def correlations(self, groups: Groups, counts: BoolArray) -> FloatArray | None:
+        """Correlations of the rates of groups that share rows; None where groups share none.
+
+        A rate is ``sum_i a_ig e_i / sum_i a_ig`` with a_ig what row i weighs in group g and e_i
+        its event. With events of equal variance the correlation of two rates is
+        ``sum_i a_ig a_ih / sqrt(sum_i a_ig^2 sum_i a_ih^2)``, whatever that variance is.
+
+        Parameters
+        ----------
+        groups : Groups
+            From :meth:`groups_by`.
+        counts : (n_cells,) bool
+            The cells whose rows count towards the rate.
+        """
+        found = [s for s in self.shared if s.column.name in groups.columns]
+        if not found or (pairs := found[0].pairs) is None:
+            return None
+        (shared,) = found
+        before = self.shared[: self.shared.index(shared)]
+        first = len(self) + sum(s.occupied.size for s in before)
+        places = groups.of_cell[first : first + shared.occupied.size]
+        places = places.reshape(shared.occupied.shape)[counts]
+        width = len(groups) + 1  # the last place is that of no group
+        total = np.zeros((width, width))
+        np.add.at(total, (places[:, :, np.newaxis], places[:, np.newaxis, :]), pairs[counts])
+        total = total[:-1, :-1]
+        if not (total - np.diag(np.diag(total))).any():  # probabilities of 0 and 1
+            return None
+        scale = np.sqrt(np.maximum(np.diag(total), np.finfo(float).tiny))
+        out: FloatArray = total / np.outer(scale, scale)
+        np.fill_diagonal(out, 1.0)
+        return out
+
     def rows_without_group(self) -> str:
         """How many rows have no group, by column, in words; empty if all rows have one.
 

@@ -335,17 +335,18 @@ def _statement(given: GroupProbabilities) -> str:
         said += f", and observed in {seen:,} of {len(given):,} rows"
     if given.estimator == "weighted":
         said += (
-            ". Rates are weighted by it. They estimate the rates of the groups if the "
-            "probabilities are calibrated and decisions depend on the group only through them. "
+            ". Rates are weighted by the probabilities. These rates estimate the rates of the "
+            "groups if the probabilities are calibrated and decisions depend on the group only "
+            "through the probabilities. "
             "Otherwise the rate of a group is off by the covariance of decision and group at "
             "equal probability, over the group's share, and gaps are as a rule too small"
         )
     else:
         said += (
-            ". Rates are corrected for it. They estimate the rates of the groups if the "
-            "probabilities are calibrated and are related to decisions and labels only through "
-            "the group. Otherwise the rate of a group is off by the covariance of decision and "
-            "probability within groups, and gaps are as a rule too large"
+            ". Rates are corrected for the probabilities. These rates estimate the rates of the "
+            "groups if the probabilities are calibrated and are related to decisions and labels "
+            "only through the group. Otherwise the rate of a group is off by the covariance of "
+            "decision and probability within groups, and gaps are as a rule too large"
         )
     return f"{said}. {given.calibration}" if given.calibration else said
 

@@ -54,12 +54,16 @@ class SharedRows:
         Where there is any weight.
     without_group : int
         Rows that belong to no group at all.
+    pairs : (n_cells, n_groups, n_groups) float64, optional
+        Sums of ``w^2 m_g m_h`` over each cell's rows, from which the covariance of two rates
+        follows. None where weights may be negative: squared weights bear covariances there.
     """
 
     column: SensitiveColumn
     totals: FloatArray
     occupied: BoolArray
     without_group: int
+    pairs: FloatArray | None = None
 
     @property
     def members(self) -> Float32Array:
@@ -110,11 +114,33 @@ def share_out(
 
     weights = by_cell(wide * w[:, np.newaxis])
     squares = by_cell(np.square(wide * w[:, np.newaxis]))
+    pairs = None
     if (members < 0).any():
         squares += _of_pairs(wide * w[:, np.newaxis], weights, by_cell)
+    else:
+        pairs = _products(wide * w[:, np.newaxis], squares, by_cell, column)
     totals = np.stack([by_cell(wide), weights, squares])
     occupied = by_cell(np.abs(wide)) > 0
-    return SharedRows(column, totals, occupied, int((~members.any(axis=1)).sum()))
+    return SharedRows(column, totals, occupied, int((~members.any(axis=1)).sum()), pairs)
+
+
+def _products(
+    weighed: FloatArray,
+    squares: FloatArray,
+    by_cell: Callable[[FloatArray], FloatArray],
+    column: SensitiveColumn,
+) -> FloatArray:
+    """Sums of products of what rows weigh in two groups, by cell."""
+    n_cells, n = squares.shape
+    # Of windows only neighbours share rows.
+    reach = 1 if column.facts is not None and column.facts.windows else n - 1
+    out = np.zeros((n_cells, n, n))
+    out[:, range(n), range(n)] = squares
+    for apart in range(1, reach + 1):
+        first, second = np.arange(n - apart), np.arange(apart, n)
+        found = by_cell(weighed[:, :-apart] * weighed[:, apart:])
+        out[:, first, second] = out[:, second, first] = found
+    return out
 
 
 def _of_pairs(

@@ -55,6 +55,8 @@ class Term:
         A name for each of its violations.
     strata : (n_groups,) int, optional
         Groups of the same number are compared with each other; None compares all.
+    correlations : (n_moments, n_groups, n_groups) float64, optional
+        Of the moments of groups that share rows; None where a row is in one group.
     """
 
     constraint: Constraint
@@ -64,6 +66,7 @@ class Term:
     rows: FloatArray
     inequalities: tuple[str, ...]
     strata: IntArray | None = None
+    correlations: FloatArray | None = None
 
     @property
     def by(self) -> str:
@@ -152,7 +155,11 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     squares = np.stack([_sum_counted(r, cells, groups, cells.all.squares) for r in moments])
     strata = _strata(groups, len(given))
     names = _inequality_names(constraint, groups, counted, strata)
-    return Term(constraint, moments, groups, counted, counted**2 / squares, names, strata)
+    told = counted**2 / squares
+    shared = [cells.correlations(groups, m.counts(cells.labels)) for m in moments]
+    known = [c for c in shared if c is not None]
+    correlations = np.stack(known) if known else None
+    return Term(constraint, moments, groups, counted, told, names, strata, correlations)
 
 
 def compared_by(columns: Sequence[str], given: Sequence[str] = ()) -> str:

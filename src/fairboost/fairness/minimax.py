@@ -202,3 +202,24 @@ def check_budget(constraints: Sequence[Constraint], decision: Any) -> None:
             f"{point}, or add a bound on what it costs, such as bound({AGAINST[c.name][0]!r}, "
             "0.2) or bound('error', 0.25), to the list of constraints; or use minimax('error')"
         )
+
+
+def check_confidence_applies(constraints: Sequence[Constraint], confidence: float | None) -> None:
+    """Refuse a confidence where nothing has a limit to be sure of.
+
+    Parameters
+    ----------
+    constraints : sequence of Constraint
+        All that is asked for.
+    confidence : float, optional
+        That the user asked for.
+    """
+    if confidence is None or not constraints:
+        return
+    if all(isinstance(c, Minimax) for c in constraints):
+        raise ConstraintError(
+            f"confidence={confidence:g} has no effect on minimax(...), which makes the largest "
+            "error of a group as small as possible and has no limit that could be met with "
+            "confidence. Leave confidence out, or add a limit that it applies to, such as "
+            "at_least('tpr', 0.8) or bound('error', 0.25)"
+        )

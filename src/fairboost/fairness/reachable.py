@@ -3,8 +3,9 @@
 Rates are linear in the shares of positive decisions by cell (label x group), and so are bounds,
 floors, ratios and differences in the rates. Whether there are such shares is a linear program with
 one variable for each cell. Where it has no solution, no model can meet the constraints on these
-rows, however good it is. Where it has one the constraints may still be out of reach: a model that
-is always right meets most of them, and how right a model can be is not known before training.
+rows, however good it is. An operating point fixes a rate of everyone, to within a row: one more
+line of the program. Where there is a solution the constraints may still be out of reach: a model
+that is always right meets most of them, and how right a model can be is not known before training.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fairboost.data.cells import Cells
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.binding import MomentMap, Term, slices
 from fairboost.fairness.constraints import Bound, Parity
+from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import Rate
 from fairboost.fairness.ratios import Floor, RatioParity
 from fairboost.fairness.two_sided import TwoSided
@@ -28,7 +30,7 @@ MOST_CELLS = 5_000
 """Cells of rows up to which the program is solved: it takes less than a second."""
 
 
-def check_reachable(terms: Sequence[Term], cells: Cells) -> None:
+def check_reachable(terms: Sequence[Term], cells: Cells, decision: Any = None) -> None:
     """Refuse floors that no decisions on the rows can meet together with the other constraints.
 
     Parameters
@@ -37,29 +39,42 @@ def check_reachable(terms: Sequence[Term], cells: Cells) -> None:
         The constraints, bound to the rows.
     cells : Cells
         The rows.
+    decision : float or OperatingPoint, optional
+        Where decisions are made. A probability says nothing of rates before training.
     """
     # Of others nothing is known here; without them the program asks for less, not for more.
     terms = [t for t in terms if all(isinstance(m, Rate) and m.quantity < 2 for m in t.moments)]
     floors = [t for t in terms if isinstance(t.constraint, Floor)]
     if not floors or cells.shared or len(cells) > MOST_CELLS:
         return
-    if is_reachable(terms, cells):
+    point = decision if isinstance(decision, OperatingPoint) else None
+    if is_reachable(terms, cells, point):
         return
-    alone = [t for t in floors if not is_reachable([t], cells)]
-    asked = "; ".join(dict.fromkeys(map(_words, alone or terms)))
+    # The operating point is named where it is part of the contradiction.
+    named = point if point is not None and is_reachable(terms, cells) else None
+    alone = [t for t in floors if not is_reachable([t], cells, named)]
+    asked = list(dict.fromkeys(map(_words, alone or terms)))
+    remedy = "lower a floor, raise a bound, or leave one of the constraints out"
+    if named is not None:
+        asked.append(f"operating_point={named}")
+        remedy = "lower a floor, or choose another operating point"
     raise ConstraintError(
-        f"no decisions on these rows meet all of the constraints at once: {asked}. This follows "
-        "from the numbers of rows in the groups alone, whatever the model; lower a floor, raise a "
-        "bound, or leave one of the constraints out"
+        "no decisions on these rows meet all of the constraints at once: "
+        f"{'; '.join(asked)}. This follows from the numbers of rows in the groups alone, whatever "
+        f"the model; {remedy}"
     )
 
 
-def is_reachable(terms: Sequence[Term], cells: Cells) -> bool:
+def is_reachable(terms: Sequence[Term], cells: Cells, point: OperatingPoint | None = None) -> bool:
     """Whether shares of positive decisions by cell meet the constraints that are known here."""
     matrix, base = _rates(terms, cells)
     above: list[FloatArray] = []
     most: list[FloatArray] = []
     extra = 0
+    if point is not None:
+        lines, limits = _at_point(point, cells)
+        above.append(lines)
+        most.append(limits)
     for term, part in zip(terms, slices([t.counted.size for t in terms]), strict=True):
         for ours, on_level, limit in _inequalities(term):
             lines = ours @ matrix[part]
@@ -77,6 +92,16 @@ def is_reachable(terms: Sequence[Term], cells: Cells) -> bool:
         np.zeros(width), np.vstack(padded), np.concatenate(most), bounds=bounds, method="highs"
     )
     return bool(found.status != 2)  # 2: there is no solution
+
+
+def _at_point(point: OperatingPoint, cells: Cells) -> tuple[FloatArray, FloatArray]:
+    """The rate of everyone is its target, but for the row at which it crosses the target."""
+    counted = point.rate.counts(cells.labels)
+    weight = cells.weights * counted
+    line = weight / weight.sum()
+    one_row = cells.squares[counted].sum() / weight.sum() ** 2
+    limits = np.array([point.target, -point.target]) + one_row
+    return np.vstack([line, -line]), limits
 
 
 def _rates(terms: Sequence[Term], cells: Cells) -> tuple[FloatArray, FloatArray]:

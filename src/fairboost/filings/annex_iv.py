@@ -20,6 +20,7 @@ from fairboost.filings.filing import (
     filled,
     shown,
 )
+from fairboost.filings.matching import check_about_model
 from fairboost.report import words
 from fairboost.report.blocks import Block, Bullets, Facts, Section, TableBlock, Text
 from fairboost.report.evidence import Evidence, GroupRate
@@ -69,7 +70,9 @@ FIELDS = {
 MOST_RATES = 6
 """Columns of the table of rates by group."""
 MOST_GAPS = 40
-NO_MODEL = "No folder of a trained model was given, so that nothing is known of the model itself."
+ESTIMATED, WINDOWS = " (estimated)", " (windows)"
+"""Beside attributes of which a row belongs to several groups, each with a weight."""
+NO_MODEL = "No folder of a trained model was given, so nothing is known of the model itself."
 
 
 def annex_iv(
@@ -77,6 +80,7 @@ def annex_iv(
     trained: Evidence | None = None,
     *,
     fields: Mapping[str, str] | None = None,
+    scored_again: int | None = None,
 ) -> Filing:
     """Technical documentation by Annex IV of the AI Act.
 
@@ -85,11 +89,16 @@ def annex_iv(
     evidence : Evidence
         Of an audit, or of a trained model: what was measured on rows that were not trained on.
     trained : Evidence, optional
-        Of the trained model: what it is, and how it was made.
+        Of the trained model: what it is, and how it was made. Label, positive label, classes,
+        threshold and groups must be those of the audit.
     fields : mapping of str to str, optional
         What the provider fills in, see :data:`FIELDS`; the rest stays blank.
+    scored_again : int, optional
+        Rows of the audit that the model was applied to once more, with the same results.
     """
     given = check_fields(fields, FIELDS)
+    if trained is not None:
+        check_about_model(evidence, trained)
     rates, gaps = _rate_table(evidence), _gap_table(evidence)
     data = _data_table(evidence)
     verdicts = pd.DataFrame([] if trained is None else list(_verdict_lines(trained)))
@@ -97,7 +106,7 @@ def annex_iv(
     tables |= {"data": data, "verdicts": verdicts}
     tables = {name: table for name, table in tables.items() if len(table)}
     sections = (
-        _in_short(evidence, trained, given),
+        _in_short(evidence, trained, given, scored_again),
         Section("1. General description of the AI system", tuple(_general(trained, given))),
         Section(
             "2. Elements of the system and its development",
@@ -129,7 +138,12 @@ def _model_facts(trained: Evidence | None) -> dict[str, Any]:
     }
 
 
-def _in_short(evidence: Evidence, trained: Evidence | None, given: Mapping[str, str]) -> Section:
+def _in_short(
+    evidence: Evidence,
+    trained: Evidence | None,
+    given: Mapping[str, str],
+    scored_again: int | None,
+) -> Section:
     known = len(FIELDS) - len(given)
     told = [
         f"{len(given)} of {len(FIELDS)} fields of the provider are filled in, {known} are blank."
@@ -139,9 +153,11 @@ def _in_short(evidence: Evidence, trained: Evidence | None, given: Mapping[str, 
         told.append(f"Figures by group are those on the test rows of the model ({rows} rows).")
     else:
         told.append(
-            f"Figures by group were measured on the table that was audited ({rows} rows); that no "
-            "model was trained on these rows, the provider has to make sure."
+            f"Figures by group were measured on the table that was audited ({rows} rows). The "
+            "provider has to make sure that the model was not trained on these rows."
         )
+    if trained is not None and trained is not evidence:
+        told.append(_whose(scored_again))
     worst = sorted(
         (
             g
@@ -151,7 +167,7 @@ def _in_short(evidence: Evidence, trained: Evidence | None, given: Mapping[str, 
         key=lambda g: -(g.gap or 0.0),
     )
     told += [
-        f"By {g.attribute}: the {words.rate_title(g.rate)} differs most, by "
+        f"By {_by(g.attribute, evidence)}: the {words.rate_title(g.rate)} differs most, by "
         f"{words.interval(g.gap, g.gap_low, g.gap_high)} between {g.lowest_group} and "
         f"{g.highest_group}."
         for g in {g.attribute: g for g in reversed(worst)}.values()
@@ -161,6 +177,29 @@ def _in_short(evidence: Evidence, trained: Evidence | None, given: Mapping[str, 
     if evidence.caution:
         told.insert(0, evidence.caution)
     return Section("In short", (Bullets(tuple(told)),))
+
+
+def _whose(scored_again: int | None) -> str:
+    """Whether predictions of the table are those of the model."""
+    if scored_again is None:
+        return (
+            "The table does not have the features of the model, so its predictions were not "
+            "compared with the model. The provider has to make sure that they are the model's."
+        )
+    rows = f"{scored_again:,} rows of the table"
+    return f"The model was applied to {rows} again, with the same results."
+
+
+def _by(attribute: str, evidence: Evidence) -> str:
+    """What groups are by; windows and estimates are marked as such."""
+    if attribute in _shared(evidence):
+        return f"{attribute}{WINDOWS if attribute in evidence.windows else ESTIMATED}"
+    return attribute or "everyone"
+
+
+def _shared(evidence: Evidence) -> dict[str, str]:
+    """Columns of which a row belongs to several groups by weights, and what rates estimate."""
+    return {c.name: c.shared for c in evidence.data.sensitive if c.shared}
 
 
 def _single(line: Any, evidence: Evidence) -> bool:
@@ -262,12 +301,17 @@ def _data_blocks(
         yield shown(
             "2 (d), (g) Examination of the data by group, on the test rows", data, forms, 2
         )
+        if shared := _shared(evidence):
+            yield Text(
+                f"People are not counted by {words.join(list(shared))}: a person belongs to "
+                "several groups, each with a weight. Section 3 has estimates."
+            )
         unknown = [f"{c.name}: {c.missing:,}" for c in evidence.data.sensitive if c.missing]
         if unknown:
             yield Text(f"Rows of unknown group, which are in no group: {', '.join(unknown)}.")
         yield Text(
             "A small share of rows, or a share of positive labels that differs, is a possible "
-            "source of bias (Article 10 (2) (f)); whether it is one, the provider has to examine."
+            "source of bias (Article 10 (2) (f)). The provider has to examine whether it is one."
         )
 
 
@@ -317,6 +361,12 @@ def _functioning(
             "decisions are compared instead."
         )
     yield shown("3 Degrees of accuracy for groups of persons", rates, {"rows": ",.0f"}, 2)
+    if shared := _shared(evidence):
+        yield Text(
+            f"3 By {words.join(list(shared))}, a person belongs to several groups, each with a "
+            "weight. The rows of such a group are an effective sample size, not a count of people."
+        )
+        yield Bullets(tuple(shared.values()))
     if len(gaps):
         forms = dict.fromkeys(("gap", "low", "high", "ratio"), ".3f")
         title = "3 Foreseeable discriminatory impact: how far groups are apart"
@@ -357,7 +407,7 @@ def _rate_table(e: Evidence) -> pd.DataFrame:
             text = words.interval(r.value, r.low, r.high, decimals)
             line[words.rate_title(r.rate)] = words.ABSENT if r.value is None else f"{text}{small}"
     return pd.DataFrame(
-        [{"by": by or "everyone", "group": group, **line} for (by, group), line in found.items()]
+        [{"by": _by(by, e), "group": group, **line} for (by, group), line in found.items()]
     )
 
 
@@ -365,7 +415,7 @@ def _gap_table(e: Evidence) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "by": g.attribute,
+                "by": _by(g.attribute, e),
                 "figure": words.gap_title(g.rate)
                 if e.task == "numbers"
                 else words.rate_title(g.rate),
@@ -384,9 +434,11 @@ def _gap_table(e: Evidence) -> pd.DataFrame:
 
 def _data_table(e: Evidence) -> pd.DataFrame:
     """How many rows of each group there are, and how many of them have the positive label."""
-    counted = {(r.attribute, r.group, r.rate): r.rows for r in _of_groups(e)}
+    shared = _shared(e)  # of whose groups people cannot be counted
+    own = [r for r in _of_groups(e) if r.attribute not in shared]
+    counted = {(r.attribute, r.group, r.rate): r.rows for r in own}
     lines = []
-    for attribute, group in dict.fromkeys((r.attribute, r.group) for r in _of_groups(e)):
+    for attribute, group in dict.fromkeys((r.attribute, r.group) for r in own):
         rows = max(n for (a, g, _), n in counted.items() if (a, g) == (attribute, group))
         line = {"by": attribute or "everyone", "group": group, "rows": rows}
         line["share of the rows"] = rows / max(n for (a, _, _), n in counted.items() if not a)

@@ -84,6 +84,8 @@ class Candidates:
         The gap that was asked for.
     chosen_by : str
         How the chosen one was chosen, if a rule says it.
+    estimates : tuple of str
+        What rates estimate, of columns of which a row belongs to several groups by weights.
     """
 
     models: tuple[Candidate, ...]
@@ -93,6 +95,7 @@ class Candidates:
     sign: int = 1
     tolerance: float | None = None
     chosen_by: str = ""
+    estimates: tuple[str, ...] = ()
 
 
 def candidates_of(source: Any) -> Candidates:
@@ -132,6 +135,7 @@ def _of_evidence(e: Evidence) -> Candidates:
         -1 if numbers else 1,
         tolerance,
         "" if e.tradeoff.chosen is None else "the model that was trained as asked for",
+        tuple(c.shared for c in e.data.sensitive if c.shared),
     )
 
 
@@ -154,8 +158,10 @@ def _of_point(p: TradeoffPoint, e: Evidence, numbers: bool, *, chosen: bool) -> 
 
 
 def _ratios(p: TradeoffPoint, e: Evidence) -> Iterator[tuple[str, float]]:
-    """Lowest over highest rate of favourable decisions, of every sensitive column."""
-    for column in (c.name for c in e.data.sensitive):
+    """Lowest over highest rate of favourable decisions, of columns and of crossings asked for."""
+    shown = dict.fromkeys(c.name for c in e.data.sensitive)
+    shown |= dict.fromkeys(r.attribute for r in p.rates if r.attribute and not r.crossed)
+    for column in shown:
         rates = [r.value for r in p.rates if (r.attribute, r.rate) == (column, "ppr")]
         known = [r for r in rates if r is not None]
         if e.asked.favourable == "negative":

@@ -181,7 +181,7 @@ def _alternatives(table: pd.DataFrame, why: str = NEEDS_REASON) -> list[str]:
 
 
 def _several(names: Sequence[str]) -> str:
-    return "; ".join(names[:5]) + ("; ..." if len(names) > 5 else "")
+    return "; ".join(names[:5]) + (f"; and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 # The page
@@ -199,7 +199,9 @@ def _in_short(found: Candidates, table: pd.DataFrame) -> Section:
             f"gap {chosen.gap:.4f}."
         )
         if found.tolerance is not None and chosen.gap > found.tolerance:
-            told.append(f"That gap is beyond the {found.tolerance:g} asked for, on these rows.")
+            told.append(
+                f"On these rows, this gap is larger than the {found.tolerance:g} asked for."
+            )
     blocks: list[Block] = [Bullets(tuple(told))]
     less, similar = _alternatives(table), _alternatives(table, SIMILAR)
     if less:
@@ -240,6 +242,12 @@ def _compared(found: Candidates, given: Mapping[str, str]) -> Iterator[Block]:
             ("Largest gap asked for", asked),
         )
     )
+    if found.estimates:
+        yield Text(
+            "A person belongs to several groups, each with a weight. Gaps and ratios are those of "
+            "weighted rates. Standardised differences are not shown for these columns."
+        )
+        yield Bullets(found.estimates)
 
 
 def _shown_rows(table: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray
-from fairboost.data.cells import Cells, build_cells
+from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import RATES
@@ -104,6 +104,7 @@ def count(
     if not len(chosen):
         raise InvalidInputError("there are no rows; pass the people that were assessed")
     columns = read_sensitive_features(groups, len(chosen))
+    _check_one_category(columns)
     words = {text.strip().lower() for text in unknown} | (UNKNOWN if guess else set())
     known, taken = [], {}
     for column in columns:
@@ -121,6 +122,20 @@ def count(
         known.append(type(column)(column.name, places[column.codes].astype(np.int32), stay))
     cells = build_cells(np.zeros(len(chosen), np.int32), known)
     return Assessed(cells, tally(cells, chosen, None), {k: v for k, v in taken.items() if v})
+
+
+def _check_one_category(columns: Sequence[SensitiveColumn]) -> None:
+    """Refuse groups that are known by probability."""
+    for column in columns:
+        if column.is_soft:
+            raise InvalidInputError(
+                f"{column.name!r} has group probabilities, and this document counts people by "
+                "categories that were reported or observed: a share of a person cannot be "
+                "counted, and a rate that is estimated is not what the text asks for. Pass the "
+                "category of each person, and leave it missing where it is not known; such people "
+                "are counted as of unknown category. annex_iv and fairboost.metrics.audit have "
+                "estimates by probability"
+            )
 
 
 def _as_flags(selected: ArrayLike) -> BoolArray:

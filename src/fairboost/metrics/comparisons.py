@@ -17,10 +17,11 @@ import pandas as pd
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost._warnings import warn
-from fairboost.data.cells import EVERYONE, Cells
+from fairboost.data.cells import EVERYONE, Cells, Groups
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 from fairboost.fairness.rates import PRECISION, Rate
 from fairboost.metrics import intervals
+from fairboost.metrics.sampling import mixed
 from fairboost.metrics.sums import (
     check_crossings,
     crossing_name,
@@ -49,6 +50,9 @@ class Comparison:
         Label and group of each cell, as :func:`fairboost.fairness.rates.group_sums` takes them.
     sums : (3, 2, n_cells) float64
         Rows, weight and squared weight, by decision (negative, positive) and cell.
+    correlations : tuple of (n_groups, n_groups) float64
+        Of rates of the rows of label 0, of label 1 and of all rows, where groups share rows; else
+        empty. Those of a precision are taken to be those of all rows.
     """
 
     attribute: str
@@ -56,6 +60,7 @@ class Comparison:
     labels: IntArray
     groups: IntArray
     sums: FloatArray
+    correlations: tuple[FloatArray, ...] = ()
 
     def rate_table(self, rate: Rate, confidence: float, interval: str) -> pd.DataFrame:
         """One line per group: the rate, its interval and what it is made of."""
@@ -91,7 +96,8 @@ class Comparison:
         Cells must be sorted by label, with the same groups for both, as from :func:`compare`.
         """
         by_label = self.sums.reshape(3, 2, 2, -1)  # decision, label, group
-        return replace(self, sums=by_label.swapaxes(1, 2).reshape(self.sums.shape))
+        swapped = by_label.swapaxes(1, 2).reshape(self.sums.shape)
+        return replace(self, sums=swapped, correlations=self.correlations[-1:] * 3)
 
     def empty_groups(self, rate: Rate) -> list[str]:
         """Name the groups none of whose rows count towards a rate."""
@@ -117,6 +123,9 @@ class Comparison:
         drawn = self._group_sums(rate, draws)
         errors = quotient(*drawn) - truth
         log_errors = np.log(_smoothed(*drawn, row)) - np.log(truth)
+        if self.correlations:
+            shared = self.correlations[2 if rate.label is None else rate.label]
+            errors, log_errors = mixed(errors, shared), mixed(log_errors, shared)
         gap_ends = intervals.gap_interval(value, errors, confidence)
         ratio_ends = intervals.ratio_interval(ratio, logarithms, log_errors, confidence)
         extremes = ["", ""]
@@ -209,7 +218,15 @@ def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Compari
         labels=np.repeat(np.arange(2, dtype=np.int32), width),
         groups=np.tile(np.arange(-1, width - 1, dtype=np.int32), 2),
         sums=merged,
+        correlations=_correlations(cells, groups),
     )
+
+
+def _correlations(cells: Cells, groups: Groups) -> tuple[FloatArray, ...]:
+    """Of rates of each label and of all rows, where groups share rows."""
+    of_label = [cells.labels == 0, cells.labels == 1, np.ones(len(cells), bool)]
+    found = (cells.correlations(groups, counts) for counts in of_label)
+    return tuple(c for c in found if c is not None)
 
 
 def _as_whole_rows(sums: FloatArray) -> FloatArray:

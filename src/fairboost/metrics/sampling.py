@@ -9,8 +9,12 @@ moment of n rows that tell, s² the variance of a single row and k the rows that
     interval         Wilson's                               R -+ t sqrt(s² / n)
     errors           Binomial(n, p) / n - p                 t sqrt(s² / n)
 
-with t Student's of k - 1 degrees of freedom. The two events in four rows are about what Wilson's
-interval adds: where no event was seen there may be some all the same.
+with t Student's of k - 1 degrees of freedom. Errors of groups are independent, unless rows belong
+to several groups by weights, as to neighbouring windows of a number. The errors are then mixed
+(:func:`mixed`) so that two of them have the correlation that the shared rows give them
+(:meth:`fairboost.data.cells.Cells.correlations`), and each its own variance. The two events in
+four rows are about what Wilson's interval adds: where no event was seen there may be some all the
+same.
 
 Student's t is exact where rows are normal. Where they are skewed, a sample without large values
 has too small a mean, and too small a variance with it: the interval is too short until rows are
@@ -97,15 +101,59 @@ class SamplingLaw(Protocol):
         """
 
 
+def mixed(errors: FloatArray, correlations: FloatArray) -> FloatArray:
+    """Errors that were drawn independently, with correlations.
+
+    Parameters
+    ----------
+    errors : (n_draws, n_groups) float64
+        Of mean 0; NaN in groups of which nothing is known.
+    correlations : (n_groups, n_groups) float64
+        The correlations.
+
+    Examples
+    --------
+    >>> drawn = np.random.default_rng(0).normal(size=(10_000, 2)) * [1.0, 3.0]
+    >>> found = mixed(drawn, np.array([[1.0, 0.5], [0.5, 1.0]]))
+    >>> np.corrcoef(found.T)[0, 1].round(1), found.std(axis=0).round(1).tolist()
+    (np.float64(0.5), [1.0, 3.0])
+    """
+    known = ~np.isnan(errors).any(axis=0)
+    deviations = np.where(known, np.nan_to_num(errors).std(axis=0), 0.0)
+    known &= deviations > 0
+    values, vectors = np.linalg.eigh(correlations[np.ix_(known, known)])
+    # The symmetric root changes each error as little as can be.
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    out = errors.copy()
+    out[:, known] = errors[:, known] / deviations[known] @ root * deviations[known]
+    return out
+
+
 @dataclass(frozen=True)
 class ShareLaw:
-    """Moments that are shares of rows: their variance follows from themselves."""
+    """Moments that are shares of rows: their variance follows from themselves.
+
+    Parameters
+    ----------
+    correlations : (n_moments, n_groups, n_groups) or (n_groups, n_groups) float64, optional
+        Of groups that share rows; None where they share none.
+    """
+
+    correlations: FloatArray | None = None
 
     range = (0.0, 1.0)
 
     def at(self, which: Index) -> ShareLaw:
-        """The same for all."""
-        return self
+        """The law of some of the moments."""
+        if (found := self.correlations) is None:
+            return self
+        first, groups = which if isinstance(which, tuple) else (which, None)
+        if found.ndim == 2:
+            return ShareLaw(found[np.ix_(which, which)])  # type: ignore[arg-type]
+        found = found[first]
+        if groups is None:
+            return ShareLaw(found)
+        return ShareLaw() if isinstance(groups, int) else ShareLaw(found[groups][:, groups])
 
     def variances(self, values: FloatArray, rows: FloatArray) -> FloatArray:
         """With two events in four rows more."""
@@ -133,14 +181,20 @@ class ShareLaw:
         groups = zip(whole, p, strict=True)
         drawn = np.stack([rng.binomial(*group, count) for group in groups], axis=1)
         errors: FloatArray = (drawn / whole - p) * np.sqrt(whole / rows)
-        return errors
+        return errors if self.correlations is None else mixed(errors, self.correlations)
 
     def errors(self, slopes: FloatArray, values: FloatArray, rows: FloatArray) -> FloatArray:
         """As in training: a share of 0 or 1 has an error as if half a row had differed."""
         least = 0.5 / (rows + 1.0)
         p = np.clip(values, least, 1.0 - least)
-        flat = slopes.reshape(len(slopes), -1)
-        out: FloatArray = np.sqrt(flat**2 @ (p * (1.0 - p) / rows).ravel())
+        variances = p * (1.0 - p) / rows
+        if self.correlations is None:
+            flat = slopes.reshape(len(slopes), -1)
+            out: FloatArray = np.sqrt(flat**2 @ variances.ravel())
+            return out
+        scaled = slopes * np.sqrt(variances)
+        both = np.einsum("kmg,mgh,kmh->k", scaled, self.correlations, scaled)
+        out = np.sqrt(np.maximum(both, 0.0))  # sums round
         return out
 
 
@@ -208,7 +262,9 @@ class MeanLaw:
         return np.maximum(self.counted - 1.0, 1.0)
 
 
-def law_of(variances: FloatArray | None, counted: FloatArray) -> SamplingLaw:
+def law_of(
+    variances: FloatArray | None, counted: FloatArray, correlations: FloatArray | None = None
+) -> SamplingLaw:
     """The law of the moments of a term.
 
     Parameters
@@ -218,6 +274,8 @@ def law_of(variances: FloatArray | None, counted: FloatArray) -> SamplingLaw:
         group are alike, the variance of everyone's takes its place.
     counted : (n_moments, n_groups) float64
         Rows that count.
+    correlations : (n_moments, n_groups, n_groups) float64, optional
+        Of shares of groups that share rows.
 
     Examples
     --------
@@ -225,7 +283,7 @@ def law_of(variances: FloatArray | None, counted: FloatArray) -> SamplingLaw:
     (0.0, 1.0)
     """
     if variances is None:
-        return ShareLaw()
+        return ShareLaw(correlations)
     single = variances if variances.ndim == 2 else np.einsum("mmg->mg", variances)
     # Among few rows without an event there may be some all the same: as many as elsewhere.
     pooled = np.average(single, axis=1, weights=counted.mean(axis=0))[:, np.newaxis]

@@ -137,6 +137,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             diagnostics.warn_if_not_met(self.fairness_report_, self.confidence is not None)
             diagnostics.warn_if_beside_the_point(self._measured.realised)
             diagnostics.warn_if_deciding_little(self._measured)
+            diagnostics.warn_if_unsettled(self._measured)
 
     def _check_iterate(self, engine: Engine) -> None:
         """Refuse iterates that the engine cannot give."""

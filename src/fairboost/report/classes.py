@@ -123,7 +123,7 @@ def measure(
             tables.append(more[more["attribute"] != ""])
         for table in tables:
             shown = in_words(table, asked, limited)
-            rates += lines.rate_lines(shown, rows.names, name)
+            rates += lines.rate_lines(shown, rows.main, name)
         gaps += lines.gap_lines(in_words(found.gaps, asked, limited), name)
     costs = model._costs
     measured = {n: o if costs is None else GivenByCost(o, costs) for n, o in outputs.items()}
@@ -145,7 +145,7 @@ def point_rates(
 ) -> tuple[tuple[evidence.GroupRate, ...], bool]:
     """Rates of a model along a trade-off, and whether its decisions say next to nothing."""
     output = _predict(model, model, rows)
-    found = _audit(model, rows, output, rows.names, evidence.About(), gaps=False)
+    found = _audit(model, rows, output, [*rows.names, *rows.asked], evidence.About(), gaps=False)
     asked = rows.constrained_rates(model)
     kinds = list(dict.fromkeys(map(class_kind, asked)))
     shown = [k for k in CLASS_KINDS.values() if k in kinds][:1]  # a table has room for one
@@ -153,7 +153,7 @@ def point_rates(
     own = [kind in (CLASS_KINDS["accuracy"], *shown) for kind in map(class_kind, table["rate"])]
     table = table[own]
     few = list(dict.fromkeys(table["rate"]))[:MOST_ALONG]
-    rates = lines.rate_lines(table[table["rate"].isin(few)], rows.names)
+    rates = lines.rate_lines(table[table["rate"].isin(few)], rows.main)
     return rates, bool(caution_of(output.given, rows))
 
 

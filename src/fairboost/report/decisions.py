@@ -10,8 +10,8 @@ import numpy as np
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.rates import RATES
-from fairboost.metrics import audit, group_rates, threshold_at
+from fairboost.fairness.rates import PRECISION, RATES
+from fairboost.metrics import audit, audit_numbers, group_rates, threshold_at
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.model.estimator import FairGBMClassifier
@@ -54,7 +54,8 @@ def measure(
         "caution": _caution(rates, judged, at_point),
     }
     placed = at_point and PLAIN in predictions and not isinstance(plain, FairGBMClassifier)
-    return OnTestRows(judged, tuple(rates), tuple(gaps), parts, placed)
+    distance = _distance_from_1(model, rows, predictions.get(PLAIN), level)
+    return OnTestRows(judged, tuple(rates), tuple(gaps), parts, placed, distance)
 
 
 def _predict(
@@ -79,8 +80,7 @@ def _compare_groups(
 ) -> tuple[list[evidence.GroupRate], list[evidence.Gap]]:
     """Errors both ways and decisions, whatever is constrained, and precision."""
     shown = ["fpr", "fnr", DECISION_RATES[about.favourable], "precision"]
-    # Losses, error rates and probabilities of groups are in the verdicts alone.
-    decided = [rate for rate in rows.constrained_rates(model) if rate in RATES]
+    decided = _of_decisions(rows.constrained_rates(model))
     rates: list[evidence.GroupRate] = []
     gaps: list[evidence.Gap] = []
     for name, p in predictions.items():
@@ -94,9 +94,14 @@ def _compare_groups(
             min_rows=about.min_rows,
             min_group_rows=model.min_group_rows,
         )
-        rates += lines.rate_lines(found.rates, rows.names, name)
+        rates += lines.rate_lines(found.rates, rows.main, name)
         gaps += lines.gap_lines(found.gaps, name, about.favourable)
     return rates, gaps
+
+
+def _of_decisions(rates: Sequence[str]) -> list[str]:
+    """Rates of decisions: losses, error rates and probabilities are in the verdicts alone."""
+    return [rate for rate in rates if rate in RATES or rate == PRECISION.name]
 
 
 def _judge(model: FairGBMClassifier, rows: TestSet, positive: BoolArray) -> FairnessReport | None:
@@ -145,6 +150,21 @@ def _caution(
     return said[0] if found and said else found
 
 
+def _distance_from_1(
+    model: FairGBMClassifier, rows: TestSet, plain: ModelOutput | None, level: float
+) -> tuple[float, ...]:
+    """Of the plain engine, actual over expected that is farthest from 1, where that is asked."""
+    by = rows.calibrated_by(model)
+    if not by or plain is None:
+        return ()
+    found = audit_numbers(
+        rows.labels.astype(np.float64), plain.proba, sensitive_features=rows.sensitive_features,
+        by=by, sample_weight=rows.weight, confidence=level, min_group_rows=model.min_group_rows,
+    ).gaps  # fmt: skip
+    found = found[found["figure"] == "a_over_e"].sort_values("value")
+    return tuple(map(float, found[["value", "low", "high"]].iloc[-1]))
+
+
 def point_rates(
     model: FairGBMClassifier, rows: TestSet
 ) -> tuple[tuple[evidence.GroupRate, ...], bool]:
@@ -153,11 +173,13 @@ def point_rates(
         rows.labels,
         model._margins(rows.X) >= 0,
         sensitive_features=rows.sensitive_features,
-        rates=list(dict.fromkeys([*rows.constrained_rates(model), "fpr", "fnr", "ppr"])),
-        by=rows.by,
+        rates=list(
+            dict.fromkeys([*_of_decisions(rows.constrained_rates(model)), "fpr", "fnr", "ppr"])
+        ),
+        by=[*rows.by, *rows.asked],
         sample_weight=rows.weight,
         pos_label=1,
     )
-    rates = lines.rate_lines(table, rows.names)
+    rates = lines.rate_lines(table, rows.main)
     placed = isinstance(model.operating_point, OperatingPoint)
     return rates, bool(lines.caution(rates, placed=placed))

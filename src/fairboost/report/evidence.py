@@ -157,12 +157,16 @@ class SensitiveColumnUse:
         Test rows of unknown group.
     feature : bool or None
         Whether the model sees it; None if that is not known.
+    shared : str
+        Where rows belong to several groups by weights: what the rates of groups estimate, in
+        words. Empty where every row has one group.
     """
 
     name: str
     groups: int
     missing: int = 0
     feature: bool | None = None
+    shared: str = ""
 
 
 @dataclass(frozen=True)
@@ -303,7 +307,7 @@ class GroupRate:
     small : bool
         Too few rows count to judge by.
     crossed : bool
-        Whether the group is one of several columns crossed.
+        Whether the group is one of several columns crossed, and no constraint is about it.
     """
 
     where: str
@@ -446,6 +450,10 @@ class TradeoffPoint:
     differences: tuple[GroupDifference, ...] = ()
 
 
+LARGEST_GAP = "largest gap"
+"""What models along a trade-off are compared by, unless it is another figure."""
+
+
 @dataclass(frozen=True)
 class Tradeoff:
     """The alternatives that were considered, from no constraint to the tightest tolerance.
@@ -460,13 +468,22 @@ class Tradeoff:
         Which of them is the model of this report.
     measure, figure : str
         What performance and the gap are, in words: "squared error", "gap of mean predictions".
+    plain : tuple of float
+        The figure of the engine alone and its interval, where calibration of probabilities is
+        asked for; else empty, as the gaps of the evidence have it.
     """
 
     where: str
     points: tuple[TradeoffPoint, ...]
     chosen: int | None = None
     measure: str = "accuracy"
-    figure: str = "largest gap"
+    figure: str = LARGEST_GAP
+    plain: tuple[float, ...] = ()
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether the figure is the largest gap between rates of groups."""
+        return self.figure == LARGEST_GAP
 
 
 @dataclass(frozen=True)

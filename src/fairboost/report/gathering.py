@@ -20,10 +20,12 @@ import pandas as pd
 
 from fairboost._records import with_fields
 from fairboost._typing import ArrayLike, Matrix
-from fairboost.data.cells import SensitiveColumn
+from fairboost.data.cells import Groups, SensitiveColumn
+from fairboost.data.validation import named_columns
 from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.rates import RATES
 from fairboost.metrics.contrasts import standardised_differences
+from fairboost.metrics.numbers import COMPARED
 from fairboost.metrics.sums import crossing_name, group_names
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
@@ -107,6 +109,8 @@ def gather(
         rows = TestSet.read(model, X, y, sensitive_features, sample_weight, exposure)
         found = _kind(model).measure(model, rows, plain, about)
         tradeoff = None if curve is None else _tradeoff(curve, model, rows)
+        if tradeoff is not None and found.plain_distance:
+            tradeoff = replace(tradeoff, plain=found.plain_distance)
         rounds = _rounds(model, trained_on)
     judged = found.judged
     level = 0.95 if judged is None else judged.level
@@ -167,9 +171,9 @@ def _held_out_rates(
         return ()
     # Groups as metrics name them, by the name that verdicts have for each.
     named = {
-        term.groups.label(g): (crossing_name(term.groups.columns), name)
+        term.groups.label(g): (crossing_name(rows.in_order(term.groups.columns)), name)
         for term in model._measured.terms
-        for g, name in enumerate(group_names(term.groups))
+        for g, name in enumerate(group_names(_reordered(term.groups, rows)))
     }
     # Other groups are among test rows alone, and shares above quantiles are in the verdicts.
     moments = [m for term in model._measured.terms for m in term.moments]
@@ -182,7 +186,15 @@ def _held_out_rates(
         group=[group for _, group in found],
         small=table["rows"] < min_rows,
     )
-    return lines.rate_lines(table, rows.names, where=judged.where)
+    return lines.rate_lines(table, rows.main, where=judged.where)
+
+
+def _reordered(groups: Groups, rows: TestSet) -> Groups:
+    """The same groups, with the columns in the order of the test rows."""
+    columns = rows.in_order(groups.columns)
+    order = [groups.columns.index(name) for name in columns]
+    names = tuple(tuple(values[k] for k in order) for values in groups.names)
+    return replace(groups, columns=columns, names=names)
 
 
 # The models that could have been chosen, and the rounds of the model that was chosen
@@ -206,6 +218,8 @@ def _tradeoff(curve: TradeoffCurve, model: Fitted, rows: TestSet) -> evidence.Tr
         chosen = bisect(points, _tightness(extra), key=_tightness)
         points.insert(chosen, replace(extra, name=f"{extra.name}, trained by itself"))
     found = evidence.Tradeoff(where="test", points=tuple(points), chosen=chosen)
+    if not isinstance(model, FairGBMRegressor) and rows.only_calibrated(model):
+        found = replace(found, figure=COMPARED["a_over_e"])
     if isinstance(model, FairGBMRegressor):
         first = curve.models[0]
         figure = kind_of_model(first).figure(first.constraint, list(groups))
@@ -253,7 +267,11 @@ def _differences(model: Fitted, rows: TestSet) -> tuple[evidence.GroupDifference
     scores = scores_of(model, rows.X, rows.exposure)
     if scores is None:
         return ()
-    table = standardised_differences(scores, rows.sensitive_features)
+    one_group = {c.name for c in rows.observed}  # a share of a row has no score of its own
+    given = {k: v for k, v in named_columns(rows.sensitive_features) if k in one_group}
+    if not given:
+        return ()
+    table = standardised_differences(scores, given)
     return tuple(
         evidence.GroupDifference(
             **pick(line, "attribute", "group", "reference"), value=plain_value(line["difference"])
@@ -340,6 +358,7 @@ def _data(
                 groups=len(c.values),
                 missing=_without_group(c),
                 feature=None if known is None else c.name in known,
+                shared="" if c.facts is None else f"{c.facts.statement}.",
             )
             for c in rows.columns
         ),

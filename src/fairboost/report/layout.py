@@ -116,7 +116,8 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
         "price."
     )
     performance, gaps = _figures_along(t, numbers)
-    against, each = (t.figure, t.measure) if numbers else (f"{t.figure} {BETWEEN}", "accuracies")
+    against = f"{t.figure} {BETWEEN}" if t.is_gap else t.figure
+    each = t.measure if numbers else "accuracies"
     yield Picture(
         "tradeoff",
         "",

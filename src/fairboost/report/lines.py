@@ -33,7 +33,8 @@ def rate_lines(
     table : pandas.DataFrame
         As from :func:`fairboost.metrics.group_rates`; a column ``small`` flags small groups.
     columns : collection of str
-        The sensitive columns; groups by anything else are crossed ones.
+        The sensitive columns, and crossings that constraints are about; groups by anything else
+        are flagged as crossed.
     model, where : str
         Whose rates they are, and on which rows.
     """

@@ -137,7 +137,7 @@ def compare_numbers(
     rates = [
         line
         for name, audit in found.items()
-        for line in lines.rate_lines(figure_table(audit), rows.names, name)
+        for line in lines.rate_lines(figure_table(audit), rows.main, name)
     ]
     gaps = [line for name, audit in found.items() for line in _gap_lines(audit, name)]
     parts = {
@@ -163,8 +163,9 @@ def point_rates(
         exposure=rows.exposure,
         sample_weight=rows.sample_weight,
         loss=_loss(model),
+        by=[*rows.names, *rows.asked],
     )
-    rates = lines.rate_lines(figure_table(found), rows.names)
+    rates = lines.rate_lines(figure_table(found), rows.main)
     return rates, bool(_caution(_loss(model), rows, predictions))
 
 

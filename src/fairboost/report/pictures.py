@@ -124,7 +124,7 @@ def _tradeoff(evidence: Evidence, _: str) -> Any:
     table = _table(tradeoff.points, *names, *ends).drop(columns=other)
     table = table.rename(columns=lambda c: c.replace("_", " "))
     ax = new_axes(WIDTH, 3.6, ["a", "b", "c"])
-    titles = (tradeoff.measure, tradeoff.figure) if name == "loss" else None
+    titles = None if tradeoff.is_gap else (tradeoff.measure, tradeoff.figure)
     where = where_title(tradeoff.where)
     plots.TradeoffDisplay(table, tradeoff.chosen, where, titles).plot(ax)
     if name == "loss":

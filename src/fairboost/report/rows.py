@@ -14,6 +14,7 @@ from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data, check_numbers, named_columns
 from fairboost.data.windows import Smooth
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.calibration import CalibratedScores
 from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.constraints import Bound, Constraint, Parity, columns_of, given_of
 from fairboost.fairness.minimax import Minimax
@@ -30,6 +31,7 @@ from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report.evidence import Finding, Gap, GroupRate, Limit
 from fairboost.report.lines import CHOSEN
 from fairboost.report.words import limit as limit_in_words
+from fairboost.selection.kinds import is_varied
 from fairboost.verdicts.fairness_report import FairnessReport
 
 Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
@@ -53,6 +55,9 @@ class OnTestRows:
         Further fields of the evidence.
     placed : bool
         Whether the threshold of the plain engine was placed on these rows.
+    plain_distance : tuple of float
+        How far actual over expected of the plain engine is from 1 in the group where it is
+        farthest, and the interval; empty where probabilities need not be calibrated.
     """
 
     judged: FairnessReport | None
@@ -60,6 +65,7 @@ class OnTestRows:
     gaps: tuple[Gap, ...]
     parts: dict[str, Any]
     placed: bool = False
+    plain_distance: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ class Wording:
 class TestSet:
     """Test rows as they were passed (the first four fields), and as they were read.
 
-    Where a number is predicted all labels are 0, and ``targets`` has the numbers.
+    Where a number is predicted all labels are 0, and ``targets`` has the numbers. ``asked`` are
+    the crossings of columns that constraints of the model are about.
     """
 
     X: Matrix
@@ -90,6 +97,7 @@ class TestSet:
     weight: FloatArray | None
     targets: FloatArray | None = None
     exposure: FloatArray | None = None
+    asked: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def read(
@@ -122,15 +130,32 @@ class TestSet:
         report = model.fairness_report_
         windows = {} if report is None else report.windows
         columns = placed(data.columns, (), data.labels, windows)
-        return cls(
+        found = cls(
             X, y, sensitive_features, sample_weight, data.labels, columns, weight,
             data.targets, data.exposure,
         )  # fmt: skip
+        return replace(found, asked=found._asked(model))
+
+    def _asked(self, model: Fitted) -> tuple[tuple[str, ...], ...]:
+        """Crossings that constraints are about, if each row has one group of every column."""
+        constraints = model._options().constraints(list(self.constrained(model)))
+        known = {c.name for c in self.observed}
+        crossed = [self.in_order(columns_of(c)) for c in constraints if not given_of(c)]
+        return tuple(dict.fromkeys(c for c in crossed if len(c) > 1 and known.issuperset(c)))
+
+    def in_order(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Columns that are crossed, in the order of the sensitive columns."""
+        return tuple(sorted(columns, key=self.names.index))
 
     @property
     def names(self) -> list[str]:
         """Names of the sensitive columns."""
         return [c.name for c in self.columns]
+
+    @property
+    def main(self) -> list[str]:
+        """What groups are shown by first: the columns, and crossings that were asked for."""
+        return [*self.names, *map(crossing_name, self.asked)]
 
     @property
     def observed(self) -> list[SensitiveColumn]:
@@ -168,6 +193,16 @@ class TestSet:
         by = [(name,) for name in self.names] + self.crossings()[0]
         left_out = {crossing_name(columns) for columns in by if given & set(columns)}
         return tuple(gap for gap in gaps if gap.attribute not in left_out)
+
+    def calibrated_by(self, model: Fitted) -> list[tuple[str, ...]]:
+        """The columns by which a model that decides was asked for calibrated probabilities."""
+        constraints = model._options().constraints(list(self.constrained(model)))
+        return [columns_of(c) for c in constraints if isinstance(c, CalibratedScores)]
+
+    def only_calibrated(self, model: Fitted) -> bool:
+        """Whether calibrated probabilities are all that a curve varies."""
+        constraints = model._options().constraints(list(self.constrained(model)))
+        return {type(c) for c in constraints if is_varied(c)} == {CalibratedScores}
 
     def constrained_rates(self, model: Fitted) -> list[str]:
         """Names of the rates that the constraints of a model are about."""
@@ -229,7 +264,7 @@ class TestSet:
         return found
 
     def crossings(self) -> tuple[list[tuple[str, ...]], list[str]]:
-        """Every pair of columns, and all of them if they are three.
+        """Crossings that were asked for, every pair of columns, and all of them if they are three.
 
         Returns
         -------
@@ -239,10 +274,10 @@ class TestSet:
             The others, in words.
         """
         codes = {c.name: np.asarray(c.codes) for c in self.observed}
-        wanted: list[tuple[str, ...]] = [*combinations(codes, 2)]
+        wanted: list[tuple[str, ...]] = [*self.asked, *combinations(codes, 2)]
         wanted += [tuple(codes)] if len(codes) == 3 else []
         fitting, larger = [], []
-        for crossing in wanted:
+        for crossing in dict.fromkeys(wanted):
             rows = np.stack([codes[name] for name in crossing], axis=1)
             cells = len(np.unique(rows[(rows >= 0).all(axis=1)], axis=0))
             if cells <= MOST_CELLS:

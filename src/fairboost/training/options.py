@@ -28,6 +28,7 @@ from fairboost.fairness.class_constraints import before_classes, resolve_for_cla
 from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of, resolve
 from fairboost.fairness.label_constraints import for_two_labels
 from fairboost.fairness.label_moments import further_moments
+from fairboost.fairness.minimax import check_confidence_applies
 from fairboost.fairness.numbers import resolve as resolve_numbers
 from fairboost.fairness.operating_points import OperatingPoint, least_score
 from fairboost.fairness.proxies import Proxy, as_proxy
@@ -159,6 +160,7 @@ class TrainingOptions:
         """The constraints, in the form that the multipliers are for."""
         asked = by_name(self.constraint, self.tolerance)
         found = resolve(asked, self.tolerance, columns)
+        check_confidence_applies(found, self.asked_confidence)
         return for_two_labels(found, self.multipliers == "paper", self.operating_point)
 
     def game(

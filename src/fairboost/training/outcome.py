@@ -23,6 +23,10 @@ from fairboost.training.iterates import UNTOLD, best_iterate, measure
 from fairboost.verdicts import diagnostics
 from fairboost.verdicts.fairness_report import MeasuredRates
 
+AROUND, SETTLING = 10, 20
+"""Rounds before and after the one that is kept in which rates should not go back and forth; not
+those at the start, in which a model takes shape."""
+
 
 @dataclass(frozen=True)
 class Training:
@@ -111,6 +115,10 @@ class Training:
             note=record.holdout.why,
             kind=record.holdout.kind,
         )
+        around = record.iterates[max(iterate - AROUND, SETTLING) : iterate + AROUND + 1]
+        if len(around) > AROUND:
+            rounds = np.array([r.moments for r in around])
+            measured = replace(measured, unsettled=diagnostics.unsettled(record.terms, rounds))
         if record.holdout.kind != "cross":
             return measured
         n_folds = record.holdout.n_folds

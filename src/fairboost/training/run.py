@@ -28,7 +28,7 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     """Train a model by Algorithm 1; raises before the engine starts if anything is amiss."""
     with heeding_signals():  # not as a decorator: warnings count the frames up to the user's
         rows = lay_out_rows(request, request.options.constraints(request.columns))
-        check_reachable(rows.terms, rows.cells)
+        check_reachable(rows.terms, rows.cells, request.options.operating_point)
     engine = request.engine
     rounds = SETTLED if engine.base else engine.n_rounds  # a stage on it has little to move
     player = request.options.player(rounds, engine.learning_rate * request.loss_terms.pace)

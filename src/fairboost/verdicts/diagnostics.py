@@ -33,6 +33,11 @@ ALIKE = 0.1
 """Rates of the two labels that differ by more are not alike, however few the rows are."""
 
 
+SWING, SWING_ERRORS = 0.15, 6.0
+"""What a rate may go back and forth by within some rounds; and in standard errors of a rate of one
+half. Rates of decisions move by a few points where training has settled."""
+
+
 SAYS_MORE = "print(model.fairness_report_) says more"
 """The end of warnings about what a report says as well."""
 
@@ -163,6 +168,54 @@ def warn_if_deciding_little(measured: MeasuredRates) -> None:
     beside = measured.realised is not None and not measured.realised.hits  # told already
     if measured.decides_little and not beside:
         warn(f"{measured.decides_little} {SAYS_MORE}", FairnessWarning)
+
+
+def unsettled(terms: Sequence[Term], rounds: FloatArray) -> str:
+    """Say of a training that a rate goes back and forth from round to round, or nothing.
+
+    The scores of some rows are close to each other, such as those of people of 18 whose income is
+    predicted. A small change then moves most of these rows across the threshold, and the next
+    round moves them back: no multiplier results in a rate between the two.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        The constraints, bound to the rows that were measured.
+    rounds : (n_rounds, n_moments) float64
+        The moments in the rounds around the one that was kept.
+    """
+    moved = np.abs(np.diff(rounds, axis=0)).sum(axis=0)
+    # Beside the trend, and there and back counted once.
+    swings = (moved - np.abs(rounds[-1] - rounds[0])) / 2.0
+    spans, column = np.ptp(rounds, axis=0), 0
+    worst: tuple[float, str] = (0.0, "")
+    for t in terms:
+        limit = max(SWING, float(getattr(t.constraint, "tolerance", 0.0)))
+        for m, moment in enumerate(t.moments):
+            for g in range(len(t.groups)):
+                span, swing, rows = spans[column], swings[column], max(t.rows[m, g], 1.0)
+                low, high = rounds[:, column].min(), rounds[:, column].max()
+                column += 1
+                by_chance = SWING_ERRORS * 0.5 / np.sqrt(rows)
+                known = isinstance(moment, Rate) and min(span, swing) > max(limit, by_chance)
+                if known and span > worst[0]:
+                    who = f"the {moment.title} of {t.groups.label(g)}"
+                    worst = span, f"{who} went back and forth between {low:.3f} and {high:.3f}"
+    if not worst[1]:
+        return ""
+    return (
+        f"Training did not settle: in the {len(rounds)} rounds around the one that was kept, "
+        f"{worst[1]}. This happens where the scores of a group are close to each other: a small "
+        "change moves most of its rows across the decision threshold. The figures are those of "
+        "one round, and on new rows the rate may differ by as much. Allow a larger tolerance, "
+        "compare wider groups, or leave this group out of the comparison."
+    )
+
+
+def warn_if_unsettled(measured: MeasuredRates) -> None:
+    """Say that a rate goes back and forth from round to round."""
+    if measured.unsettled:
+        warn(f"{measured.unsettled} {SAYS_MORE}", FairnessWarning)
 
 
 def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:

@@ -126,6 +126,8 @@ class MeasuredRates:
         covariances of quantities, which a ratio of two of them takes. Empty where all are shares.
     left_out_variances : tuple of float or None
         The same for ``left_out``, one for each of them.
+    unsettled : str
+        That a rate goes back and forth from round to round; empty where none does.
     """
 
     where: str
@@ -141,12 +143,13 @@ class MeasuredRates:
     n_folds: int = 5
     variances: tuple[FloatArray | None, ...] = ()
     left_out_variances: tuple[float | None, ...] = ()
+    unsettled: str = ""
 
     def laws(self) -> Iterator[SamplingLaw]:
         """How far moments are off by chance, term by term."""
         variances = self.variances or (None,) * len(self.terms)
         for term, variance in zip(self.terms, variances, strict=True):
-            yield law_of(variance, term.rows)
+            yield law_of(variance, term.rows, term.correlations)
 
     def telling_rows(self) -> Iterator[FloatArray]:
         """Rows that would tell as much about each moment as was measured, term by term.
@@ -451,7 +454,8 @@ def build(
     judged = [list(_judge(m, level)) for m in measured]
     verdicts, tested = (tuple(verdict for verdict, _ in found) for found in [*judged, []][:2])
     families = families_of(held_out.terms)
-    advice = [measured[-1].decides_little, held_out.chosen]  # the former of test rows, if any
+    # The first of test rows, if there are any.
+    advice = [measured[-1].decides_little, held_out.chosen, held_out.unsettled]
     advice += _farthest_lines(judged[0], families)
     on_test = [
         f"{t.constraint}: {t.status.replace(' on these rows', '')}, on the test rows; {ON_TEST}"

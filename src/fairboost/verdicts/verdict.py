@@ -276,7 +276,7 @@ def judge(
     """
     tell = term.rows if rows is None else rows
     tell = np.where(tell > 0, tell, 1.0)  # of figures of no row, as little as one row has
-    law = ShareLaw() if law is None else law
+    law = ShareLaw(term.correlations) if law is None else law
     text, measure, limit, counted = _asked(term, law)
     value, low, high = _figure(term, rates, tell, level, law)
     units = unit_of(rates, getattr(term.constraint, "relative", False))
@@ -386,7 +386,7 @@ def _figure(
     law: SamplingLaw | None = None,
 ) -> tuple[float, float, float]:
     """What is held to the limit, and the ends of its interval, perhaps beyond its range."""
-    law = ShareLaw() if law is None else law
+    law = ShareLaw(term.correlations) if law is None else law
     c = two_sided(term.constraint)
     if isinstance(c, TwoSided):
         units, parts = unit_of(rates, c.relative), rates.parts()
