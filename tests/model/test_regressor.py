@@ -131,9 +131,10 @@ def test_constraints_and_losses(claims, name, asked, loss):
     check_sound(model, claims.X)
 
 
-@every_engine
-@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
-@pytest.mark.parametrize("holdout", [None, 0.3, "cross"])
+@pytest.mark.parametrize(
+    ("loss", "holdout", "name"),
+    covering(["poisson", "gamma", "tweedie"], [None, 0.3, "cross"], OBJECTIVES),
+)
 def test_exposures(claims, name, loss, holdout):
     given = {"exposure": claims.exposure, "sample_weight": claims.weight}
     model = fit(engine(name, loss), claims, constraint="calibrated", holdout=holdout, given=given)
