@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+# Tests start many processes; without compiled files each would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test quick coverage sanitize fuzz browser check format bench clean help
 
 help:  ## list the targets

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import os
+
+# Engines that are not told otherwise take all cores. Two of them at once, as when tests run side
+# by side, hold each other up a hundredfold; so they take one, also in processes that tests start.
+# Before engines are imported: OpenMP reads these once, when it is loaded.
+os.environ.update(LOKY_MAX_CPU_COUNT="1", OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1")
+
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,10 +19,6 @@ from hypothesis import settings
 from lightgbm import LGBMClassifier
 
 from tests.kinds import KINDS, LightGBM, XGBoost
-
-# Engines that are not told otherwise take all cores. Two of them at once, as when tests run side
-# by side, hold each other up a hundredfold; so they take one, also in processes that tests start.
-os.environ.update(LOKY_MAX_CPU_COUNT="1", OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1")
 
 # How long an example takes depends on what else the machine does; no test is about it.
 settings.register_profile("fairboost", deadline=None)

@@ -99,6 +99,11 @@ return lost;
 """
 """What reaches beyond the screen, its box, its picture or its table from side to side."""
 
+PICTURES = """
+return [...document.querySelectorAll("figure svg")].map(e => e.getBoundingClientRect().width);
+"""
+"""How wide pictures are."""
+
 UNFOLD = "for (const part of document.querySelectorAll('details')) part.open = true;"
 
 COVERED = """
@@ -312,34 +317,36 @@ def test_tables_sort_by_figure_and_by_text(opened):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 390, 768, 980, 1280, 1920])
 @pytest.mark.parametrize("which", PAGES)
-def test_nothing_is_lost_from_side_to_side(opened, request, which, width, scheme):
-    prefer(opened, scheme)
-    resize(opened, width)
-    opened.get(request.getfixturevalue(which))
-    opened.execute_script(UNFOLD)
-    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
-    assert opened.execute_script(LOST) == []
-    for picture in opened.find_elements(By.CSS_SELECTOR, "figure svg"):
-        assert 200 < picture.size["width"] <= width
-    prefer(opened, "light")
+def test_nothing_is_lost_from_side_to_side(browser, request, which, scheme):
+    prefer(browser, scheme)
+    browser.get(request.getfixturevalue(which))
+    browser.execute_script(UNFOLD)
+    for width in (360, 390, 768, 980, 1280, 1920):
+        resize(browser, width)
+        assert browser.execute_script("return innerWidth") == width
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert browser.execute_script(LOST) == [], width
+        sizes = browser.execute_script(PICTURES)
+        assert all(200 < size <= width for size in sizes), width
+    prefer(browser, "light")
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_every_verdict_is_seen(opened, wide_page, width):
-    resize(opened, width)
-    opened.get(wide_page)
+def test_every_verdict_is_seen(browser, wide_page, width):
+    resize(browser, width)
+    browser.get(wide_page)
     statuses = [f.status for f in make_evidence(LONG_NAMES).verdicts]
-    section = opened.find_element(By.CSS_SELECTOR, "section[aria-labelledby=what-was-met]")
+    section = browser.find_element(By.CSS_SELECTOR, "section[aria-labelledby=what-was-met]")
     verdicts = section.find_elements(By.CSS_SELECTOR, "tbody tr > :nth-child(5)")
     assert [cell.text.split(" ", 1)[1] for cell in verdicts] == statuses
-    assert opened.execute_script(COVERED) == []
+    assert browser.execute_script(COVERED) == []
 
 
-def test_constraints_on_every_class_are_told_as_one(opened, class_page):
-    opened.get(class_page)
-    section = opened.find_element(By.CSS_SELECTOR, "section[aria-labelledby=what-was-met]")
+def test_constraints_on_every_class_are_told_as_one(browser, class_page):
+    resize(browser, 1280)
+    browser.get(class_page)
+    section = browser.find_element(By.CSS_SELECTOR, "section[aria-labelledby=what-was-met]")
     first, each = section.find_elements(By.TAG_NAME, "table")
     assert [row[2] for row in cells(first)] == [
         "? 20 of 25 met; 5 met on these rows, not certain"
@@ -354,17 +361,18 @@ def test_constraints_on_every_class_are_told_as_one(opened, class_page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("which", PAGES)
-def test_text_can_be_read(opened, request, which, scheme):
-    prefer(opened, scheme)
-    opened.get(request.getfixturevalue(which))
-    opened.execute_script(UNFOLD)
-    ground = opened.execute_script("return getComputedStyle(document.body).backgroundColor")
+def test_text_can_be_read(browser, request, which, scheme):
+    resize(browser, 1280)
+    prefer(browser, scheme)
+    browser.get(request.getfixturevalue(which))
+    browser.execute_script(UNFOLD)
+    ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
-    assert opened.execute_script(CONTRAST) == []
+    assert browser.execute_script(CONTRAST) == []
     if which == "wide_page":
-        shades = [opened.find_elements(By.CLASS_NAME, f"shade-{k}") for k in range(1, 5)]
+        shades = [browser.find_elements(By.CLASS_NAME, f"shade-{k}") for k in range(1, 5)]
         assert all(shades)  # and so all of them can be read on
-    prefer(opened, "light")
+    prefer(browser, "light")
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -402,18 +410,18 @@ def test_structure_for_those_who_do_not_see_it(opened):
 
 
 @pytest.mark.parametrize("which", PAGES)
-def test_nothing_is_lost_in_print(opened, request, which):
-    resize(opened, 700)  # A4 within its margins
-    opened.get(request.getfixturevalue(which))
-    opened.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    assert opened.find_elements(By.CSS_SELECTOR, "details:not([open])") == []
-    assert opened.execute_script(LOST) == []
-    tables = opened.execute_script(
+def test_nothing_is_lost_in_print(browser, request, which):
+    resize(browser, 700)  # A4 within its margins
+    browser.get(request.getfixturevalue(which))
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.find_elements(By.CSS_SELECTOR, "details:not([open])") == []
+    assert browser.execute_script(LOST) == []
+    tables = browser.execute_script(
         "return [...document.querySelectorAll('thead')].map(e => getComputedStyle(e).display)"
     )
     assert set(tables) == {"table-header-group"}  # no cards, and headers again on every page
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_it_prints(opened):

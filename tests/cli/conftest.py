@@ -2,7 +2,9 @@
 
 import pytest
 
+from fairboost._text import escape_html
 from fairboost.cli import main
+from fairboost.report.pictures import DRAWN
 from tests.loan_files import ASKED, QUICK, loans
 
 
@@ -48,3 +50,18 @@ def run(capsys):
         return code, shown.out, shown.err
 
     return command
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Pages without pictures, where no test looks at them: they take four fifths of a command.
+
+    They are drawn for the models that tests of a module share, for audits, for names that are hard
+    to draw, for commands of the docs, in processes of their own, and in ``tests/report``.
+    """
+
+    def leave_out(picture, evidence, name):
+        assert picture.name in DRAWN
+        return f'<svg role="img" aria-label="{escape_html(picture.alt)}"></svg>'
+
+    monkeypatch.setattr("fairboost.report.pages.draw", leave_out)

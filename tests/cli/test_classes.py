@@ -20,6 +20,8 @@ from fairboost.tabular.schema import TableSchema
 from tests.grade_files import GRADED, QUICK, grades
 from tests.policy_files import FEW
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 LEVELS = ("--label", "level", "--task", "classes", "--sensitive", "sex", "--drop", "grade")
 COSTS = "grade,C,A,B\nB,3,1,0\nA,5,0,1\nC,0,4,1\n"
 RECALLS = ("recall of 'A'", "recall of 'B'")

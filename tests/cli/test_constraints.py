@@ -28,6 +28,7 @@ def trained(data, tmp_path, run):
     return command
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     ("words", "constraint"),
     [
@@ -89,7 +90,7 @@ def trained(data, tmp_path, run):
     ids=lambda found: " ".join(found[6:]) if isinstance(found, tuple) else "",
 )  # fmt: skip
 def test_options_are_the_librarys_constraints(words, constraint, trained):
-    model, _ = trained(*words)
+    model, _ = trained(*words, "--no-trade-off")
     assert model.constraint == constraint
 
 

@@ -19,6 +19,8 @@ from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import TableSchema
 from tests.policy_files import CLAIMS, FEW, policies
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 QUICK = (*FEW, "--quiet", "--no-trade-off")
 COSTS = ("--label", "cost", "--sensitive", "gender", "--drop", "claims")
 

@@ -7,6 +7,8 @@ import pytest
 from fairboost.cli import main
 from tests.policy_files import FEW, policies
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 OUT = ("--quiet", "--no-trade-off", *FEW, "--out", "m")
 ON = ("--label", "cost", "--sensitive", "gender")
 

@@ -17,6 +17,8 @@ from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import TableSchema
 from tests.loan_files import ASKED, QUICK, loans
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 FILES = {
     "card.md", "evidence.json", "model.json", "model.txt", "report.html", "report.md",
     "schema.json",

@@ -30,6 +30,7 @@ from fairboost.data.validation import read_sensitive_features
 from fairboost.engines.lockstep import Lockstep
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
 from fairboost.fairness.proxies import PROXIES
+from tests.covering import covering
 
 pytestmark = [
     # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
@@ -169,10 +170,14 @@ def test_without_a_constraint_there_is_nothing_to_stand_in_for(
 
 @pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.filterwarnings("ignore:the engine's steps are too large")
-@pytest.mark.parametrize("iterate", ["best", "average"])
-@pytest.mark.parametrize("rate", [0.3, 3.0, 30.0])
 @pytest.mark.parametrize(
-    "point", [0.5, 0.3, 0.7, at_fpr(0.02), at_fpr(0.9), at_tpr(0.5), at_tpr(0.99)], ids=str
+    ("point", "rate", "iterate"),
+    covering(
+        [0.5, 0.3, 0.7, at_fpr(0.02), at_fpr(0.9), at_tpr(0.5), at_tpr(0.99)],
+        [0.3, 3.0, 30.0],
+        ["best", "average"],
+    ),
+    ids=str,
 )
 def test_decisions_are_probabilities_from_the_threshold_on(
     kind, toy, other, tmp_path, point, rate, iterate
@@ -486,9 +491,10 @@ def test_the_threshold_is_the_quantile_of_the_rows_seen(
 KIND_OF_ROWS = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 0.5], [3.0, 3.0]])
 
 
-@pytest.mark.parametrize("target", [0.02, 0.5, 0.98])
-@pytest.mark.parametrize("make", [at_fpr, at_tpr, at_positive_rate])
-@pytest.mark.parametrize("holdout", [None, 0.5])
+@pytest.mark.parametrize(
+    ("make", "target", "holdout"),
+    covering([at_fpr, at_tpr, at_positive_rate], [0.02, 0.5, 0.98], [None, 0.5]),
+)
 def test_ties_never_exceed_the_budget(kind, holdout, make, target, tmp_path):
     rng = np.random.default_rng(3)
     which = rng.integers(0, len(KIND_OF_ROWS), 600)

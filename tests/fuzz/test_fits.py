@@ -16,7 +16,7 @@ SEED = 17
 
 
 def test_random_fits():
-    counts = fits.campaign(40, SEED, workers=2)
+    counts = fits.campaign(40, SEED, workers=1)
     assert not counts["failures"]
     assert counts["outcomes"]["fitted"] >= 15
     assert counts["rates recomputed"] >= 50

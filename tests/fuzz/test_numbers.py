@@ -11,13 +11,13 @@ SEED = 17
 
 
 def test_random_fits_of_numbers(tmp_path):
-    counts = numbers.campaign(40, SEED, workers=2)
+    counts = numbers.campaign(24, SEED, workers=1)
     assert not counts["failures"]
-    assert counts["outcomes"]["fitted"] >= 15
-    assert counts["rates recomputed"] >= 20
+    assert counts["outcomes"]["fitted"] >= 9
+    assert counts["rates recomputed"] >= 12
     assert min(counts["checked"][name] for name in ("means", "exported", "plain", "again")) >= 3
     table.write(tmp_path / "page.md", [counts])
-    assert "Random fits of numbers: 40 cases" in (tmp_path / "page.md").read_text()
+    assert "Random fits of numbers: 24 cases" in (tmp_path / "page.md").read_text()
 
 
 def test_the_same_numbers_draw_the_same_case():

@@ -17,6 +17,7 @@ from xgboost import XGBRegressor
 
 from fairboost import FairGBMRegressor, parity
 from fairboost.exceptions import FairnessWarning
+from tests.covering import covering
 
 FACTOR = 8.0  # a power of 2, by which nothing is rounded
 POWER = 1.4
@@ -81,9 +82,9 @@ def claims():
     return X, np.maximum(y, 1e-2).astype(np.float32).astype(np.float64), group
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
-@pytest.mark.parametrize("asked", CONSTRAINTS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("loss", "asked", "name"), covering(LOSSES, CONSTRAINTS, ["lightgbm", "xgboost"])
+)
 def test_targets_in_another_unit(claims, name, loss, asked):
     X, *_ = claims
     plain, scaled = (fit(name, loss, asked, claims, factor) for factor in (1.0, FACTOR))

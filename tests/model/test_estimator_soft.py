@@ -18,6 +18,7 @@ from fairboost import (
     smooth,
 )
 from fairboost.exceptions import ConstraintError, InvalidInputError
+from tests.covering import covering
 from tests.kinds import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
@@ -48,10 +49,11 @@ HELD_OUT = {
 }
 
 
-@pytest.mark.parametrize("estimator", ["corrected", "weighted"])
-@pytest.mark.parametrize("how", HELD_OUT)
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    ("how", "estimator", "kind"), covering(HELD_OUT, ["corrected", "weighted"], KINDS)
+)
 def test_probabilities_of_zero_and_one_are_the_groups_themselves(kind, how, estimator, toy):
+    kind = KINDS[kind]
     options = HELD_OUT[how]
     weight = toy.weight if how == "share" else None
     hard = fit(kind, toy, {"group": toy.group}, sample_weight=weight, **options)

@@ -19,6 +19,7 @@ from xgboost import XGBRegressor
 
 from fairboost import FairGBMRegressor, bound, load, parity
 from fairboost.exceptions import EngineOptionError, FairnessWarning
+from tests.covering import covering
 
 OBJECTIVES = {
     "lightgbm": {"squared": "regression", "absolute": "mae", "poisson": "poisson",
@@ -111,23 +112,29 @@ def check_sound(model, X):
 # Every way of asking
 
 
-@every_engine
-@every_constraint
-@pytest.mark.parametrize("holdout", [None, 0.3, "cross"])
+@pytest.mark.parametrize(
+    ("asked", "holdout", "name"), covering(CONSTRAINTS, [None, 0.3, "cross"], OBJECTIVES)
+)
 def test_constraints_and_rows_held_out(claims, name, asked, holdout):
-    check_sound(fit(engine(name), claims, holdout=holdout, **asked), claims.X)
+    model = fit(engine(name), claims, holdout=holdout, **CONSTRAINTS[asked])
+    check_sound(model, claims.X)
 
 
-@every_engine
-@every_constraint
-@pytest.mark.parametrize("loss", ["absolute", "quantile", "huber", "poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize(
+    ("asked", "loss", "name"),
+    covering(
+        CONSTRAINTS, ["absolute", "quantile", "huber", "poisson", "gamma", "tweedie"], OBJECTIVES
+    ),
+)
 def test_constraints_and_losses(claims, name, asked, loss):
-    check_sound(fit(engine(name, loss, n_estimators=8), claims, **asked), claims.X)
+    model = fit(engine(name, loss, n_estimators=8), claims, **CONSTRAINTS[asked])
+    check_sound(model, claims.X)
 
 
-@every_engine
-@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
-@pytest.mark.parametrize("holdout", [None, 0.3, "cross"])
+@pytest.mark.parametrize(
+    ("loss", "holdout", "name"),
+    covering(["poisson", "gamma", "tweedie"], [None, 0.3, "cross"], OBJECTIVES),
+)
 def test_exposures(claims, name, loss, holdout):
     given = {"exposure": claims.exposure, "sample_weight": claims.weight}
     model = fit(engine(name, loss), claims, constraint="calibrated", holdout=holdout, given=given)

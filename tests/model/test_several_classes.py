@@ -17,6 +17,7 @@ from fairboost.exceptions import (
     InvalidInputError,
     ModelFileError,
 )
+from tests.covering import covering
 from tests.kinds import KINDS, LightGBM
 
 EACH_ENGINE = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -60,14 +61,12 @@ def test_without_a_constraint_it_is_the_stock_engine(kind, weighted, eval_set):
     np.testing.assert_array_equal(ours.classes_, np.sort(BANDS))
 
 
-@EACH_ENGINE
 @pytest.mark.filterwarnings(
     "ignore::fairboost.exceptions.FairnessWarning"
 )  # 900 rows held out tell little
-@pytest.mark.parametrize("holdout", [0.3, "cross", None])
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize(("name", "holdout", "kind"), covering(NAMED, [0.3, "cross", None], KINDS))
 def test_rates_come_closer(kind, name, holdout):
-    X, y, g = drawn()
+    kind, (X, y, g) = KINDS[kind], drawn()
     plain = FairGBMClassifier(kind.make(n_estimators=30, learning_rate=0.1), constraint=None)
     options = {"tolerance": 0.02, "holdout": holdout, "random_state": 0, "memberships": "observed"}
     engine = kind.make(n_estimators=30, learning_rate=0.1)
@@ -342,11 +341,12 @@ def test_clone_and_grid_search():
     assert search.best_score_ > 0.4
 
 
-@EACH_ENGINE
-@pytest.mark.parametrize("labels", [BANDS, np.array([3, 1, 7]), np.array([0.0, 1.0, 9.0])])
-@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize(
+    ("labels", "frozen", "kind"),
+    covering([BANDS, np.array([3, 1, 7]), np.array([0.0, 1.0, 9.0])], [False, True], KINDS),
+)
 def test_files(kind, labels, frozen, tmp_path):
-    X, y, g = drawn(900, bands=labels)
+    kind, (X, y, g) = KINDS[kind], drawn(900, bands=labels)
     engine = kind.make()
     codes = np.unique(y, return_inverse=True)[1]
     if frozen:

@@ -11,6 +11,7 @@ from scipy import stats
 from fairboost import FairGBMClassifier, at_fpr, at_positive_rate
 from fairboost.datasets import make_account_opening, make_loans
 from fairboost.exceptions import FairnessWarning
+from tests.covering import covering
 
 SEEDS = range(4)
 
@@ -145,9 +146,11 @@ def rare():
 @pytest.mark.filterwarnings("ignore:the engine's steps are too large")
 # The last iterate of it may find no fraud at all, and users are told.
 @pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
-@pytest.mark.parametrize("iterate", ["best", "last"])
-@pytest.mark.parametrize("point", [at_fpr(0.01), at_positive_rate(0.02)], ids=str)
-@pytest.mark.parametrize("holdout", ["auto", 0.3, "cross"])
+@pytest.mark.parametrize(
+    ("holdout", "point", "iterate"),
+    covering(["auto", 0.3, "cross"], [at_fpr(0.01), at_positive_rate(0.02)], ["best", "last"]),
+    ids=str,
+)
 def test_one_fraud_in_a_thousand(rare, point, holdout, iterate):
     X, y, groups = rare
     model = FairGBMClassifier(

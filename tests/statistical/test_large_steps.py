@@ -10,6 +10,7 @@ from lightgbm import LGBMRegressor
 from xgboost import XGBRegressor
 
 from fairboost import FairGBMRegressor, parity
+from tests.covering import covering
 
 RATES = 0.1, 0.3, 0.5, 1.0
 LOSSES = {
@@ -76,9 +77,9 @@ def test_two_groups_at_the_rate_of_xgboost(tolerance):
     assert np.mean((found - y) ** 2) < np.var(y)
 
 
-@pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize(
+    ("loss", "rate", "name"), covering(LOSSES, RATES, ["lightgbm", "xgboost"])
+)
 def test_means_meet(name, loss, rate):
     X, y, g = drawn(loss)
     plain = engine(name, loss, rate).fit(X, y).predict(X)
@@ -90,9 +91,9 @@ def test_means_meet(name, loss, rate):
     assert np.mean((found - y) ** 2) < 1.5 * np.var(y)
 
 
-@pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("n_groups", [2, 6])
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize(
+    ("rate", "n_groups", "name"), covering(RATES, [2, 6], ["lightgbm", "xgboost"])
+)
 def test_distributions_meet(name, n_groups, rate):
     X, y, g = drawn("squared", n_groups)
     plain = engine(name, "squared", rate).fit(X, y).predict(X)

@@ -28,6 +28,7 @@ from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.exceptions import InvalidInputError, NotMetWarning, SmallCellWarning
 from fairboost.fairness.rates import RATES
+from tests.covering import covering
 from tests.problems import lightgbm_on_some
 
 pytestmark = [
@@ -165,9 +166,11 @@ def later(make_toy):
     return replace(rows, X=rows.X + 0.3)
 
 
-@WEIGHTED
-@pytest.mark.parametrize("iterate", ["last", "best", "average"])
-@ALL_POINTS
+@pytest.mark.parametrize(
+    ("point", "iterate", "weighted"),
+    covering(POINTS.values(), ["last", "best", "average"], [False, True]),
+    ids=str,
+)
 def test_beside_a_share_the_threshold_is_that_of_the_set(
     engine, toy, later, point, weighted, iterate
 ):
@@ -272,9 +275,11 @@ def test_where_constraints_are_idle_the_model_is_plain_lightgbm(engine, toy, oth
     )
 
 
-@pytest.mark.parametrize("iterate", ["best", "last"])
-@pytest.mark.parametrize("how", ["training rows", "cross", "set"])
-@ALL_POINTS
+@pytest.mark.parametrize(
+    ("point", "how", "iterate"),
+    covering(POINTS.values(), ["training rows", "cross", "set"], ["best", "last"]),
+    ids=str,
+)
 def test_without_a_constraint_it_is_plain_lightgbm_and_a_threshold(
     engine, toy, other, point, how, iterate
 ):
@@ -375,9 +380,10 @@ TARGETS = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.98]
 
 
 @pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
-@pytest.mark.parametrize("iterate", ["last", "average"])
-@pytest.mark.parametrize("make", [at_fpr, at_tpr, at_positive_rate])
-@pytest.mark.parametrize("holdout", [None, 0.5, "set"])
+@pytest.mark.parametrize(
+    ("make", "holdout", "iterate"),
+    covering([at_fpr, at_tpr, at_positive_rate], [None, 0.5, "set"], ["last", "average"]),
+)
 def test_ties_never_exceed_the_budget(engine, tied, holdout, make, iterate, tmp_path):
     """Rows of a kind are decided alike: all of them are within the budget, or none is.
 
@@ -422,10 +428,11 @@ def test_ties_never_exceed_the_budget(engine, tied, holdout, make, iterate, tmp_
 # Whichever model is kept
 
 
-@WEIGHTED
-@pytest.mark.parametrize("how", ON_ROWS)
-@pytest.mark.parametrize("iterate", ["best", "last", "average", "randomized"])
-@ALL_POINTS
+@pytest.mark.parametrize(
+    ("point", "iterate", "how", "weighted"),
+    covering(POINTS.values(), ["best", "last", "average", "randomized"], ON_ROWS, [False, True]),
+    ids=str,
+)
 def test_the_threshold_is_that_of_the_iterate_kept(
     engine, toy, other, point, iterate, how, weighted
 ):

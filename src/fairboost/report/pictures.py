@@ -65,13 +65,16 @@ def draw(picture: Picture, evidence: Evidence, name: str) -> str:
         Unique in the page; the names inside of the SVG begin with it.
     """
     plt = pyplot()
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     with plt.style.context("default"), plt.rc_context(SETTINGS), warnings.catch_warnings():
         # The font is the reader's: ours, by which room is made, need not have every character.
         warnings.filterwarnings("ignore", r"Glyph \d+")
         figure = DRAWN[picture.name](evidence, picture.about)
         text = io.StringIO()
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        figure.savefig(text, format="svg", metadata=metadata)
+        # savefig would lay out and draw everything twice, and write the same.
+        FigureCanvasSVG(figure).print_svg(text, metadata=metadata)
         plt.close(figure)
     return _fit(text.getvalue(), name, picture.alt)
 

@@ -692,4 +692,5 @@ def _verdict(plain: dict[str, Any]) -> Verdict:
 
 
 def _frame(columns: dict[str, list[Any]]) -> pd.DataFrame:
-    return pd.DataFrame(columns).astype({c: np.float64 for c in columns if c not in TEXTS})
+    figures = {c: np.array(v, np.float64) for c, v in columns.items() if c not in TEXTS}
+    return pd.DataFrame(columns | figures)

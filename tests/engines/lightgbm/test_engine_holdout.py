@@ -22,6 +22,7 @@ from fairboost.data.validation import read_sensitive_features
 from fairboost.engines.lightgbm.data import coarse_bins
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.fairness.rates import RATES
+from tests.covering import covering
 from tests.problems import lightgbm_on_some
 
 pytestmark = [
@@ -313,11 +314,11 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(("options", "how", "weighted"), covering(OPTIONS, HOW, [False, True]))
 def test_engine_options(engine, toy, other, how, options, weighted):
-    first, second = (fit(engine(**options), toy, other, how, weighted=weighted) for _ in range(2))
+    first, second = (
+        fit(engine(**OPTIONS[options]), toy, other, how, weighted=weighted) for _ in range(2)
+    )
     assert first.trace_["round"].tolist() == list(range(1, 9))
     assert np.isfinite(first.trace_.drop(columns="trees")).all(axis=None)
     assert first.trace_["loss"].iloc[-1] < first.trace_["loss"].iloc[0]

@@ -18,6 +18,7 @@ from fairboost.engines.lightgbm.options import read_metrics
 from fairboost.engines.port import EngineData, Follower, Problem
 from fairboost.exceptions import EngineOptionError, InvalidInputError, ModelFileError
 from fairboost.kernel.losses import Loss
+from tests.covering import covering
 
 # LightGBM's own fit warns of it since 4.7.
 pytestmark = pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
@@ -167,10 +168,11 @@ OPTIONS = {
 }
 
 
-@weighted
-@pytest.mark.parametrize("further", OPTIONS.values(), ids=OPTIONS)
-@every_loss
+@pytest.mark.parametrize(
+    ("options", "further", "weighted"), covering(SMOOTH, OPTIONS, [False, True])
+)
 def test_training_equals_stock(toy, rows, weight, options, further, weighted):
+    options, further = SMOOTH[options], OPTIONS[further]
     w = weight if weighted else None
     estimator = make(**options, **further)
     stock = make(**options, **further).fit(toy.X, rows, sample_weight=w)

@@ -28,6 +28,7 @@ from fairboost.exceptions import (
     ModelFileError,
 )
 from fairboost.training import memberships
+from tests.covering import covering
 from tests.kinds import KINDS
 
 xgboost = pytest.importorskip("xgboost")
@@ -464,9 +465,10 @@ def table(make_toy):
     return replace(rows, X=X)
 
 
-@pytest.mark.parametrize("options", TREES.values(), ids=TREES)
-@pytest.mark.parametrize("form", ["array", "single", "frame"])
-@pytest.mark.parametrize("how", ["share", "set", "both", "frozen"])
+@pytest.mark.parametrize(
+    ("options", "form", "how"),
+    covering(TREES, ["array", "single", "frame"], ["share", "set", "both", "frozen"]),
+)
 def test_scores_by_trees_are_those_of_xgboost(monkeypatch, table, make_toy, options, form, how):
     """Bit by bit: nothing that follows from them differs."""
     form_of = {
@@ -478,7 +480,7 @@ def test_scores_by_trees_are_those_of_xgboost(monkeypatch, table, make_toy, opti
     }[form]
     rows, other = replace(table, X=form_of(table.X)), make_toy(n=300, seed=1)
     fit = {} if how == "share" else {"holdout_set": (form_of(other.X), other.y, other.group)}
-    estimator = engine(n_estimators=12, **options)
+    estimator = engine(n_estimators=12, **TREES[options])
     if how == "frozen":
         estimator = FrozenEstimator(clone(estimator).fit(rows.X, rows.y))
     found = []

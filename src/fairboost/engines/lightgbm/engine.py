@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import local
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -225,7 +226,13 @@ class LightGBMEngine:
     classes: Any
     base: LGBMModel | None = None
 
-    @property
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """The options of the estimator, which scikit-learn looks up by inspecting classes."""
+        found: dict[str, Any] = self.estimator.get_params()
+        return found
+
+    @cached_property
     def kind(self) -> Kind:
         """What is predicted."""
         return kind_of(self.estimator, self.n_classes)
@@ -238,7 +245,7 @@ class LightGBMEngine:
     @property
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
-        return options.is_dart(self.estimator.get_params())
+        return options.is_dart(self.told)
 
     @property
     def predicts_otherwise(self) -> bool:
@@ -248,8 +255,7 @@ class LightGBMEngine:
         features that are never both other than 0 in the rows that it looks at. Other rows, where
         they are, are then binned wrongly.
         """
-        told = self.estimator.get_params()
-        return options.has_linear_trees(told) or options.looks_at_few_rows(told)
+        return options.has_linear_trees(self.told) or options.looks_at_few_rows(self.told)
 
     @property
     def library(self) -> ctypes.CDLL | None:
@@ -259,7 +265,7 @@ class LightGBMEngine:
     @property
     def n_jobs(self) -> int | None:
         """Threads that the options ask for; by default LightGBM takes the physical cores."""
-        found = options.option(self.estimator.get_params(), "num_threads")
+        found = options.option(self.told, "num_threads")
         return int(joblib.cpu_count(only_physical_cores=True) if found is None else found)
 
     @property
@@ -270,7 +276,7 @@ class LightGBMEngine:
     @property
     def learning_rate(self) -> float:
         """The share of a leaf's step that is taken, as the options have it at the start."""
-        return float(options.option(self.estimator.get_params(), "learning_rate", 0.1))
+        return float(options.option(self.told, "learning_rate", 0.1))
 
     def loss_terms(
         self,
@@ -298,7 +304,7 @@ class LightGBMEngine:
         for table in (X, *(rows for rows, _ in fit_options.get("eval_set") or ())):
             check_table(table)
         categorical = fit_options.get("categorical_feature", "auto")
-        options.check_monotone(self.estimator.get_params(), X, categorical)
+        options.check_monotone(self.told, X, categorical)
 
     def train(
         self, data: EngineData, problem: Problem, intercept: float | FloatArray
@@ -307,7 +313,7 @@ class LightGBMEngine:
         eval_names = data.fit_options.get("eval_names")
         callbacks = data.fit_options.get("callbacks") or []
         builtin, functions = options.read_metrics(
-            self.estimator.get_params(),
+            self.told,
             data.fit_options.get("eval_metric"),
             bool(data.fit_options.get("eval_set")),
             any(getattr(callback, "first_metric_only", False) for callback in callbacks),
@@ -322,7 +328,7 @@ class LightGBMEngine:
             start = intercept
             training.set_params(objective=_nothing)
         else:
-            check_own_objective(self.estimator.get_params(), self.kind.objective)
+            check_own_objective(self.told, self.kind.objective)
         history: dict[str, Any] = {}
         prepared = self._prepare(training, data, start)
         self._check_features(prepared.rows.construct())
@@ -420,14 +426,14 @@ class LightGBMEngine:
                 f"({self.estimator.min_child_samples}) leaves no split in {rows.num_data()} rows; "
                 "lower min_child_samples or add features"
             )
-        forced = options.forced_features(self.estimator.get_params())
-        if forced and options.draws_rows(self.estimator.get_params()):
+        forced = options.forced_features(self.told)
+        if forced and options.draws_rows(self.told):
             raise EngineOptionError(
                 "forcedsplits_filename beside a draw of rows (subsample, bagging or GOSS) forces "
                 "splits of nodes that have no rows, and LightGBM does not survive it; leave one "
                 "of the two out"
             )
-        if forced and options.quantizes(self.estimator.get_params()):
+        if forced and options.quantizes(self.told):
             raise EngineOptionError(
                 "forcedsplits_filename beside use_quantized_grad: LightGBM is not deterministic "
                 "with both, and the same fit gives different models; leave one of the two out"
@@ -469,7 +475,7 @@ class LightGBMEngine:
     ) -> SplitRows:
         """The rows of the boosters that leave out a fold, in few bins."""
         whole = prepared.rows
-        coarse = coarse_bins(self.estimator.get_params(), whole)
+        coarse = coarse_bins(self.told, whole)
         if coarse:
             names = "categorical_feature", "feature_name"
             whole = prepare(

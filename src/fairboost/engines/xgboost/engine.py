@@ -188,6 +188,12 @@ class XGBoostEngine:
     base: XGBModel | None = None
 
     @cached_property
+    def told(self) -> dict[str, Any]:
+        """The options of the estimator, which scikit-learn looks up by inspecting classes."""
+        found: dict[str, Any] = self.estimator.get_params()
+        return found
+
+    @cached_property
     def objective(self) -> Objective:
         """What is predicted."""
         return objective_of(self.estimator, self.n_classes)
@@ -200,7 +206,7 @@ class XGBoostEngine:
     @property
     def rescales_trees(self) -> bool:
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
-        return options.is_dart(self.estimator.get_params()) and self.base is None
+        return options.is_dart(self.told) and self.base is None
 
     predicts_otherwise: ClassVar[bool] = False
 
@@ -212,7 +218,7 @@ class XGBoostEngine:
     @property
     def n_jobs(self) -> int | None:
         """Threads that the options ask for; None leaves it to the engine."""
-        return options.thread_option(self.estimator.get_params())
+        return options.thread_option(self.told)
 
     @property
     def n_rounds(self) -> int:
@@ -222,8 +228,7 @@ class XGBoostEngine:
     @property
     def learning_rate(self) -> float:
         """The share of a leaf's step that is taken, as the options have it at the start."""
-        told = self.estimator.get_params()
-        return float(options.option(told, "learning_rate", options.DEFAULT_RATE))
+        return float(options.option(self.told, "learning_rate", options.DEFAULT_RATE))
 
     def loss_terms(
         self,
@@ -233,7 +238,7 @@ class XGBoostEngine:
     ) -> LossTerms:
         """What the options say about the loss: its kind, class weights and the starting score."""
         check_kind(self.estimator, _kind(self.classes is None))
-        params = self.estimator.get_params()
+        params = self.told
         if self.objective.name == SOFTMAX:
             codes = labels.astype(np.int64)
             return options.read_class_terms(params, self.objective, codes, sample_weight)
@@ -260,7 +265,7 @@ class XGBoostEngine:
                 f"{self.objective.kind.__name__}(enable_categorical=True)"
             )
         check_texts(X)
-        options.check_fit_options(self.estimator.get_params(), fit_options, self.objective)
+        options.check_fit_options(self.told, fit_options, self.objective)
 
     def _turns(self, problem: Problem, callbacks: list[Any]) -> int:
         """In how many turns followers take their rounds."""
@@ -294,7 +299,7 @@ class XGBoostEngine:
     ) -> tuple[XGBoostModel, XGBoostLockstep]:
         """Boost to a stock model; the binned data is there for further stages."""
         estimator, verbosity = self.estimator, self.estimator.verbosity
-        builtin, function = options.read_metrics(estimator.get_params(), self.objective)
+        builtin, function = options.read_metrics(self.told, self.objective)
         params = self._params(builtin, intercept, problem.by_engine)
         with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
             threads = Threads(thread_count(self.n_jobs), self.library)
@@ -342,7 +347,7 @@ class XGBoostEngine:
                 booster.set_param({"nthread": threads.count})
         if self.base is None:
             if self.objective.trained_as != self.objective.name:
-                booster.set_param(self.objective.options(estimator.get_params()))
+                booster.set_param(self.objective.options(self.told))
             fitted = _fitted(estimator, booster, history or None, self.n_classes)
             model = XGBoostModel(fitted, intercept, 0, self.n_classes)
             return model.first(_rounds_kept(booster)), lockstep
