@@ -74,7 +74,8 @@ def draw(picture: Picture, evidence: Evidence, name: str) -> str:
         text = io.StringIO()
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
         # savefig would lay out and draw everything twice, and write the same.
-        FigureCanvasSVG(figure).print_svg(text, metadata=metadata)
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(text, metadata=metadata)
         plt.close(figure)
     return _fit(text.getvalue(), name, picture.alt)
 
