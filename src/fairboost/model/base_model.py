@@ -205,10 +205,11 @@ def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
 
 
 def is_base(estimator: Any) -> bool:
-    """Whether an estimator is a classifier of none of the engines."""
-    if isinstance(estimator, type) or is_of_engine(estimator) or not hasattr(estimator, "fit"):
+    """Whether an estimator is a classifier of none of the engines, nor one of fairboost's."""
+    ours = type(estimator).__module__.partition(".")[0] == __name__.partition(".")[0]
+    if isinstance(estimator, type) or ours or is_of_engine(estimator):
         return False
-    return bool(is_classifier(estimator)) or hasattr(estimator, "classes_")
+    return hasattr(estimator, "fit") and bool(is_classifier(estimator))
 
 
 def frozen_base(estimator: Any, classes: np.ndarray) -> BaseModel:

@@ -62,6 +62,7 @@ from fairboost.model.base import (
     columns_of_table,
     with_evaluation,
 )
+from fairboost.model.base_files import write_note
 from fairboost.model.base_model import SCORES, BaseModel
 from fairboost.model.files import CLASS, LABEL, NUMBER, read_model
 from fairboost.model.regressor import FairGBMRegressor
@@ -887,13 +888,17 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text
             format; or, ending in ``.json``, for ``xgboost.Booster(model_file=path)``. Decisions
             are positive from the probability on that ``fairboost_threshold`` gives, a line that
-            LightGBM passes over, or an attribute of XGBoost's booster.
+            LightGBM passes over, or an attribute of XGBoost's booster. Of a stage on a base model
+            of another kind the file has the stage alone, and ``<path>.base.json`` beside it says
+            how its scores are added to those of the base model.
         """
         check_is_fitted(self, "_model")
         if self._several:
             self._export(path, **({} if self._costs is None else {"costs": self._costs}))
             return
         self._export(path, threshold=self.threshold_, operating_point=self.operating_point)
+        if self._base is not None:
+            write_note(path, self)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -917,7 +922,7 @@ def _with_numbers(
     return {**fit_options, "eval_set": encoded} if encoded else fit_options
 
 
-def load(path: str | Path) -> Any:  # one class or the other: a checker cannot know which
+def load(path: str | Path, *, base: Any = None) -> Any:  # a checker cannot know which class
     """Read a model that :meth:`FairGBMClassifier.save` or :meth:`FairGBMRegressor.save` wrote.
 
     Parameters
@@ -925,6 +930,9 @@ def load(path: str | Path) -> Any:  # one class or the other: a checker cannot k
     path : str or Path
         The file. It is checked: a truncated, edited or newer file raises ``ModelFileError``, and
         so does a path without a file, as one that is a ``FileNotFoundError`` too.
+    base : classifier or FrozenEstimator, optional
+        The fitted base model, where the saved model is a stage on one of another kind. The file
+        does not hold it, and tells it from others by its scores of a few made-up rows.
 
     Returns
     -------
@@ -949,7 +957,7 @@ def load(path: str | Path) -> Any:  # one class or the other: a checker cannot k
         LABEL: FairGBMClassifier, CLASS: FairGBMClassifier, NUMBER: FairGBMRegressor
     }  # fmt: skip
     known = {name: set(kind._get_param_names()) for name, kind in kinds.items()}
-    predicts, parameters, fitted = read_model(path, known)
+    predicts, parameters, fitted = read_model(path, known, base)
     model = kinds[predicts](**parameters)
     for name, value in fitted.items():
         setattr(model, name, value)

@@ -102,7 +102,10 @@ def _encode_column(column: pd.Series) -> dict[str, Any]:
         listed = {"categories": _plain(kind.categories.tolist()), "ordered": bool(kind.ordered)}
         return {**found, **listed, "codes": column.cat.codes.tolist()}
     pairs = zip(column, column.isna(), strict=True)
-    return {**found, "values": _plain([None if missing else python_value(v) for v, missing in pairs])}
+    return {
+        **found,
+        "values": _plain([None if missing else python_value(v) for v, missing in pairs]),
+    }
 
 
 def _decode_column(found: dict[str, Any]) -> pd.Series:

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from fairboost._numbers import is_number
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.data.features import check_readable, column_names
-from fairboost.data.validation import as_column, check_same_rows, take_columns
+from fairboost.data.validation import as_column, check_same_rows, python_value, take_columns
 from fairboost.engines.frozen import STAGE, STAGE_LEAVES
 from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import InvalidInputError
@@ -190,7 +190,7 @@ def on_base(
     if base_score is not None:
         check_same_rows(X=X, base_score=base_score)
         values = read_base_score(base_score, len(labels))
-        check_given(values, labels, classes[1])
+        check_given(values, labels, python_value(classes[1]))
         base = BaseModel(SCORES)
         if eval_tables:
             raise InvalidInputError(
