@@ -57,8 +57,7 @@ class Training:
         plain = record.confidence is None and not any(wished)
         violations = record.column("violations" if plain else "aimed")
         violations[:, np.array(wished, bool)] = -np.inf  # which have no limit
-        # f_0 is a model only where there was one to start from.
-        first = 0 if self.has_base or self.model.n_base else min(1, last)
+        first = 0 if self.from_model else min(1, last)
         found = slice(first, last + 1)
         losses, untrained = record.column("held_out_loss")[found], record.summary.untrained_loss
         wrong = record.summary.balanced_errors(record.column("sums"))[found]
@@ -131,7 +130,14 @@ class Training:
 
     def first(self, iterate: int) -> TrainedModel:
         """The model f_iterate."""
+        if not iterate and not self.from_model:  # f_0 is none
+            return self.model
         return self.model.first(self.trees[iterate - 1] if iterate else 0)
+
+    @property
+    def from_model(self) -> bool:
+        """Whether f_0 is a model: there was one to start from."""
+        return self.has_base or self.model.n_base > 0
 
 
 def of_round(
