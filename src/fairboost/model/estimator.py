@@ -476,29 +476,29 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         unseen = self.iterate in ("average", "randomized") or engine.rescales_trees
         if unseen and holdout_set is None:
             options = options.for_unseen_model(self.iterate)
+        self._check_point(staged or engine.base is not None)
+        held_out, held_whole, held_score = None, None, None
+        if holdout_set is not None:
+            self._check_holdout_set(holdout_set)
+            if staged:
+                asked = holdout_set, self._columns, base_score is not None
+                holdout_set, held_whole, held_score = split_holdout_set(*asked)
+            held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
+        request = FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
+        if staged:
+            given_rows = whole, given, base_score, (held_whole, held_score), eval_tables
+            self._base, request = on_base(request, self.estimator, *given_rows)
+        return request
+
+    def _check_point(self, has_base: bool) -> None:
+        """Refuse to place a threshold for a model that stays as it is."""
         moving = isinstance(self.operating_point, OperatingPoint)
-        if (staged or engine.base is not None) and moving and self.constraint is None:
+        if has_base and moving and self.constraint is None:
             raise InvalidInputError(
                 f"operating_point={self.operating_point} without a constraint would add trees to "
                 "the frozen model for nothing; fairboost.metrics.threshold_at places a threshold "
                 "for a model as it is"
             )
-        held_out, held_whole, held_score = None, None, None
-        if holdout_set is not None:
-            self._check_holdout_set(holdout_set)
-            scored = base_score is not None
-            if staged:
-                holdout_set, held_whole, held_score = split_holdout_set(
-                    holdout_set, self._columns, scored
-                )
-            held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
-        request = FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
-        if staged:
-            self._base, request = on_base(
-                request, self.estimator, whole, given, base_score, (held_whole, held_score),
-                eval_tables,
-            )  # fmt: skip
-        return request
 
     def _engine(
         self, X: Matrix, classes: np.ndarray, named: np.ndarray, staged: bool = False
