@@ -184,8 +184,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         ``classes_``; or a DataFrame that names them. The class of least expected cost is then
         given, not the most likely one.
     stage : LGBMClassifier or XGBClassifier, optional
-        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 40
-        trees of 15 leaves.
+        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 20
+        trees of 15 leaves, with a learning rate of 0.2.
     stage_features : sequence of str or int, optional
         The columns of X that such a stage sees, by name or position; all if left out. The base
         model sees all of X, such as text that a ``Pipeline`` encodes and no engine reads.
