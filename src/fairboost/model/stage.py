@@ -30,7 +30,6 @@ from fairboost.model.base_model import (
 )
 from fairboost.training.request import FitRequest
 
-
 STAGE: dict[str, Any] = {
     "n_estimators": 20, "learning_rate": 0.2, "num_leaves": STAGE_LEAVES, "verbose": -1
 }  # fmt: skip
