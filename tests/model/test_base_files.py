@@ -223,3 +223,9 @@ def test_made_up_rows_of_arrays(rows):
     gaps = rows.new.X.copy()
     gaps[:, 1] = np.nan
     np.testing.assert_array_equal(probe.decode(probe.encode(probe.draw(gaps))), probe.draw(gaps))
+
+
+def test_wide_tables_have_fewer_rows():
+    wide = csr_matrix((np.ones(3), ([0, 1, 2], [0, 5, 9_999])), shape=(3, 10_000))
+    assert probe.draw(wide).shape == (1, 10_000)
+    assert probe.draw(csr_matrix((3, 20_000))) is None

@@ -27,8 +27,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
-from fairboost import FairGBMClassifier, at_positive_rate, tradeoff_curve
+from fairboost import FairGBMClassifier, at_positive_rate, report, tradeoff_curve
 from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.verdicts.rounds import violations_by_round
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
 
@@ -395,6 +396,25 @@ def test_the_positive_label_may_be_the_smaller_one(forest, rows):
     plain = on(FrozenEstimator(forest), rows.new)
     decided = plain.predict(rows.test.X) == 1
     np.testing.assert_array_equal(model.predict(rows.test.X) == "approved", decided)
+
+
+def test_rounds_are_measured_with_the_base_in_them(forest, rows):
+    """Violations of the first rounds on training rows are those that the trace has."""
+    data = rows.new
+    model = on(FrozenEstimator(forest), data, iterate="last", holdout=None, stage_features=[0, 3])
+    groups = {"sensitive_features": data.group}
+    found = violations_by_round(model, data.X, data.y, **groups).set_index("round")
+    trace = model.trace_.set_index("round")
+    for start in found.index[found.index.isin(trace.index)]:
+        np.testing.assert_allclose(found.loc[start], trace.loc[start, found.columns], atol=1e-9)
+    assert len(found) > 5
+
+
+def test_a_report_on_a_stage(forest, rows):
+    data, test = rows.new, rows.test
+    model = on(FrozenEstimator(forest), data)
+    page = report.to_markdown(report.gather(model, test.X, test.y, sensitive_features=test.group))
+    assert "By sensitive" in page
 
 
 def test_metrics_of_evaluation_sets_have_the_base_in_them(forest, rows):

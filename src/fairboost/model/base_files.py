@@ -63,7 +63,9 @@ def encode(model: Any) -> dict[str, Any]:
         return found
     try:
         if base.rows is None:
-            raise TypeError("the table is of another kind than those of pandas, NumPy and SciPy")
+            raise TypeError(
+                "the table is very wide, or of another kind than those of pandas, NumPy and SciPy"
+            )
         rows = probe.encode(base.rows)
     except TypeError as error:
         raise ModelFileError(

@@ -17,45 +17,57 @@ from fairboost._typing import Matrix
 from fairboost.data.validation import by_row, python_value
 
 ROWS, LOOKED_AT = 32, 10_000
-"""Rows that are made up, and rows that are looked at for it."""
+"""Rows that are made up at most, and rows that are looked at for it."""
+MOST_VALUES, MOST_LOOKED_AT = 2**14, 2**22
+"""The same of single values: of a wide table there are fewer rows."""
 COMMON, SHARED = 10, 5
 """Of values other than numbers, how many are taken, and how many rows have to share one."""
 
 
 def draw(X: Matrix) -> Matrix | None:
-    """Rows like those of a table of pandas, NumPy or SciPy; None of any other."""
+    """Rows like those of a table of pandas, NumPy or SciPy; None of any other, or a very wide one.
+
+    Examples
+    --------
+    >>> draw(np.zeros((100, 3))).shape
+    (32, 3)
+    """
     if isinstance(X, list):
         X = np.asarray(X)
-    if not (isinstance(X, pd.DataFrame | np.ndarray) or issparse(X)) or not X.shape[0]:
+    known = isinstance(X, pd.DataFrame | np.ndarray) or issparse(X)
+    if not known or not X.shape[0] or not 0 < X.shape[1] <= MOST_VALUES:
         return None
-    some = np.unique(np.linspace(0, X.shape[0] - 1, LOOKED_AT).astype(int))
-    rng = np.random.default_rng(0)
+    looked_at = max(1, min(LOOKED_AT, MOST_LOOKED_AT // X.shape[1]))
+    some = np.unique(np.linspace(0, X.shape[0] - 1, looked_at).astype(int))
+    rng, rows_made = np.random.default_rng(0), max(1, min(ROWS, MOST_VALUES // X.shape[1]))
     if isinstance(X, pd.DataFrame):
         part = X.iloc[some]
-        columns = [_column(part.iloc[:, k], rng) for k in range(part.shape[1])]
+        columns = [_column(part.iloc[:, k], rng, rows_made) for k in range(part.shape[1])]
         return pd.DataFrame(dict(enumerate(columns))).set_axis(X.columns, axis=1)
     rows = by_row(X)[some]
     frame = pd.DataFrame(rows.toarray() if issparse(rows) else rows)
-    drawn = np.column_stack([_column(frame[k], rng).to_numpy() for k in frame]).astype(X.dtype)
+    drawn = np.column_stack([_column(frame[k], rng, rows_made).to_numpy() for k in frame]).astype(
+        X.dtype
+    )
     return csr_matrix(drawn) if issparse(X) else drawn
 
 
-def _column(values: pd.Series, rng: np.random.Generator) -> pd.Series:
+def _column(values: pd.Series, rng: np.random.Generator, n: int) -> pd.Series:
     """Values of one column, with its type."""
     known = values.dropna()
     if not len(known):
-        return values.iloc[:1].repeat(ROWS).reset_index(drop=True)
+        return values.iloc[:1].repeat(n).reset_index(drop=True)
     kind = getattr(known.dtype, "kind", "O")
     if kind == "f" and isinstance(known.dtype, np.dtype):
         few = np.quantile(known.to_numpy(), np.linspace(0.05, 0.95, COMMON))
-        return pd.Series(rng.choice(few, ROWS).astype(known.dtype))
+        return pd.Series(rng.choice(few, n).astype(known.dtype))
     if kind in "iu" and isinstance(known.dtype, np.dtype):
         few = np.quantile(known.to_numpy(), np.linspace(0.05, 0.95, COMMON), method="lower")
-        return pd.Series(rng.choice(few, ROWS).astype(known.dtype))
+        return pd.Series(rng.choice(few, n).astype(known.dtype))
     counts = known.value_counts()
     shared = counts[counts >= SHARED]
     few = (shared if len(shared) else counts.iloc[:1]).index[:COMMON]
-    places = rng.integers(0, len(few), ROWS)
+    places = rng.integers(0, len(few), n)
     return pd.Series(few.take(places)).astype(values.dtype).reset_index(drop=True)
 
 
