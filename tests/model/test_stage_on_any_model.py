@@ -481,11 +481,9 @@ def test_other_classes(forest, rows):
     with pytest.raises(InvalidInputError, match="y has 3 classes, and a stage on a base model"):
         on(FrozenEstimator(forest), rows.new, y=three)
     base = clone(forest).fit(rows.new.X, three)
-    with pytest.raises(EngineOptionError, match="tells 3 classes apart"):
+    with pytest.raises(EngineOptionError, match="distinguishes 3 classes"):
         on(FrozenEstimator(base), rows.new)
-    with pytest.raises(
-        EngineOptionError, match=r"the labels \[0, 1\] apart, but y has \['n', 'y'"
-    ):
+    with pytest.raises(EngineOptionError, match=r"the labels \[0, 1\], but y has \['n', 'y'"):
         on(FrozenEstimator(forest), rows.new, y=np.where(rows.new.y == 1, "y", "n"))
 
 

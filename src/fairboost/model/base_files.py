@@ -69,7 +69,7 @@ def encode(model: Any) -> dict[str, Any]:
         rows = probe.encode(base.rows)
     except TypeError as error:
         raise ModelFileError(
-            f"the model was not written: a file tells base models apart by made-up rows, and "
+            f"the model was not written: a file identifies a base model by made-up rows, and "
             f"those of this table cannot be written ({error}). Train on a table of pandas with "
             "numbers, text and categories, or keep the model with pickle"
         ) from error

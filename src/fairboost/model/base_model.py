@@ -2,7 +2,7 @@
 
 The score of a row is the log-odds of the base model plus what the trees of the stage add,
 ``score = log_odds(base) + stage``. Log-odds are those of probabilities, which are clipped first: a
-forest whose trees all agree says 0 or 1, and no sum follows from an infinite score. A classifier
+forest whose trees all agree has a probability of 0 or 1, whose log-odds are infinite. A classifier
 that has no probabilities gets Platt's map ``log_odds = slope * decision + shift``, with a slope
 above 0. An isotonic map would have steps, on which many rows tie, and it needs a table of numbers
 where this one needs two.
@@ -53,7 +53,7 @@ class BaseModel:
     slope, shift : float
         Platt's map of decision values.
     rows : Matrix, optional
-        A few made-up rows, by whose scores another base model is told from this one.
+        A few made-up rows, whose scores identify this base model.
     """
 
     kind: str
@@ -111,7 +111,7 @@ def _checked(values: FloatArray, estimator: Any) -> FloatArray:
         row = int(np.argmin(finite))
         raise InvalidInputError(
             f"{type(estimator).__name__}, the base model, gives row {row} the value "
-            f"{values[row]}, expected a finite number; leave the row out, or mend the model"
+            f"{values[row]}, expected a finite number; leave the row out, or correct the model"
         )
     return values
 
@@ -165,7 +165,7 @@ def platt(values: FloatArray, labels: IntArray, weight: FloatArray) -> tuple[flo
 def read_base_score(given: ArrayLike | None, n: int, what: str = "base_score") -> FloatArray:
     """Probabilities of the positive label that the user gives.
 
-    Numbers outside of [0, 1] may be log-odds or points: which cannot be told, so they are refused.
+    Numbers outside of [0, 1] may be log-odds or points. Nothing in them says which: they are refused.
     """
     if given is None:
         raise InvalidInputError(
@@ -223,13 +223,13 @@ def frozen_base(estimator: Any, classes: np.ndarray) -> BaseModel:
     labels = np.asarray(known).reshape(-1).tolist()
     if len(labels) != 2:
         raise EngineOptionError(
-            f"the {name} tells {len(labels)} classes apart, and a stage on a model of another "
+            f"the {name} distinguishes {len(labels)} classes, and a stage on a model of another "
             "kind is for two; train FairGBMClassifier(LGBMClassifier(...)) for several classes"
         )
     given = [python_value(label) for label in classes]
     if set(labels) != set(given):
         raise EngineOptionError(
-            f"the {name} tells the labels {labels} apart, but y has {given}; code y as the "
+            f"the {name} distinguishes the labels {labels}, but y has {given}; code y as the "
             f"{name} knows it"
         )
     return BaseModel(kind_of(estimator), estimator, labels.index(given[1]))
@@ -254,7 +254,7 @@ def check_unfitted(estimator: Any, sample_weight: object) -> None:
         name = type(estimator).__name__
         raise EngineOptionError(
             f"{name}.fit takes no sample_weight, so that it cannot be cross-fitted on weighted "
-            "rows; fit it on other rows as you see fit, and pass FrozenEstimator(fitted)"
+            "rows; fit it on other rows, and pass FrozenEstimator(fitted)"
         )
 
 

@@ -932,7 +932,7 @@ def load(path: str | Path, *, base: Any = None) -> Any:  # a checker cannot know
         so does a path without a file, as one that is a ``FileNotFoundError`` too.
     base : classifier or FrozenEstimator, optional
         The fitted base model, where the saved model is a stage on one of another kind. The file
-        does not hold it, and tells it from others by its scores of a few made-up rows.
+        does not hold it, and identifies it by its scores of a few made-up rows.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Made-up rows, by whose scores one base model is told from another.
+"""Made-up rows, whose scores identify a base model.
 
 A model file cannot hold a base model of any kind, so it holds a few rows and the scores that the
 base model gave them. The rows are no one's: each column is drawn by itself, numbers among the
