@@ -165,7 +165,8 @@ def platt(values: FloatArray, labels: IntArray, weight: FloatArray) -> tuple[flo
 def read_base_score(given: ArrayLike | None, n: int, what: str = "base_score") -> FloatArray:
     """Probabilities of the positive label that the user gives.
 
-    Numbers outside of [0, 1] may be log-odds or points. Nothing in them says which: they are refused.
+    Numbers outside of [0, 1] may be log-odds or points. Since nothing says which, they are
+    refused.
     """
     if given is None:
         raise InvalidInputError(
