@@ -52,6 +52,23 @@ def test_pages_with_pictures_run_when_pasted(page, name, tmp_path, monkeypatch):
         assert Path("report.md").read_text(encoding="utf-8") == namespace["text"]
 
 
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+def test_page_on_any_model_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "any_model.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        small = block.replace("20_000", "3_000").replace(
+            "(random_state=0)", "(20, random_state=0)"
+        )
+        exec(compile(small, "any_model.md", "exec"), namespace)
+    assert "sex" in capsys.readouterr().out
+    again, new = namespace["again"], namespace["new"]
+    expected = namespace["model"].predict_proba(new.X)
+    assert (again.predict_proba(new.X) == expected).all()
+    assert Path("stage.txt.base.json").is_file()
+
+
 def test_page_on_ratios_runs_when_pasted(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "ratios.md").read_text()

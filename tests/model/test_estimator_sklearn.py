@@ -173,6 +173,8 @@ def test_paper_is_algorithm_1_whatever_the_defaults(engine, toy):
         "pos_label": None,
         "classes": None,
         "costs": None,
+        "stage": None,
+        "stage_features": None,
     }
 
 

@@ -347,11 +347,11 @@ def test_new_lines_and_order_of_keys_are_no_edit(saved, fair, toy):
     np.testing.assert_array_equal(load(saved).predict_proba(toy.X), fair().predict_proba(toy.X))
 
 
-@pytest.mark.parametrize("version", [6, 99, 0, "1", None, True, 2.0, "9" * 5_000])
+@pytest.mark.parametrize("version", [7, 99, 0, "1", None, True, 2.0, "9" * 5_000])
 def test_another_version(saved, version):
     rewrite(saved, lambda d: d.update(format_version=version))
     with pytest.raises(
-        ModelFileError, match=rf"format version {version!r:.80}, this .* reads up to 5"
+        ModelFileError, match=rf"format version {version!r:.80}, this .* reads up to 6"
     ):
         load(saved)
 

@@ -18,7 +18,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression
 
 from fairboost import FairGBMClassifier, load, parity
 from fairboost.exceptions import EngineOptionError, InvalidInputError
@@ -492,9 +492,9 @@ def test_a_base_that_is_not_fitted(engine, toy, no_training):
 
 
 def test_a_model_of_another_kind(toy, no_training):
-    other_kind = LogisticRegression().fit(toy.X, toy.y)
+    other_kind = LinearRegression().fit(toy.X, toy.y)
     with pytest.raises(
-        EngineOptionError, match=r"must be an LGBMClassifier or XGBClassifier, found LogisticRegr"
+        EngineOptionError, match=r"must be an LGBMClassifier or XGBClassifier, found LinearRegres"
     ):
         fitted(other_kind, toy)
 

@@ -57,6 +57,8 @@ class CheckedRows:
     targets, exposure : (n,) float64, optional
         Where a number is predicted: the numbers, and what predictions are multiplied by. All
         labels are then 0, and there are no classes.
+    base_scores : (n,) float64, optional
+        Log-odds by a base model that a stage is added to.
     """
 
     X: Matrix
@@ -66,10 +68,13 @@ class CheckedRows:
     sample_weight: FloatArray | None
     targets: FloatArray | None = None
     exposure: FloatArray | None = None
+    base_scores: FloatArray | None = None
 
     @property
     def offset(self) -> FloatArray | None:
-        """The logarithm of exposures, which scores have in them."""
+        """What scores have in them: log-odds by a base model, or the logarithm of exposures."""
+        if self.base_scores is not None:
+            return self.base_scores
         return None if self.exposure is None else np.log(self.exposure)
 
     @property
@@ -639,6 +644,24 @@ def sorted_order(values: np.ndarray) -> np.ndarray:
 def by_row(X: Matrix) -> Matrix:
     """Return a table whose rows can be picked quickly: a sparse one as CSR, others as they are."""
     return csr_matrix(X) if issparse(X) else X
+
+
+def take_columns(X: Matrix, columns: Sequence[int]) -> Matrix:
+    """Pick columns of a table in any form, by their positions.
+
+    Examples
+    --------
+    >>> take_columns(np.array([[1, 2, 3]]), [2, 0]).tolist()
+    [[3, 1]]
+    """
+    which = list(columns)
+    if hasattr(X, "iloc"):
+        return X.iloc[:, which]
+    if not hasattr(X, "shape"):  # a list of lists
+        return np.asarray(X)[:, which]
+    if names := column_names(X):  # of polars or Arrow
+        return X.select([names[k] for k in which])
+    return by_row(X)[:, which]
 
 
 def take_rows(X: Matrix, rows: np.ndarray) -> Matrix:

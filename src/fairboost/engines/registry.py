@@ -63,10 +63,26 @@ def name_of(estimator: object) -> str:
     >>> name_of(LGBMClassifier())
     'lightgbm'
     """
-    kind = estimator if isinstance(estimator, type) else type(estimator)
-    packages = [c.__module__.partition(".")[0] for c in kind.__mro__]
     # Of no engine: the first one says what it expects.
-    return next((p for p in packages if p in ENGINES), ENGINES[0])
+    return next((p for p in _packages(estimator) if p in ENGINES), ENGINES[0])
+
+
+def is_of_engine(estimator: object) -> bool:
+    """Whether an estimator, or a class of them, belongs to an engine.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> is_of_engine(LogisticRegression())
+    False
+    """
+    return any(package in ENGINES for package in _packages(estimator))
+
+
+def _packages(estimator: object) -> list[str]:
+    """The packages that the class of an estimator, and those it inherits from, come from."""
+    kind = estimator if isinstance(estimator, type) else type(estimator)
+    return [c.__module__.partition(".")[0] for c in kind.__mro__]
 
 
 def engine_of(estimator: object) -> EngineModule:

@@ -139,14 +139,15 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             diagnostics.warn_if_deciding_little(self._measured)
             diagnostics.warn_if_unsettled(self._measured)
 
-    def _check_iterate(self, engine: Engine) -> None:
+    def _check_iterate(self, engine: Engine, has_base: bool = False) -> None:
         """Refuse iterates that the engine cannot give."""
         best_of_one = self.iterate == "best" and self.constraint is None
         check_iterate("last" if best_of_one else self.iterate, engine.rescales_trees)
-        if engine.base is not None and self.iterate in ("average", "randomized"):
+        has_base = has_base or engine.base is not None
+        if has_base and self.iterate in ("average", "randomized"):
             raise InvalidInputError(
-                f"iterate={self.iterate!r} cannot be had on top of a frozen model, whose trees "
-                "stay as they are; use iterate='best' or 'last'"
+                f"iterate={self.iterate!r} cannot be had on top of a frozen model, which "
+                "stays as it is; use iterate='best' or 'last'"
             )
 
     def _check_holdout_set(self, holdout_set: Any) -> None:
@@ -158,9 +159,9 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
                 "holdout=0.2"
             )
 
-    def _chosen(self) -> Any:
+    def _chosen(self, estimator: Any) -> Any:
         """A clone of the estimator to train, checked, with a seed of its own if it has none."""
-        numbers, estimator = isinstance(self, RegressorMixin), self.estimator
+        numbers = isinstance(self, RegressorMixin)
         estimator = default_estimator(regressor=numbers) if estimator is None else estimator
         check_predicts(estimator, number=numbers)
         engine_of(estimator).check_estimator(estimator)
@@ -191,7 +192,9 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         """Set the fitted attributes."""
         model, record = result.model, result.record
         kept = result.last_iterate()
-        if self.iterate == "best" and record.terms:
+        if result.has_base and not model.n_base and not record.terms:
+            kept, model = 0, result.first(0)  # nothing is asked of a stage: the base stays
+        elif self.iterate == "best" and record.terms:
             kept = result.best_iterate()
             model = result.first(kept)
         if self.iterate == "average":
@@ -212,8 +215,13 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         """Measure a model that is none of those that rounds have measured."""
         if self._measured is not None:
             outside = request.outside(game.layout.holdout)
-            X_outside = None if outside is None else outside.X
-            self._set_measured(*measure_model(game, self._scores, request.X, X_outside))
+            theirs = None if outside is None else self._trained_scores(outside)
+            self._set_measured(*measure_model(game, self._trained_scores(request.data), theirs))
+
+    def _trained_scores(self, rows: CheckedRows) -> FloatArray:
+        """Scores of rows as training has them, with what each starts from."""
+        scores = self._own_scores(rows.X)
+        return scores if rows.offset is None else scores + rows.offset
 
     def _judged(self, *measured: MeasuredRates, positive: str = "") -> FairnessReport:
         """The report on what was measured."""
@@ -239,14 +247,24 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         found: Booster = self._model.booster
         return found
 
-    def _scores(self, X: Matrix) -> FloatArray:
+    def _scores(self, X: Matrix, *, rounds: int | None = None) -> FloatArray:
+        """Scores of rows by the model, or by its first rounds."""
         check_is_fitted(self, "_model")
         check_two_dimensional(X)
-        check_readable(X)
+        seen = self._seen(X)
+        check_readable(seen)
         validate_data(self, columns_of_table(X), skip_check_array=True, reset=False)
+        return self._own_scores(seen, rounds)
+
+    def _seen(self, X: Matrix) -> Matrix:
+        """What the engine gets of a table."""
+        return X
+
+    def _own_scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
+        """Scores by the trees alone."""
         if self._draw_seed is not None:
             return as_numbers(randomized_scores(self._model, X, self._draw_seed))
-        return as_numbers(self._model.scores(X))
+        return as_numbers(self._model.scores(X, rounds))
 
     def _constrained(self, names: list[str]) -> list[str]:
         """Those of the given sensitive columns that the constraints were trained on."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -29,6 +30,7 @@ from fairboost.data.validation import (
     check_holdout_set,
     encode_known,
     python_value,
+    take_columns,
 )
 from fairboost.engines.port import Engine, LossTerms
 from fairboost.engines.registry import engine_of
@@ -60,9 +62,21 @@ from fairboost.model.base import (
     columns_of_table,
     with_evaluation,
 )
+from fairboost.model.base_files import write_note
+from fairboost.model.base_model import SCORES, BaseModel
 from fairboost.model.files import CLASS, LABEL, NUMBER, read_model
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.model.several import check_for_several, given_class
+from fairboost.model.stage import (
+    asks_for_stage,
+    check_base,
+    check_stage_table,
+    columns_of_stage,
+    on_base,
+    split_eval_set,
+    split_holdout_set,
+    stage_estimator,
+)
 from fairboost.training.iterates import (
     IterateName,
 )
@@ -91,14 +105,18 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
 
     Parameters
     ----------
-    estimator : LGBMClassifier, XGBClassifier, DaskXGBClassifier or FrozenEstimator, optional
+    estimator : LGBMClassifier, XGBClassifier, other classifier or FrozenEstimator, optional
         The engine with its options; ``LGBMClassifier()`` by default. It is cloned, never changed,
         and its options are reached as ``estimator__num_leaves`` and so on. XGBoost is an extra,
         ``pip install fairboost[xgboost]``; docs/engines.md has what differs. With
         ``xgboost.dask.DaskXGBClassifier`` training is on a cluster (docs/cluster.md). A fitted
         one in ``sklearn.frozen.FrozenEstimator`` keeps its trees, and a short stage of small ones
-        is added. Pass rows that it was not trained on, at least as ``holdout_set``: on its own
-        training rows its rates are better than they will be.
+        is added. A fitted classifier of two labels of any other kind in ``FrozenEstimator``, such
+        as a forest or a ``Pipeline``, keeps its probabilities, and the stage is added to their
+        log-odds (docs/any_model.md). Pass rows that the frozen model was not trained on, at
+        least as ``holdout_set``: on its own training rows its rates are better than they will
+        be. An unfitted classifier of another kind is fitted here, and cross-fitted, so that the
+        stage starts from scores of rows that it has not seen.
     constraint : str, constraint, sequence of them, or None, default="equalized_odds"
         ``"equal_opportunity"`` (equal FNR), ``"predictive_equality"`` (equal FPR),
         ``"equalized_odds"`` (both), ``"demographic_parity"`` (equal share of positive decisions),
@@ -165,6 +183,12 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         What it costs to give a row of each class (lines) each class (columns), in the order of
         ``classes_``; or a DataFrame that names them. The class of least expected cost is then
         given, not the most likely one.
+    stage : LGBMClassifier or XGBClassifier, optional
+        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 20
+        trees of 15 leaves, with a learning rate of 0.2.
+    stage_features : sequence of str or int, optional
+        The columns of X that such a stage sees, by name or position; all if left out. The base
+        model sees all of X, such as text that a ``Pipeline`` encodes and no engine reads.
 
     Attributes
     ----------
@@ -177,6 +201,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         an ``LGBMClassifier`` where the positive label is the smaller one.
     booster_ : lightgbm.Booster or xgboost.Booster
         Its booster.
+    base_ : classifier
+        The fitted base model that the stage is added to, if there is one of another kind.
     threshold_ : float
         The probability from which ``predict`` says positive, and an exported model too; a little
         above 1 where no one may be positive. It does not move probabilities; but
@@ -228,6 +254,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     """
 
     classes_: np.ndarray
+    _base: BaseModel | None = None
+    _columns: tuple[int, ...] | None = None
 
     def __init__(
         self,
@@ -249,6 +277,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         pos_label: object = None,
         classes: Sequence[Any] | None = None,
         costs: ArrayLike | None = None,
+        stage: Classifier | None = None,
+        stage_features: Sequence[str | int] | None = None,
     ) -> None:
         self.estimator = estimator
         self.constraint = constraint
@@ -267,6 +297,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         self.pos_label = pos_label
         self.classes = classes
         self.costs = costs
+        self.stage = stage
+        self.stage_features = stage_features
 
     @classmethod
     def paper(
@@ -324,6 +356,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         *,
         sensitive_features: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        base_score: ArrayLike | None = None,
         holdout_set: tuple[Any, ...] | None = None,
         eval_set: Sequence[tuple[Matrix, ArrayLike]] | None = None,
         eval_names: Sequence[str] | None = None,
@@ -352,7 +385,11 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             that differ from that of X are refused, here and in y and sample_weight.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, in the loss and in every rate.
-        holdout_set : tuple (X, y, sensitive_features[, sample_weight]), optional
+        base_score : array-like of shape (n,), optional
+            Probabilities of the positive label by a model that is not at hand, such as a
+            vendor's, of rows that it was not trained on. A stage is added to their log-odds, and
+            ``estimator`` is left out. Numbers outside of [0, 1] are refused.
+        holdout_set : tuple (X, y, sensitive_features[, sample_weight[, base_score]]), optional
             Rows of your own on which rates are read and the iterate is chosen, such as those of
             the latest month. Nothing is then held out of the others, unless ``holdout`` is a
             number: rates are then read on that share of them as well, and the threshold of an
@@ -382,12 +419,18 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         for name in ("cluster_", "classes_"):  # of an earlier fit
             fitted.__dict__.pop(name, None)
         if is_dask_estimator(self.estimator) or is_dask(X):
+            asked = self.estimator, self.stage, self.stage_features, base_score
+            if asks_for_stage(*asked):
+                raise InvalidInputError(
+                    "a stage on a base model of another kind is trained on one machine, found a "
+                    "Dask collection or estimator; pass the rows as tables, such as X.compute()"
+                )
             rows = DaskRows(X, y, sensitive_features, sample_weight)
             result = fitted._train_on_dask(rows, holdout_set, fit_options, self.pos_label)
             fitted._keep(result.training)
         else:
             request = fitted._request(
-                X, y, sensitive_features, sample_weight, holdout_set, fit_options
+                X, y, sensitive_features, sample_weight, holdout_set, fit_options, base_score
             )
             fitted._train(request)
         self.__dict__ = fitted.__dict__
@@ -402,44 +445,66 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         sample_weight: ArrayLike | None,
         holdout_set: tuple[Any, ...] | None,
         fit_options: dict[str, Any],
+        base_score: ArrayLike | None = None,
     ) -> FitRequest:
         """Check everything; what is wrong raises here."""
-        check_readable(X)
-        validate_data(self, columns_of_table(X), skip_check_array=True, reset=True)
+        staged = asks_for_stage(self.estimator, self.stage, self.stage_features, base_score)
+        whole, self._base = X, None
+        self._columns = columns_of_stage(X, self.stage_features)
+        if self._columns is not None:
+            X = take_columns(X, self._columns)
+        (check_stage_table if staged else check_readable)(X)
+        validate_data(self, columns_of_table(whole), skip_check_array=True, reset=True)
         numbers = smooth_of(self.constraint)
         data = check_fit_data(
             X, y, sensitive_features, sample_weight, pos_label=self.pos_label, numbers=numbers
         )
         classes, given = data.classes, y
+        if staged:
+            check_base(self.estimator, base_score, sample_weight, classes)
+        fit_options, eval_tables = split_eval_set(fit_options, whole, X, self._columns)
         fit_options = with_evaluation(fit_options, X)
         options = self._options_for(classes)
         self._check_soft(sensitive_features)
         if classes[0] > classes[1]:  # to engines the larger label is the positive one
             y, classes = data.labels, np.array([0, 1])
             fit_options = _with_numbers(fit_options, X, given, data)
-        engine = self._engine(X, classes, data.classes)
+        engine = self._engine(X, classes, data.classes, staged)
         engine.check_arguments(X, fit_options)
-        self._check_iterate(engine)
+        self._check_iterate(engine, staged)
         self._stream()  # raises here rather than after training
         unseen = self.iterate in ("average", "randomized") or engine.rescales_trees
         if unseen and holdout_set is None:
             options = options.for_unseen_model(self.iterate)
+        self._check_point(staged or engine.base is not None)
+        held_out, held_whole, held_score = None, None, None
+        if holdout_set is not None:
+            self._check_holdout_set(holdout_set)
+            if staged:
+                asked = holdout_set, self._columns, base_score is not None
+                holdout_set, held_whole, held_score = split_holdout_set(*asked)
+            held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
+        request = FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
+        if staged:
+            given_rows = whole, given, base_score, (held_whole, held_score), eval_tables
+            self._base, request = on_base(request, self.estimator, *given_rows)
+        return request
+
+    def _check_point(self, has_base: bool) -> None:
+        """Refuse to place a threshold for a model that stays as it is."""
         moving = isinstance(self.operating_point, OperatingPoint)
-        if engine.base is not None and moving and self.constraint is None:
+        if has_base and moving and self.constraint is None:
             raise InvalidInputError(
                 f"operating_point={self.operating_point} without a constraint would add trees to "
                 "the frozen model for nothing; fairboost.metrics.threshold_at places a threshold "
                 "for a model as it is"
             )
-        held_out = None
-        if holdout_set is not None:
-            self._check_holdout_set(holdout_set)
-            held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
-        return FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
 
-    def _engine(self, X: Matrix, classes: np.ndarray, named: np.ndarray) -> Engine:
+    def _engine(
+        self, X: Matrix, classes: np.ndarray, named: np.ndarray, staged: bool = False
+    ) -> Engine:
         """Make the engine, for labels as it gets them; ``named`` are the user's."""
-        if isinstance(self.estimator, FrozenEstimator):
+        if isinstance(self.estimator, FrozenEstimator) and not staged:
             if classes is not named:
                 raise InvalidInputError(
                     f"pos_label={self.pos_label!r}, but the frozen model scores the larger label, "
@@ -447,7 +512,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                     "is the larger, such as 0 and 1"
                 )
             return engine_of(self.estimator.estimator).stage_on(self.estimator, X, classes)
-        engine = self._chosen()
+        # Without a constraint nothing is asked of a stage.
+        rounds = 1 if self.constraint is None else None
+        engine = self._chosen(stage_estimator(self.stage, rounds) if staged else self.estimator)
         weights = getattr(engine, "class_weight", None)
         if isinstance(weights, dict) and named.dtype.kind == "M":
             raise EngineOptionError(
@@ -531,12 +598,38 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
         return self._judged(*measured, positive="" if self._several else str(self.pos_label_))
 
-    def decision_function(self, X: Matrix) -> FloatArray:
+    @property
+    def base_(self) -> Any:
+        """The fitted base model that a stage of another kind is added to."""
+        check_is_fitted(self, "_model")
+        if self._base is None or self._base.estimator is None:
+            raise AttributeError("base_: there is no base model beside the booster")
+        return self._base.estimator
+
+    def _seen(self, X: Matrix) -> Matrix:
+        if self._columns is None:
+            return X
+        validate_data(self, columns_of_table(X), skip_check_array=True, reset=False)
+        return take_columns(X, self._columns)
+
+    def _scores(
+        self, X: Matrix, base_score: ArrayLike | None = None, *, rounds: int | None = None
+    ) -> FloatArray:
+        scores = super()._scores(X, rounds=rounds)
+        if base_score is not None and (self._base is None or self._base.kind != SCORES):
+            raise InvalidInputError(
+                "base_score was given, and the model was trained without it; leave it out"
+            )
+        return scores if self._base is None else scores + self._base.log_odds(X, base_score)
+
+    def decision_function(self, X: Matrix, *, base_score: ArrayLike | None = None) -> FloatArray:
         """Log-odds of the larger label, less those of the operating point.
 
         Parameters
         ----------
         X : table of shape (n, n_features)
+        base_score : array-like of shape (n,), optional
+            Probabilities by the base model, needed if the model was trained with them.
 
         Returns
         -------
@@ -547,26 +640,29 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         if is_dask(X):
             check_is_fitted(self, "_model")
             columns = (len(self.classes_),) if self._several else ()
-            return self._lazily("decision_function", X, np.empty((0, *columns)))
+            like = np.empty((0, *columns))
+            return self._lazily("decision_function", X, like, base_score=base_score)
         check_is_fitted(self, "_model")
         if self._several:
             return self._scores(X)
-        margins = self._margins(X)
+        margins = self._margins(X, base_score)
         return margins if self._labels is self.classes_ else -margins
 
-    def _margins(self, X: Matrix) -> FloatArray:
+    def _margins(self, X: Matrix, base_score: ArrayLike | None = None) -> FloatArray:
         """Log-odds of the positive label, less those of the operating point."""
-        scores = self._scores(X)
+        scores = self._scores(X, base_score)
         _, positive = self._decide(scores)
         away, least = scores - self._score_threshold, -np.finfo(np.float64).tiny
         return np.where(positive, np.maximum(away, 0.0), np.minimum(away, least))  # may round
 
-    def predict_proba(self, X: Matrix) -> FloatArray:
+    def predict_proba(self, X: Matrix, *, base_score: ArrayLike | None = None) -> FloatArray:
         """Probability of each label, in the order of ``classes_``.
 
         Parameters
         ----------
         X : table of shape (n, n_features)
+        base_score : array-like of shape (n,), optional
+            Probabilities by the base model, needed if the model was trained with them.
 
         Returns
         -------
@@ -574,8 +670,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             Of a Dask collection a Dask array, which is computed partition by partition.
         """
         if is_dask(X):
-            return self._lazily("predict_proba", X, np.empty((0, len(self.classes_))))
-        scores = self._scores(X)
+            like = np.empty((0, len(self.classes_)))
+            return self._lazily("predict_proba", X, like, base_score=base_score)
+        scores = self._scores(X, base_score)
         if self._several:
             found: FloatArray = self._model.probabilities(scores)
             # XGBoost's are of single precision: sums would be off 1 by more than losses of
@@ -586,12 +683,14 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         columns = [1.0 - proba, proba]
         return np.column_stack(columns if self._labels is self.classes_ else columns[::-1])
 
-    def predict(self, X: Matrix) -> np.ndarray:
+    def predict(self, X: Matrix, *, base_score: ArrayLike | None = None) -> np.ndarray:
         """Decide for each row. No group is needed.
 
         Parameters
         ----------
         X : table of shape (n, n_features)
+        base_score : array-like of shape (n,), optional
+            Probabilities by the base model, needed if the model was trained with them.
 
         Returns
         -------
@@ -599,8 +698,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             Of the type of ``classes_``.
         """
         if is_dask(X):
-            return self._lazily("predict", X, self.classes_[:0])
-        scores = self._scores(X)
+            return self._lazily("predict", X, self.classes_[:0], base_score=base_score)
+        scores = self._scores(X, base_score)
         if self._several:
             return self.classes_[given_class(self._model.probabilities(scores), self._costs)]
         _, positive = self._decide(scores)
@@ -611,6 +710,31 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         proba = self._model.probabilities(scores)
         return proba, proba >= self.threshold_
 
+    def score(
+        self,
+        X: Matrix,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        base_score: ArrayLike | None = None,
+    ) -> float:
+        """The share of rows that are decided rightly, as of any classifier.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows, labels and weights, as in :meth:`fit`.
+        base_score : array-like of shape (n,), optional
+            Probabilities by the base model, needed if the model was trained with them. In a
+            search, ``set_score_request(base_score=True)`` asks for them.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        predicted = self.predict(X, base_score=base_score)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
     def report_on(
         self,
         X: Matrix,
@@ -618,6 +742,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         *,
         sensitive_features: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        base_score: ArrayLike | None = None,
     ) -> FairnessReport:
         """Judge the constraints on other rows, such as a test set.
 
@@ -627,6 +752,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             The rows; a Dask collection is read partition by partition.
         y, sensitive_features, sample_weight
             Their labels, groups and weights, as in :meth:`fit`.
+        base_score : array-like of shape (n,), optional
+            Probabilities by the base model, needed if the model was trained with them.
 
         Returns
         -------
@@ -634,7 +761,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             Of these rows as ``test``, beside the rows held out in training; of these rows alone
             if the model was loaded from a file.
         """
-        return self._judge(X, y, sensitive_features, sample_weight)
+        return self._judge(X, y, sensitive_features, sample_weight, base_score=base_score)
 
     def _judge(
         self,
@@ -643,6 +770,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         sensitive_features: ArrayLike,
         sample_weight: ArrayLike | None,
         positive: BoolArray | None = None,
+        base_score: ArrayLike | None = None,
     ) -> FairnessReport:
         """As :meth:`report_on`; rows that are decided already are not scored again."""
         check_is_fitted(self, "_model")
@@ -666,7 +794,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             rows = DaskRows(X, y, sensitive_features, sample_weight) if lazy else data
             return self._judge_several(rows, constraints)
         if further_moments(as_moment(m) for c in constraints for m in c.moments):
-            return self._judge_scores(None if lazy else data, constraints)
+            return self._judge_scores(None if lazy else data, constraints, base_score)
         used = {name for constraint in constraints for name in columns_of(constraint)}
         told: dict[str, Any] = {
             "where": "test", "point": point, "threshold": self._score_threshold,
@@ -674,6 +802,11 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         if lazy:
             columns = [name for name in names if name in used]
             rows = DaskRows(X, y, sensitive_features, sample_weight)
+            if self._base is not None:
+                raise InvalidInputError(
+                    "a stage on a base model of another kind is judged on one machine, found a "
+                    "Dask collection; pass the rows as tables, such as X.compute()"
+                )
             cells, decided = count_decisions(self._margins, rows, columns, self._labels)
         else:
             report = self.fairness_report_
@@ -681,7 +814,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             kept = placed(columns_among(data, used), constraints, data.labels, windows)
             cells = build_cells(data.labels, kept, data.sample_weight)
             if positive is None:
-                positive = self._margins(X) >= 0
+                positive = self._margins(X, base_score) >= 0
             weight = data.sample_weight
             parts = cells.shared_weight_of(positive, weight)
             decided = np.append(cells.weight_of(positive, weight), parts)
@@ -691,7 +824,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         return self._build_report(*filter(None, [self._measured, test]))
 
     def _judge_scores(
-        self, data: CheckedRows | None, constraints: Sequence[Constraint]
+        self,
+        data: CheckedRows | None,
+        constraints: Sequence[Constraint],
+        base_score: ArrayLike | None,
     ) -> FairnessReport:
         """Judge losses, wrong decisions and probabilities of two labels on other rows."""
         if data is None:
@@ -705,11 +841,11 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         threshold = self._score_threshold
         asked = replace(self._options(), operating_point=probability_of(threshold))
         game = asked.game(layout, LossTerms(0.0, (1.0, 1.0)))
-        scores = self._scores(data.X)
+        scores = self._scores(data.X, base_score)
         test = measure_rows(game, scores, "test", left.rows_without_group())
         point = self.operating_point
         if isinstance(point, OperatingPoint):
-            decided = left.weight_of(self._margins(data.X) >= 0, data.sample_weight)
+            decided = left.weight_of(self._margins(data.X, base_score) >= 0, data.sample_weight)
             test = replace(test, realised=realise(point, threshold, left, decided))
         return self._build_report(*filter(None, [self._measured, test]))
 
@@ -752,13 +888,17 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text
             format; or, ending in ``.json``, for ``xgboost.Booster(model_file=path)``. Decisions
             are positive from the probability on that ``fairboost_threshold`` gives, a line that
-            LightGBM passes over, or an attribute of XGBoost's booster.
+            LightGBM passes over, or an attribute of XGBoost's booster. Of a stage on a base model
+            of another kind the file has the stage alone, and ``<path>.base.json`` beside it says
+            how its scores are added to those of the base model.
         """
         check_is_fitted(self, "_model")
         if self._several:
             self._export(path, **({} if self._costs is None else {"costs": self._costs}))
             return
         self._export(path, threshold=self.threshold_, operating_point=self.operating_point)
+        if self._base is not None:
+            write_note(path, self)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -782,7 +922,7 @@ def _with_numbers(
     return {**fit_options, "eval_set": encoded} if encoded else fit_options
 
 
-def load(path: str | Path) -> Any:  # one class or the other: a checker cannot know which
+def load(path: str | Path, *, base: Any = None) -> Any:  # a checker cannot know which class
     """Read a model that :meth:`FairGBMClassifier.save` or :meth:`FairGBMRegressor.save` wrote.
 
     Parameters
@@ -790,6 +930,9 @@ def load(path: str | Path) -> Any:  # one class or the other: a checker cannot k
     path : str or Path
         The file. It is checked: a truncated, edited or newer file raises ``ModelFileError``, and
         so does a path without a file, as one that is a ``FileNotFoundError`` too.
+    base : classifier or FrozenEstimator, optional
+        The fitted base model, where the saved model is a stage on one of another kind. The file
+        does not hold it, and identifies it by its scores of a few made-up rows.
 
     Returns
     -------
@@ -814,7 +957,7 @@ def load(path: str | Path) -> Any:  # one class or the other: a checker cannot k
         LABEL: FairGBMClassifier, CLASS: FairGBMClassifier, NUMBER: FairGBMRegressor
     }  # fmt: skip
     known = {name: set(kind._get_param_names()) for name, kind in kinds.items()}
-    predicts, parameters, fitted = read_model(path, known)
+    predicts, parameters, fitted = read_model(path, known, base)
     model = kinds[predicts](**parameters)
     for name, value in fitted.items():
         setattr(model, name, value)

@@ -43,17 +43,19 @@ from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.fairness.rates import Rate
 from fairboost.fairness.ratios import Comparison, Floor, RatioParity, at_least, check_ratio
-from fairboost.model import self_test
+from fairboost.model import base_files, self_test
 from fairboost.training.iterates import randomized_scores
 from fairboost.verdicts.fairness_report import FairnessReport
 
 FORMAT = "fairboost-model"
-FORMAT_VERSION = 5
-"""The newest that is read; only models of several classes are written in it."""
+FORMAT_VERSION = 6
+"""The newest that is read; only stages on a base model of another kind are written in it."""
 LABEL, NUMBER, CLASS = "label", "number", "class"
 """What a model predicts: one of two labels, a number, one of several classes."""
 WRITTEN = {LABEL: 3, NUMBER: 4, CLASS: 5}
 """The version that a file has. Models of labels keep the one that earlier programs read."""
+ON_BASE = 6
+"""The same of a stage on a base model of another kind, which earlier programs would leave out."""
 NAMED = {"array", "dtype", "tuple", "items", "float"}
 """Keys by which values are known that JSON has no type for."""
 MOST_LABEL = 2**16
@@ -79,7 +81,7 @@ def write_model(path: str | Path, model: Any) -> None:
     content = _content(model)
     # By the model that will be read: what cannot be read again is not written either.
     try:
-        _, fitted = _decoded(content)
+        _, fitted = _decoded(content, getattr(base_of(model), "estimator", None))
     except ModelFileError as error:
         raise ModelFileError(
             f"{path} was not written, since it could not be read again: {error}. Check the "
@@ -88,12 +90,12 @@ def write_model(path: str | Path, model: Any) -> None:
         ) from error
     points = load_engine(content["engine"]).split_points(model._model.text(), _n_features(content))
     content["self_test"] = {
-        **self_test.describe(_answer(fitted), _labels(fitted), points, fitted["n_features_in_"]),
+        **self_test.describe(_answer(fitted), _labels(fitted), points, _n_features(content)),
         "sha256": _deciding_seal(content),
     }
     sealed = {
         "format": FORMAT,
-        "format_version": WRITTEN[_predicts(content)],
+        "format_version": ON_BASE if "base" in content else WRITTEN[_predicts(content)],
         "sha256": checksum(content),
         "model": content,
     }
@@ -101,7 +103,7 @@ def write_model(path: str | Path, model: Any) -> None:
 
 
 def read_model(
-    path: str | Path, known: dict[str, set[str]]
+    path: str | Path, known: dict[str, set[str]], base: Any = None
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Read a model file and check that it is sound.
 
@@ -111,6 +113,8 @@ def read_model(
         The file.
     known : dict of str to set of str
         By what is predicted, the parameters that the estimator has.
+    base : classifier or FrozenEstimator, optional
+        The fitted base model, where the model is a stage on one.
 
     Returns
     -------
@@ -120,16 +124,17 @@ def read_model(
         The parameters of the estimator that was saved, and the attributes that fitting had set.
     """
     content, written = _sealed_content(path)
+    base_files.check_given(content.get("base"), base, path)
     try:
         predicts = _predicts(content)
-        parameters, fitted = _decoded(content)
+        parameters, fitted = _decoded(content, base)
         if unknown := sorted(set(parameters) - known[predicts]):
             raise ModelFileError(f"it has the parameter {unknown[0]!r}, which is not known here")
         if written >= SELF_TESTED or "self_test" in content:
             test = content["self_test"]
             if _deciding_seal(content) != test["sha256"]:
                 raise ModelFileError("it decides by other values than were saved")
-            self_test.check(test, _answer(fitted), _labels(fitted), fitted["n_features_in_"])
+            self_test.check(test, _answer(fitted), _labels(fitted), _n_features(content))
         str(fitted["fairness_report_"])
     except (ImportError, MemoryError):  # an engine that is not installed, a machine too small
         raise
@@ -154,7 +159,12 @@ def _predicts(content: dict[str, Any]) -> str:
     return str(found)
 
 
-def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def base_of(model: Any) -> Any:
+    """The base model of another kind that a fitted model is a stage on, or None."""
+    return getattr(model, "_base", None)
+
+
+def _decoded(content: dict[str, Any], base: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters and fitted attributes; raises whatever a content that is not sound leads to."""
     of_numbers, n_features = _predicts(content) == NUMBER, _n_features(content)
     parameters = _decoded_parameters(content)
@@ -172,6 +182,14 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     names, report = _names(content["feature_names"], model), content["fairness_report"]
     if names is not None and len(names) != n_features:
         raise ModelFileError(f"it has {n_features} features, and names of {len(names)}")
+    standing: dict[str, Any] = {}
+    if "base" in content:
+        stood_on, standing = base_files.decode(content["base"], base)
+        standing["_base"] = stood_on
+        if stood_on.estimator is not None:
+            parameters["estimator"] = FrozenEstimator(stood_on.estimator)
+        if content["base"].get("stage") is not None:
+            parameters["stage"] = _made({**content, **content["base"]}, "stage")
     multipliers = content["multipliers"]
     trace = pd.DataFrame(content["trace"])
     floats = trace.columns.difference(["round", "trees"])
@@ -187,6 +205,7 @@ def _decoded(content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         ),
         "trace_": trace.astype(dict.fromkeys(floats, np.float64)),
         "best_iteration_": model.n_rounds,
+        **standing,
     }
 
 
@@ -322,7 +341,8 @@ def model_seal(model: Any) -> str:
 
 
 def _deciding_seal(content: dict[str, Any]) -> str:
-    return checksum({name: content.get(name) for name in DECIDING})
+    names = (*DECIDING, "base") if "base" in content else DECIDING
+    return checksum({name: content.get(name) for name in names})
 
 
 def _answer(fitted: dict[str, Any]) -> Callable[[FloatArray], FloatArray]:
@@ -415,6 +435,11 @@ def _content(model: Any) -> dict[str, Any]:
     if isinstance(own.get("costs"), pd.DataFrame):  # in the order of classes, as predict has them
         own["costs"] = model._costs
     engine, frozen = own.pop("estimator"), isinstance(model.estimator, FrozenEstimator)
+    if base_of(model) is not None:
+        engine, frozen = None, False
+    own.pop("stage", None)  # which is with the base model
+    if own.get("stage_features", 0) is None:
+        own.pop("stage_features")  # as in files of old
     own["constraint"] = _encode_constraint(model.constraint)
     if not of_numbers:
         point = model.operating_point
@@ -459,6 +484,22 @@ def _deciding(model: Any) -> dict[str, Any]:
         "intercept": np.asarray(model._model.intercept).tolist(),
         "n_base": model._model.n_base,
         "booster": model._model.text().split("\n"),
+        **_standing(model),
+    }
+
+
+def _standing(model: Any) -> dict[str, Any]:
+    """What a stage stands on; features are then those that the stage sees."""
+    if base_of(model) is None:
+        return {}
+    stage, names = model.stage, getattr(model, "feature_names_in_", None)
+    base = base_files.encode(model)
+    base["stage"] = None if stage is None else _encode_parameters(stage.get_params())
+    columns = range(model.n_features_in_) if model._columns is None else model._columns
+    return {
+        "n_features": len(columns),
+        "feature_names": None if names is None else [str(names[k]) for k in columns],
+        "base": base,
     }
 
 

@@ -301,7 +301,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         """Make the engine."""
         if isinstance(self.estimator, FrozenEstimator):
             return engine_of(self.estimator.estimator).stage_on(self.estimator, X, None)
-        engine = self._chosen()
+        engine = self._chosen(self.estimator)
         return engine_of(engine).make(engine, None)
 
     def _options(self) -> NumberOptions:

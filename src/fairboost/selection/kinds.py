@@ -66,6 +66,7 @@ from fairboost.metrics.intervals import student, wilson
 from fairboost.metrics.numbers import COMPARED, LOSS_TITLES, mean_loss
 from fairboost.metrics.performance import ClassOutput
 from fairboost.model.base import FairBooster, columns_of_table
+from fairboost.model.base_model import is_base
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.training.request import FitRequest
@@ -390,6 +391,12 @@ def kind_of(estimator: Any, constraint: ConstraintLike, what: str) -> Decisions 
             f"{what}(model.estimator, ...), and constraint=... here"
         )
     engine = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+    if is_base(engine):
+        raise InvalidInputError(
+            f"{what} trains boosters of LightGBM or XGBoost, found {type(engine).__name__}; fit a "
+            "stage on it for each tolerance, FairGBMClassifier(FrozenEstimator(fitted), "
+            "tolerance=...)"
+        )
     if engine is not None:
         return OF_NUMBERS if isinstance(engine, RegressorMixin) else DECISIONS
     return OF_NUMBERS if any(map(_is_of_numbers, _listed(constraint))) else DECISIONS

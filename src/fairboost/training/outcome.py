@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fairboost._typing import BoolArray, FloatArray, Matrix
+from fairboost._typing import BoolArray, FloatArray
 from fairboost.algorithm.game import Game
 from fairboost.algorithm.margins import shrunken
 from fairboost.algorithm.record import Record, Round
@@ -42,12 +42,15 @@ class Training:
         Number of trees after each round.
     rescaled : bool
         Whether the last model is not the last that was measured (DART).
+    has_base : bool
+        Whether there was a model to start from.
     """
 
     model: TrainedModel
     record: Record
     trees: list[int]
     rescaled: bool = False
+    has_base: bool = False
 
     def best_iterate(self) -> int:
         """Which of f_0, f_1 and so on to keep."""
@@ -58,8 +61,7 @@ class Training:
         plain = record.confidence is None and not any(wished)
         violations = record.column("violations" if plain else "aimed")
         violations[:, np.array(wished, bool)] = -np.inf  # which have no limit
-        # f_0 is a model only where there was one to start from.
-        first = 0 if self.model.n_base else min(1, last)
+        first = 0 if self.from_model else min(1, last)
         found = slice(first, last + 1)
         losses, untrained = record.column("held_out_loss")[found], record.summary.untrained_loss
         wrong = record.summary.balanced_errors(record.column("sums"))[found]
@@ -136,7 +138,14 @@ class Training:
 
     def first(self, iterate: int) -> TrainedModel:
         """The model f_iterate."""
+        if not iterate and not self.from_model:  # f_0 is none
+            return self.model
         return self.model.first(self.trees[iterate - 1] if iterate else 0)
+
+    @property
+    def from_model(self) -> bool:
+        """Whether f_0 is a model: there was one to start from."""
+        return self.has_base or self.model.n_base > 0
 
 
 def of_round(
@@ -205,7 +214,7 @@ def measure_rows(game: Game, scores: FloatArray, where: str, note: str = "") -> 
 
 
 def measure_model(
-    game: Game, score: Callable[[Matrix], FloatArray], X: Matrix, outside: Matrix | None
+    game: Game, ours: FloatArray, outside: FloatArray | None
 ) -> tuple[MeasuredRates, float]:
     """Rates and threshold of a model that no round has measured, held out if rows are.
 
@@ -213,16 +222,14 @@ def measure_model(
     ----------
     game : Game
         That the model was trained by.
-    score : callable
-        Features to scores by the model.
-    X : Matrix
-        The rows that were to be trained on.
-    outside : Matrix, optional
-        The held-out set of the user's own.
+    ours : (n,) float64
+        Scores by the model of the rows that were to be trained on.
+    outside : (m,) float64, optional
+        Those of the held-out set of the user's own.
     """
     layout, chosen = game.layout, game.layout.holdout
-    ours = trained = score(X)
-    parts = [] if outside is None else [score(outside)]
+    trained = ours
+    parts = [] if outside is None else [outside]
     if chosen.trained is not None:
         trained, left = ours[chosen.trained], ours[~chosen.trained]
         parts.insert(0, left)

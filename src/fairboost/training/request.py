@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +52,11 @@ class FitRequest:
         return self.data.X
 
     @property
+    def has_base(self) -> bool:
+        """Whether training starts from a model, which is then the first iterate."""
+        return self.engine.base is not None or self.data.base_scores is not None
+
+    @property
     def columns(self) -> list[str]:
         """Names of the sensitive columns."""
         return [c.name for c in self.data.columns]
@@ -77,7 +82,8 @@ class FitRequest:
         terms: LossTerms = self.engine.loss_terms(
             data.labels if data.targets is None else data.targets, self.sample_weight, data.offset
         )
-        return terms
+        # A base model has its own.
+        return terms if data.base_scores is None else replace(terms, intercept=0.0)
 
     def outcomes(self, holdout: Holdout) -> tuple[Outcomes, Outcomes] | tuple[None, None]:
         """What the rows trained on, and those measured, are to come to, if that is a number."""

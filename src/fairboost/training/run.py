@@ -30,7 +30,7 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
         rows = lay_out_rows(request, request.options.constraints(request.columns))
         check_reachable(rows.terms, rows.cells, request.options.operating_point)
     engine = request.engine
-    rounds = SETTLED if engine.base else engine.n_rounds  # a stage on it has little to move
+    rounds = SETTLED if request.has_base else engine.n_rounds  # a stage on it has little to move
     player = request.options.player(rounds, engine.learning_rate * request.loss_terms.pace)
     session = Session(request.options.game(rows, request.loss_terms, player))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
@@ -55,7 +55,8 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
             )
     finally:
         session.close()
-    return Training(model, session.record(), trees, request.engine.rescales_trees), session
+    training = Training(model, session.record(), trees, engine.rescales_trees, request.has_base)
+    return training, session
 
 
 def problem_of(

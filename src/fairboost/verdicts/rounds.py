@@ -95,7 +95,7 @@ def violations_by_round(
     lines = []
     for trees in np.unique(np.linspace(min(1, last), last, points).round().astype(int)).tolist():
         start = trees + 1  # of the round after
-        violations = find(model._model.scores(X, base + trees), start)
+        violations = find(model._scores(X, rounds=base + trees), start)
         if len(violations) != len(names):
             raise InvalidInputError(
                 f"these rows and groups give {len(violations)} inequalities, training had "

@@ -54,7 +54,12 @@ from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
 from fairboost.engines.lightgbm.kinds import Kind, check_options, class_of, kind_of
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
 from fairboost.engines.lightgbm.soundness import split_points
-from fairboost.engines.lightgbm.text import append_trees, as_stock_model, with_notes
+from fairboost.engines.lightgbm.text import (
+    append_trees,
+    as_stock_model,
+    with_notes,
+    without_trees,
+)
 from fairboost.engines.lockstep import threads_each, turns_taken
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
@@ -188,6 +193,8 @@ class LightGBMModel:
         rounds += self.n_base
         if rounds >= self.n_rounds:
             return self
+        if not rounds:  # which LightGBM would take for all of them
+            return self._with(without_trees(self.text()), 0)
         return self._with(self.booster.model_to_string(num_iteration=rounds), self.n_base)
 
     def with_stage(self, stage: lightgbm.Booster) -> LightGBMModel:

@@ -60,7 +60,7 @@ def split_points(
     head, trees, tail = split_text(text)
     n_classes = _check_head(head, trees, n_features, objectives)
     require(len(trees) % n_classes == 0, "it has rounds without a tree for every class")
-    _check_tail(tail, n_features)
+    _check_tail(tail, n_features, bool(trees))
     found: dict[int, set[float]] = {}
     for k, tree in enumerate(trees):
         for feature, value in _tree(tree, k, n_features):
@@ -91,11 +91,13 @@ def _check_head(head: str, trees: list[str], n_features: int, objectives: Sequen
     return max(int(per_round), 1)
 
 
-def _check_tail(tail: str, n_features: int) -> None:
+def _check_tail(tail: str, n_features: int, has_trees: bool) -> None:
     """The options of training, which LightGBM parses, and the categories of columns."""
     _, found, rest = tail.partition("\nparameters:\n")
     options, end, rest = rest.partition("\nend of parameters\n")
-    require(bool(found) and bool(end), "its parameters are missing")
+    if not has_trees and not found:  # LightGBM does not write them without trees
+        options, end, rest = "", "none", tail
+    require(bool(found or not has_trees) and bool(end), "its parameters are missing")
     lines = filter(None, options.split("\n"))
     require(all(map(_PARAMETER.fullmatch, lines)), "its parameters have a line of another form")
     _, found, categories = rest.rpartition("\npandas_categorical:")

@@ -58,7 +58,7 @@ def as_stock_model(
             _edit(tree, lambda x, w=w: x * w, _CONSTANTS + _SLOPES)  # type: ignore[misc]
             for tree, w in zip(trees, np.repeat(tree_weights, len(starts)), strict=True)
         ]
-    for k, start in enumerate(starts):
+    for k, start in enumerate(starts[: len(trees)]):
         tree = _edit(trees[k], lambda x, start=start: x + start, _CONSTANTS)  # type: ignore[misc]
         # As LightGBM does when it folds its average in: the tree is no longer a scaled one.
         trees[k] = re.sub(r"(?m)^shrinkage=.*$", "shrinkage=1", tree)
@@ -82,6 +82,12 @@ def append_trees(text: str, further: str) -> str:
     added = split_text(further)[1]
     trees += [re.sub(r"^Tree=\d+", f"Tree={len(trees) + k}", t) for k, t in enumerate(added)]
     return _join(head, trees, tail)
+
+
+def without_trees(text: str) -> str:
+    """The same model with none of its trees: it scores 0."""
+    head, _, tail = split_text(text)
+    return _join(head, [], tail)
 
 
 def with_notes(text: str, **notes: object) -> str:

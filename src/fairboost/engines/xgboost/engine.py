@@ -143,7 +143,8 @@ class XGBoostModel:
         rounds += self.n_base
         if rounds >= self.n_rounds:
             return self
-        if not self.booster.get_categories().empty():  # which XGBoost would forget
+        # XGBoost would forget categories, and takes no rounds for all of them.
+        if not rounds or not self.booster.get_categories().empty():
             return self._with(first_rounds(self.text(), rounds), self.n_base)
         booster, notes = self.booster[:rounds], self.booster.attributes()
         if int(notes.get("best_iteration") or -1) >= rounds:  # of a round that is left out

@@ -1,0 +1,305 @@
+"""What a stage is added to: any classifier of two labels, or scores that the user gives.
+
+The score of a row is the log-odds of the base model plus what the trees of the stage add,
+``score = log_odds(base) + stage``. Log-odds are those of probabilities, which are clipped first: a
+forest whose trees all agree has a probability of 0 or 1, whose log-odds are infinite. A classifier
+that has no probabilities gets Platt's map ``log_odds = slope * decision + shift``, with a slope
+above 0. An isotonic map would have steps, on which many rows tie, and it needs a table of numbers
+where this one needs two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logit
+from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.validation import has_fit_parameter
+
+from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
+from fairboost.data.validation import by_row, python_value, read_targets, take_rows
+from fairboost.engines.registry import is_of_engine
+from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.model import probe
+
+MOST_CLIPPED = 0.05
+"""The largest value at which probabilities are clipped."""
+CLIPS = 40
+"""Values at which clipping is tried."""
+FOLDS = 5
+"""Parts in which a base model is cross-fitted."""
+SCORES, PROBABILITIES, DECISIONS = "scores", "probabilities", "decision_function"
+"""Where log-odds come from: a column of the user's, or a method of the base model."""
+
+
+@dataclass(frozen=True)
+class BaseModel:
+    """The model that a stage is added to.
+
+    Parameters
+    ----------
+    kind : str
+        ``"scores"``, ``"probabilities"`` or ``"decision_function"``.
+    estimator : classifier, optional
+        Fitted; None where the user gives scores.
+    column : int
+        Position of the positive label among its classes.
+    clip : (float, float)
+        The least and the largest probability.
+    slope, shift : float
+        Platt's map of decision values.
+    rows : Matrix, optional
+        A few made-up rows, whose scores identify this base model.
+    """
+
+    kind: str
+    estimator: Any = None
+    column: int = 1
+    clip: tuple[float, float] = (0.0, 1.0)
+    slope: float = 1.0
+    shift: float = 0.0
+    rows: Matrix | None = None
+
+    def log_odds(self, X: Matrix, base_score: ArrayLike | None = None) -> FloatArray:
+        """The log-odds of the positive label of each row."""
+        if self.kind != SCORES:
+            return self.of_values(self.values(X))
+        n = np.shape(X)[0]
+        return self.of_values(read_base_score(base_score, n))
+
+    def values(self, X: Matrix) -> FloatArray:
+        """Probabilities of the positive label, or decision values that rise with it."""
+        if self.kind == PROBABILITIES:
+            found = np.asarray(self.estimator.predict_proba(X), np.float64)
+            return _checked(found[:, self.column], self.estimator)
+        found = np.asarray(self.estimator.decision_function(X), np.float64).reshape(-1)
+        return _checked(found if self.column else -found, self.estimator)
+
+    def of_values(self, values: FloatArray) -> FloatArray:
+        """Log-odds of such values."""
+        if self.kind == DECISIONS:
+            return self.slope * values + self.shift
+        found: FloatArray = logit(np.clip(values, *self.clip))
+        return found
+
+    def fitted_to(
+        self, values: FloatArray, labels: IntArray, weight: FloatArray | None
+    ) -> BaseModel:
+        """The same with the clip, or the map, that rows ask for."""
+        w = np.ones(len(labels)) if weight is None else weight / weight.mean()
+        if self.kind != DECISIONS:
+            y = labels.astype(np.float64)
+            low = best_clip(values, y, w)
+            return replace(self, clip=(low, 1 - best_clip(1 - values, 1 - y, w)))
+        slope, shift = platt(values, labels, w)
+        if slope <= 0:
+            raise InvalidInputError(
+                f"decision values of {type(self.estimator).__name__} are not larger where the "
+                "label is positive, on these rows; pass rows with the labels that it was "
+                "trained on"
+            )
+        return replace(self, slope=slope, shift=shift)
+
+
+def _checked(values: FloatArray, estimator: Any) -> FloatArray:
+    """Refuse values of which no score follows."""
+    if not (finite := np.isfinite(values)).all():
+        row = int(np.argmin(finite))
+        raise InvalidInputError(
+            f"{type(estimator).__name__}, the base model, gives row {row} the value "
+            f"{values[row]}, expected a finite number; leave the row out, or correct the model"
+        )
+    return values
+
+
+def best_clip(proba: FloatArray, y: FloatArray, weight: FloatArray) -> float:
+    """The value below which probabilities are raised to it: that of least log loss on rows.
+
+    It is between 1 / (n + 2), the share that n rows without a single positive one suggest by the
+    rule of succession, and :data:`MOST_CLIPPED`. Rows on which a well calibrated model is sure
+    leave it at the least value.
+
+    Parameters
+    ----------
+    proba, y, weight : (n,) float64
+        Probabilities of a label, 1 where rows have it, and their weights.
+
+    Examples
+    --------
+    >>> proba, ones = np.zeros(98), np.ones(98)
+    >>> best_clip(proba, np.zeros(98), ones)
+    0.01
+    >>> y = np.zeros(98)
+    >>> y[:2] = 1  # one row in 49
+    >>> bool(abs(best_clip(proba, y, ones) - 2 / 98) < 0.001)
+    True
+    """
+    least = 1 / (len(proba) + 2)
+    if least >= MOST_CLIPPED:
+        return least
+    tried = np.geomspace(least, MOST_CLIPPED, CLIPS)
+    unsure = proba < MOST_CLIPPED
+    p, y, weight = proba[unsure], y[unsure], weight[unsure]
+    losses = []
+    for clip in tried:
+        clipped = np.maximum(p, clip)
+        losses.append(-weight @ np.where(y > 0, np.log(clipped), np.log1p(-clipped)))
+    return float(tried[int(np.argmin(losses))])
+
+
+def platt(values: FloatArray, labels: IntArray, weight: FloatArray) -> tuple[float, float]:
+    """Slope and shift that turn decision values into log-odds: a logistic fit of one feature.
+
+    The fit is on values in units of their spread, with the small penalty of scikit-learn's
+    default: without one labels that values part without an error would have no finite slope.
+    """
+    spread = float(values.std()) or 1.0
+    fitted = LogisticRegression().fit(values[:, np.newaxis] / spread, labels, weight)
+    return float(fitted.coef_[0, 0]) / spread, float(fitted.intercept_[0])
+
+
+def read_base_score(given: ArrayLike | None, n: int, what: str = "base_score") -> FloatArray:
+    """Probabilities of the positive label that the user gives.
+
+    Numbers outside of [0, 1] may be log-odds or points. Since nothing says which, they are
+    refused.
+    """
+    if given is None:
+        raise InvalidInputError(
+            f"the stage was trained on scores of a base model, and {what} is missing; pass the "
+            "probabilities of the positive label by that model, base_score=..., one for each row"
+        )
+    found = read_targets(given, what)
+    if len(found) != n:
+        raise InvalidInputError(
+            f"{what} has {len(found)} rows but X has {n}; pass one probability for each row"
+        )
+    if (wrong := (found < 0) | (found > 1)).any():
+        row = int(np.argmax(wrong))
+        raise InvalidInputError(
+            f"{what} must be probabilities of the positive label, in [0, 1], found "
+            f"{found[row]:g} in row {row}. Of log-odds pass scipy.special.expit(scores). Of "
+            "points pass FrozenEstimator(LogisticRegression().fit(points, y)) as the estimator, "
+            "with the points as a column of X"
+        )
+    return found
+
+
+def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
+    """Refuse scores that are decisions, or of which those of the positive label are lower."""
+    if np.isin(values, (0.0, 1.0)).all():
+        raise InvalidInputError(
+            "base_score has no other values than 0 and 1: these are decisions, and a stage "
+            "starts from probabilities; pass those that the decisions were made by"
+        )
+    means = [float(values[labels == label].mean()) for label in (0, 1)]
+    if means[1] < means[0]:
+        raise InvalidInputError(
+            f"base_score is {means[1]:.3g} on average where the label is positive, "
+            f"{positive!r}, and {means[0]:.3g} elsewhere; pass probabilities of the positive "
+            "label, such as 1 - base_score, or name the other label as pos_label"
+        )
+
+
+def is_base(estimator: Any) -> bool:
+    """Whether an estimator is a classifier of none of the engines, nor one of fairboost's."""
+    ours = type(estimator).__module__.partition(".")[0] == __name__.partition(".")[0]
+    if isinstance(estimator, type) or ours or is_of_engine(estimator):
+        return False
+    return hasattr(estimator, "fit") and bool(is_classifier(estimator))
+
+
+def frozen_base(estimator: Any, classes: np.ndarray) -> BaseModel:
+    """A fitted classifier as a base model, checked; ``classes`` are negative and positive."""
+    name, known = type(estimator).__name__, getattr(estimator, "classes_", None)
+    if known is None:
+        raise EngineOptionError(
+            f"the {name} in FrozenEstimator is not fitted; fit it first, or pass it without "
+            "FrozenEstimator to have it cross-fitted"
+        )
+    labels = np.asarray(known).reshape(-1).tolist()
+    if len(labels) != 2:
+        raise EngineOptionError(
+            f"the {name} distinguishes {len(labels)} classes, and a stage on a model of another "
+            "kind is for two; train FairGBMClassifier(LGBMClassifier(...)) for several classes"
+        )
+    given = [python_value(label) for label in classes]
+    if set(labels) != set(given):
+        raise EngineOptionError(
+            f"the {name} distinguishes the labels {labels}, but y has {given}; code y as the "
+            f"{name} knows it"
+        )
+    return BaseModel(kind_of(estimator), estimator, labels.index(given[1]))
+
+
+def kind_of(estimator: Any) -> str:
+    """Which of its methods the log-odds of a classifier come from."""
+    if hasattr(estimator, "predict_proba"):
+        return PROBABILITIES
+    if hasattr(estimator, "decision_function"):
+        return DECISIONS
+    raise EngineOptionError(
+        f"{type(estimator).__name__} has neither predict_proba nor decision_function, and no "
+        "score follows from labels alone; pass CalibratedClassifierCV around it, or fit "
+        "base_score=... with the probabilities of its source"
+    )
+
+
+def check_unfitted(estimator: Any, sample_weight: object) -> None:
+    """Refuse a classifier that cannot be cross-fitted on weighted rows."""
+    if sample_weight is not None and not has_fit_parameter(estimator, "sample_weight"):
+        name = type(estimator).__name__
+        raise EngineOptionError(
+            f"{name}.fit takes no sample_weight, so that it cannot be cross-fitted on weighted "
+            "rows; fit it on other rows, and pass FrozenEstimator(fitted)"
+        )
+
+
+def cross_fitted(
+    estimator: Any,
+    X: Matrix,
+    y: np.ndarray,
+    weight: FloatArray | None,
+    classes: np.ndarray,
+    seed: int,
+) -> tuple[BaseModel, FloatArray]:
+    """Fit a classifier on all rows, and its values of each row by one that has not seen it.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Unfitted; clones of it are fitted.
+    X, y, weight
+        The rows.
+    classes : (2,) array
+        The negative and the positive label.
+    seed : int
+        Of the division of rows.
+    """
+    table, values = by_row(X), np.empty(len(y))
+    fewest = int(min(np.unique(y, return_counts=True)[1]))
+    if fewest < 2:
+        raise InvalidInputError(
+            f"a label has {fewest} row, and cross-fitting of {type(estimator).__name__} needs "
+            "two; pass more rows, or FrozenEstimator(fitted)"
+        )
+    parts = StratifiedKFold(min(FOLDS, fewest), shuffle=True, random_state=seed)
+    for learn, held_out in parts.split(np.zeros((len(y), 1)), y):
+        part = _fit(estimator, take_rows(table, learn), y[learn], weight, learn)
+        values[held_out] = frozen_base(part, classes).values(take_rows(table, held_out))
+    whole = _fit(estimator, X, y, weight, slice(None))
+    return frozen_base(whole, classes), values
+
+
+def _fit(estimator: Any, X: Matrix, y: np.ndarray, weight: FloatArray | None, rows: Any) -> Any:
+    given = {} if weight is None else {"sample_weight": weight[rows]}
+    return clone(estimator).fit(X, y, **given)
+
+
+def with_rows(base: BaseModel, X: Matrix) -> BaseModel:
+    """The same with made-up rows that a file is checked by."""
+    return replace(base, rows=None if base.kind == SCORES else probe.draw(X))
