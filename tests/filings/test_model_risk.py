@@ -252,7 +252,7 @@ def test_the_document_names_its_text_and_is_no_advice():
 
 def test_a_gap_beyond_the_tolerance_is_told():
     filing = model_risk(candidates(replace(CHOSEN, gap=0.2)))
-    assert "beyond the 0.05 asked for" in filing.to_markdown()
+    assert "larger than the 0.05 asked for" in filing.to_markdown()
 
 
 def test_what_will_not_do(tmp_path):

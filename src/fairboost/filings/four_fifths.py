@@ -222,7 +222,7 @@ def _looked_at(
     yield Facts((*lines, *data.items()))
     if taken := facts["unknown values"]:
         told = "; ".join(f"{c}: {', '.join(map(repr, v))}" for c, v in taken.items())
-        yield Text(f"Beside missing values, these values were taken for unknown: {told}.")
+        yield Text(f"Missing values are unknown categories. So are these values: {told}.")
 
 
 def _group_blocks(name: str, table: pd.DataFrame) -> Iterable[Block]:

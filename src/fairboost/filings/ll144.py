@@ -324,7 +324,7 @@ def _unknown(facts: Mapping[str, Any], columns: Sequence[str]) -> Iterable[Block
     )
     if taken := facts["unknown values"]:
         told = "; ".join(f"{c}: {', '.join(map(repr, v))}" for c, v in taken.items())
-        yield Text(f"Beside missing values, these values were taken for unknown: {told}.")
+        yield Text(f"Missing values are unknown categories. So are these values: {told}.")
 
 
 def _small(
@@ -347,9 +347,9 @@ def _small(
         )
     else:
         yield Text(
-            f"These categories, below {share:g} of the data, are left out of the impact ratios: "
-            "they have none, and none of them is the most selected category. Their applicants and "
-            "rates are in the tables."
+            f"Each of these categories has less than {share:.3g} of the data. The table has no "
+            "impact ratio for them, and none of them counts as the most selected category. The "
+            "table has their numbers of applicants and their rates."
         )
     yield Bullets(tuple(small))
     if share is not None:
