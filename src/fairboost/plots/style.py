@@ -7,6 +7,7 @@ keeps its say.
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Sequence
@@ -207,6 +208,19 @@ def _legend_grid(labels: Sequence[str], width: float) -> tuple[int, int]:
     columns = min(max(1, int(width * CHARACTERS) // (7 + longest)), max(len(labels), 1))
     deep = 2 if any(len(lines) > 1 for lines in shown) else 1
     return columns, deep * math.ceil(len(labels) / columns)
+
+
+def svg_of(figure: Figure) -> str:
+    """A figure as the text of an SVG file, without date and origin.
+
+    ``Figure.savefig`` would lay out and draw everything twice, and write the same.
+    """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    text = io.StringIO()
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(text, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return text.getvalue()
 
 
 def pyplot() -> ModuleType:

@@ -6,7 +6,6 @@ made the page's own; nothing in it depends on the time or on chance.
 
 from __future__ import annotations
 
-import io
 import re
 import warnings
 from collections.abc import Callable, Iterable
@@ -26,6 +25,7 @@ from fairboost.plots.style import (
     new_axes,
     plain_ticks,
     pyplot,
+    svg_of,
 )
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Calibration, Evidence, Roc
@@ -65,19 +65,13 @@ def draw(picture: Picture, evidence: Evidence, name: str) -> str:
         Unique in the page; the names inside of the SVG begin with it.
     """
     plt = pyplot()
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     with plt.style.context("default"), plt.rc_context(SETTINGS), warnings.catch_warnings():
         # The font is the reader's: ours, by which room is made, need not have every character.
         warnings.filterwarnings("ignore", r"Glyph \d+")
         figure = DRAWN[picture.name](evidence, picture.about)
-        text = io.StringIO()
-        metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        # savefig would lay out and draw everything twice, and write the same.
-        canvas: Any = FigureCanvasSVG(figure)
-        canvas.print_svg(text, metadata=metadata)
+        svg = svg_of(figure)
         plt.close(figure)
-    return _fit(text.getvalue(), name, picture.alt)
+    return _fit(svg, name, picture.alt)
 
 
 def _fit(svg: str, name: str, alt: str) -> str:
@@ -128,7 +122,7 @@ def _tradeoff(evidence: Evidence, _: str) -> Any:
     table = _table(tradeoff.points, *names, *ends).drop(columns=other)
     table = table.rename(columns=lambda c: c.replace("_", " "))
     ax = new_axes(WIDTH, 3.6, ["a", "b", "c"])
-    titles = None if tradeoff.is_gap else (tradeoff.measure, tradeoff.figure)
+    titles = (tradeoff.measure, tradeoff.figure) if name == "loss" else None
     where = where_title(tradeoff.where)
     plots.TradeoffDisplay(table, tradeoff.chosen, where, titles).plot(ax)
     if name == "loss":
