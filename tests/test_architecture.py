@@ -27,7 +27,10 @@ ROOMS = {
     "cluster": [
         "data", "fairness", "kernel", "tasks", "algorithm", "verdicts", "engines", "training",
     ],
-    "model": ["data", "fairness", "algorithm", "verdicts", "engines", "training", "cluster"],
+    "serving": ["data", "fairness", "engines"],
+    "model": [
+        "data", "fairness", "algorithm", "verdicts", "engines", "training", "cluster", "serving",
+    ],
     "plots": ["data", "fairness", "metrics", "verdicts"],
     "search": ["fairness"],
     "selection": [
@@ -37,6 +40,7 @@ ROOMS = {
     "report": [
         "data", "fairness", "metrics", "verdicts", "model", "plots", "selection",
     ],
+    "mlflow": ["verdicts", "engines", "serving", "model", "report"],
     "filings": ["data", "fairness", "metrics", "report", "selection"],
     "datasets": [],
     "tabular": ["data", "fairness", "metrics"],
@@ -45,8 +49,8 @@ ROOMS = {
         "selection", "datasets",
     ],
     "cli": [
-        "fairness", "metrics", "verdicts", "engines", "model", "plots", "selection", "report",
-        "filings", "datasets", "tabular", "study",
+        "fairness", "metrics", "verdicts", "engines", "serving", "model", "plots", "selection",
+        "report", "filings", "datasets", "tabular", "study",
     ],
 }  # fmt: skip
 
@@ -56,6 +60,7 @@ PACKAGES = {
     "xgboost": ["engines", "cluster"],
     "dask": ["cluster"],
     "distributed": ["cluster"],
+    "mlflow": ["mlflow"],
     "matplotlib": ["plots", "study"],
     "optuna": ["search", "study"],
     "fairlearn": ["study"],
@@ -64,6 +69,10 @@ PACKAGES = {
     "narwhals": ["data"],
     "openpyxl": ["tabular"],
     "joblib": ["kernel", "engines"],
+    "onnx": ["serving"],
+    "onnxruntime": ["serving"],
+    "tl2cgen": ["serving"],
+    "treelite": ["serving"],
     "ctypes": ["kernel", "engines", "cli"],
 }
 

@@ -8,7 +8,7 @@
         ├── ConstraintError        a constraint that is malformed or does not fit the data
         ├── EngineOptionError      an engine option that contradicts the method
         ├── ClusterError           a cluster that lost a worker, or has none
-        ├── ExportError            a model that has no stock form
+        ├── ExportError            a model that has no equal in a file format
         ├── ModelFileError         a file that is not a sound fairboost model
         │   ├── MissingFileError   there is none, or no such folder; a FileNotFoundError too
         │   └── NotAFileError      there is a folder in its place; an IsADirectoryError too
@@ -61,7 +61,7 @@ class ClusterError(FairboostError):
 
 
 class ExportError(FairboostError):
-    """A model that has no equal in the engine's own file format."""
+    """A model that has no equal in a file format, or a file that decides otherwise than it."""
 
 
 class ModelFileError(FairboostError):

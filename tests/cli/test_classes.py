@@ -131,7 +131,8 @@ def test_whole_numbers_may_be_classes(source, tmp_path, run, engine):
 
 def test_the_folder_of_a_model(graded):
     assert {path.name for path in graded.iterdir()} == {
-        "card.md", "evidence.json", "model.json", "model.txt", "report.html", "report.md",
+        "card.md", "evidence.json", "model.json", "model.txt", "model.txt.decide.json",
+        "report.html", "report.md",
         "schema.json",
     }  # fmt: skip
     evidence = Evidence.load(graded / "evidence.json")

@@ -46,7 +46,7 @@ def test_examples_of_help_pages_run_when_pasted(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, seed in (("loans.csv", 0), ("new.csv", 1)):
         loans(2_000, seed).to_csv(name, index=False)
-    for command in ("train", "predict", "audit", "compare", "report"):
+    for command in ("train", "predict", "export", "audit", "compare", "report"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         page = capsys.readouterr().out.replace("\\\n", " ")

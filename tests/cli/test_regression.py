@@ -60,7 +60,8 @@ def expected(source, priced):
 
 def test_the_folder_of_a_model(source, priced):
     assert {path.name for path in priced.iterdir()} == {
-        "card.md", "evidence.json", "model.json", "model.txt", "report.html", "report.md",
+        "card.md", "evidence.json", "model.json", "model.txt", "model.txt.decide.json",
+        "report.html", "report.md",
         "schema.json",
     }  # fmt: skip
     saved, schema = fairboost.load(priced / "model.json"), TableSchema.load(priced / "schema.json")

@@ -20,7 +20,8 @@ from tests.loan_files import ASKED, QUICK, loans
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 FILES = {
-    "card.md", "evidence.json", "model.json", "model.txt", "report.html", "report.md",
+    "card.md", "evidence.json", "model.json", "model.txt", "model.txt.decide.json", "report.html",
+    "report.md",
     "schema.json",
 }  # fmt: skip
 

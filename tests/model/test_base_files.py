@@ -10,6 +10,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 import xgboost
 from lightgbm import LGBMClassifier
 from scipy.sparse import csr_matrix
@@ -24,7 +25,7 @@ from sklearn.svm import LinearSVC
 from xgboost import XGBClassifier
 
 from fairboost import FairGBMClassifier, load
-from fairboost.exceptions import ModelFileError
+from fairboost.exceptions import ExportError, ModelFileError
 from fairboost.model import probe
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
@@ -229,3 +230,23 @@ def test_wide_tables_have_fewer_rows():
     wide = csr_matrix((np.ones(3), ([0, 1, 2], [0, 5, 9_999])), shape=(3, 10_000))
     assert probe.draw(wide).shape == (1, 10_000)
     assert probe.draw(csr_matrix((3, 20_000))) is None
+
+
+@pytest.mark.parametrize("form", ["onnx", "treelite", "c", "xgboost"])
+def test_decisions_of_a_stage_alone_are_not_exported(rows, tmp_path, form):
+    """A file without the base model would decide by the stage alone."""
+    model, _, _ = fitted("columns", rows)
+    with pytest.raises(ExportError, match="base model that the file would not hold"):
+        model.export(tmp_path / "model", format=form)
+    with pytest.raises(ExportError, match=r"cannot be exported to \.onnx"):
+        model.export(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_skops_keeps_the_base_beside_the_text(rows, tmp_path):
+    model, _, table = fitted("columns", rows)
+    path = tmp_path / "model.skops"
+    skops.io.dump(model, path)
+    known = skops.io.get_untrusted_types(file=path)
+    again = skops.io.load(path, trusted=known)
+    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))

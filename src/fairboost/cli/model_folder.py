@@ -3,7 +3,8 @@
 ::
 
     model.json     the model, for fairboost
-    model.txt      the same for LightGBM alone (stock.json for XGBoost)
+    model.txt      the same for LightGBM alone (stock.json for XGBoost); how to decide by it is
+                   in model.txt.decide.json
     schema.json    columns and categories, so that new tables are read the same way; sealed
     evidence.json  all figures of the report
     report.html    the report; report.md has the same
@@ -18,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import fairboost
 from fairboost._text import escape_markdown, markdown_table, printable
 from fairboost.cli.models import FairModel
@@ -29,6 +32,7 @@ from fairboost.model.files import seal_of
 from fairboost.report import Evidence, gather, write_report
 from fairboost.report.plainly import first_paragraph
 from fairboost.selection.tradeoff import TradeoffCurve
+from fairboost.serving.served import Served
 from fairboost.tabular.schema import TableSchema
 
 
@@ -81,12 +85,45 @@ def write_model(folder: Path, model: FairModel, schema: TableSchema, evidence: E
     model.save(folder / "model.json")
     assert evidence.model is not None
     stock = folder / str(evidence.model.export_file)
-    model.export(stock)
+    export_model(model, schema, stock, None)
     digest = hashlib.sha256(stock.read_bytes()).hexdigest()
     evidence = replace(evidence, model=replace(evidence.model, export_sha256=digest))
     schema.write(folder / "schema.json", seal_of(folder / "model.json"))
     write_report(evidence, folder)
     (folder / "card.md").write_text(_card(evidence, schema), "utf-8")
+
+
+def export_model(model: FairModel, schema: TableSchema, path: Path, form: str | None) -> None:
+    """Write a model for other programs, with columns and labels as they are in the table.
+
+    Parameters
+    ----------
+    model : FairModel
+        The model, which knows labels by numbers, and columns and categories perhaps too.
+    schema : TableSchema
+        That of its training.
+    path : Path
+        Where to.
+    form : str or None
+        The format; None for the engine's own.
+    """
+
+    def as_in_table(served: Served) -> Served:
+        pairs = zip(served.features, schema.columns, strict=True)
+        names = tuple(
+            replace(
+                feature,
+                name=column.name,
+                categories=None if feature.categories is None else tuple(column.categories),
+            )
+            for feature, column in pairs
+        )
+        decision = served.decision
+        if decision is not None and schema.classes is not None:
+            decision = replace(decision, classes=np.array(schema.classes, object))
+        return replace(served, features=names, decision=decision)
+
+    model._export(path, form, retold=as_in_table)
 
 
 def load_model(folder: Path) -> tuple[FairModel, TableSchema]:

@@ -23,8 +23,8 @@ from fairboost._files import lock, open_to_all, partial_prefix, remove_stale, wh
 from fairboost.exceptions import InvalidInputError
 
 OUR_FILES = {
-    "card.md", "evidence.json", "model.json", "model.txt", "report.html", "report.md",
-    "schema.json", "stock.json", "table.csv",
+    "card.md", "evidence.json", "model.json", "model.txt", "model.txt.decide.json", "report.html",
+    "report.md", "schema.json", "stock.json", "stock.json.decide.json", "table.csv",
 }  # fmt: skip
 """What commands write into their folders."""
 OUR_FILINGS = re.compile(r"(ll144|four_fifths|annex_iv|model_risk)(-\w+)?\.(html|md|json|csv)")

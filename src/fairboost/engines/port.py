@@ -24,6 +24,7 @@ from fairboost._typing import (
     Matrix,
     ScoreArray,
 )
+from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.group_model import GroupModel
 from fairboost.kernel.losses import Loss
 
@@ -214,6 +215,22 @@ class TrainedModel(Protocol):
 
     def export(self, **notes: object) -> str:
         """The same, with notes that the engine passes over."""
+
+    def text_for_others(self) -> str:
+        """The same for readers that are not the engine: categories are codes."""
+
+    def ensemble(self) -> Ensemble:
+        """The trees as plain arrays; raises ``ExportError`` where they have no such form."""
+
+    def features(self, names: Sequence[str]) -> tuple[Feature, ...]:
+        """What the model reads in each column, given the names of the columns."""
+
+    @property
+    def log_link(self) -> bool:
+        """Whether a number is predicted as the exponential of the score."""
+
+    def said_by_stock(self, text: str, X: Matrix) -> FloatArray:
+        """What a stock booster read from a text predicts: probabilities or numbers."""
 
     def first(self, rounds: int) -> Self:
         """The model of the first ``rounds`` trees, on top of those it started from."""

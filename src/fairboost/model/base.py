@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from copyreg import __newobj__  # type: ignore[attr-defined]
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,6 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairboost._files import write_text
 from fairboost._typing import Booster, FloatArray, Matrix
 from fairboost.algorithm.game import Game
 from fairboost.cluster.collections import DaskRows, check_aligned, header, map_rows, rows_beside
@@ -39,11 +40,22 @@ from fairboost.data.validation import (
     unpack,
 )
 from fairboost.engines.port import Engine, TrainedModel, is_on_disk
-from fairboost.engines.registry import check_predicts, default_estimator, engine_of
+from fairboost.engines.registry import (
+    check_predicts,
+    default_estimator,
+    engine_of,
+    load_engine,
+    name_of,
+)
 from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.soft import NOT_ON_DASK, refuse_soft
-from fairboost.model.files import write_model
+from fairboost.model.files import base_of, model_text, read_text, write_model
+from fairboost.model.self_test import drawn_table
+from fairboost.serving import decide_file
+from fairboost.serving.export import export, format_named
+from fairboost.serving.rows import check_in_memory, drawn_rows, given_rows
+from fairboost.serving.served import Decision, Served
 from fairboost.training.iterates import average_weights, check_iterate, randomized_scores
 from fairboost.training.options import TrainingOptions
 from fairboost.training.outcome import Training, measure_model
@@ -51,6 +63,9 @@ from fairboost.training.request import FitRequest
 from fairboost.training.run import train
 from fairboost.verdicts import diagnostics, fairness_report
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+
+STATE, BASE = "model.json", "base"
+"""Names of the model file's text and of a base model in the state of a fitted model."""
 
 
 class FairBooster(MetaEstimatorMixin, BaseEstimator):
@@ -65,6 +80,8 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
     verbose: int
     min_group_rows: int
 
+    _predicted: ClassVar[tuple[str, ...]]
+    """What models of the class predict, as their files say it."""
     _model: TrainedModel
     _measured: MeasuredRates | None
     fairness_report_: FairnessReport | None
@@ -241,6 +258,12 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         return self._model.estimator
 
     @property
+    def feature_importances_(self) -> FloatArray:
+        """Importance of each feature, as the fitted engine measures it."""
+        check_is_fitted(self, "_model")
+        return np.asarray(self._model.estimator.feature_importances_)
+
+    @property
     def booster_(self) -> Booster:
         """The stock booster, of LightGBM or XGBoost."""
         check_is_fitted(self, "_model")
@@ -291,8 +314,25 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "_model")
         write_model(path, self)
 
-    def _export(self, path: str | Path, **notes: object) -> None:
-        """Write a stock model file, with notes that the engine passes over."""
+    def _decision(self) -> Decision | None:
+        """How labels are decided; None where numbers are predicted."""
+        return None
+
+    def _notes(self) -> dict[str, object]:
+        """What an exported file says besides, for programs that look for it."""
+        return {}
+
+    def _export(
+        self,
+        path: str | Path,
+        form: str | None,
+        check_on: Matrix | None = None,
+        retold: Callable[[Served], Served] = lambda served: served,
+    ) -> None:
+        """Write a file of another format.
+
+        ``retold`` may give labels and features other names, such as those of the user's table.
+        """
         check_is_fitted(self, "_model")
         if self._draw_seed is not None:
             raise ExportError(
@@ -300,13 +340,72 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
                 "no single booster does; train with iterate='average' or 'last', or use "
                 "save()"
             )
-        endings = self._model.file_endings
-        if endings and Path(path).suffix not in endings:
-            raise ExportError(
-                f"the engine tells the format of a model by the ending of its file, expected "
-                f"{' or '.join(endings)}, found {str(path)!r}; rename it"
+        served = retold(self._served())
+        name = format_named(form, Path(path), served)
+        if check_on is None:
+            engine, text = load_engine(served.engine), self._model.text()
+            table = drawn_table(
+                engine.split_points(text, self.n_features_in_), len(served.features)
             )
-        write_text(path, self._model.export(**notes))
+            rows = drawn_rows(table, served.features)
+        else:
+            check_in_memory(check_on)
+            check_two_dimensional(check_on)
+            check_readable(check_on)
+            validate_data(self, check_on, skip_check_array=True, reset=False)
+            rows = given_rows(check_on, served.features, served.engine)
+        export(served, Path(path), name, rows, self._facts())
+
+    def _served(self) -> Served:
+        """The model as writers of formats see it."""
+        named = hasattr(self, "feature_names_in_")
+        names = self.feature_names_in_ if named else range(self.n_features_in_)
+        features = self._model.features([str(name) for name in names])
+        engine = name_of(self._model.estimator)
+        return Served(self._model, engine, features, named, self._decision(), self._notes())
+
+    def _decide_text(self, form: str, files: dict[str, Path]) -> str:
+        """``decide.json`` of files that are there, by the names that it gives them."""
+        return decide_file.text(self._served(), form, files, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """What ``decide.json`` says of the training."""
+        report = self.fairness_report_
+        listed: list[tuple[str, Any]] = []
+        if report is not None:
+            listed = [(report.where, verdict) for verdict in report.verdicts]
+            listed += [("test", verdict) for verdict in report.test_verdicts]
+        numbers = "number per unit of exposure" if getattr(self, "_exposed", False) else "number"
+        return {
+            "predictions": numbers if is_regressor(self) else "probabilities",
+            "constraints": list(dict.fromkeys(verdict.constraint for _, verdict in listed)),
+            "verdicts": [
+                {"where": where, **asdict(verdict), "level": report.level if report else None}
+                for where, verdict in listed
+            ],
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state as plain values, for skops: a fitted model is the text of its file."""
+        if not hasattr(self, "_model"):
+            found: dict[str, Any] = super().__getstate__()
+            return found
+        base = getattr(base_of(self), "estimator", None)  # an object, which no text holds
+        return {STATE: model_text(self, "the state of the model"), BASE: base}
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """For pickle and copies, which keep all objects as they are."""
+        return __newobj__, (type(self),), super().__getstate__()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if STATE not in state:
+            super().__setstate__(state)
+            return
+        names = set(self._get_param_names())
+        known = dict.fromkeys(self._predicted, names)
+        where, base = "the state of the model", state.get(BASE)
+        _, parameters, fitted = read_text(state[STATE], where, known, base)
+        self.__dict__.update(vars(type(self)(**parameters)), **fitted)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

@@ -16,9 +16,11 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._files import write_text
-from fairboost.exceptions import ModelFileError
+from fairboost.engines.registry import name_of as engine_name
+from fairboost.exceptions import ExportError, ModelFileError
 from fairboost.model import probe
 from fairboost.model.base_model import DECISIONS, PROBABILITIES, SCORES, BaseModel
+from fairboost.serving.export import ENDINGS
 
 CLOSE = 1e-6
 """How far log-odds of the made-up rows may be from those of the file."""
@@ -145,7 +147,36 @@ def _check_same(base: BaseModel, found: dict[str, Any]) -> None:
         )
 
 
-def write_note(path: str | Path, model: Any) -> None:
+def export_stage(path: str | Path, form: str | None, model: Any) -> None:
+    """Write a stage as a stock booster, and how its scores are added to those of the base model.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where to; the note is ``<path>.base.json``.
+    form : str, optional
+        The format asked for. Only the stock format of the engine has raw scores to be added to.
+    model : FairGBMClassifier
+        Fitted, with a base model.
+    """
+    engine, endings = engine_name(model._model.estimator), model._model.file_endings
+    if (form or ENDINGS.get(Path(path).suffix, engine)) != engine:
+        raise ExportError(
+            "the model is a stage on a base model that the file would not hold, so its decisions "
+            f"cannot be exported to {form or Path(path).suffix}; use format={engine!r}, which "
+            "writes the stage and a note of how to add its scores to those of the base model"
+        )
+    if endings and Path(path).suffix not in endings:
+        raise ExportError(
+            f"the engine finds the format of a model by the ending of its file, expected "
+            f"{' or '.join(endings)}, found {str(path)!r}; rename it"
+        )
+    point = model.operating_point
+    write_text(path, model._model.export(threshold=model.threshold_, operating_point=point))
+    _write_note(path, model)
+
+
+def _write_note(path: str | Path, model: Any) -> None:
     """Write beside an exported stage how its scores are added to those of the base model."""
     base: BaseModel = model._base
     names = getattr(model, "feature_names_in_", None)

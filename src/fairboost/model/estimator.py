@@ -62,7 +62,7 @@ from fairboost.model.base import (
     columns_of_table,
     with_evaluation,
 )
-from fairboost.model.base_files import write_note
+from fairboost.model.base_files import export_stage
 from fairboost.model.base_model import SCORES, BaseModel
 from fairboost.model.files import CLASS, LABEL, NUMBER, read_model
 from fairboost.model.regressor import FairGBMRegressor
@@ -77,6 +77,7 @@ from fairboost.model.stage import (
     split_holdout_set,
     stage_estimator,
 )
+from fairboost.serving.served import Decision
 from fairboost.training.iterates import (
     IterateName,
 )
@@ -253,6 +254,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     (2000, 2)
     """
 
+    _predicted = (LABEL, CLASS)
     classes_: np.ndarray
     _base: BaseModel | None = None
     _columns: tuple[int, ...] | None = None
@@ -879,26 +881,51 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         test = measure_rows(game, self._scores(data.X), "test", left.rows_without_group())
         return self._build_report(*filter(None, [self._measured, test]))
 
-    def export(self, path: str | Path) -> None:
-        """Write a stock model file that returns the same probabilities without fairboost.
+    def export(
+        self, path: str | Path, format: str | None = None, *, check_on: Matrix | None = None
+    ) -> None:
+        """Write a file by which others decide as the model does, without fairboost.
 
         Parameters
         ----------
         path : str or Path
-            For ``lightgbm.Booster(model_file=path)``, and whatever else reads LightGBM's text
-            format; or, ending in ``.json``, for ``xgboost.Booster(model_file=path)``. Decisions
-            are positive from the probability on that ``fairboost_threshold`` gives, a line that
-            LightGBM passes over, or an attribute of XGBoost's booster. Of a stage on a base model
-            of another kind the file has the stage alone, and ``<path>.base.json`` beside it says
-            how its scores are added to those of the base model.
+            Where to write. The rule of decisions is written beside it, as ``<path>.decide.json``.
+            Of a stage on a base model of another kind the file has the stage alone, and
+            ``<path>.base.json`` beside it says how its scores are added to those of the base
+            model.
+        format : {"lightgbm", "xgboost", "onnx", "treelite", "c"}, optional
+            Without it the ending ``.onnx`` or ``.tl`` says the format, else it is the engine's
+            own. "lightgbm" is the text that ``lightgbm.Booster(model_file=path)`` reads, and
+            "xgboost" the JSON of ``xgboost.Booster(model_file=path)``, for which the path must end
+            in ``.json``. "onnx" has probabilities and decisions as outputs, with the threshold
+            inside. "treelite" is a checkpoint of treelite, and "c" a folder of C source with
+            ``decide.json`` in it.
+        check_on : table, optional
+            Rows that the file is tried on; by default rows drawn from the split points of the
+            trees.
+
+        Raises
+        ------
+        ExportError
+            If the model has no equal in the format, if the file decides otherwise than the model
+            on the rows, or if a probability differs by more than 1e-6. No file is left then.
         """
         check_is_fitted(self, "_model")
+        if self._base is None:
+            self._export(path, format, check_on)
+        else:
+            export_stage(path, format, self)
+
+    def _notes(self) -> dict[str, object]:
         if self._several:
-            self._export(path, **({} if self._costs is None else {"costs": self._costs}))
-            return
-        self._export(path, threshold=self.threshold_, operating_point=self.operating_point)
-        if self._base is not None:
-            write_note(path, self)
+            return {} if self._costs is None else {"costs": self._costs}
+        return {"threshold": self.threshold_, "operating_point": self.operating_point}
+
+    def _decision(self) -> Decision:
+        if self._several:
+            return Decision(self.classes_, costs=self._costs)
+        positive = int(self._labels is self.classes_)
+        return Decision(self.classes_, positive, self.threshold_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

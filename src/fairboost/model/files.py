@@ -78,13 +78,18 @@ OF_NUMBERS: dict[str, Any] = {
 
 def write_model(path: str | Path, model: Any) -> None:
     """Write a fitted ``FairGBMClassifier`` or ``FairGBMRegressor``, whole or not at all."""
+    write_text(path, model_text(model, str(path)))
+
+
+def model_text(model: Any, where: str) -> str:
+    """The text of a model file; ``where`` names it in messages."""
     content = _content(model)
     # By the model that will be read: what cannot be read again is not written either.
     try:
         _, fitted = _decoded(content, getattr(base_of(model), "estimator", None))
     except ModelFileError as error:
         raise ModelFileError(
-            f"{path} was not written, since it could not be read again: {error}. Check the "
+            f"{where} was not written, since it could not be read again: {error}. Check the "
             "parameters and attributes of the model that were changed after fit, or keep it with "
             "pickle"
         ) from error
@@ -99,7 +104,7 @@ def write_model(path: str | Path, model: Any) -> None:
         "sha256": checksum(content),
         "model": content,
     }
-    write_text(path, json.dumps(sealed, indent=1, allow_nan=False) + "\n")
+    return json.dumps(sealed, indent=1, allow_nan=False) + "\n"
 
 
 def read_model(
@@ -123,8 +128,16 @@ def read_model(
     parameters, fitted : dict, dict
         The parameters of the estimator that was saved, and the attributes that fitting had set.
     """
-    content, written = _sealed_content(path)
-    base_files.check_given(content.get("base"), base, path)
+    _check_file(Path(path))
+    return read_text(Path(path).read_bytes(), str(path), known, base)
+
+
+def read_text(
+    text: str | bytes, where: str, known: dict[str, set[str]], base: Any = None
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """As :func:`read_model`, of the text of a file; ``where`` names it in messages."""
+    content, written = _sealed_content(text, where)
+    base_files.check_given(content.get("base"), base, where)
     try:
         predicts = _predicts(content)
         parameters, fitted = _decoded(content, base)
@@ -141,7 +154,7 @@ def read_model(
     except Exception as error:
         said = str(error) if isinstance(error, ModelFileError) else repr(error)
         raise ModelFileError(
-            f"{path} was edited or cannot be read here: {said[:500]}. It was saved by fairboost "
+            f"{where} was edited or cannot be read here: {said[:500]}. It was saved by fairboost "
             f"{content.get('fairboost_version')!r:.40} with {content.get('engine')!r:.40} "
             f"{content.get('engine_version')!r:.40}; restore the file, save the model again, or "
             "install those versions"
@@ -376,31 +389,31 @@ def _text(value: Any) -> str:
     return value
 
 
-def _sealed_content(path: str | Path) -> tuple[dict[str, Any], int]:
+def _sealed_content(text: str | bytes, where: str) -> tuple[dict[str, Any], int]:
     """The content of a file whose format, version and checksum are right, and its version."""
-    _check_file(Path(path))
     try:
-        sealed = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
+        plain_text = text.decode("utf-8") if isinstance(text, bytes) else text
+        sealed = json.loads(plain_text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # of JSON, UTF-8, or a number without end
         raise ModelFileError(
-            f"{path} is not a fairboost model, or was cut short: it does not parse as JSON "
+            f"{where} is not a fairboost model, or was cut short: it does not parse as JSON "
             f"({error}). Save the model again; a stock file is read by "
             "lightgbm.Booster(model_file=...) or xgboost.Booster(model_file=...)"
         ) from error
     if not isinstance(sealed, dict) or sealed.get("format") != FORMAT:
         raise ModelFileError(
-            f"{path} is not a fairboost model: expected a JSON object with format {FORMAT!r}"
+            f"{where} is not a fairboost model: expected a JSON object with format {FORMAT!r}"
         )
     written = sealed.get("format_version")
     if type(written) is not int or not 1 <= written <= FORMAT_VERSION:
         raise ModelFileError(
-            f"{path} has model format version {written!r:.80}, this fairboost reads up to "
+            f"{where} has model format version {written!r:.80}, this fairboost reads up to "
             f"{FORMAT_VERSION}; install the version of fairboost that wrote it, or a newer one"
         )
     content = sealed.get("model")
     if not isinstance(content, dict) or checksum(content) != sealed.get("sha256"):
         raise ModelFileError(
-            f"the content of {path} does not match its checksum: it was edited or damaged after "
+            f"the content of {where} does not match its checksum: it was edited or damaged after "
             "saving. Restore the file or save the model again"
         )
     return content, written

@@ -41,6 +41,7 @@ from fairboost.model.base import (
     columns_of_table,
     with_evaluation,
 )
+from fairboost.model.files import NUMBER
 from fairboost.training.iterates import IterateName
 from fairboost.training.options import MembershipsName, NumberOptions
 from fairboost.training.outcome import measure_round, measure_rows
@@ -145,6 +146,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
     True
     """
 
+    _predicted = (NUMBER,)
     _exposed: bool = False
 
     def __init__(
@@ -480,16 +482,34 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
                 "for one unit"
             )
 
-    def export(self, path: str | Path) -> None:
-        """Write a stock model file that returns the same predictions without fairboost.
+    def export(
+        self, path: str | Path, format: str | None = None, *, check_on: Matrix | None = None
+    ) -> None:
+        """Write a file that returns the same predictions without fairboost.
+
+        Predictions are per unit of exposure.
 
         Parameters
         ----------
         path : str or Path
-            For ``lightgbm.Booster(model_file=path)``, or, ending in ``.json``, for
-            ``xgboost.Booster(model_file=path)``. Predictions are per unit of exposure.
+            Where to write. The rule of decisions is written beside it, as ``<path>.decide.json``.
+        format : {"lightgbm", "xgboost", "onnx", "treelite", "c"}, optional
+            Without it the ending ``.onnx`` or ``.tl`` says the format, else it is the engine's
+            own. "lightgbm" is the text that ``lightgbm.Booster(model_file=path)`` reads, and
+            "xgboost" the JSON of ``xgboost.Booster(model_file=path)``, for which the path must end
+            in ``.json``. "onnx" has predictions as its output, "treelite" is a checkpoint of
+            treelite, and "c" a folder of C source with ``decide.json`` in it.
+        check_on : table, optional
+            Rows that the file is tried on; by default rows drawn from the split points of the
+            trees.
+
+        Raises
+        ------
+        ExportError
+            If the model has no equal in the format, or if the file predicts a number that differs
+            by more than 1e-5 of its size on the rows. No file is left then.
         """
-        self._export(path)
+        self._export(path, format, check_on)
 
 
 def _offset(scores: FloatArray, data: CheckedRows) -> FloatArray:

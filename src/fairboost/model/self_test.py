@@ -19,6 +19,7 @@ from fairboost.exceptions import ModelFileError
 MOST_ROWS, MOST_NUMBERS = 64, 1024
 MOST_MEMORY = 2**22
 """Numbers of rows as a table, which has all features."""
+EXPORT_ROWS = 256
 MISSING_SHARE = 0.1
 CLOSE = 1e-6
 """Engines score in single precision, or by sums whose order may change with their version."""
@@ -44,14 +45,8 @@ def describe(
     n_features : int
         Number of features.
     """
-    draw = np.random.default_rng(0)
     n_rows = min(MOST_ROWS, MOST_NUMBERS // max(len(points), 1), MOST_MEMORY // n_features)
-    n_rows, features = max(n_rows, 1), list(points)[:MOST_NUMBERS]
-    rows = np.empty((n_rows, len(features)))
-    for k, feature in enumerate(features):
-        beyond = points[feature][-1] + 1.0
-        rows[:, k] = draw.choice([*points[feature], beyond], n_rows)
-    rows[draw.random(rows.shape) < MISSING_SHARE] = np.nan
+    features, rows = _drawn(points, max(n_rows, 1))
     found = answer(_table(features, rows, n_features))
     told = np.isfinite(found) if found.ndim == 1 else np.isfinite(found).all(axis=1)
     written = {
@@ -61,6 +56,23 @@ def describe(
     if labels is None:
         return {**written, "predictions": found[told].tolist()}
     return {**written, "decisions": found[told].tolist(), "labels": list(map(str, labels))}
+
+
+def drawn_table(points: dict[int, list[float]], n_features: int) -> FloatArray:
+    """Rows drawn in the same way, as many as exported files are tried on."""
+    n_rows = min(EXPORT_ROWS, MOST_MEMORY // n_features)
+    return _table(*_drawn(points, max(n_rows, 1)), n_features)
+
+
+def _drawn(points: dict[int, list[float]], n_rows: int) -> tuple[list[int], FloatArray]:
+    """Features that are split on, and rows of their values."""
+    draw, features = np.random.default_rng(0), list(points)[:MOST_NUMBERS]
+    rows = np.empty((n_rows, len(features)))
+    for k, feature in enumerate(features):
+        beyond = points[feature][-1] + 1.0
+        rows[:, k] = draw.choice([*points[feature], beyond], n_rows)
+    rows[draw.random(rows.shape) < MISSING_SHARE] = np.nan
+    return features, rows
 
 
 def check(test: dict[str, Any], answer: Answer, labels: Any, n_features: int) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import local
@@ -35,6 +36,7 @@ from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
 from fairboost.data.validation import by_row
+from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.frozen import (
     STAGE,
     STAGE_LEAVES,
@@ -42,7 +44,7 @@ from fairboost.engines.frozen import (
     check_frozen,
     check_trained_by,
 )
-from fairboost.engines.lightgbm import multiclass, options
+from fairboost.engines.lightgbm import multiclass, options, regression
 from fairboost.engines.lightgbm.data import (
     Prepared,
     SplitRows,
@@ -60,6 +62,7 @@ from fairboost.engines.lightgbm.text import (
     with_notes,
     without_trees,
 )
+from fairboost.engines.lightgbm.trees import read_ensemble, read_features, with_known_ways
 from fairboost.engines.lockstep import threads_each, turns_taken
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
@@ -187,6 +190,30 @@ class LightGBMModel:
     def export(self, **notes: object) -> str:
         """The same, with notes that LightGBM passes over."""
         return with_notes(self.text(), **notes)
+
+    def text_for_others(self) -> str:
+        """The same, in which every node says where missing values go."""
+        return with_known_ways(self.text())
+
+    def ensemble(self) -> Ensemble:
+        """The trees as plain arrays."""
+        return read_ensemble(self.text(), self.n_classes)
+
+    def features(self, names: Sequence[str]) -> tuple[Feature, ...]:
+        """What the model reads in each column."""
+        return read_features(self.text(), names)
+
+    @property
+    def log_link(self) -> bool:
+        """Whether a number is predicted as the exponential of the score."""
+        number = class_of(self.estimator) is LGBMRegressor
+        return number and regression.read_loss(self.estimator.get_params()).log_link
+
+    def said_by_stock(self, text: str, X: Matrix) -> FloatArray:
+        """What a stock booster read from a text predicts."""
+        threads = thread_count(options.option(self.estimator.get_params(), "num_threads"))
+        booster = lightgbm.Booster(model_str=text)
+        return np.asarray(booster.predict(as_table(X), num_threads=threads))
 
     def first(self, rounds: int) -> LightGBMModel:
         """The model of the first ``rounds`` trees, on top of those it started from."""

@@ -70,7 +70,7 @@ def split_points(
 
 def _check_head(head: str, trees: list[str], n_features: int, objectives: Sequence[str]) -> int:
     """Check what stands before the trees; returns the trees of a round."""
-    fields = _fields(head.split("\n")[1:])
+    fields = fields_of(head.split("\n")[1:])
     objective = fields.get("objective", "")
     several = re.fullmatch(r"multiclass num_class:(\d{1,4})", objective, re.ASCII)
     per_round = several[1] if several else "1"
@@ -121,7 +121,7 @@ def _tree(text: str, number: int, n_features: int) -> list[tuple[int, float]]:
     require("" not in lines, "a tree is cut in two")
     # LightGBM looks for the next equals sign, on whatever line that is.
     require(all(map(_NAMED.match, lines)), "a line of a tree has no name")
-    fields = _fields(lines)
+    fields = fields_of(lines)
     n_leaves = integer(fields.get("num_leaves"), "num_leaves", 1, len(text))
     n_inner = n_leaves - 1
     named = {name: _split(fields, name, _INTEGER) for name in INNER_INTEGERS}
@@ -147,7 +147,7 @@ def _tree(text: str, number: int, n_features: int) -> list[tuple[int, float]]:
         require(count == expected or (n_leaves == 1 and not count), f"{name} has {count} values")
     _reals(fields, "shrinkage", 1)
     _check_linear(fields, n_leaves, n_features)
-    categories = _categories(fields, threshold[kind & CATEGORICAL > 0])
+    categories = category_sets(fields, threshold[kind & CATEGORICAL > 0])
     numeric = kind & CATEGORICAL == 0
     points = list(zip(feature[numeric].tolist(), threshold[numeric].tolist(), strict=True))
     for f, values in zip(feature[~numeric].tolist(), categories, strict=True):
@@ -162,7 +162,7 @@ def _children(child: IntArray, n_leaves: int) -> IntArray:
     return np.concatenate([of_inner, np.full(n_leaves, -1)]).astype(np.int64)
 
 
-def _categories(fields: dict[str, str], places: FloatArray) -> list[list[int]]:
+def category_sets(fields: dict[str, str], places: FloatArray) -> list[list[int]]:
     """Categories that go to the left at each of the nodes whose places in the list are given."""
     n_cat = integer(fields.get("num_cat"), "num_cat", 0, LARGEST)
     if not n_cat:
@@ -208,7 +208,7 @@ def _linear_reals(fields: dict[str, str], name: str, size: int) -> None:
         require(zero or abs(float(text)) > LEAST, f"{name} has {text:.80}, too small a number")
 
 
-def _fields(lines: Sequence[str]) -> dict[str, str]:
+def fields_of(lines: Sequence[str]) -> dict[str, str]:
     """Lines of names and values; LightGBM reads a line up to the first equals sign."""
     pairs = [line.partition("=") for line in lines if line]
     require(len({name for name, _, _ in pairs}) == len(pairs), "a line is there twice")

@@ -29,6 +29,7 @@ from xgboost import XGBClassifier, XGBModel, XGBRegressor
 from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.features import categories_of, check_names
+from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.frozen import (
     STAGE,
     STAGE_LEAVES,
@@ -63,7 +64,9 @@ from fairboost.engines.xgboost.objectives import (
     objective_of,
     written_options,
 )
+from fairboost.engines.xgboost.trees import read_ensemble, read_features, without_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.kernel.losses import Loss
 from fairboost.kernel.threads import Threads, thread_count
 
 
@@ -137,6 +140,30 @@ class XGBoostModel:
         booster = _booster_of(self.estimator, self.text())
         booster.set_attr(**{f"fairboost_{name}": str(value) for name, value in notes.items()})
         return _text(booster)
+
+    def text_for_others(self) -> str:
+        """The same, in which categories are codes."""
+        return without_names(self.text())
+
+    def ensemble(self) -> Ensemble:
+        """The trees as plain arrays."""
+        return read_ensemble(self.text())
+
+    def features(self, names: Sequence[str]) -> tuple[Feature, ...]:
+        """What the model reads in each column."""
+        return read_features(self.text(), names)
+
+    @property
+    def log_link(self) -> bool:
+        """Whether a number is predicted as the exponential of the score."""
+        loss = objective_of(self.estimator, self.n_classes).loss
+        return loss is not None and Loss(loss).log_link
+
+    def said_by_stock(self, text: str, X: Matrix) -> FloatArray:
+        """What a stock booster read from a text predicts."""
+        fitted = self._with(text, self.n_base).estimator
+        table = as_table(as_known(X, self._categories))
+        return np.asarray(XGBModel.predict(fitted, table), np.float64)
 
     def first(self, rounds: int) -> XGBoostModel:
         """The model of the first ``rounds`` rounds, on top of those it started from."""

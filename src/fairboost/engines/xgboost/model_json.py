@@ -39,7 +39,7 @@ def first_rounds(text: str, rounds: int) -> str:
         Rounds to keep, each of one tree or of ``num_parallel_tree``.
     """
     document = json.loads(text)
-    model, weights = _trees(document)
+    model, weights = parts_with_trees(document)
     n_trees = model["iteration_indptr"][rounds]
     for of_trees in (model["trees"], model["tree_info"], weights, model.get("weight_drop", [])):
         del of_trees[n_trees:]
@@ -59,8 +59,8 @@ def append_rounds(text: str, further: str) -> str:
         A booster trained from the model's scores on the same features.
     """
     document = json.loads(text)
-    model, weights = _trees(document)
-    added, added_weights = _trees(json.loads(further))
+    model, weights = parts_with_trees(document)
+    added, added_weights = parts_with_trees(json.loads(further))
     n_trees = len(model["trees"])
     for k, tree in enumerate(added["trees"]):
         tree["id"] = n_trees + k
@@ -85,7 +85,7 @@ def weighted_rounds(text: str, weights: FloatArray) -> str:
         The factors.
     """
     document = json.loads(text)
-    model, _ = _trees(document)
+    model, _ = parts_with_trees(document)
     ends = model["iteration_indptr"]
     for k, weight in enumerate(weights.tolist()):
         for tree in model["trees"][ends[k] : ends[k + 1]]:
@@ -102,7 +102,7 @@ def weighted_rounds(text: str, weights: FloatArray) -> str:
 
 def read_trees(text: str | bytes | bytearray) -> list[tuple[int, NDArray[Any]]]:
     """The trees of a booster whose features are all numbers: class, and array of nodes."""
-    model, _ = _trees(json.loads(text))
+    model, _ = parts_with_trees(json.loads(text))
     return [(k, _nodes(tree)) for k, tree in zip(model["tree_info"], model["trees"], strict=True)]
 
 
@@ -112,7 +112,7 @@ def read_categories(text: str) -> list[list[str] | NDArray[Any]]:
     Whole numbers have the type they had, without which XGBoost does not know them. Texts that
     XGBoost has cut in the middle of a character have a mark in its place.
     """
-    model, _ = _trees(json.loads(text))
+    model, _ = parts_with_trees(json.loads(text))
     return [_values(names) for names in (model.get("cats") or {}).get("enc", [])]
 
 
@@ -136,7 +136,7 @@ def _nodes(tree: dict[str, Any]) -> NDArray[Any]:
     return nodes
 
 
-def _trees(document: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
+def parts_with_trees(document: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
     """The part of a model that holds trees, and their factors if it was trained by DART."""
     booster = document["learner"]["gradient_booster"]
     if booster["name"] == "dart":
@@ -146,7 +146,7 @@ def _trees(document: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
 
 def _edited(document: dict[str, Any], forget_stop: bool = False) -> str:
     """The text of an edited model, with its number of trees."""
-    model, _ = _trees(document)
+    model, _ = parts_with_trees(document)
     model["gbtree_model_param"]["num_trees"] = str(len(model["trees"]))
     for name in STOPPED if forget_stop else ():
         document["learner"]["attributes"].pop(name, None)

@@ -1,0 +1,63 @@
+"""``fairboost export``: a trained model in a format of others."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fairboost._text import printable
+from fairboost.cli.console import Console
+from fairboost.exceptions import InvalidInputError
+
+USAGE = "MODEL --format FORMAT --out FILE [options]"
+SUMMARY = "a trained model for ONNX Runtime, treelite or a C compiler"
+DESCRIPTION = (
+    "Write a model that `fairboost train` wrote in a format of other programs. The file is read "
+    "back and compared with the model on drawn rows before it is kept. The rule of decisions is "
+    "written beside it, as FILE.decide.json."
+)
+EXAMPLE = """\
+  fairboost export model --format onnx --out loans.onnx
+
+loans.onnx takes the columns of the table by their names, and returns the probability of each label
+and the decision in the labels of the table. The decision threshold is inside the file.
+"""
+FORMATS = ("lightgbm", "xgboost", "onnx", "treelite", "c")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("model", type=Path, help="the folder that `fairboost train` wrote")
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=FORMATS,
+        help="lightgbm and xgboost are the engine's own; c is a folder of C source",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="file or folder to write to"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Write the file."""
+    from fairboost.cli.model_folder import export_model, load_model
+    from fairboost.cli.outputs import check_file
+    from fairboost.serving.decide_file import NAME, beside
+    from fairboost.serving.export import FORMATS as KNOWN
+
+    folder = KNOWN[options.format].folder
+    inputs = [options.model / name for name in ("model.json", "schema.json")]
+    if folder and options.out.exists():
+        raise InvalidInputError(
+            f"there is a {str(options.out)!r} already; name another with --out"
+        )
+    decide = options.out / NAME if folder else beside(options.out)
+    for path in () if folder else (options.out, decide):
+        check_file(path, force=options.force, inputs=inputs)
+    model, schema = load_model(options.model)
+    export_model(model, schema, options.out, options.format)
+    written = [printable(str(path)) for path in (options.out, decide)]
+    console.result(f"Written: {' and '.join(written)}")
+    console.finish(out=options.out, decide=decide, format=options.format)

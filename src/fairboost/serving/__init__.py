@@ -1,0 +1,1 @@
+"""Fitted models in the file formats of others, with the decision in or beside the file."""
