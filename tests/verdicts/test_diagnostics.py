@@ -11,6 +11,7 @@ from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness.binding import bind
 from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.two_sided import two_sided
 from fairboost.verdicts.diagnostics import (
     SMALL_CELL,
     decides_little,
@@ -255,7 +256,7 @@ def test_labels_that_were_spared_count_as_many_as_there_are():
 def of_two_groups(rows=400, tolerance=0.05):
     codes = np.repeat([0, 1], rows).astype(np.int32)
     cells = build_cells(np.zeros(2 * rows, np.int32), [SensitiveColumn("g", codes, ("a", "b"))])
-    return [bind(parity("ppr", tolerance, by="g"), cells)]
+    return [bind(two_sided(parity("ppr", tolerance, by="g")), cells)]
 
 
 SETTLED = np.full(20, 0.2)

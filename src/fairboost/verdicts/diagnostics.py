@@ -12,6 +12,7 @@ from fairboost._warnings import warn
 from fairboost.data.cells import Cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness.binding import Term
+from fairboost.fairness.constraints import Parity
 from fairboost.fairness.rates import Rate, counted_cells
 from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.metrics.intervals import wilson
@@ -184,6 +185,10 @@ def unsettled(terms: Sequence[Term], rounds: FloatArray) -> str:
     rounds : (n_rounds, n_moments) float64
         The moments in the rounds around the one that was kept.
     """
+    if any(
+        isinstance(t.constraint, Parity) for t in terms
+    ):  # the paper's multipliers, which swing
+        return ""
     moved = np.abs(np.diff(rounds, axis=0)).sum(axis=0)
     # Beside the trend, and there and back counted once.
     swings = (moved - np.abs(rounds[-1] - rounds[0])) / 2.0
