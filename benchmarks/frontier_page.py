@@ -54,6 +54,7 @@ class Line(NamedTuple):
 
     peer: str
     tolerance: float
+    seeds: list[int]
     accuracy: np.ndarray
     gap: np.ndarray
     ours: np.ndarray
@@ -95,7 +96,7 @@ def lines(results: Results, case: Case) -> list[Line]:
             gap, accuracy = np.array([by_seed[seed] for seed in seeds]).T
             at = np.array([np.interp(g, *ours[s]) for g, s in zip(gap, seeds, strict=True)])
             below = sum(g < ours[s][0, 0] for g, s in zip(gap, seeds, strict=True))
-            out.append(Line(peer, tolerance, accuracy, gap, at, int(below)))
+            out.append(Line(peer, tolerance, seeds, accuracy, gap, at, int(below)))
     return out
 
 
@@ -177,13 +178,20 @@ def summary(results: Results, titles: dict[str, str]) -> str:
     return markdown_table(titles_, rows) + "\n"
 
 
+def mean_leads(mine: list[Line]) -> np.ndarray:
+    """The mean lead over some lines, of every seed that all of them have."""
+    shared = sorted(set.intersection(*(set(line.seeds) for line in mine)))
+    leads = [dict(zip(line.seeds, line.lead, strict=True)) for line in mine]
+    return np.array([np.mean([lead[seed] for lead in leads]) for seed in shared])
+
+
 def _counts(mine: list[Line]) -> list[str]:
     words = [verdict(line.lead) for line in mine]
-    seeds = min(len(line.lead) for line in mine)
-    lead = np.mean([line.lead[:seeds] for line in mine], axis=0)  # of each seed, over lines
+    lead = mean_leads(mine)
     least = min(float(line.lead.mean()) for line in mine)
     counts = [str(words.count(word)) for word in ("ahead", "even", "behind")]
-    return [*counts, _signed(lead.mean(), interval(lead)), f"{least:+.4f}"]
+    mean = _signed(lead.mean(), interval(lead)) if len(lead) else ""
+    return [*counts, mean, f"{least:+.4f}"]
 
 
 def case_table(results: Results, case: Case) -> str:

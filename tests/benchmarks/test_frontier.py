@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import frontier
 from benchmarks.frontier import Data, Split, read_results, run
-from benchmarks.frontier_page import Key, interval, lines, page, verdict
+from benchmarks.frontier_page import Key, interval, lines, mean_leads, page, verdict
 
 CASE = ("d", "blind", "demographic_parity")
 
@@ -43,7 +43,11 @@ def test_accuracy_is_compared_at_the_gap_of_the_peer():
 def test_seeds_that_lack_a_tolerance_do_not_count():
     found = results()
     del found[Key(*CASE, "fairboost", 0.05, 1)]
-    assert [len(line.lead) for line in lines(found, CASE)] == [2, 2]
+    assert [line.seeds for line in lines(found, CASE)] == [[0, 2], [0, 2]]
+    del found[Key(*CASE, "EG", 0.01, 0)]
+    linear, reductions = lines(found, CASE)
+    both = mean_leads([linear, reductions])
+    np.testing.assert_allclose(both, [(linear.lead[1] + reductions.lead[0]) / 2])
 
 
 def test_the_interval_of_a_mean():
