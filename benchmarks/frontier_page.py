@@ -54,16 +54,11 @@ class Line(NamedTuple):
 
     peer: str
     tolerance: float
-    seeds: list[int]
     accuracy: np.ndarray
     gap: np.ndarray
-    ours: np.ndarray
-    below: int
-
-    @property
-    def lead(self) -> np.ndarray:
-        """Accuracy of fairboost less that of the peer, by seed."""
-        return self.ours - self.accuracy
+    seeds: list[int]  # in which fairboost reaches the gap of the peer
+    lead: np.ndarray  # accuracy of fairboost less that of the peer, in these seeds
+    below: int  # other seeds
 
 
 def of_case(results: Results, case: Case, method: str) -> dict[float, dict[int, tuple]]:
@@ -90,13 +85,15 @@ def lines(results: Results, case: Case) -> list[Line]:
     ours, out = frontier(results, case), []
     for peer in NAMES:
         for tolerance, by_seed in of_case(results, case, peer).items():
-            seeds = [seed for seed in ours if seed in by_seed]
-            if not seeds:
+            both = [seed for seed in ours if seed in by_seed]
+            if not both:
                 continue
-            gap, accuracy = np.array([by_seed[seed] for seed in seeds]).T
-            at = np.array([np.interp(g, *ours[s]) for g, s in zip(gap, seeds, strict=True)])
-            below = sum(g < ours[s][0, 0] for g, s in zip(gap, seeds, strict=True))
-            out.append(Line(peer, tolerance, seeds, accuracy, gap, at, int(below)))
+            gap, accuracy = np.array([by_seed[seed] for seed in both]).T
+            reached = np.array([g >= ours[s][0, 0] for g, s in zip(gap, both, strict=True)])
+            at = np.array([np.interp(g, *ours[s]) for g, s in zip(gap, both, strict=True)])
+            seeds = [seed for seed, ok in zip(both, reached, strict=True) if ok]
+            lead = (at - accuracy)[reached]
+            out.append(Line(peer, tolerance, accuracy, gap, seeds, lead, int((~reached).sum())))
     return out
 
 
@@ -108,8 +105,13 @@ def interval(values: np.ndarray) -> float:
     return float(student.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
 
 
+WORDS = ("ahead", "even", "behind", "not reached")
+
+
 def verdict(lead: np.ndarray) -> str:
     """Ahead or behind, where the interval of the mean is on one side of zero; even otherwise."""
+    if not len(lead):
+        return "not reached"
     mean, half = lead.mean(), interval(lead)
     return "ahead" if mean > half else "behind" if -mean > half else "even"
 
@@ -134,8 +136,8 @@ Numbers beside a name are tolerances. *Blind*: the group is no feature. *Aware*:
   test rows*, by seed; the mean over seeds with its {level:.0%} t interval. The accuracy of
   fairboost at a gap is interpolated between its five tolerances and plain LightGBM.
 - **ahead**, **behind**: the interval excludes 0. **even**: it does not.
-- **below**: seeds in which the gap of the peer is smaller than any gap of fairboost. The accuracy
-  at the smallest gap of fairboost is then taken.
+- **below**: seeds in which the gap of the peer is smaller than any gap of fairboost. They do not
+  count in the lead; **not reached** where all seeds are such.
 - **gap**: largest less smallest rate of two groups on test rows, of equalized odds the larger of
   the two gaps. Chance alone makes a gap larger than 0.
 """
@@ -174,24 +176,25 @@ def summary(results: Results, titles: dict[str, str]) -> str:
                 )
     for peer, mine in every.items():
         rows.append(["**all cases**", NAMES[peer], *_counts(mine)])
-    titles_ = ["case", "peer", "ahead", "even", "behind", "mean lead", "smallest lead"]
+    titles_ = ["case", "peer", *WORDS, "mean lead", "smallest lead"]
     return markdown_table(titles_, rows) + "\n"
 
 
 def mean_leads(mine: list[Line]) -> np.ndarray:
-    """The mean lead over some lines, of every seed that all of them have."""
-    shared = sorted(set.intersection(*(set(line.seeds) for line in mine)))
-    leads = [dict(zip(line.seeds, line.lead, strict=True)) for line in mine]
-    return np.array([np.mean([lead[seed] for lead in leads]) for seed in shared])
+    """The mean lead over some lines, of every seed in which one of them has a lead."""
+    found: dict[int, list[float]] = {}
+    for line in mine:
+        for seed, lead in zip(line.seeds, line.lead, strict=True):
+            found.setdefault(seed, []).append(lead)
+    return np.array([np.mean(leads) for leads in found.values()])
 
 
 def _counts(mine: list[Line]) -> list[str]:
     words = [verdict(line.lead) for line in mine]
     lead = mean_leads(mine)
-    least = min(float(line.lead.mean()) for line in mine)
-    counts = [str(words.count(word)) for word in ("ahead", "even", "behind")]
-    mean = _signed(lead.mean(), interval(lead)) if len(lead) else ""
-    return [*counts, mean, f"{least:+.4f}"]
+    counts = [str(words.count(word)) for word in WORDS]
+    means = [float(line.lead.mean()) for line in mine if len(line.lead)]
+    return [*counts, _signed(lead), f"{min(means):+.4f}" if means else ""]
 
 
 def case_table(results: Results, case: Case) -> str:
@@ -201,14 +204,13 @@ def case_table(results: Results, case: Case) -> str:
         for tolerance, by_seed in of_case(results, case, method).items():
             gap, accuracy = np.array(list(by_seed.values())).T
             name = method if method == PLAIN else f"{method}, {tolerance:g}"
-            rows.append([name, *_means(accuracy, gap), "", "", "", ""])
+            rows.append([name, *_means(accuracy, gap), "", "", ""])
     for line in lines(results, case):
         rows.append([
             f"{NAMES[line.peer]}, {line.tolerance:g}", *_means(line.accuracy, line.gap),
-            f"{line.ours.mean():.4f}", _signed(line.lead.mean(), interval(line.lead)),
-            verdict(line.lead), str(line.below or ""),
+            _signed(line.lead), verdict(line.lead), str(line.below or ""),
         ])  # fmt: skip
-    titles = ["method", "accuracy", "gap", "fairboost at this gap", "lead", "", "below"]
+    titles = ["method", "accuracy", "gap", "lead", "", "below"]
     return markdown_table(titles, rows)
 
 
@@ -216,8 +218,10 @@ def _means(accuracy: np.ndarray, gap: np.ndarray) -> list[str]:
     return [f"{accuracy.mean():.4f}", f"{gap.mean():.4f}"]
 
 
-def _signed(mean: float, half: float) -> str:
-    return f"{mean:+.4f}" + (f" ± {half:.4f}" if np.isfinite(half) else "")
+def _signed(lead: np.ndarray) -> str:
+    half = interval(lead)
+    mean = f"{lead.mean():+.4f}" if len(lead) else ""
+    return mean + (f" ± {half:.4f}" if np.isfinite(half) else "")
 
 
 def draw(results: Results, titles: dict[str, str], folder: Path) -> dict[str, str]:

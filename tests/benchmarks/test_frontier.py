@@ -36,18 +36,18 @@ def test_accuracy_is_compared_at_the_gap_of_the_peer():
     linear, reductions = lines(results(), CASE)
     np.testing.assert_allclose(linear.lead, -0.002 - 1e-5 * np.arange(3), atol=1e-12)
     assert (linear.below, verdict(linear.lead)) == (0, "behind")
-    assert (reductions.below, verdict(reductions.lead)) == (3, "ahead")
-    np.testing.assert_allclose(reductions.ours, 0.881 + 0.01 * np.arange(3))
+    # A peer with a gap that fairboost does not reach is not behind, however inaccurate it is.
+    assert (reductions.below, verdict(reductions.lead)) == (3, "not reached")
 
 
 def test_seeds_that_lack_a_tolerance_do_not_count():
     found = results()
     del found[Key(*CASE, "fairboost", 0.05, 1)]
-    assert [line.seeds for line in lines(found, CASE)] == [[0, 2], [0, 2]]
-    del found[Key(*CASE, "EG", 0.01, 0)]
+    found[Key(*CASE, "EG", 0.01, 2)]["gap"] = 0.04
     linear, reductions = lines(found, CASE)
-    both = mean_leads([linear, reductions])
-    np.testing.assert_allclose(both, [(linear.lead[1] + reductions.lead[0]) / 2])
+    assert (linear.seeds, reductions.seeds) == ([0, 2], [2])
+    both = [linear.lead[0], (linear.lead[1] + reductions.lead[0]) / 2]
+    np.testing.assert_allclose(mean_leads([linear, reductions]), both)
 
 
 def test_the_interval_of_a_mean():
@@ -60,7 +60,7 @@ def test_the_page_has_every_case():
     text = page(results(), {"d": "Data", "absent": "None"}, {"d": "d.png"})
     assert "### blind, demographic parity (3 seeds)" in text and "absent" not in text
     words = " ".join(text.split())
-    assert "| d, blind, demographic parity | linear post-processing | 0 | 0 | 1 |" in words
+    assert "| d, blind, demographic parity | linear post-processing | 0 | 0 | 1 | 0 |" in words
 
 
 def read(seed):
