@@ -27,10 +27,10 @@ import pandas as pd
 from lightgbm import LGBMClassifier
 from tqdm import tqdm
 
-from benchmarks.linear_post import events, fit_rule
 from fairboost import FairGBMClassifier
 from fairboost._text import markdown_table
 from fairboost.datasets.numbers import load_numbers
+from fairboost.study.linear_post import events, fit_rule
 
 RESULTS = Path(__file__).parents[1] / "build" / "classes.jsonl"
 TREES, SEEDS, BANDS = 100, 5, 5
@@ -237,9 +237,9 @@ which share rows, so that the errors are a little too small. `blind`: no sensiti
 feature. Numbers after a name are tolerances.
 
 - **fairboost**: defaults. **linear** is linear post-processing (Xian and Zhao, 2024;
-  `benchmarks/linear_post.py`) of LightGBM's p(band, group | x), or p(band | x, group) where it is
-  aware, with the rule found on {HELD_OUT:.0%} of the training rows. Blind, it takes a model of the
-  group along wherever it predicts.
+  `fairboost.study.linear_post`) of LightGBM's p(band, group | x), or p(band | x, group) where it
+  is aware, with the rule found on {HELD_OUT:.0%} of the training rows. Blind, it takes a model of
+  the group along wherever it predicts.
 - **gap**: the largest difference between two groups of any rate that the constraint is about:
   5 shares, 5 recalls, or 25 entries of the confusion matrix.
 - **chance**: the gap that chance alone shows: the mean of the largest difference, over {DRAWS}

@@ -62,7 +62,10 @@ def test_every_method_decides_better_than_chance(name, task):
     assert len(found) == {"fair_stage": 20, "paper": 2, "GS": 10}.get(name, 1)
 
 
-@pytest.mark.parametrize("name", ["fairboost", "paper", "thresholds"])
+FAIR = ["fairboost", "paper", "thresholds", "linear", "linear_aware", "OxonFair", "group_frontier"]
+
+
+@pytest.mark.parametrize("name", FAIR)
 def test_fair_methods_have_smaller_gaps_than_plain_ones(name, task):
     def least(method):
         found = trained(method, task).values()
@@ -71,7 +74,7 @@ def test_fair_methods_have_smaller_gaps_than_plain_ones(name, task):
     assert least(name) < least("plain")
 
 
-@pytest.mark.parametrize("name", ["fairboost", "paper", "RS", "thresholds"])
+@pytest.mark.parametrize("name", [*FAIR, "RS", "M2FGB"])
 def test_the_same_task_gives_the_same_model(name, task):
     first, second = trained(name, task), trained(name, task)
     for variant in first:
@@ -95,6 +98,26 @@ def test_unaware_does_not_see_the_group(task):
     blind = Task(task.train.without(HIDDEN), task.metrics, ENGINE, seed=5)
     same = trained("plain", blind)[""](rows.without(HIDDEN)).score
     np.testing.assert_array_equal(found(rows).score, same)
+
+
+def test_who_looks_at_the_group(task):
+    rows = task.judged[0]
+    other = Rows(rows.X, rows.y, rows.s.iloc[::-1].set_axis(rows.s.index))
+    for name in ("linear", "linear_aware", "OxonFair", "M2FGB", "group_frontier"):
+        found = trained(name, task)[""]
+        a, b = found(rows), found(other)
+        values = (a.decision, b.decision) if a.score is None else (a.score, b.score)
+        assert np.array_equal(*values) is not METHODS[name].sees_group
+
+
+@pytest.mark.parametrize("name", ["linear", "linear_aware", "OxonFair", "M2FGB", "group_frontier"])
+def test_rows_without_a_group(name, task):
+    s = task.train.s.astype(object).mask(np.arange(len(task.train)) % 7 == 0)
+    found = trained(name, replace(task, train=Rows(task.train.X, task.train.y, s)))[""]
+    rows = task.judged[0]
+    unknown = Rows(rows.X, rows.y, rows.s.astype(object).mask(np.ones(len(rows), bool)))
+    for some in (rows, unknown):
+        assert measure(task.metrics, rows, found(some))["accuracy"] > 0.6
 
 
 def test_models_of_a_curve_are_scored_as_by_themselves(task):
@@ -176,9 +199,12 @@ def test_why_a_method_is_left_out(monkeypatch):
     decides = StudyConfig(
         "s", DataConfig(generator="loans"), metrics=MetricsConfig(threshold=at_fpr(0.1))
     )
-    for name in ("EG", "thresholds"):
+    for name in ("EG", "thresholds", "linear", "linear_aware", "OxonFair", "group_frontier"):
         assert "has no score" in why_not(decides, METHODS[name])
         assert why_not(study(), METHODS[name]) is None
+    assert why_not(decides, METHODS["M2FGB"]) is None
+    odds = study(MetricsConfig(rates=("fpr", "fnr")))
+    assert "equalized_odds is not defined" in why_not(odds, METHODS["M2FGB"])
     assert "set FAIRBOOST_REFERENCE_PYTHON" in why_not(study(), METHODS["reference"])
     monkeypatch.setenv("FAIRBOOST_REFERENCE_PYTHON", os.path.realpath(__file__))
     assert why_not(study(), METHODS["reference"]) is None

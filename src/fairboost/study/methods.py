@@ -22,11 +22,11 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.search.spaces import Range
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
-from fairboost.study import peers
+from fairboost.study import group_frontier, inferred_groups, linear_post, minimax_boosting, peers
 from fairboost.study.config import MethodConfig, StudyConfig
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions, needs_scores
-from fairboost.study.task import Found, Method, Predictor, Task, as_predictor
+from fairboost.study.task import LABELS, Found, Method, Predictor, Task, as_predictor
 from fairboost.training.iterates import randomized_scores
 
 CURVE_MODELS = 20
@@ -143,6 +143,15 @@ METHODS: dict[str, Method] = {
         Method("RS", "RS reweighing", peers.reweighing),
         Method("thresholds", "ThresholdOptimizer, sees the group", peers.thresholds,
                sees_group=True, only_decides=True),
+        Method("linear", "linear post-processing", linear_post.linear, only_decides=True),
+        Method("linear_aware", "linear post-processing, sees the group", linear_post.linear_aware,
+               sees_group=True, only_decides=True),
+        Method("OxonFair", "thresholds by inferred group (OxonFair)",
+               inferred_groups.inferred_groups, only_decides=True),
+        Method("M2FGB", "min-max boosting (M2FGB)", minimax_boosting.minimax_boosting,
+               minimax_boosting.SPACE),
+        Method("group_frontier", "best group thresholds, sees the group",
+               group_frontier.group_frontier, sees_group=True, only_decides=True),
         Method("reference", "fairgbm (reference)", peers.reference, _PAPER_SPACE),
     )
 }  # fmt: skip
@@ -187,6 +196,8 @@ def why_not(config: StudyConfig, method: Method) -> str | None:
     """Why a method cannot take part; None if it can."""
     if method.only_decides and needs_scores(config.metrics):
         return "it decides by itself and has no score, which this study's metrics need"
+    if method.name == "M2FGB" and len(LABELS[config.metrics.constraint]) > 1:
+        return f"the worst group of {config.metrics.constraint} is not defined"
     if method.name != "reference":
         return None
     named = method.space.get("python")

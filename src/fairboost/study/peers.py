@@ -29,7 +29,6 @@ from fairboost.study.task import Found, Task, Timed, as_predictor
 REDUCTION_MODELS = 10
 """Models that EG and GS train in a trial: the paper's ten trials of ten."""
 
-THRESHOLD_SHARE = 0.2
 CELL_WEIGHTS = (0.1, 10.0)
 
 PEER_NAMES = {
@@ -89,9 +88,7 @@ def reweighing(task: Task) -> Found:
 def thresholds(task: Task) -> Found:
     """Thresholds per group by fairlearn, chosen on rows that the trees have not seen."""
     postprocessing = _fairlearn("postprocessing")
-    order = np.random.default_rng([task.seed, 4]).permutation(len(task.train))
-    cut = round(THRESHOLD_SHARE * len(order))
-    held, rows = task.train.take(order[:cut]), task.train.take(order[cut:])
+    rows, held = task.held_out()
     model = postprocessing.ThresholdOptimizer(
         estimator=task.engine().fit(rows.X, rows.y),
         constraints=PEER_NAMES[task.constraint][1],

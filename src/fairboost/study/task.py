@@ -20,6 +20,17 @@ from fairboost.study.config import MetricsConfig
 from fairboost.study.data import Rows
 from fairboost.study.measures import Predictions
 
+HELD_OUT = 0.2
+"""Share of the training rows on which methods that post-process a model choose their decisions."""
+
+LABELS: dict[str, tuple[int | None, ...]] = {
+    "demographic_parity": (None,),
+    "equal_opportunity": (1,),
+    "predictive_equality": (0,),
+    "equalized_odds": (0, 1),
+}
+"""Labels among which shares of positive decisions are to be equal; None stands for all rows."""
+
 Predictor: TypeAlias = Callable[[Rows], Predictions]
 Found: TypeAlias = Any
 """A fitted classifier or a predictor; or several of them by name."""
@@ -68,6 +79,12 @@ class Task:
     def tolerance(self) -> float:
         """The gap to reach: the method's own option, or the study's."""
         return float(self.options.get("tolerance", self.metrics.tolerance))
+
+    def held_out(self) -> tuple[Rows, Rows]:
+        """Training rows to learn from, and a fifth of them to choose decisions on, by the seed."""
+        order = np.random.default_rng([self.seed, 4]).permutation(len(self.train))
+        cut = round(HELD_OUT * len(order))
+        return self.train.take(order[cut:]), self.train.take(order[:cut])
 
     def engine(self) -> Any:
         """A fresh engine with this trial's options."""
