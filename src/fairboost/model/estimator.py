@@ -185,7 +185,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         ``classes_``; or a DataFrame that names them. The class of least expected cost is then
         given, not the most likely one.
     stage : LGBMClassifier or XGBClassifier, optional
-        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 20
+        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 40
         trees of 15 leaves, with a learning rate of 0.2.
     stage_features : sequence of str or int, optional
         The columns of X that such a stage sees, by name or position; all if left out. The base

@@ -31,10 +31,11 @@ from fairboost.model.base_model import (
 from fairboost.training.request import FitRequest
 
 STAGE: dict[str, Any] = {
-    "n_estimators": 20, "learning_rate": 0.2, "num_leaves": STAGE_LEAVES, "verbose": -1
+    "n_estimators": 40, "learning_rate": 0.2, "num_leaves": STAGE_LEAVES, "verbose": -1
 }  # fmt: skip
-"""A stage on another model. Twice the trees at half the rate did no better, for half as much again
-in time (Adult, ACSIncome and generated loans, scores by LightGBM)."""
+"""A stage on another model. With 20 trees gaps were as small where the group is a feature, and had
+not settled where it is none: generated loans were left with 0.022 on held-out rows, and with 40
+trees with 0.007. A rate of 0.1 takes more trees for the same."""
 
 
 def asks_for_stage(
