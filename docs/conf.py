@@ -6,6 +6,7 @@ The source folder is the root of the repository, so that a relative link of a Ma
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -49,8 +50,15 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4  # links such as holds.md#time
 myst_dmath_allow_space = False
-suppress_warnings = ["toc.empty_glob"]  # pages that may be added later
 highlight_language = "none"
+
+
+def _is_not_an_empty_pattern(record: logging.LogRecord) -> bool:
+    """Patterns of the tables of contents may name pages that are added later."""
+    return "didn't match any documents" not in str(record.msg)
+
+
+logging.getLogger("sphinx.sphinx.directives.other").addFilter(_is_not_an_empty_pattern)
 
 # Docstrings
 numpydoc_show_class_members = False

@@ -53,6 +53,5 @@ for name, model in {"plain": plain, "four-fifths": fair}.items():
 # command ``fairboost audit --format four_fifths`` does the same from a file. The document does not
 # decide whether a law was broken.
 
-filing = four_fifths(fair.predict(new.X), sensitive_features=new.sensitive["sex"])
-for table in filing.tables.values():
-    print(table.to_string(index=False), end="\n\n")
+filing = four_fifths(new.sensitive[["sex"]], fair.predict(new.X) == 1)
+print(filing.tables["sex"][["sex", "applicants", "selected", "rate", "ratio", "finding"]])

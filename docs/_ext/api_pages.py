@@ -16,8 +16,6 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 FOLDER = "reference"
-# Methods that scikit-learn adds are described in its own documentation.
-FOREIGN = "BaseEstimator, MetaEstimatorMixin, ClassifierMixin, RegressorMixin, ValueError, tuple"
 
 
 def names(page: str) -> list[tuple[str, str]]:
@@ -54,7 +52,7 @@ def page_of(module: str, name: str) -> str:
     thing = getattr(importlib.import_module(module), name)
     title = f"{module}.{name}"
     if inspect.isclass(thing):
-        kind, options = "autoclass", [":members:", f":inherited-members: {FOREIGN}"]
+        kind, options = "autoclass", [":members:", ":inherited-members:"]
     elif inspect.isroutine(thing):
         kind, options = "autofunction", []
     else:
@@ -85,8 +83,17 @@ def link_names(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = linked(source[0])
 
 
+def is_foreign(
+    app: Sphinx, what: str, name: str, thing: object, skip: bool, options: object
+) -> bool | None:
+    """Leave out methods that scikit-learn or Python adds: their documentation is elsewhere."""
+    home = getattr(getattr(thing, "fget", thing), "__module__", None)
+    return True if home is not None and not home.startswith("fairboost") else None
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Before pages are looked for, and when one is read."""
     app.connect("builder-inited", write_pages, priority=100)
     app.connect("source-read", link_names)
+    app.connect("autodoc-skip-member", is_foreign)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
