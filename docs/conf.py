@@ -65,6 +65,7 @@ numpydoc_show_class_members = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc's sections have the types
 autosummary_generate = False
+toc_object_entries_show_parents = "hide"
 
 # Gallery
 examples = DOCS.parent / "examples"
@@ -72,6 +73,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(examples)],
     "gallery_dirs": ["docs/gallery"],
     "filename_pattern": r"/plot_",
+    "ignore_pattern": r"custom_constraint|__init__",  # has no picture; pages link to the file
     "plot_gallery": os.environ.get("FAIRBOOST_GALLERY", "1") == "1",
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -93,6 +95,7 @@ html_copy_source = False
 html_last_updated_fmt = None
 html_theme_options = {
     "header_links_before_dropdown": 5,
+    "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],

@@ -1,8 +1,4 @@
-"""
-A constraint of your own
-========================
-
-A constraint can be any differentiable function of group moments, such as rates.
+"""A constraint of your own: any differentiable function of group moments, such as rates.
 
 Here: the *average odds difference* between women and men,
 ((FPR_f - FPR_m) + (TPR_f - TPR_m)) / 2, within a tolerance on either side. A constraint is an

@@ -53,8 +53,8 @@ for name, model in {"plain": plain, "fair": fair}.items():
     print(f"{name}: accuracy on new applicants {(model.predict(new.X) == new.y).mean():.3f}")
 
 # %%
-# ``audit`` prints all rates and gaps of the fair model. Equal FNRs do not make other figures equal:
-# compare the false positive rates (FPR) and the shares of positive decisions (PPR).
+# ``audit`` prints all rates and gaps of the fair model. Equal FNRs do not make other
+# figures equal: compare the false positive rates (FPR) and the shares of positive decisions (PPR).
 
 score = fair.predict_proba(new.X)[:, 1]
 print(audit(new.y, score, sensitive_features=new.sensitive["sex"]))

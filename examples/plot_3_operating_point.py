@@ -3,7 +3,7 @@ Decide at a false positive rate of 5%
 =====================================
 
 A bank looks for fraud in account openings. It accepts that 5% of honest customers are refused, and
-no more. The share of refused honest customers should also be equal for younger and older customers.
+no more. The share of refused honest customers should also be equal for younger and older people.
 So the decision threshold is a part of the question: equal rates at a threshold of 0.5 say nothing
 about equal rates at another threshold.
 """

@@ -12,9 +12,10 @@ reads.
 # Train under a ratio
 # -------------------
 #
-# ``"four_fifths"`` is the name of ``parity("ppr", ratio=0.8)``: the ratio of the shares of positive
-# decisions is at least 0.8. ``confidence=0.95`` asks for more: the ratio should also be at least
-# 0.8 among people who are not in the data. Loans stand in for job applications here.
+# ``"four_fifths"`` is the name of ``parity("ppr", ratio=0.8)``: the ratio of the shares of
+# positive decisions is at least 0.8. ``confidence=0.95`` asks for more: the ratio should
+# also be at least 0.8 among people who are not in the data. Loans stand in for job applications
+# here.
 
 import pandas as pd
 from lightgbm import LGBMClassifier

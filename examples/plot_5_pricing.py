@@ -4,8 +4,8 @@ Motor insurance: actual over expected by gender
 
 An insurer predicts the number of claims. Policies last for different times, so each one has an
 exposure in years. Gender is not a rating factor, but the power of the car depends on gender. The
-question is: does one gender pay for the claims of the other? Actual over expected (A/E) answers it.
-An A/E below 1 means that a group pays too much.
+question is: does one gender pay for the claims of the other? Actual over expected (A/E) shows
+it. An A/E below 1 means that a group pays too much.
 """
 
 # %%
@@ -51,8 +51,8 @@ new_X, new_claims, new_years, new_gender = draw_policies(40_000)
 # Two tariffs
 # -----------
 #
-# ``"calibrated"`` asks for an A/E of 1 in every group. A Poisson objective and the exposure are all
-# that a model of claims needs.
+# ``"calibrated"`` asks for an A/E of 1 in every group. A Poisson objective and the exposure are
+# all that a model of claims needs.
 
 engine = LGBMRegressor(objective="poisson", n_estimators=60, num_leaves=7, verbose=-1)
 plain = FairGBMRegressor(engine, constraint=None)

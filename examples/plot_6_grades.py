@@ -36,8 +36,8 @@ new_X, new_grade, new_region = draw_applicants(20_000)
 # Equal recall of grade A
 # -----------------------
 #
-# ``FairGBMClassifier`` takes labels of three classes without any switch. ``of="A"`` names the class
-# that the constraint is about. Without ``of`` the constraint is about every class.
+# ``FairGBMClassifier`` takes labels of three classes without any switch. ``of="A"`` names the
+# class that the constraint is about. Without ``of`` the constraint is about every class.
 
 engine = LGBMClassifier(n_estimators=50, num_leaves=7, verbose=-1)
 plain = engine.fit(X, grade)

@@ -29,8 +29,8 @@ approved = LGBMClassifier(n_estimators=100, num_leaves=15, verbose=-1).fit(old.X
 # Add a fair stage
 # ----------------
 #
-# The rows must be rows that the model was not trained on: on its own training rows, the error rates
-# of a model are lower than they will be.
+# The rows must be rows that the model was not trained on: on its own training rows, the error
+# rates of a model are lower than they will be.
 
 fair = FairGBMClassifier(
     FrozenEstimator(approved), constraint="equal_opportunity", tolerance=0.02, random_state=0

@@ -3,8 +3,8 @@ Age as a number
 ===============
 
 Bands of age hide what happens within a band, and a person of 39 is treated apart from a person of
-40. The question is: can the false negative rate be the same at every age? ``smooth("age")`` compares
-overlapping windows of age instead of bands.
+40. The question is: can the false negative rate be the same at every age? ``smooth("age")``
+compares overlapping windows of age instead of bands.
 """
 
 # %%
@@ -40,9 +40,7 @@ age, new_age = ages(loans), ages(new)
 
 engine = LGBMClassifier(n_estimators=60, num_leaves=15, verbose=-1)
 plain = engine.fit(loans.X, loans.y)
-fair = FairGBMClassifier(
-    engine, constraint=parity("fnr", 0.05, by=smooth("age")), random_state=0
-)
+fair = FairGBMClassifier(engine, constraint=parity("fnr", 0.05, by=smooth("age")), random_state=0)
 fair.fit(loans.X, loans.y, sensitive_features=age)
 print(fair.fairness_report_)
 

@@ -1,4 +1,4 @@
-"""Pages of the documentation site: links lead somewhere, lists are complete, figures are those of the tables."""
+"""Pages: links lead somewhere, tables of contents are complete, figures are those of tables."""
 
 import re
 from pathlib import Path
@@ -46,9 +46,10 @@ def listed(page):
     """Pages that the tables of contents of a page name, as paths without suffix."""
     text = (ROOT / page).read_text(encoding="utf-8")
     for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
-        for line in block.split():
-            if not line.startswith(":") and not line.isdigit():
-                yield line[1:] if line.startswith("/") else f"docs/{line}"
+        for line in filter(None, block.splitlines()):
+            if not line.startswith(":"):
+                name = re.sub(r"^.*<(.*)>$", r"\1", line)
+                yield name[1:] if name.startswith("/") else f"docs/{name}"
 
 
 def test_every_page_is_in_the_table_of_contents_once():

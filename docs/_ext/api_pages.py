@@ -50,14 +50,15 @@ def linked(page: str) -> str:
 def page_of(module: str, name: str) -> str:
     """The page of one name, for autodoc."""
     thing = getattr(importlib.import_module(module), name)
-    title = f"{module}.{name}"
+    path = f"{module}.{name}"
+    title = path.removeprefix("fairboost.")
     if inspect.isclass(thing):
         kind, options = "autoclass", [":members:", ":inherited-members:"]
     elif inspect.isroutine(thing):
         kind, options = "autofunction", []
     else:
         kind, options = "autodata", [":no-value:"]
-    lines = [title, "=" * len(title), "", f".. {kind}:: {title}"]
+    lines = [title, "=" * len(title), "", f".. {kind}:: {path}"]
     return "\n".join([*lines, *(f"   {option}" for option in options), ""])
 
 
