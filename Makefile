@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Tests start many processes; without compiled files each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick coverage sanitize fuzz browser check format bench clean help
+.PHONY: demo test quick coverage sanitize fuzz browser check format bench docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -74,5 +74,11 @@ format: $(VENV)/stamp-dev  ## format and fix what can be fixed
 bench: $(VENV)/stamp-bench  ## overhead over plain LightGBM; writes benchmarks/overhead.md
 	$(BIN)/python -m benchmarks.overhead
 
+# The source folder is the root, so that links between docs/ and benchmarks/ stay valid. Warnings are errors. FAIRBOOST_GALLERY=0 leaves
+# out the examples, which take most of the time.
+docs: $(VENV)/stamp-docs  ## the documentation site, in docs/_build/html, with all examples run
+	$(BIN)/python -m sphinx -b html -W --keep-going -q -d docs/_build/doctrees -c docs . docs/_build/html
+	@echo "The site is at docs/_build/html/index.html"
+
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo docs/_build docs/gallery docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis

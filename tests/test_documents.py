@@ -164,15 +164,6 @@ def test_custom_constraint_example(capsys):
     assert abs(after) < abs(before) / 2
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))]
-)
-def test_links_to_files_lead_somewhere(page):
-    text = (ROOT / page).read_text()
-    for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
-        assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
-
-
 def test_functions_named_in_the_algorithm_page_exist():
     import importlib
 

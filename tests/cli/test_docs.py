@@ -12,7 +12,7 @@ from fairboost.cli.exits import EXIT_CODES
 from tests.loan_files import loans
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"docs/cli.md": 18, "docs/ratios.md": 3, "README.md": 1}
+PAGES = {"docs/cli.md": 18, "docs/ratios.md": 3, "docs/quickstart.md": 1, "README.md": 1}
 FEW = ["--option", "n_estimators=15", "--option", "num_leaves=7", "--jobs", "1", "--quiet"]
 
 
