@@ -76,11 +76,13 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"custom_constraint|__init__",  # has no picture; pages link to the file
     "plot_gallery": os.environ.get("FAIRBOOST_GALLERY", "1") == "1",
     "abort_on_example_error": True,
+    "capture_repr": (),  # what is printed, and no object at an address
     "download_all_examples": False,
     "remove_config_comments": True,
     "image_srcset": ["2x"],
     "within_subsection_order": "FileNameSortKey",
     "min_reported_time": 1e9,
+    "write_computation_times": False,  # a page that fetches scripts
     "show_signature": False,
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")

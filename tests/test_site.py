@@ -116,6 +116,7 @@ def test_there_are_eight_examples_and_each_has_a_title():
         assert re.match(r'"""\n(.+)\n=+\n\n', example.read_text(encoding="utf-8")), example
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
     """Without running the examples, which ``make docs`` does."""
     for package in ("sphinx", "myst_parser", "pydata_sphinx_theme", "sphinx_gallery", "numpydoc"):
