@@ -38,6 +38,7 @@ ROOMS = {
         "data", "fairness", "metrics", "verdicts", "model", "plots", "selection",
     ],
     "filings": ["data", "fairness", "metrics", "report", "selection"],
+    "monitoring": ["data", "fairness", "metrics", "verdicts", "plots", "report", "filings"],
     "datasets": [],
     "tabular": ["data", "fairness", "metrics"],
     "study": [
@@ -46,7 +47,7 @@ ROOMS = {
     ],
     "cli": [
         "fairness", "metrics", "verdicts", "engines", "model", "plots", "selection", "report",
-        "filings", "datasets", "tabular", "study",
+        "filings", "monitoring", "datasets", "tabular", "study",
     ],
 }  # fmt: skip
 

@@ -9,7 +9,8 @@ import pytest
 import fairboost
 
 PUBLIC = [
-    *("", "datasets", "exceptions", "fairness", "filings", "metrics", "plots", "report", "study"),
+    *("", "datasets", "exceptions", "fairness", "filings", "metrics", "monitoring", "plots"),
+    *("report", "study"),
 ]
 
 

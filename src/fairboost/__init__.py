@@ -65,7 +65,8 @@ _HOMES = {
     "selection.tuning": ("SearchOptions", "Tuned", "tune"),
 }
 _MODULES = (
-    *("datasets", "exceptions", "fairness", "filings", "metrics", "plots", "report", "study"),
+    *("datasets", "exceptions", "fairness", "filings", "metrics", "monitoring", "plots", "report"),
+    "study",
 )
 
 

@@ -20,6 +20,7 @@ from fairboost.cli import (
     compare,
     completion,
     demo,
+    monitor,
     predict,
     report,
     signals,
@@ -47,7 +48,7 @@ class Command(Protocol):
         """Do the work; returns the exit code if it is another than that of what is done."""
 
 
-MODULES = (train, predict, audit, compare, report, demo, study, completion)
+MODULES = (train, predict, audit, monitor, compare, report, demo, study, completion)
 COMMANDS: dict[str, Command] = {m.__name__.rpartition(".")[2]: m for m in MODULES}
 """By the names of the modules."""
 

@@ -78,15 +78,13 @@ class Check:
             NaN where fewer than two groups have rows that count, or no group has.
         """
         if self.measure == "gap":
-            parts = [_gap(*(x[list(s)] for x in (value, low, high))) for s in self.strata]
-            return _largest([p[0] for p in parts]), *(
-                _largest([p[k] for p in parts]) for k in (1, 2)
-            )
+            found = [_gap(value[list(s)], low[list(s)], high[list(s)]) for s in self.strata]
+            gaps, least, most = zip(*found, strict=True)
+            return _largest(gaps), _largest(least), _largest(most)
         if self.measure == "ratio":
-            parts = [self._ratio(value, low, high, s) for s in self.strata]
-            return _smallest([p[0] for p in parts]), *(
-                _smallest([p[k] for p in parts]) for k in (1, 2)
-            )
+            found = [self._ratio(value, low, high, s) for s in self.strata]
+            ratios, least, most = zip(*found, strict=True)
+            return _smallest(ratios), _smallest(least), _smallest(most)
         return _smallest(value), _smallest(low), _smallest(high)
 
     def _ratio(
@@ -125,7 +123,8 @@ def _gap(
         for h in range(n):
             if g != h:
                 most = np.fmax(most, high[g] - low[h])
-    return tuple(np.where(lacking, np.nan, x) for x in (top - bottom, least, most))  # type: ignore[return-value]
+    none = np.where(lacking, np.nan, 0.0)
+    return top - bottom + none, least + none, most + none
 
 
 def _largest(lines: Any) -> FloatArray:
@@ -157,8 +156,8 @@ def checks_of(
         if check is None:
             name = getattr(c, "name", type(c).__name__)
             left.append(
-                f"the constraint {name!r} is not monitored: differences, ratios, floors and bounds "
-                "of rates are"
+                f"the constraint {name!r} is not monitored; differences, ratios, floors and "
+                "bounds of rates are"
             )
         else:
             found.append(check)

@@ -204,9 +204,8 @@ def watch(
     for k, one in enumerate(series):
         alarms += _alarm_of_change(one, k, bands, known[k], counts.periods, max_change)
     raised = tuple(alarm for _, alarm in sorted(alarms, key=lambda pair: pair[0]))
-    return Watched(
-        counts, confidence, max_change, series, bands, known, tuple(checks), tuple(verdicts), raised
-    )  # fmt: skip
+    judged = tuple(checks), tuple(verdicts), raised
+    return Watched(counts, confidence, max_change, series, bands, known, *judged)
 
 
 def start_of(look: IntArray | int, slot: IntArray | int) -> IntArray:
@@ -262,8 +261,9 @@ def _verdicts(k: int, check: Check, figure: tuple[FloatArray, ...]) -> list[Peri
     out = []
     for period in range(len(figure[0])):
         for slot, so_far in ((0, True), (1, False)):
-            at = tuple(float(x[period, slot]) for x in figure)
-            out.append(PeriodVerdict(k, period, so_far, *at, _status(check, *at)))
+            value, low, high = (float(x[period, slot]) for x in figure)
+            status = _status(check, value, low, high)
+            out.append(PeriodVerdict(k, period, so_far, value, low, high, status))
     return out
 
 
@@ -278,17 +278,18 @@ def _status(check: Check, value: float, low: float, high: float) -> str:
 def _alarm_of_check(
     check: Check, figure: tuple[FloatArray, ...], periods: Sequence[str]
 ) -> list[tuple[int, Alarm]]:
-    value, low, high = figure
+    _, low, high = figure
     beyond = check.limit - high if check.at_least else low - check.limit
     found = _first(beyond, 0.0)
     if found is None:
         return []
     look, slot, now = found
-    at = (float(x[look, slot]) for x in figure)
+    value, least, most = (float(x[look, slot]) for x in figure)
     side = "at least" if check.at_least else "at most"
     start = int(start_of(look, slot))
     against = f"{check.measure} {side} {check.limit:g}"
-    return [(look, Alarm(check.kind, check.text, against, periods[look], periods[start], *at, now))]
+    where = check.kind, check.text, against, periods[look], periods[start]
+    return [(look, Alarm(*where, value, least, most, now))]
 
 
 def _alarm_of_change(
@@ -314,10 +315,10 @@ def _alarm_of_change(
         if found is None:
             continue
         look, slot, now = found
-        at = (float(x[look, slot]) for x in moved)
-        since = periods[int(start[look, slot])]
-        about = f"{one.title} of {one.name}"
-        out.append((look, Alarm("change", about, against, periods[look], since, *at, now)))
+        size, least, most = (float(x[look, slot]) for x in moved)
+        about, since = f"{one.title} of {one.name}", periods[int(start[look, slot])]
+        where = about, against, periods[look], since
+        out.append((look, Alarm("change", *where, size, least, most, now)))
     return out
 
 
