@@ -180,6 +180,7 @@ def _asked(
     """The columns to read: those that were named, or that training and predict have named."""
     from fairboost.cli.predictions import DECISION, SCORE
     from fairboost.tabular.periods import DecidedRows, PeriodColumn
+    from fairboost.tabular.schema import check_named_once
 
     names = file.column_names()
     by = PeriodColumn.parse(options.by, names)
@@ -197,6 +198,8 @@ def _asked(
         label = schema.label if schema.label in names else None
     else:
         file.require([label], "named by --label")
+    roles = [by.name, *filter(None, (label, score, decision)), *schema.sensitive]
+    check_named_once(roles, "--by, --label, --score, --decision and the sensitive columns")
     assert schema.classes is not None
     negative, positive = schema.classes
     return DecidedRows(

@@ -53,7 +53,7 @@ def monitoring_page(
         ("In short", _summary(watched)),
         ("Alarms", _alarms(watched)),
         ("Constraints and targets over time", _checks(watched, rates)),
-        ("Share of positive decisions", _realised(rates)),
+        ("Share of positive decisions", _realised(watched, rates)),
         ("Shares of groups", _shares(watched, rates)),
         ("The rows", _rows(watched, facts, notes)),
         ("How sure the figures are", _method(watched)),
@@ -214,18 +214,23 @@ def _checks(watched: Watched, rates: pd.DataFrame) -> Iterator[Block]:
     if not watched.checks:
         return
     yield Text(
-        "Lines join the figures of all rows up to a period, bands are their intervals, marks are "
-        "the figures of single periods. “Met” and “not met” are certain: the whole interval lies "
-        "on that side of the limit."
+        "In the pictures, lines join the figures of all rows up to a period, bands are their "
+        "intervals, and marks are the figures of single periods. “Met” and “not met” are certain: "
+        "the whole interval lies on that side of the limit."
     )
     for k, check in enumerate(watched.checks):
         if len(check.series) > 1:
             yield Picture(
-                "check", str(k), f"{check.text}: the {check.measure} over time.", _alt(check)
+                "check",
+                str(k),
+                f"{check.text[:1].upper()}{check.text[1:]}: the {check.measure}.",
+                _alt(check),
             )
         drawn = "the groups farthest apart" if len(check.series) > MOST_DRAWN else "by group"
-        title = check.series[0].title
-        yield Picture("rates", str(k), f"{title}, {drawn}. Dotted: in training.", _alt(check))
+        title = f"{check.series[0].title.capitalize()}, {drawn}"
+        if len(check.series) == 1:
+            title = f"{check.text[:1].upper()}{check.text[1:]}"
+        yield Picture("rates", str(k), f"{title}. Dotted: in training.", _alt(check))
     for k, check in enumerate(watched.checks):
         yield _verdict_table(watched, k, check)
         yield _rate_table(check.series, rates)
@@ -271,8 +276,10 @@ def _rate_table(series: Sequence[Series], rates: pd.DataFrame) -> TableBlock:
     return TableBlock.of(f"{series[0].title.capitalize()} by period", header, rows, 2)
 
 
-def _realised(rates: pd.DataFrame) -> Iterator[Block]:
+def _realised(watched: Watched, rates: pd.DataFrame) -> Iterator[Block]:
     everyone = Series((), (), "ppr")
+    if any(everyone in check.series for check in watched.checks):
+        return  # it is among what is held to limits
     alt = "The share of positive decisions of everyone by period. A table has the figures."
     yield Picture("everyone", "", "Positive decisions of everyone. Dotted: in training.", alt)
     yield _rate_table([everyone], rates)

@@ -26,8 +26,9 @@ from fairboost.tabular.files import TableFile
 
 RESOLUTIONS = ("day", "week", "month", "quarter", "year")
 MOST_PERIODS = 400
-DATED = re.compile(r"\d{4}\D?.*")
-"""Names of periods that are in the order of time when they are sorted, such as 2026-03."""
+NUMBERED = re.compile(r"\d+(\.\d+)?|\d{4}\D*\d*\D*\d*")
+"""Names of periods that are in the order of their numbers, such as 7, 2026-03 or 2026 Q1."""
+NUMBER = re.compile(r"\d+\.\d+|\d+")
 UNKNOWN = 2
 """The code of a missing label."""
 
@@ -270,10 +271,10 @@ class _PeriodBatches(AuditedBatches):
             return names, {k: place for place, k in enumerate(numbers)}, False
         known = {code: name for name, code in self.names.known.items() if code in found}
         order, in_order = sorted(known), True
-        if all(re.fullmatch(r"-?\d+(\.\d+)?", name) for name in known.values()):
-            order, in_order = sorted(known, key=lambda code: float(known[code])), False
-        elif all(map(DATED.fullmatch, known.values())):
-            order, in_order = sorted(known, key=lambda code: known[code]), False
+        if all(map(NUMBERED.fullmatch, known.values())):
+            places = {code: tuple(map(float, NUMBER.findall(n))) for code, n in known.items()}
+            if len(set(places.values())) == len(places):
+                order, in_order = sorted(known, key=lambda code: places[code]), False
         return tuple(known[k] for k in order), {k: p for p, k in enumerate(order)}, in_order
 
 
