@@ -126,9 +126,9 @@ def allowed(case: Case, kind: str, z: float) -> float:
     return np.inf
 
 
-def bound(case: Case) -> float:
+def bound(case: Case, kind: str) -> float:
     """Periods below which no method is on average that fails with at most alpha (Lorden)."""
-    p, q = RATE + case.move, RATE
+    p, q = RATE + case.move, RATE + (TOLERANCE if kind == "constraint" else 0.0)
     divergence = xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))
     return float(np.log(1 / ALPHA) / divergence / case.rows)
 
@@ -162,7 +162,7 @@ def drift_lines() -> list[list[str]]:
                     [
                         f"{size:,}", f"+{move:g}", kind, in_periods(median),
                         in_periods(allowed(case, kind, 0.0)), in_periods(most),
-                        "–" if np.isnan(within) else f"{within:.1%}", f"{bound(case):.1f}",
+                        "–" if np.isnan(within) else f"{within:.1%}", f"{bound(case, kind):.2f}",
                     ]
                 )  # fmt: skip
     return lines
@@ -186,7 +186,9 @@ broken. *Expected* and *allowed* follow from the widths of the bands alone: the 
 which the bands show the drift if counts are as expected, and if counts are as unlucky as in one
 run of 20. *Within* is the share of runs that alarm within the latter. *Bound* is the smallest
 mean delay of any method that knows both rates and fails with a probability of at most 5%, log(1
-/ 0.05) / KL, in periods; a method that looks once per period needs one period at least."""
+/ 0.05) / KL, in periods; KL is the divergence of the new rate from the old one or, of a
+constraint, from the old one plus the tolerance. A method that looks once per period needs one
+period at least."""
 WHY = """\
 Bands of two groups are combined by a union bound, and every sequence allows for all rates, all
 looks and all periods that it may have started at. That is why delays are several times the

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from benchmarks.monitor import CHANGED, Z, Case, allowed, delays, naive, run
+from benchmarks.monitor import CHANGED, Case, Z, allowed, delays, naive, run
 
 
 def test_without_drift_it_is_silent_over_24_looks():
     runs = [run(Case(200), seed) for seed in range(40)]
     alarmed = sum(bool(found.alarms) for found in runs)
     assert alarmed <= 2  # 5% of 40; the union bound makes it rarer
-    assert sum(naive(Case(200), seed) for seed in range(10)) >= 8  # of intervals for one look
+    assert sum(naive(Case(200), seed) for seed in range(10)) >= 4  # of intervals for one look
 
 
 @pytest.mark.parametrize("kind", ["change", "constraint"])

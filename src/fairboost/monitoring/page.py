@@ -176,7 +176,7 @@ def _rates(watched: Watched) -> pd.DataFrame:
 def _summary(watched: Watched) -> Iterator[Block]:
     yield headline(watched)
     if watched.standing:
-        yield Bullets(tuple(map(alarm_in_words, watched.standing)))
+        yield Bullets(tuple(_begun(alarm_in_words(alarm)) for alarm in watched.standing))
     last = len(watched.counts.periods) - 1
     rows = [
         (c.text, _cell(v.value, v.low, v.high), _verdict(v.status))
@@ -223,13 +223,13 @@ def _checks(watched: Watched, rates: pd.DataFrame) -> Iterator[Block]:
             yield Picture(
                 "check",
                 str(k),
-                f"{check.text[:1].upper()}{check.text[1:]}: the {check.measure}.",
+                f"{_begun(check.text)}: the {check.measure}.",
                 _alt(check),
             )
         drawn = "the groups farthest apart" if len(check.series) > MOST_DRAWN else "by group"
         title = f"{check.series[0].title.capitalize()}, {drawn}"
         if len(check.series) == 1:
-            title = f"{check.text[:1].upper()}{check.text[1:]}"
+            title = _begun(check.text)
         yield Picture("rates", str(k), f"{title}. Dotted: in training.", _alt(check))
     for k, check in enumerate(watched.checks):
         yield _verdict_table(watched, k, check)
@@ -255,7 +255,7 @@ def _verdict_table(watched: Watched, k: int, check: Check) -> TableBlock:
         if not v.so_far and (all_ := so_far[v.period])
     )
     header = ("period", f"{check.measure}, so far", "verdict", "of the period", "verdict")
-    return TableBlock.of(check.text, header, rows)
+    return TableBlock.of(_begun(check.text), header, rows)
 
 
 def _rate_table(series: Sequence[Series], rates: pd.DataFrame) -> TableBlock:
@@ -325,6 +325,11 @@ def _method(watched: Watched) -> Iterator[Block]:
             "A constraint that is met says nothing about other rates and other groups.",
         )
     )
+
+
+def _begun(text: str) -> str:
+    """With a capital, as a heading or a sentence begins."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def known(figure: float) -> float | None:

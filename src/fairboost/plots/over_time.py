@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PERIOD_COLUMNS = ("name", "period", "value", "so_far", "low", "high")
-MOST_TICKS = 8
+MOST_TICKS = 12
 
 
 class OverTimeDisplay(Display):
@@ -84,7 +85,7 @@ class OverTimeDisplay(Display):
             self._line(ax, k, str(name), self.table[self.table["name"] == name])
         if self.limit is not None:
             ax.axhline(self.limit, color=GREY, linestyle="--", linewidth=1.2, label="limit")
-        ticks = np.unique(np.linspace(0, len(self.periods) - 1, MOST_TICKS).round().astype(int))
+        ticks = range(0, len(self.periods), math.ceil(len(self.periods) / MOST_TICKS))
         ax.set_xticks(ticks, [fold(self.periods[k], 10) for k in ticks], **PLAIN_TEXT)
         ax.tick_params("x", labelrotation=45 if len(self.periods) > 4 else 0)
         ax.set_xlim(-0.5, max(len(self.periods) - 0.5, 0.5))
