@@ -42,6 +42,7 @@ ROOMS = {
     ],
     "mlflow": ["verdicts", "engines", "serving", "model", "report"],
     "filings": ["data", "fairness", "metrics", "report", "selection"],
+    "monitoring": ["data", "fairness", "metrics", "verdicts", "plots", "report", "filings"],
     "datasets": [],
     "tabular": ["data", "fairness", "metrics"],
     "study": [
@@ -50,7 +51,7 @@ ROOMS = {
     ],
     "cli": [
         "fairness", "metrics", "verdicts", "engines", "serving", "model", "plots", "selection",
-        "report", "filings", "datasets", "tabular", "study",
+        "report", "filings", "monitoring", "datasets", "tabular", "study",
     ],
 }  # fmt: skip
 

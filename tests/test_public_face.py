@@ -9,8 +9,8 @@ import pytest
 import fairboost
 
 PUBLIC = [
-    *("", "datasets", "exceptions", "fairness", "filings", "metrics", "mlflow", "plots", "report"),
-    "study",
+    *("", "datasets", "exceptions", "fairness", "filings", "metrics", "mlflow", "monitoring"),
+    *("plots", "report", "study"),
 ]
 
 

@@ -65,7 +65,8 @@ _HOMES = {
     "selection.tuning": ("SearchOptions", "Tuned", "tune"),
 }
 _MODULES = (
-    *("datasets", "exceptions", "fairness", "filings", "metrics", "mlflow", "plots", "report"),
+    *("datasets", "exceptions", "fairness", "filings", "metrics", "mlflow", "monitoring", "plots"),
+    "report",
     "study",
 )
 

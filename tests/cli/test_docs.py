@@ -12,7 +12,7 @@ from fairboost.cli.exits import EXIT_CODES
 from tests.loan_files import loans
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"docs/cli.md": 18, "docs/ratios.md": 3, "docs/quickstart.md": 1, "README.md": 1}
+PAGES = {"docs/cli.md": 20, "docs/ratios.md": 3, "docs/quickstart.md": 1, "README.md": 1}
 FEW = ["--option", "n_estimators=15", "--option", "num_leaves=7", "--jobs", "1", "--quiet"]
 
 
@@ -52,6 +52,24 @@ def test_examples_of_help_pages_run_when_pasted(tmp_path, monkeypatch, capsys):
         page = capsys.readouterr().out.replace("\\\n", " ")
         (line,) = re.findall(r"^  fairboost (.*)$", page.split("example:")[1], re.MULTILINE)
         assert run(shlex.split(line)) in (0, 3), line
+
+
+def test_the_page_on_monitoring_runs_when_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/monitoring.md").read_text().replace("\\\n", " ")
+    blocks = re.findall(r"```(python|console)\n(.*?)```", text, re.DOTALL)
+    namespace, ended = {}, []
+    for kind, block in blocks:
+        if kind == "python":
+            small = block.replace("8_000", "3_000")
+            exec(compile(small, "monitoring.md", "exec"), namespace)
+        else:
+            ended += [(words[0], run(words)) for words in commands(block)]
+    assert ended == [("train", 0), ("predict", 0), ("monitor", 0), ("monitor", 3)]
+    said = capsys.readouterr().err
+    assert "false negative rate of sex=female: has surely changed since 2026-09" in said
+    assert namespace["low"].round(3).tolist() == [0.087, 0.158, 0.186]
+    assert namespace["high"].round(3).tolist() == [0.358, 0.246, 0.214]
 
 
 def test_the_page_names_every_command_and_exit_code():

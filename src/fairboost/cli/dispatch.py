@@ -21,6 +21,7 @@ from fairboost.cli import (
     completion,
     demo,
     export,
+    monitor,
     predict,
     report,
     signals,
@@ -48,7 +49,9 @@ class Command(Protocol):
         """Do the work; returns the exit code if it is another than that of what is done."""
 
 
-MODULES = (train, predict, export, audit, compare, report, demo, study, completion)
+MODULES = (
+    train, predict, export, audit, monitor, compare, report, demo, study, completion,
+)  # fmt: skip
 COMMANDS: dict[str, Command] = {m.__name__.rpartition(".")[2]: m for m in MODULES}
 """By the names of the modules."""
 

@@ -19,8 +19,8 @@ EXIT_CODES = {
     DONE: "done",
     FAILED: "not done: a file, a column, a value or the disk is not as it should be",
     USAGE: "not begun: the command line is wrong",
-    NOT_MET: "done, but a constraint is not met, a gap is larger than --max-gap allows, or the "
-    "decisions say nothing",
+    NOT_MET: "done, but a constraint is not met, a gap is larger than --max-gap allows, an alarm "
+    "stands, or the decisions say nothing",
     INTERRUPTED: "interrupted by Ctrl-C; nothing half-written is left",
     TERMINATED: "ended by the system or a scheduler (SIGTERM); likewise",
 }

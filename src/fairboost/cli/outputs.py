@@ -27,8 +27,10 @@ OUR_FILES = {
     "report.md", "schema.json", "stock.json", "stock.json.decide.json", "table.csv",
 }  # fmt: skip
 """What commands write into their folders."""
-OUR_FILINGS = re.compile(r"(ll144|four_fifths|annex_iv|model_risk)(-\w+)?\.(html|md|json|csv)")
-"""Likewise, of ``fairboost audit --format``."""
+OUR_FILINGS = re.compile(
+    r"(ll144|four_fifths|annex_iv|model_risk|monitor)(-\w+)?\.(html|md|json|csv)"
+)
+"""Likewise, of ``fairboost audit --format`` and ``fairboost monitor``."""
 
 
 def need_plots() -> None:

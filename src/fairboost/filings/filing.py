@@ -22,7 +22,7 @@ from fairboost._files import write_text
 from fairboost._text import guard_formula
 from fairboost.exceptions import InvalidInputError
 from fairboost.report.blocks import BLANK, Block, Bullets, Cell, Facts, Section, TableBlock, Text
-from fairboost.report.pages import html_page, markdown_page
+from fairboost.report.pages import Drawn, html_page, markdown_page
 
 NOT_ADVICE = (
     "This document is not legal advice, and it does not show that a law is complied with. It "
@@ -66,6 +66,8 @@ class Filing:
         Its tables, by the end of the name of their file.
     facts : dict
         Figures that are in no table, and the fields; for programs.
+    drawn : callable, optional
+        Draws the pictures of the page, see :func:`fairboost.report.pages.html_page`.
     """
 
     kind: str
@@ -73,10 +75,11 @@ class Filing:
     sections: tuple[Section, ...]
     tables: dict[str, pd.DataFrame]
     facts: dict[str, Any]
+    drawn: Drawn | None = None
 
     def to_html(self) -> str:
         """The document as an HTML page, to be read in a browser or printed."""
-        return html_page(self.title, self.sections, __version__)
+        return html_page(self.title, self.sections, __version__, self.drawn)
 
     def to_markdown(self) -> str:
         """The document as Markdown."""

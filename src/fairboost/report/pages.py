@@ -12,12 +12,13 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from string import Template
+from typing import TypeAlias
 
 from fairboost._files import write_text
 from fairboost._text import escape_html as escape
@@ -39,6 +40,8 @@ from fairboost.report.blocks import (
 from fairboost.report.evidence import Evidence
 from fairboost.report.layout import lay_out
 from fairboost.report.pictures import draw
+
+Drawn: TypeAlias = Callable[[Picture, str], str]
 
 LONG = 12
 """Characters of a word from which on it may be broken in a table."""
@@ -98,11 +101,16 @@ def to_html(evidence: Evidence) -> str:
         The page. Plots need matplotlib, the extra ``plots``.
     """
     version = "" if evidence.model is None else evidence.model.fairboost_version
-    return html_page(evidence.title, lay_out(evidence), version, evidence)
+    return html_page(
+        evidence.title,
+        lay_out(evidence),
+        version,
+        lambda picture, name: draw(picture, evidence, name),
+    )
 
 
 def html_page(
-    title: str, parts: Iterable[Section], version: str = "", evidence: Evidence | None = None
+    title: str, parts: Iterable[Section], version: str = "", drawn: Drawn | None = None
 ) -> str:
     """An HTML page of sections.
 
@@ -114,8 +122,8 @@ def html_page(
         Each under a title of its own.
     version : str
         Of fairboost, for the last line.
-    evidence : Evidence, optional
-        What pictures are drawn from, if there are any.
+    drawn : callable, optional
+        Draws a picture under a name that is unique in the page, as SVG; if there are any.
     """
     sections = {_name(section.title): section for section in parts}
     links = (f'<li><a href="#{k}">{escape(s.title)}</a></li>' for k, s in sections.items())
@@ -126,7 +134,7 @@ def html_page(
         script=script,
         digest=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         contents="".join(links),
-        body="".join(_section(section, name, evidence) for name, section in sections.items()),
+        body="".join(_section(section, name, drawn) for name, section in sections.items()),
         version=f" {escape(version)}" if version else "",
     )
 
@@ -136,16 +144,16 @@ def _asset(name: str) -> str:
     return files("fairboost.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _section(section: Section, name: str, evidence: Evidence | None) -> str:
+def _section(section: Section, name: str, drawn: Drawn | None) -> str:
     body = f'<h2 id="{name}">{escape(section.title)}</h2>\n'
     runs = groupby(section.blocks, lambda block: isinstance(block, Picture))
     for n, (pictures, run) in enumerate(runs):
-        inside = "".join(_block(b, evidence, f"{name}-{n}-{k}") for k, b in enumerate(run))
+        inside = "".join(_block(b, drawn, f"{name}-{n}-{k}") for k, b in enumerate(run))
         body += f'<div class="pictures">{inside}</div>\n' if pictures else inside
     return f'<section aria-labelledby="{name}">\n{body}</section>\n'
 
 
-def _block(block: Block, evidence: Evidence | None, name: str) -> str:
+def _block(block: Block, drawn: Drawn | None, name: str) -> str:
     if isinstance(block, Text):
         kind = f' class="callout {block.tone}"' if block.tone else _blank(block.text)
         return f"<p{kind}>{SIGNS[block.tone]}{escape(block.text)}</p>\n"
@@ -155,13 +163,13 @@ def _block(block: Block, evidence: Evidence | None, name: str) -> str:
         pairs = (f"<dt>{escape(k)}</dt><dd{_blank(v)}>{escape(v)}</dd>" for k, v in block.items)
         return f"<dl>{''.join(pairs)}</dl>\n"
     if isinstance(block, Picture):
-        assert evidence is not None, "pictures are drawn from evidence"
-        svg = draw(block, evidence, name)
+        assert drawn is not None, "nobody draws the pictures"
+        svg = drawn(block, name)
         return f"<figure>{svg}<figcaption>{escape(block.caption)}</figcaption></figure>\n"
     if isinstance(block, Slider):
         return _slider(block, name)
     if isinstance(block, Folded):
-        inside = (_block(b, evidence, f"{name}-{k}") for k, b in enumerate(block.blocks))
+        inside = (_block(b, drawn, f"{name}-{k}") for k, b in enumerate(block.blocks))
         summary = f"<summary>{escape(block.title)}</summary>"
         return f"<details>{summary}{''.join(inside)}</details>\n"
     return _table(block, name)

@@ -64,14 +64,29 @@ def draw(picture: Picture, evidence: Evidence, name: str) -> str:
     name : str
         Unique in the page; the names inside of the SVG begin with it.
     """
+    return as_svg(lambda: DRAWN[picture.name](evidence, picture.about), name, picture.alt)
+
+
+def as_svg(make: Callable[[], Any], name: str, alt: str) -> str:
+    """A figure as an SVG element that follows the page.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the figure.
+    name : str
+        Unique in the page; the names inside of the SVG begin with it.
+    alt : str
+        What is to be seen in it.
+    """
     plt = pyplot()
     with plt.style.context("default"), plt.rc_context(SETTINGS), warnings.catch_warnings():
         # The font is the reader's: ours, by which room is made, need not have every character.
         warnings.filterwarnings("ignore", r"Glyph \d+")
-        figure = DRAWN[picture.name](evidence, picture.about)
+        figure = make()
         svg = svg_of(figure)
         plt.close(figure)
-    return _fit(svg, name, picture.alt)
+    return _fit(svg, name, alt)
 
 
 def _fit(svg: str, name: str, alt: str) -> str:

@@ -1,0 +1,230 @@
+"""What is held to a limit after deployment: constraints of a model, and its operating point.
+
+A check reads the bands of some series, all of which hold at once. The ends of its figure follow
+from the ends of the bands, so they hold as well. A gap, for example, is at least the largest
+difference between the low end of a group and the high end of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from fairboost._text import plain_number
+from fairboost._typing import FloatArray
+from fairboost.fairness.constraints import Bound, Constraint, Parity
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.precision import EqualPrecision
+from fairboost.fairness.rates import PRECISION, Rate
+from fairboost.fairness.ratios import Floor, RatioParity
+from fairboost.monitoring.counts import Group, Series
+from fairboost.verdicts.verdict import AT_LEAST, Measure
+
+CheckKind: TypeAlias = Literal["constraint", "operating point"]
+GroupsBy: TypeAlias = dict[tuple[str, ...], tuple[Group, ...]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A figure that is held to a limit.
+
+    Parameters
+    ----------
+    kind : {"constraint", "operating point"}
+        Where the limit comes from.
+    text : str
+        What is asked for, in words.
+    measure : {"gap", "ratio", "rate", "least rate"}
+        The figure.
+    limit : float
+        What the figure may be at most; of a ratio and a least rate, at least.
+    series : tuple of Series
+        What the figure is made of.
+    strata : tuple of tuple of int
+        Places of the series that are compared with each other.
+    to : int or None
+        The place of what ratios are taken to; None compares with the largest.
+    """
+
+    kind: CheckKind
+    text: str
+    measure: Measure
+    limit: float
+    series: tuple[Series, ...]
+    strata: tuple[tuple[int, ...], ...] = ()
+    to: int | None = None
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the limit is a lower one."""
+        return self.measure in AT_LEAST
+
+    def figure(
+        self, value: FloatArray, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The figure and its ends, from those of the series.
+
+        Parameters
+        ----------
+        value, low, high : (n_series, m) float64
+            Rates and bands of :attr:`series`; NaN where no row counts.
+
+        Returns
+        -------
+        value, low, high : (m,) float64
+            NaN where fewer than two groups have rows that count, or no group has.
+        """
+        if self.measure == "gap":
+            found = [_gap(value[list(s)], low[list(s)], high[list(s)]) for s in self.strata]
+            gaps, least, most = zip(*found, strict=True)
+            return _largest(gaps), _largest(least), _largest(most)
+        if self.measure == "ratio":
+            found = [self._ratio(value, low, high, s) for s in self.strata]
+            ratios, least, most = zip(*found, strict=True)
+            return _smallest(ratios), _smallest(least), _smallest(most)
+        return _smallest(value), _smallest(low), _smallest(high)
+
+    def _ratio(
+        self, value: FloatArray, low: FloatArray, high: FloatArray, part: Sequence[int]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The smallest ratio of a group to what it is compared with."""
+        pairs = [(g, h) for g in part for h in (part if self.to is None else [self.to]) if g != h]
+        found, least, most = [], [], []
+        for g, h in pairs:
+            found.append(_over(value[g], value[h]))
+            least.append(_over(low[g], high[h]))
+            most.append(_over(high[g], low[h]))
+        out = _smallest(found), _smallest(least), _smallest(most)
+        if self.to is not None:
+            return out
+        return out[0], np.minimum(out[1], 1.0), np.minimum(out[2], 1.0)
+
+
+def _over(one: FloatArray, other: FloatArray) -> FloatArray:
+    """A ratio; 1 where both are 0, and without limit where the second alone is."""
+    safe = np.where(other > 0, other, 1.0)
+    zero = np.where(one > 0, np.inf, 1.0)
+    return np.where(np.isnan(one) | np.isnan(other), np.nan, np.where(other > 0, one / safe, zero))
+
+
+def _gap(
+    value: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The largest difference, and what it is at least and at most."""
+    lacking = (~np.isnan(value)).sum(axis=0) < 2
+    top, bottom = _largest(value), _smallest(value)
+    least = np.maximum(_largest(low) - _smallest(high), 0.0)
+    # The largest difference to another group, since a group is not apart from itself.
+    n, most = len(value), np.full(value.shape[1], np.nan)
+    for g in range(n):
+        for h in range(n):
+            if g != h:
+                most = np.fmax(most, high[g] - low[h])
+    none = np.where(lacking, np.nan, 0.0)
+    return top - bottom + none, least + none, most + none
+
+
+def _largest(lines: Any) -> FloatArray:
+    out: FloatArray = np.fmax.reduce(np.asarray(lines, np.float64), axis=0)
+    return out
+
+
+def _smallest(lines: Any) -> FloatArray:
+    out: FloatArray = np.fmin.reduce(np.asarray(lines, np.float64), axis=0)
+    return out
+
+
+def checks_of(
+    constraints: Sequence[Constraint], groups: GroupsBy
+) -> tuple[list[Check], list[str]]:
+    """Checks of constraints, and which constraints have none, in words.
+
+    Parameters
+    ----------
+    constraints : sequence of Constraint
+        Those of the model, with explicit columns.
+    groups : dict of tuple of str to tuple of tuple of str
+        The groups that training compared, by columns.
+    """
+    found: list[Check] = []
+    left: list[str] = []
+    for c in constraints:
+        check = _check_of(c, groups)
+        if check is None:
+            name = getattr(c, "name", type(c).__name__)
+            left.append(
+                f"the constraint {name!r} is not monitored; differences, ratios, floors and "
+                "bounds of rates are"
+            )
+        else:
+            found.append(check)
+    return found, left
+
+
+def _check_of(c: Any, groups: GroupsBy) -> Check | None:
+    by = (c.by,) if isinstance(c.by, str) else tuple(c.by or ())
+    given = tuple(getattr(c, "given", ()))
+    columns = (*by, *given)
+    rate = _rate_of(c)
+    if rate is None or columns not in groups:
+        return None
+    known = groups[columns]
+    series = tuple(Series(columns, group, rate.name, known) for group in known)
+    strata = _strata(known, len(given))
+    words = ", ".join(by) + f" of the same {', '.join(given)}" * bool(given)
+    if isinstance(c, Parity | EqualPrecision):
+        text = f"{rate.title} equal by {words}, tolerance {plain_number(c.tolerance)}"
+        return Check("constraint", text, "gap", c.tolerance, series, strata) if strata else None
+    if isinstance(c, RatioParity):
+        text, to = c.words(", ".join(by)), None
+        if c.of == "reference":
+            if (group := tuple(map(str, c.reference))) not in known:
+                return None
+            to = known.index(group)
+        if c.of == "everyone":
+            to, series = len(series), (*series, Series(columns, (), rate.name, known))
+        return Check("constraint", text, "ratio", c.ratio, series, strata, to) if strata else None
+    if isinstance(c, Floor):
+        return Check("constraint", c.words(", ".join(by)), "least rate", c.at_least, series)
+    bounded = tuple(map(str, c.group))
+    if columns and bounded not in known:
+        return None
+    one = Series(columns, bounded, rate.name, known if columns else ())
+    text = f"{rate.title} of {one.name} at most {plain_number(c.at_most)}"
+    return Check("constraint", text, "rate", c.at_most, (one,))
+
+
+def _rate_of(c: Any) -> Rate | None:
+    """The rate that a constraint is about, if it is one that can be watched."""
+    if isinstance(c, EqualPrecision):
+        return PRECISION
+    if not isinstance(c, Parity | RatioParity | Floor | Bound):
+        return None
+    watched = isinstance(c.moment, Rate) and not getattr(c, "relative", False)
+    return c.moment if watched and isinstance(c.moment, Rate) else None
+
+
+def _strata(known: tuple[Group, ...], n_given: int) -> tuple[tuple[int, ...], ...]:
+    """Places of the groups of equal given values, where there are two or more."""
+    parts: dict[Group, list[int]] = {}
+    for k, group in enumerate(known):
+        parts.setdefault(group[len(group) - n_given :], []).append(k)
+    return tuple(tuple(part) for part in parts.values() if len(part) > 1)
+
+
+def check_of_point(point: OperatingPoint) -> Check:
+    """The check of an operating point: the rate of everyone at its target.
+
+    Parameters
+    ----------
+    point : OperatingPoint
+        Where the model decides.
+    """
+    side = "at least" if point.at_least else "at most"
+    text = f"{point.rate.title} of everyone {side} {plain_number(point.target)}"
+    measure: Measure = "least rate" if point.at_least else "rate"
+    one = Series((), (), point.rate_name)
+    return Check("operating point", text, measure, point.target, (one,))

@@ -1,0 +1,164 @@
+"""What to watch of a model in use: its checks, its groups, and its rates in training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.rates import PRECISION, RATES
+from fairboost.monitoring.checks import Check, GroupsBy, check_of_point, checks_of
+from fairboost.monitoring.counts import SHARE, Group, PeriodCounts, Series
+from fairboost.monitoring.watch import TrainingRate
+from fairboost.report.evidence import Evidence, GroupRate
+
+OPPOSITE = {"fpr": "tnr", "tnr": "fpr", "tpr": "fnr", "fnr": "tpr", "ppr": "pnr", "pnr": "ppr"}
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A model in use.
+
+    Parameters
+    ----------
+    checks : tuple of Check
+        What it is held to.
+    more : tuple of Series
+        Further rates, and shares of groups.
+    reference : dict of Series to TrainingRate
+        Rates on the test rows of training; empty where these were weighed.
+    groups : dict
+        The groups that training knew, by columns.
+    notes : tuple of str
+        What a reader has to know.
+    """
+
+    checks: tuple[Check, ...]
+    more: tuple[Series, ...]
+    reference: dict[Series, TrainingRate]
+    groups: GroupsBy
+    notes: tuple[str, ...]
+
+    def unknown_groups(self, counts: PeriodCounts) -> list[str]:
+        """Groups that training did not know, and their rows, in words."""
+        found = []
+        rows = counts.rows.sum(axis=(0, 2, 3))
+        for column in counts.columns:
+            known = self.groups[(column,)]
+            many: dict[str, int] = {}
+            for group, n in zip(counts.groups((column,)), rows.tolist(), strict=True):
+                if group is not None and group not in known:
+                    many[group[0]] = many.get(group[0], 0) + n
+            found += [
+                f"the group {name!r} of {column!r} did not occur in training; its {n:,} rows "
+                "count among everyone, and in no group"
+                for name, n in many.items()
+            ]
+        return found
+
+
+def deployed(
+    evidence: Evidence,
+    constraints: Sequence[Constraint],
+    point: OperatingPoint | None,
+    *,
+    columns: Sequence[str],
+    labels: bool,
+    min_group_rows: int = 0,
+) -> Deployed:
+    """Find out what to watch.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Of the training.
+    constraints : sequence of Constraint
+        Those of the model, with explicit columns.
+    point : OperatingPoint or None
+        Where the model decides, if it has a target.
+    columns : sequence of str
+        The sensitive columns.
+    labels : bool
+        Whether there are labels in the rows that are watched.
+    min_group_rows : int
+        Rows that had to count in training for a group to be compared.
+    """
+    lines = [r for r in evidence.rates if r.model == "chosen"]
+    groups = _groups(lines, columns, constraints)
+    compared = {by: _large(by, known, lines, min_group_rows) for by, known in groups.items()}
+    checks, notes = checks_of(constraints, compared)
+    if point is not None:
+        checks.append(check_of_point(point))
+    if not labels:
+        left = [c for c in checks if any(map(needs_label, c.series))]
+        notes += [f"not judged, since there are no labels: {c.text}" for c in left]
+        checks = [c for c in checks if c not in left]
+    more = [Series((), (), "ppr")]
+    more += [Series((c,), g, SHARE, groups[(c,)]) for c in columns for g in groups[(c,)]]
+    series = [*(s for c in checks for s in c.series), *more]
+    reference = {}
+    if evidence.data.weight is None:
+        tested = [r for r in lines if r.where == "test"]
+        reference = {s: r for s in series if (r := _trained(s, tested)) is not None}
+    else:
+        notes.append(
+            "the model was trained with weights of rows, and monitoring counts rows, each once; "
+            "changes are looked for against earlier periods alone, and not against training"
+        )
+    return Deployed(tuple(checks), tuple(more), reference, groups, tuple(notes))
+
+
+def needs_label(series: Series) -> bool:
+    """Whether a rate is of rows whose label is known."""
+    if series.rate in (SHARE, PRECISION.name):
+        return series.rate != SHARE
+    return RATES[series.rate].label is not None
+
+
+def _groups(
+    lines: Sequence[GroupRate], columns: Sequence[str], constraints: Sequence[Constraint]
+) -> GroupsBy:
+    """The groups of each column, and of each crossing that a constraint compares."""
+    found: GroupsBy = {(): ()}
+    for column in columns:
+        names = dict.fromkeys(r.group for r in lines if r.attribute == column)
+        found[(column,)] = tuple((name,) for name in names)
+    for c in constraints:
+        by = (c.by,) if isinstance(c.by, str) else tuple(c.by or ())
+        both = (*by, *getattr(c, "given", ()))
+        if both and both not in found:
+            known = {r.group for r in lines if r.attribute == ", ".join(both)}
+            every = product(*([g for (g,) in found[(column,)]] for column in both))
+            found[both] = tuple(group for group in every if ", ".join(group) in known)
+    return found
+
+
+def _large(
+    by: tuple[str, ...], known: tuple[Group, ...], lines: Sequence[GroupRate], least: int
+) -> tuple[Group, ...]:
+    """The groups of which enough rows counted in training to be compared."""
+    rows: dict[str, float] = {}
+    for r in lines:
+        if r.attribute == ", ".join(by) and r.where != "test":
+            rows[r.group] = min(rows.get(r.group, r.rows), r.rows)
+    return tuple(g for g in known if rows.get(", ".join(g), least) >= least)
+
+
+def _trained(series: Series, lines: Sequence[GroupRate]) -> TrainingRate | None:
+    """The rate of a series on the test rows of training."""
+    own = [r for r in lines if r.attribute == series.attribute]
+    if series.rate == SHARE:
+        rows = {r.group: r.rows for r in own if r.rate in ("ppr", "pnr")}
+        total = sum(rows.values())
+        mine = rows.get(", ".join(series.group), 0.0)
+        return TrainingRate(mine / total, total) if total else None
+    if series.columns and not series.group:
+        return None
+    name = ", ".join(series.group)
+    for rate, turned in ((series.rate, False), (OPPOSITE.get(series.rate), True)):
+        for r in own:
+            if r.rate == rate and (not series.columns or r.group == name) and r.value is not None:
+                return TrainingRate(1.0 - r.value if turned else r.value, r.rows)
+    return None

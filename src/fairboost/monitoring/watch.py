@@ -1,0 +1,341 @@
+"""Watch rates over time: bands, verdicts per period, alarms.
+
+Of every series there are bands of rows since the first period, and of rows since each later
+period (:mod:`fairboost.monitoring.sequences`). All of them, and the intervals of the rows of
+training, hold at once with the confidence asked for. Every verdict and every alarm follows from
+them, so a false one occurs at some look with a probability of at most 1 less the confidence.
+
+An alarm is one of two:
+
+* a figure is surely beyond its limit, in all rows since some period;
+* a rate or the share of a group has surely moved by more than is allowed: its band since some
+  period lies beyond that of the rows before, or beyond the interval of the rows of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost.metrics.intervals import check_confidence, clopper_pearson
+from fairboost.monitoring.checks import Check
+from fairboost.monitoring.counts import PeriodCounts, Series
+from fairboost.monitoring.sequences import confidence_sequence, spend
+from fairboost.verdicts.verdict import status_of
+
+LATEST = 36
+"""At each look, sequences that started so many periods ago or less are read, beside the first."""
+
+NO_ROWS = "no rows to judge by"
+"""The verdict where fewer groups have rows that count than a comparison takes."""
+
+AlarmKind: TypeAlias = Literal["constraint", "operating point", "change"]
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Rates of all series, by look and by the period that rows are counted from.
+
+    Parameters
+    ----------
+    value, low, high, rows : (n_series, n_periods, n_slots) float64
+        Slot 0 has all rows up to the look, slot 1 + l those since l periods before it. NaN (0
+        rows) where there are none, or the slot would reach back to the first period.
+    """
+
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    rows: FloatArray
+
+
+@dataclass(frozen=True)
+class PeriodVerdict:
+    """A check at a period.
+
+    Parameters
+    ----------
+    check : int
+        Number of the check.
+    period : int
+        Number of the period.
+    so_far : bool
+        Whether it is about all rows up to the period; else about those of the period alone.
+    value, low, high : float
+        The figure and its interval; NaN where it cannot be had.
+    status : str
+        The verdict.
+    """
+
+    check: int
+    period: int
+    so_far: bool
+    value: float
+    low: float
+    high: float
+    status: str
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """What surely is not as it should be.
+
+    Parameters
+    ----------
+    kind : {"constraint", "operating point", "change"}
+        What it is about.
+    about : str
+        The constraint or the series, in words.
+    against : str
+        What the figure was held against: a limit, the rows of training, or earlier rows.
+    raised : str
+        The period at the end of which it was raised first.
+    since : str
+        The first period of the rows that show it.
+    value, low, high : float
+        The figure in these rows at that look, and its interval; of a change the difference.
+    now : bool
+        Whether it still stands at the last period.
+    """
+
+    kind: AlarmKind
+    about: str
+    against: str
+    raised: str
+    since: str
+    value: float
+    low: float
+    high: float
+    now: bool
+
+
+@dataclass(frozen=True)
+class TrainingRate:
+    """A rate on the test rows of training: the rate, and the rows that count."""
+
+    value: float
+    rows: float
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """What monitoring found.
+
+    Parameters
+    ----------
+    counts : PeriodCounts
+        The rows.
+    confidence : float
+        That everything below holds at once.
+    max_change : float
+        What a rate or share may move by.
+    series : tuple of Series
+        What was watched.
+    bands : Bands
+        Their rates.
+    reference : (n_series, 3) float64
+        Rates on the test rows of training, and their intervals; NaN where there are none.
+    checks : tuple of Check
+        What was held to limits.
+    verdicts : tuple of PeriodVerdict
+        Per check and period, of all rows so far and of the period alone.
+    alarms : tuple of Alarm
+        In the order in which they were raised.
+    """
+
+    counts: PeriodCounts
+    confidence: float
+    max_change: float
+    series: tuple[Series, ...]
+    bands: Bands
+    reference: FloatArray
+    checks: tuple[Check, ...]
+    verdicts: tuple[PeriodVerdict, ...]
+    alarms: tuple[Alarm, ...] = field(default=())
+
+    @property
+    def standing(self) -> tuple[Alarm, ...]:
+        """Alarms that still stand at the last period."""
+        return tuple(alarm for alarm in self.alarms if alarm.now)
+
+
+def watch(
+    counts: PeriodCounts,
+    checks: Sequence[Check],
+    more: Sequence[Series] = (),
+    reference: Mapping[Series, TrainingRate] | None = None,
+    *,
+    confidence: float = 0.95,
+    max_change: float = 0.0,
+) -> Watched:
+    """Watch rates over time.
+
+    Parameters
+    ----------
+    counts : PeriodCounts
+        The rows.
+    checks : sequence of Check
+        What is held to limits.
+    more : sequence of Series
+        Further rates and shares, of which changes are looked for.
+    reference : mapping of Series to TrainingRate, optional
+        Rates on the test rows of training.
+    confidence : float
+        That everything holds at once, at all looks.
+    max_change : float
+        What a rate or share may move by without an alarm.
+    """
+    alpha = 1.0 - check_confidence(confidence)
+    series = tuple(dict.fromkeys([*(s for c in checks for s in c.series), *more]))
+    bands = _bands(series, counts, alpha)
+    known = _reference(series, reference or {}, alpha)
+    places = {s: k for k, s in enumerate(series)}
+    verdicts: list[PeriodVerdict] = []
+    alarms: list[tuple[int, Alarm]] = []
+    for k, check in enumerate(checks):
+        lines = [places[s] for s in check.series]
+        figure = _figures(check, bands, lines)
+        verdicts += _verdicts(k, check, figure)
+        alarms += _alarm_of_check(check, figure, counts.periods)
+    for k, one in enumerate(series):
+        alarms += _alarm_of_change(one, k, bands, known[k], counts.periods, max_change)
+    raised = tuple(alarm for _, alarm in sorted(alarms, key=lambda pair: pair[0]))
+    judged = tuple(checks), tuple(verdicts), raised
+    return Watched(counts, confidence, max_change, series, bands, known, *judged)
+
+
+def start_of(look: IntArray | int, slot: IntArray | int) -> IntArray:
+    """The first period of a slot at a look; -1 where there is no such slot."""
+    look, slot = np.broadcast_arrays(look, slot)
+    start = np.where(slot == 0, 0, look - slot + 1)
+    first = (slot == 0) | (start > 0) | ((look == 0) & (slot == 1))
+    return np.where(first, start, -1)
+
+
+def _bands(series: Sequence[Series], counts: PeriodCounts, alpha: float) -> Bands:
+    """Bands of all series, at all looks and of all slots."""
+    n = len(counts.periods)
+    looks, slots = np.indices((n, min(n, LATEST) + 1))
+    start = start_of(looks, slots)
+    shape = (len(series), *looks.shape)
+    events, rows = np.zeros(shape), np.zeros(shape)
+    for k, one in enumerate(series):
+        for out, by_period in zip((events, rows), one.count(counts), strict=True):
+            so_far = np.concatenate([[0.0], np.cumsum(by_period)])
+            out[k] = np.where(start >= 0, so_far[looks + 1] - so_far[np.maximum(start, 0)], 0.0)
+    each = spend(alpha, max(len(series), 1), np.maximum(start, 0))
+    low, high = confidence_sequence(events, rows, np.broadcast_to(each, shape))
+    none = rows == 0
+    with np.errstate(invalid="ignore"):
+        value = np.where(none, np.nan, events / np.maximum(rows, 1.0))
+    return Bands(value, np.where(none, np.nan, low), np.where(none, np.nan, high), rows)
+
+
+def _reference(
+    series: Sequence[Series], reference: Mapping[Series, TrainingRate], alpha: float
+) -> FloatArray:
+    """Rates of training with intervals that hold beside the bands."""
+    out = np.full((len(series), 3), np.nan)
+    for k, one in enumerate(series):
+        found = reference.get(one)
+        if found is not None and found.rows > 0:
+            events = min(round(found.value * found.rows), found.rows)
+            sure = 1.0 - alpha / (4 * len(series))
+            low, high = clopper_pearson(events, found.rows, sure)
+            out[k] = found.value, float(low), float(high)
+    return out
+
+
+def _figures(check: Check, bands: Bands, lines: list[int]) -> tuple[FloatArray, ...]:
+    """Figure, low and high of a check: (n_periods, n_slots) each."""
+    shape = bands.value.shape[1:]
+    flat = (x[lines].reshape(len(lines), -1) for x in (bands.value, bands.low, bands.high))
+    return tuple(x.reshape(shape) for x in check.figure(*flat))
+
+
+def _verdicts(k: int, check: Check, figure: tuple[FloatArray, ...]) -> list[PeriodVerdict]:
+    out = []
+    for period in range(len(figure[0])):
+        for slot, so_far in ((0, True), (1, False)):
+            value, low, high = (float(x[period, slot]) for x in figure)
+            status = _status(check, value, low, high)
+            out.append(PeriodVerdict(k, period, so_far, value, low, high, status))
+    return out
+
+
+def _status(check: Check, value: float, low: float, high: float) -> str:
+    if np.isnan(value):
+        return NO_ROWS
+    if check.at_least:
+        return status_of(-value, -high, -low, -check.limit)
+    return status_of(value, low, high, check.limit)
+
+
+def _alarm_of_check(
+    check: Check, figure: tuple[FloatArray, ...], periods: Sequence[str]
+) -> list[tuple[int, Alarm]]:
+    _, low, high = figure
+    beyond = check.limit - high if check.at_least else low - check.limit
+    found = _first(beyond, 0.0)
+    if found is None:
+        return []
+    look, slot, now = found
+    value, least, most = (float(x[look, slot]) for x in figure)
+    side = "at least" if check.at_least else "at most"
+    start = int(start_of(look, slot))
+    against = f"{check.measure} {side} {check.limit:g}"
+    where = check.kind, check.text, against, periods[look], periods[start]
+    return [(look, Alarm(*where, value, least, most, now))]
+
+
+def _alarm_of_change(
+    one: Series,
+    k: int,
+    bands: Bands,
+    reference: FloatArray,
+    periods: Sequence[str],
+    max_change: float,
+) -> list[tuple[int, Alarm]]:
+    """Changes of a series: against the rows before, and against those of training."""
+    value, low, high = bands.value[k], bands.low[k], bands.high[k]
+    looks, slots = np.indices(value.shape)
+    start = start_of(looks, slots)
+    before = np.maximum(start - 1, 0)
+    later = start > 0
+    earlier = tuple(np.where(later, x[:, 0][before], np.nan) for x in (value, low, high))
+    trained = tuple(np.broadcast_to(x, value.shape) for x in reference)
+    out = []
+    for against, base in (("earlier periods", earlier), ("test rows of training", trained)):
+        moved = value - base[0], low - base[2], high - base[1]
+        found = _first(np.fmax(moved[1], -moved[2]), max_change)
+        if found is None:
+            continue
+        look, slot, now = found
+        size, least, most = (float(x[look, slot]) for x in moved)
+        about, since = f"{one.title} of {one.name}", periods[int(start[look, slot])]
+        where = about, against, periods[look], since
+        out.append((look, Alarm("change", *where, size, least, most, now)))
+    return out
+
+
+def _first(beyond: FloatArray, allowed: float) -> tuple[int, int, bool] | None:
+    """The first look at which something is further beyond than allowed, where most, and if still.
+
+    Parameters
+    ----------
+    beyond : (n_periods, n_slots) float64
+        By how much; NaN where there is nothing to say.
+    allowed : float
+        What is no alarm; of limits, rounding is none either.
+    """
+    sure: BoolArray = np.nan_to_num(beyond, nan=-np.inf) > allowed + 1e-9
+    looks = np.flatnonzero(sure.any(axis=1))
+    if not len(looks):
+        return None
+    look = int(looks[0])
+    slot = int(np.nanargmax(beyond[look]))
+    return look, slot, bool(sure[-1].any())
