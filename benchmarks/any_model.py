@@ -225,11 +225,11 @@ def table_of(records: list[dict], source: str, method: str) -> tuple[str, list[d
             if not chosen:
                 continue
             below = np.array([joint[r["seed"]]["accuracy"] - r["accuracy"] for r in chosen])
-            error = below.std(ddof=1) / np.sqrt(len(below)) if len(below) > 1 else np.nan
+            error = f" ± {below.std(ddof=1) / np.sqrt(len(below)):.4f}" if len(below) > 1 else ""
             ratio = float(np.median([r["time"] for r in chosen]))
             base_accuracy = np.mean([r["accuracy"] for r in before])
             lines.append([
-                constraint, base, *_figures(chosen, rates), f"{below.mean():+.4f} ± {error:.4f}",
+                constraint, base, *_figures(chosen, rates), f"{below.mean():+.4f}{error}",
                 f"{ratio:.2f}", f"{base_accuracy:.4f}",
             ])  # fmt: skip
             figures.append({
@@ -269,7 +269,7 @@ def report(records: list[dict], remarks: str) -> str:
     seeds = len({r["seed"] for r in records})
     parts = [
         "# A fair stage on any model",
-        f"Made by `python -m benchmarks.any_model` over {seeds} random splits, on one thread. "
+        f"Made by `python -m benchmarks.any_model` over {seeds} random split{'s' * (seeds > 1)}, on one thread. "
         "Constraints have their default tolerance of 0.01. Excess: how far rates are from the "
         "pooled rate beyond the tolerance, in standard errors of the test rows, as a root mean "
         "square; a model whose rates are equal in truth has 1 at most. Time: CPU time of the fit "
@@ -292,7 +292,30 @@ def report(records: list[dict], remarks: str) -> str:
     return "\n\n".join([*parts, *([remarks] if remarks else [])]) + "\n"
 
 
-REMARKS = ""
+REMARKS = """## What was found
+
+One random split is not enough to judge the first two goals: read single figures with their
+sampling errors. On the test rows of ACSIncome the standard error of a gap of false negative rates
+is 0.013, and all methods share these rows. Models of CatBoost that were fitted on four fifths of
+the training rows had gaps of 0.005, -0.007 and 0.020 on three left-out fifths, and of 0.034 to
+0.039 on these test rows. `run` goes on where it ended, and adds splits with `--seeds`.
+
+- *Excess.* The goal is reached on Adult, and under demographic parity on the loans. It is missed
+  in most cases of ACSIncome and under equal opportunity on the loans, where sex is not among the
+  features. Part of it is the split, as above. Part of it is that a stage moves more slowly there:
+  with 20 trees in place of 40, held-out gaps of the loans (scores by CatBoost) were 0.022 in
+  place of 0.007.
+- *Accuracy.* A stage that shares its rows with the base model is level with joint training, or
+  ahead of it. A frozen model of 60% of the rows with a stage on 20% is behind: joint training
+  sees four times the rows of that stage. A base model that is much worse than LightGBM stays
+  behind too. A forest grown to leaves of single rows (accuracy 0.854 on Adult alone) reached
+  0.862 under equal opportunity; 0.869 when its log-odds were halved first. A stage adds to a base
+  model, and cannot take its noise away.
+- *Time.* The goal is missed in all cases; a stage costs about as much as a plain fit of 100
+  trees. In a profile of a stage of 20 trees on ACSIncome, as shares of a plain fit: binning 0.13,
+  trees 0.10, the check of how well features reveal the group 0.09, passes over the rows 0.05.
+  Cross-fitting, where few rows count, doubles all of it. Learned memberships, where the group is
+  not among the features, add 0.75 on 60,000 rows of the loans (1.3 with them, 0.6 without)."""
 
 
 def main() -> int:
