@@ -191,8 +191,8 @@ constraint, from the old one plus the tolerance. A method that looks once per pe
 period at least."""
 WHY = """\
 Bands of two groups are combined by a union bound, and every sequence allows for all rates, all
-looks and all periods that it may have started at. That is why delays are several times the
-bound."""
+looks and all periods that it may have started at. That is why delays of more than a period are
+ten to twenty times the bound, which knows the rates and looks at one of them."""
 
 
 def page(silent: list[list[str]], drift: list[list[str]]) -> str:

@@ -198,7 +198,7 @@ def _alarms(watched: Watched) -> Iterator[Block]:
     rows = (
         (
             a.about,
-            a.against if a.kind == "change" else f"limit: {a.against}",
+            a.against,
             a.raised,
             a.since,
             _cell(a.value, a.low, a.high),
