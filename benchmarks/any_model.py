@@ -269,8 +269,8 @@ def report(records: list[dict], remarks: str) -> str:
     seeds = len({r["seed"] for r in records})
     parts = [
         "# A fair stage on any model",
-        f"Made by `python -m benchmarks.any_model` over {seeds} random "
-        f"split{'s' * (seeds > 1)}, on one thread. "
+        f"Made by `python -m benchmarks.any_model`, {seeds} random split{'s' * (seeds > 1)}, on "
+        "one thread. "
         "Constraints have their default tolerance of 0.01. Excess: how far rates are from the "
         "pooled rate beyond the tolerance, in standard errors of the test rows, as a root mean "
         "square; a model whose rates are equal in truth has 1 at most. Time: CPU time of the fit "
