@@ -94,7 +94,7 @@ def point(k, groups=GROUPS):
 
 
 def finding(where, column, status):
-    text = f"false negative rate alike by {column}, tolerance 0.02"
+    text = f"false negative rate equal by {column}, tolerance 0.02"
     return Finding(where, text, "gap", 0.01, 0.0, 0.03, 0.02, status, f"{column}=x", 120)
 
 
@@ -140,7 +140,7 @@ def make_evidence(groups=GROUPS) -> Evidence:
     return Evidence(
         title=f"Loans {SCRIPT}",
         asked=Asked(
-            tuple(f"false negative rate alike by {c}, tolerance 0.02" for c in columns),
+            tuple(f"false negative rate equal by {c}, tolerance 0.02" for c in columns),
             0.02, None, 0.95, "a decision is positive from a probability of 0.5 on",
             limits=tuple(Limit(c, "fnr", 0.02) for c in columns),
         ),
@@ -216,7 +216,7 @@ def make_number_evidence(groups=LONG_NAMES) -> Evidence:
     shares = tuple((k + 1) / 20 for k in range(20))
     limits = [Limit(first, "A/E", 0.02, g, 1.0) for g in groups[first]]
     a_over_e = f"actual over expected by {first} within 1 ± 0.02"
-    means = f"mean prediction alike by {second}, tolerance 5000"
+    means = f"mean prediction equal by {second}, tolerance 5000"
     told = "largest distance", 0.05, 0.0, 0.07, 0.02
     verdicts = (
         Finding("test", a_over_e, *told, "not met on these rows, not certain", "x", 120),
@@ -284,10 +284,10 @@ def make_class_evidence(groups=LONG_NAMES, classes=CLASSES) -> Evidence:
     named = [f"recall of {k!r}" for k in classes]
     confused = [f"share of {j!r} given {k!r}" for j in classes for k in classes if j != k]
     given = [f"share given {k!r}" for k in classes]
-    family = f"confusion matrix ({len(classes) ** 2} shares) alike by {first}, tolerance 0.02"
+    family = f"confusion matrix ({len(classes) ** 2} shares) equal by {first}, tolerance 0.02"
     verdicts = tuple(
         Finding(
-            where, f"{rate} alike by {first}, tolerance 0.02", "gap", 0.001 * k, 0.0, 0.03, 0.02,
+            where, f"{rate} equal by {first}, tolerance 0.02", "gap", 0.001 * k, 0.0, 0.03, 0.02,
             "met" if k < 20 else "met on these rows, not certain", f"{first}=x", 90 + k,
             family=family,
         )

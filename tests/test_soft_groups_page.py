@@ -21,8 +21,8 @@ def test_page_on_soft_groups_runs_when_pasted(capsys):
         printed.append(capsys.readouterr().out)
     plt.close("all")
     probabilities, both, age = printed
-    assert "alike by sex by probability" in probabilities
+    assert "equal by sex by probability" in probabilities
     assert "whose group is observed" in " ".join(probabilities.split())
     gaps = [float(g) for g in re.findall(r"'gap': ([\d.]+)", both)]
     assert gaps[0] < gaps[1]  # weighted, then corrected
-    assert "alike by age as a number" in age
+    assert "equal by age as a number" in age

@@ -95,8 +95,8 @@ def test_the_model_is_the_one_that_the_library_trains(source, tmp_path, run):
     np.testing.assert_array_equal(saved.predict_proba(X), again.predict_proba(X))
     np.testing.assert_array_equal(saved.predict(X), again.predict(X))
     assert [v.constraint for v in saved.fairness_report_.verdicts] == [
-        "recall of 'A' alike by sex, tolerance 0.2",
-        "recall of 'C' alike by sex, tolerance 0.2",
+        "recall of 'A' equal by sex, tolerance 0.2",
+        "recall of 'C' equal by sex, tolerance 0.2",
     ]
     stock = lightgbm.Booster(model_file=out / "model.txt")
     np.testing.assert_allclose(saved.predict_proba(X), stock.predict(X), rtol=1e-9)
@@ -154,7 +154,7 @@ def test_what_train_says(source, tmp_path, run):
         "yes or no, name a column of two values."
     ) in one_line(err)
     assert "1,600 rows to train on, 400 to test on, 4 features." in err
-    assert re.search(r"recall of 'B' alike by sex, tolerance 0.2  gap 0\.\d+ \[", out)
+    assert re.search(r"recall of 'B' equal by sex, tolerance 0.2  gap 0\.\d+ \[", out)
     assert re.search(r"rate +everyone +sex=F +sex=M\naccuracy +0\.\d+ \[", out)
     assert re.search(r"plain engine +log loss", out)
 
@@ -164,7 +164,7 @@ def test_many_constraints_are_told_as_one(source, tmp_path, run):
     asked = ("--constraint", "equalized_odds", *QUICK, "--out", tmp_path / "m")
     code, out, _ = run("train", source, *words, *asked)
     assert code in (0, 3)
-    assert "confusion matrix (9 shares) alike by sex, tolerance 0.3  largest gap 0." in out
+    assert "confusion matrix (9 shares) equal by sex, tolerance 0.3  largest gap 0." in out
     assert re.search(r"share of 'A' given 'C' +0\.\d+ \[", out)
     evidence = Evidence.load(tmp_path / "m" / "evidence.json")
     assert len([f for f in evidence.verdicts if f.where == "test"]) == 9
@@ -176,7 +176,7 @@ def test_a_constraint_that_is_not_met_is_told_by_the_exit_code(source, tmp_path,
     few = ("--option", "n_estimators=2", "--out", tmp_path / "m", "--decide", "estimate")
     code, _, err = run("train", source, *words, *asked, *few)
     assert code == 3
-    assert err.startswith("Exit code 3: share given 'A' alike by sex, tolerance 0: the gap is 0.")
+    assert err.startswith("Exit code 3: share given 'A' equal by sex, tolerance 0: the gap is 0.")
 
 
 def test_what_options_say_of_the_task(source, tmp_path, run):

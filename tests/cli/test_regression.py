@@ -125,7 +125,7 @@ def test_what_train_says(source, tmp_path, run):
     words = (*COSTS, "--constraint", "equal_means", "--tolerance", "10", *FEW)
     code, out, err = run("train", source, *words, "--no-trade-off", "--out", tmp_path / "m")
     assert code in (0, 3)
-    assert "mean prediction alike by gender, tolerance 10" in out
+    assert "mean prediction equal by gender, tolerance 10" in out
     found = re.search(r"gender=F +mean prediction +([\d.]+) \[", out)
     assert 300 < float(found[1]) < 700
     assert re.search(r"plain engine +squared error", out)

@@ -105,7 +105,7 @@ def test_a_model_that_decides_nothing_is_told_of(data, tmp_path, run):
     found = json.loads(out)
     assert (code, found["met"], found["within"]) == (3, False, True)
     assert len(err.splitlines()) == 2  # quiet, but for the reason of either constraint
-    assert re.match(r"Exit code 3: false negative rate alike by .* decisions that say", err)
+    assert re.match(r"Exit code 3: false negative rate equal by .* decisions that say", err)
 
 
 def test_groups_that_are_not_judged_are_named_on_the_card(table, tmp_path, run):

@@ -45,7 +45,7 @@ def test_advice_of_the_library(text):
 
 
 def test_what_is_not_python_stays_as_it_is():
-    text = "false negative rate alike by sex, tolerance 0.02: not met, by 0.0312."
+    text = "false negative rate equal by sex, tolerance 0.02: not met, by 0.0312."
     assert in_commands(text) == text
     columns = "the columns 'holdout_set' and 'sample_weight' are missing"
     assert in_commands(columns) == columns

@@ -197,8 +197,8 @@ def test_every_constraint_has_its_verdict(engine, toy):
     ).fit(toy.X, toy.y, sensitive_features={"group": toy.group, "half": half})
     report = model.fairness_report_
     assert [v.constraint for v in report.verdicts] == [
-        "false negative rate alike by group, tolerance 0.9",
-        "false positive rate alike by half, tolerance 0",
+        "false negative rate equal by group, tolerance 0.9",
+        "false positive rate equal by half, tolerance 0",
         "predicted positive rate of everyone at most 0.01",
     ]
     assert [v.limit for v in report.verdicts] == [0.9, 0.0, 0.01]

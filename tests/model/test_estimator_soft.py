@@ -133,7 +133,7 @@ def test_observed_groups_are_used_and_the_report_says_what_rates_estimate(proxie
     model = FairGBMClassifier(engine(), constraint=parity("fnr", 0.05), random_state=0)
     model.fit(data.X, data.y, sensitive_features=race)
     said = str(model.fairness_report_)
-    assert "alike by group by probability" in said
+    assert "equal by group by probability" in said
     assert "observed in 1,334 of 4,000 rows" in " ".join(said.split())
     assert "calibrated" in said
     assert any("Rates are corrected" in line for line in model.fairness_report_.advice)
@@ -167,7 +167,7 @@ def test_a_rate_is_held_flat_over_an_age(aged, engine):
     assert spread[0] < 0.35 * spread[1]
     report = fair.fairness_report_
     assert len(report.windows["age"]) == 4
-    assert "alike by age as a number" in report.verdicts[0].constraint
+    assert "equal by age as a number" in report.verdicts[0].constraint
     names = [f"rate: ppr[age=around {at:.4g}]" for at in report.windows["age"]]
     assert set(names) <= set(fair.trace_)
 

@@ -83,7 +83,7 @@ def test_a_report_shows_the_curve_and_says_what_rates_estimate(aged, model):
     for shown in (page, text):
         assert "Predicted positive rate over age on the test rows" in shown
         assert "Groups of race are known by probability" in shown
-        assert "alike by age as a number" in shown
+        assert "equal by age as a number" in shown
     uses = {use.name: use for use in found.data.sensitive}
     assert uses["race"].missing == 0
     assert uses["age"].groups == 4

@@ -148,7 +148,7 @@ def test_verdicts_are_those_of_the_model_and_told_as_one(evidence, model, new):
         assert (found.where, found.constraint, found.status) == (
             where, verdict.constraint, verdict.status,
         )  # fmt: skip
-        assert found.family == "confusion matrix (9 shares) alike by sex, tolerance 0.1"
+        assert found.family == "confusion matrix (9 shares) equal by sex, tolerance 0.1"
     sections = {s.title: s for s in lay_out(evidence)}
     (bullets,) = [b for b in sections["What was asked"].blocks if hasattr(b, "items")][:1]
     assert list(bullets.items) == [evidence.verdicts[0].family]
@@ -157,7 +157,7 @@ def test_verdicts_are_those_of_the_model_and_told_as_one(evidence, model, new):
     assert first.rows[1][2].text.startswith(f"{met} of 9 met")
     largest = max(report.test_verdicts, key=lambda v: v.value)
     assert first.rows[1][3].key == pytest.approx(largest.value)
-    assert largest.constraint.partition(" alike")[0] in first.rows[1][3].text
+    assert largest.constraint.partition(" equal by ")[0] in first.rows[1][3].text
     assert isinstance(folded, Folded)
     assert len(folded.blocks[0].rows) == 18
     told = next(line for line in to_markdown(evidence).split("\n") if "(9 shares)" in line)

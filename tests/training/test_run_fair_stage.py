@@ -240,8 +240,8 @@ def test_several_constraints_and_columns(base, toy, other):
     ).fit(toy.X, toy.y, sensitive_features=sensitive)
     assert_stands_on(model, base, other.X)
     assert [v.constraint for v in model.fairness_report_.verdicts] == [
-        "false positive rate alike by group, tolerance 0.02",
-        "false negative rate alike by half, tolerance 0.02",
+        "false positive rate equal by group, tolerance 0.02",
+        "false negative rate equal by half, tolerance 0.02",
     ]
 
 

@@ -50,7 +50,7 @@ def test_a_constraint_that_is_not_met_is_named_with_its_figures():
     assert told(found) == [
         (
             NotMetWarning,
-            "not met, held out: false negative rate alike by g, tolerance 0.02: gap 0.1000 "
+            "not met, held out: false negative rate equal by g, tolerance 0.02: gap 0.1000 "
             f"[{verdict.low:.4f}, {verdict.high:.4f}]. print(model.fairness_report_) says more",
         )
     ]
@@ -60,7 +60,7 @@ def test_one_that_cannot_be_told_is_a_matter_of_rows():
     ((category, message),) = told(report([0.3, 0.4], 50))
     assert category is SmallCellWarning
     assert message.startswith(
-        "not met on these rows, not certain, held out: false negative rate alike by g"
+        "not met on these rows, not certain, held out: false negative rate equal by g"
     )
     assert "gap 0.1000 [0.0000, " in message
 
@@ -86,7 +86,7 @@ def test_several_constraints_share_a_warning_of_a_kind():
     assert (not_met, too_few) == (NotMetWarning, SmallCellWarning)
     assert message.count("false negative rate of everyone at most") == 2
     assert "at most 0.1: rate 0.3200 [" in message and "; " in message
-    assert "alike" in other and "at most" not in other
+    assert "equal by" in other and "at most" not in other
 
 
 def test_the_rows_that_it_is_about_are_named():

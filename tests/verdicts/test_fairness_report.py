@@ -82,7 +82,7 @@ def test_a_gap_by_hand(form, rates, n, status):
     assert found.value == pytest.approx(max(rates) - min(rates))
     assert (found.within, found.certain) == (status in ("met", LIKELY), "certain" not in status)
     assert (found.measure, found.limit) == ("gap", 0.02)
-    assert found.constraint == "false negative rate alike by g, tolerance 0.02"
+    assert found.constraint == "false negative rate equal by g, tolerance 0.02"
     assert (found.smallest_group, found.smallest_rows) == ("g=a", n[0])
     assert build(seen(rates, n, form(FNR))).met == (status == "met")
 

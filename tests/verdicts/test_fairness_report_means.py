@@ -102,7 +102,7 @@ def test_status_of_a_gap_of_means(gap, n, status):
     found = judged(alike(500), [41_000, 41_000 + gap], [12_000**2] * 2, [n, n])
     assert found.status == status
     assert 0 <= found.low <= found.value <= found.high
-    assert found.constraint == "mean prediction alike by g, tolerance 500"
+    assert found.constraint == "mean prediction equal by g, tolerance 500"
 
 
 def test_rows_needed_follow_from_the_variance():
@@ -335,4 +335,4 @@ def test_a_relative_gap_is_a_share_of_the_mean_of_everyone():
         assert getattr(share, name) == pytest.approx(getattr(units, name) / 1_015.0)
     assert (share.status, share.rows_needed) == (units.status, units.rows_needed)
     assert share.limit == 0.02
-    assert share.constraint == "mean prediction alike by g, tolerance 0.02 of everyone's"
+    assert share.constraint == "mean prediction equal by g, tolerance 0.02 of everyone's"

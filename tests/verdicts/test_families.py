@@ -34,7 +34,7 @@ def bound_terms(constraint, chosen=None, n=8_000):
 )
 def test_a_family_is_what_a_name_asks_of_every_class(constraint, title, n):
     families = families_of(bound_terms(constraint))
-    assert families == (f"{title} alike by sex, tolerance 0.1",) * n
+    assert families == (f"{title} equal by sex, tolerance 0.1",) * n
 
 
 def test_few_constraints_stand_by_themselves():
@@ -60,7 +60,7 @@ def test_the_report_has_one_line_with_the_largest_gap(measured):
     assert verdicts.loc[0, "verdict"] == "15 of 16 met; 1 not met"
     assert verdicts.loc[0, "held out"].startswith("largest gap 0.2000 [")
     assert worst.constraint.startswith(verdicts.loc[0, "held out"].partition(": ")[2])
-    assert verdicts.loc[1, "constraint"].startswith("accuracy alike by sex")
+    assert verdicts.loc[1, "constraint"].startswith("accuracy equal by sex")
     assert list(dict.fromkeys(rates["figure"])) == [measured.terms[7].moments[0].title, "accuracy"]
     assert len(report.rates) == 2 * 17  # all are there
     assert "report.rates has all of them" in str(report)
@@ -84,7 +84,7 @@ def test_test_rows_are_told_beside_it(measured):
     figures = set(report._tables()[1]["figure"])
     for verdicts in (report.verdicts, report.test_verdicts):
         largest = max(verdicts[:16], key=lambda v: v.value)
-        assert largest.constraint.partition(" alike")[0] in figures
+        assert largest.constraint.partition(" equal by ")[0] in figures
 
 
 def test_it_goes_to_a_file_and_back(measured):
@@ -93,5 +93,5 @@ def test_it_goes_to_a_file_and_back(measured):
     assert str(again) == str(report)
     old = {k: v for k, v in report.to_dict().items() if k not in ("families", "folded")}
     lines = str(FairnessReport.from_dict(old)).split("\n")
-    assert sum("alike by sex" in line for line in lines) >= 17
+    assert sum("equal by sex" in line for line in lines) >= 17
     assert all(a != b for a, b in pairwise(filter(None, lines)))

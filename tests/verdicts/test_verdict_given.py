@@ -37,7 +37,7 @@ def test_the_largest_gap_within_a_stratum_is_held_to_the_limit():
     (verdict,) = far.verdicts
     assert verdict.value == 0.0 and verdict.status == "met" and far.met
     assert verdict.constraint == (
-        "predicted positive rate alike by sex given risk, tolerance 0.05"
+        "predicted positive rate equal by sex given risk, tolerance 0.05"
     )
     broken = report([0.9, 0.1, 0.88, 0.3])
     assert broken.verdicts[0].value == pytest.approx(0.2)

@@ -183,7 +183,7 @@ def option_of(limit: Limit, classes: Sequence[str] = ()) -> str:
 def _in_words(limit: Limit) -> str:
     if limit.rate in OWN_FIGURES:
         return OWN_FIGURES[limit.rate](limit.at_most).words(limit.attribute)
-    return f"{rate_title(limit.rate)} alike by {limit.attribute}, tolerance {limit.at_most:g}"
+    return f"{rate_title(limit.rate)} equal by {limit.attribute}, tolerance {limit.at_most:g}"
 
 
 def _data(found: FileAudit, file: TableFile) -> Data:

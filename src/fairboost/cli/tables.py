@@ -125,7 +125,7 @@ def _told_as_one(family: str, found: list[Finding], evidence: Evidence) -> list[
     figures = f"{far.measure} {finding(far, evidence)}"
     if len(found) == 1:
         return [far.constraint, figures, far.status]
-    about = far.constraint.partition(" alike by ")[0]
+    about = far.constraint.partition(" equal by ")[0]
     return [family, f"largest {figures}: {about}", how_many(found)]
 
 

@@ -16,7 +16,7 @@ USAGE = "DATA --label COLUMN --sensitive COLUMN --out FOLDER [options]"
 SUMMARY = "train a fair model on a table, and report on it"
 DESCRIPTION = (
     "Train gradient boosted trees on a table (CSV, parquet, Arrow or xlsx) so that error rates, "
-    "or means of the number that is predicted, are alike across groups, test them on rows left "
+    "or means of the number that is predicted, are equal across groups, test them on rows left "
     "aside, and write the model, a file that LightGBM or XGBoost read by themselves, a model card "
     "and a report."
 )

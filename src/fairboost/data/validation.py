@@ -279,7 +279,7 @@ def encode_known(y: ArrayLike, classes: np.ndarray, what: str) -> IntArray:
     if unknown.any():
         raise InvalidInputError(
             f"{what} has the label {column[unknown].tolist()[0]!r}, expected those of training, "
-            f"{' and '.join(map(repr, classes.tolist()))}; code both alike"
+            f"{' and '.join(map(repr, classes.tolist()))}; use the same codes in both"
         )
     if len(classes) > 2:  # in rising order
         found: IntArray = np.searchsorted(classes, column)

@@ -348,15 +348,15 @@ def check_given(
     if not isinstance(columns, tuple) or not columns or not all(map(_is_text, columns)):
         raise ConstraintError(
             f"given must be a column name or a tuple of names, found {given!r}; groups are "
-            "compared among rows that are alike in these columns. Leave given out to compare all "
-            "rows"
+            "compared among rows with equal values in these columns. Leave given out to compare "
+            "all rows"
         )
     both = set(columns) & set((by,) if isinstance(by, str) else by or ())
     if both or len(set(columns)) < len(columns):
         twice = ", ".join(map(repr, sorted(both or set(columns))))
         raise ConstraintError(
-            f"by and given name {twice} twice; rows alike in a column are all of one group of it, "
-            "so there is nothing to compare. Name other columns in given than in by"
+            f"by and given name {twice} twice; rows with equal values in a column are all of one "
+            "group of it, so there is nothing to compare. Name other columns in given than in by"
         )
     return columns
 

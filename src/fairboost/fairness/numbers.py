@@ -101,7 +101,7 @@ class SameDistribution(OfAllGroups):
 
     def words(self, by: str) -> str:
         """The constraint in words."""
-        return f"distributions of predictions alike by {by}, distance at most {self.tolerance:g}"
+        return f"distributions of predictions equal by {by}, distance at most {self.tolerance:g}"
 
     def farthest(self, moments: GroupMoments) -> Farthest:
         """Where the distribution of each group is farthest from everyone's."""
@@ -128,7 +128,7 @@ def equal_distributions(
     by: str | tuple[str, ...] | None = None,
     given: str | tuple[str, ...] | None = None,
 ) -> SameDistribution:
-    """Ask that predictions be distributed alike in all groups.
+    """Ask for equal distributions of predictions in all groups.
 
     The constraint ``"equal_distributions"`` of :class:`~fairboost.FairGBMRegressor`, of groups of
     one's choice.
@@ -145,7 +145,7 @@ def equal_distributions(
     Examples
     --------
     >>> equal_distributions(0.1, by="sex", given="risk_class").words("sex given risk_class")
-    'distributions of predictions alike by sex given risk_class, distance at most 0.1'
+    'distributions of predictions equal by sex given risk_class, distance at most 0.1'
     """
     return SameDistribution(check_tolerance(tolerance), by, given=check_given(given, by))
 

@@ -442,7 +442,7 @@ def read_classes(
     except TypeError as error:
         raise InvalidInputError(
             f"y_true holds {_some(true)}, and y_pred {_some(given)}, labels of different types; "
-            "code both alike"
+            "use the same codes in both"
         ) from error
     for name, (labels, _) in found.items():
         for label in labels:

@@ -126,9 +126,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         :func:`~fairboost.bound`, :func:`~fairboost.calibrated` or :func:`~fairboost.minimax`
         (the largest error of a group as small as it can be); an object of your own that follows
         :class:`~fairboost.fairness.Constraint`; a list of these; or None for the plain engine. Of
-        three classes or more ``"demographic_parity"`` (each class given alike),
-        ``"equal_opportunity"`` (the recall of each alike), ``"equalized_odds"`` (all lines of the
-        confusion matrix alike), ``"equal_accuracy"``; see docs/classes.md.
+        three classes or more ``"demographic_parity"`` (equal shares of each class),
+        ``"equal_opportunity"`` (equal recall of each), ``"equalized_odds"`` (equal lines
+        of the confusion matrix), ``"equal_accuracy"``; see docs/classes.md.
     tolerance : float in [0, 1), optional
         How far apart the rates of two groups may be, for constraints given by name and for
         parities without a tolerance of their own; 0.01 if left out. A tolerance that contradicts

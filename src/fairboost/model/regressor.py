@@ -78,8 +78,8 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
     constraint : str, constraint, sequence of them, or None, default="equal_distributions"
         ``"equal_distributions"`` (no group's distribution of predictions is further from
         everyone's than the tolerance, by the distance of Kolmogorov and Smirnov),
-        ``"equal_means"`` (mean predictions alike), ``"calibrated"`` (actual over expected within
-        1 ± tolerance in every group), ``"equal_errors"`` (mean losses alike),
+        ``"equal_means"`` (equal mean predictions), ``"calibrated"`` (actual over expected within
+        1 ± tolerance in every group), ``"equal_errors"`` (equal mean losses),
         ``"bounded_group_loss"`` (no group's mean loss above the tolerance); a
         :func:`~fairboost.parity` or :func:`~fairboost.bound` of ``"prediction"`` or ``"loss"``; a
         list of these; or None for the engine's loss alone. :func:`~fairboost.calibrated` asks

@@ -50,8 +50,8 @@ def confusion(e: Evidence) -> Iterator[Block]:
         return
     yield Text(
         "Of the test rows of each class (lines), the share that the model gives each class "
-        "(columns). Each line adds up to 1; the diagonal is right. Groups are treated alike where "
-        "their lines are alike."
+        "(columns). Each line adds up to 1; the diagonal is right. Groups are treated equally "
+        "where their lines are equal."
     )
     columns = [a for a in dict.fromkeys(c.attribute for c in e.confusion) if a]
     for column in columns:

@@ -90,7 +90,7 @@ class Asked:
     Parameters
     ----------
     constraints : tuple of str
-        In words, e.g. "false negative rate alike by sex, tolerance 0.02"; empty for an audit.
+        In words, e.g. "false negative rate equal by sex, tolerance 0.02"; empty for an audit.
     tolerance : float or None
         How far apart the rates of two groups may be, if one figure says it.
     confidence : float or None

@@ -100,7 +100,7 @@ def _told(those: Sequence[Finding], e: Evidence) -> str:
     if len(those) == 1:
         return f"{f.constraint}: {f.status}. The {f.measure} is {figures}"
     found = words.on_rows(how_many(those), words.where_title(f.where))
-    about = f.constraint.partition(" alike by ")[0]
+    about = f.constraint.partition(" equal by ")[0]
     return f"{f.family}: {found}. The largest {f.measure} is {figures}: {about}"
 
 
@@ -189,7 +189,7 @@ def _verdicts_as_one(e: Evidence) -> TableBlock:
             tones: set[Tone] = {words.VERDICTS.get(t.status, "unsure") for t in those}
             tone: Tone = "good" if tones == {"good"} else "bad" if "bad" in tones else "unsure"
             small = min(those, key=lambda t: t.smallest_rows)
-            about = f": {f.constraint.partition(' alike by ')[0]}" if family else ""
+            about = f": {f.constraint.partition(' equal by ')[0]}" if family else ""
             rows.append(
                 (
                     family or f.constraint,

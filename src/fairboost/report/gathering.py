@@ -96,7 +96,7 @@ def gather(
     >>> model = model.fit(loans.X, loans.y, sensitive_features=loans.sensitive["sex"])
     >>> evidence = gather(model, new.X, new.y, sensitive_features=new.sensitive["sex"])
     >>> evidence.asked.constraints
-    ('false negative rate alike by sex, tolerance 0.05',)
+    ('false negative rate equal by sex, tolerance 0.05',)
     """
     about = with_fields(about or evidence.About(), described, "gather")
     about = replace(about, min_rows=max(about.min_rows, model.min_group_rows))

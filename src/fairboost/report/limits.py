@@ -29,7 +29,7 @@ SAID = {
     "deciles": "Deciles are of this model's own predictions. In those of another model there are "
     "other people, so two models cannot be compared decile by decile.",
     "groups": "Only the groups named here were compared. Fairness between them says nothing "
-    "about other groups, nor about two similar people being treated alike.",
+    "about other groups, nor about two similar people being treated the same way.",
     "held out": "The rows held out steered training and chose the model, so their figures look a "
     "little better than new people would. The test rows did not; believe those.",
     "training": "Violations in training were read on the training rows, which trees fit. Only "
@@ -38,8 +38,8 @@ SAID = {
     "these figures look better than they would on new people.",
     "small": "Groups of fewer than {rows} counting rows are flagged: their {figures} are mostly "
     "chance, and that no gap was found there does not mean that there is none.",
-    "several": "Many figures are compared at once. Among twenty groups that are alike, one is "
-    "expected to lie outside of a 95% interval.",
+    "several": "Many figures are compared at once. Among twenty groups with equal true rates, one "
+    "is expected to lie outside of a 95% interval.",
     "missing": "Rows of unknown group count among everyone, and in no group: {columns}. If "
     "people without an entry are treated differently, this report does not show it.",
     "uncrossed": "Some sensitive columns were not crossed, as too many cells would come of it: "

@@ -277,7 +277,7 @@ def _explain_mean(name: str, evidence: Evidence) -> str:
         RATIO: f"the mean of what was actual over the mean prediction: {sides}",
         DISTANCE: "the largest difference between the share of the group and the share of "
         f"everyone whose prediction is above a level, at {N_LEVELS} quantiles of all predictions: "
-        "0 where predictions are distributed alike, at most 1",
+        "0 where the distributions are equal, at most 1",
     }
     return said.get(name, name)
 

@@ -242,7 +242,7 @@ class TableSchema:
             raise InvalidInputError(
                 f"the label {self.label!r} of {where} has the value "
                 f"{text[int(unknown.argmax())].as_py()!r}, expected those of training, "
-                f"{in_a_row(self.classes)}; code both alike"
+                f"{in_a_row(self.classes)}; use the same codes in both"
             )
         return self.label_values[codes.clip(0)], known
 

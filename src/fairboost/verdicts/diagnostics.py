@@ -159,7 +159,7 @@ def judge_classes(cells: Cells, decided: FloatArray) -> str:
     if share < NEARLY_ALL or of_class >= NEARLY_ALL:
         return ""
     return (
-        f"The model gives the same class to {share:.1%} of the rows: rates that are alike are "
+        f"The model gives the same class to {share:.1%} of the rows: equal rates are "
         "those of decisions that say nothing."
     )
 
@@ -291,8 +291,8 @@ def warn_if_beside_the_point(realised: RealisedRate | None) -> None:
     if not realised.hits:
         warn(
             f"not met, held out: {point}: the {title} of everyone is {realised.value:.4f}. Rows "
-            "of equal score are decided alike, and too many have the same; train more trees, or "
-            "decide at another point",
+            "of equal score get the same decision, and too many have the same score; train more "
+            "trees, or decide at another point",
             NotMetWarning,
         )
     elif realised.rows < FEW * point.rows_needed():

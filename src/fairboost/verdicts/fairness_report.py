@@ -492,7 +492,7 @@ def _told_as_one(verdicts: Sequence[Verdict]) -> list[str]:
     smallest = f"{small.smallest_group}: {small.smallest_rows:,} rows"
     if len(verdicts) == 1:
         return [str(far), smallest, far.status]
-    about = far.constraint.partition(" alike by ")[0]
+    about = far.constraint.partition(" equal by ")[0]
     return [f"largest {far}: {about}", smallest, how_many(verdicts)]
 
 

@@ -65,7 +65,7 @@ def families_of(terms: Sequence[Term]) -> tuple[str, ...]:
         title = TITLES["both" if len(kinds) > 1 else kinds.pop()].format(n=len(numbers))
         of = " of everyone's" if relative else ""
         for number in numbers:
-            out[number] = f"{title} alike by {by}, tolerance {tolerance:g}{of}"
+            out[number] = f"{title} equal by {by}, tolerance {tolerance:g}{of}"
     return tuple(out)
 
 

@@ -343,7 +343,7 @@ def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArra
     if isinstance(c, Parity | TwoSided):
         of = " of everyone's" * c.relative
         of += f" of the same {', '.join(c.given)}" * bool(c.relative and c.given)
-        text = f"{c.moment.title} alike by {by}, tolerance {plain_number(c.tolerance)}{of}"
+        text = f"{c.moment.title} equal by {by}, tolerance {plain_number(c.tolerance)}{of}"
         return text, "gap", c.tolerance, rows
     if isinstance(c, Bound):
         g = term.groups.names.index(c.group)
