@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from types import SimpleNamespace
 
@@ -28,7 +29,8 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from fairboost import FairGBMClassifier, at_positive_rate, report, tradeoff_curve
-from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.exceptions import EngineOptionError, FairnessWarning, InvalidInputError
+from fairboost.model.base_model import said_of_seen_rows
 from fairboost.verdicts.rounds import violations_by_round
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
@@ -85,6 +87,11 @@ def on(base, data, **params):
     given = {"constraint": "demographic_parity", "tolerance": 0.02, "memberships": "observed"}
     model = FairGBMClassifier(base, **{**given, "stage": small(), **params})
     return model.fit(X, y, sensitive_features=data.group, **fit)
+
+
+def unwrapped(report):
+    """A report without its line breaks."""
+    return " ".join(str(report).split())
 
 
 def difference(model, data, **further):
@@ -541,3 +548,62 @@ def test_decision_values_that_fall(rows):
     base.coef_ *= -1
     with pytest.raises(InvalidInputError, match="are not larger where the label is positive"):
         on(FrozenEstimator(base), rows.new)
+
+
+# Rows that the base model was trained on
+
+SEEN = r"makes almost no errors on these rows \(\d+ of 1,500\): it was probably trained on them"
+
+
+@pytest.mark.filterwarnings("default::fairboost.exceptions.FairnessWarning")
+def test_rows_that_the_base_was_trained_on_make_nothing_certain(rows):
+    data, test = rows.seen, rows.test
+    forest = RandomForestClassifier(50, random_state=0).fit(data.X, data.y)
+    asked = {"constraint": "equal_opportunity", "tolerance": 0.2}
+    score = forest.predict_proba(data.X)[:, 1]
+    models = []
+    for base, fit in ((FrozenEstimator(forest), {}), (None, {"base_score": score})):
+        with pytest.warns(FairnessWarning, match=SEEN):
+            models.append(on(base, data, fit=fit, **asked))
+    for model in models:
+        assert [v.status for v in model.fairness_report_.verdicts] == [
+            "met on these rows, not certain"
+        ]
+        assert "probably trained on them" in unwrapped(model.fairness_report_)
+    # Rows that were not trained on say more, as do scores out of fold.
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        held_out = on(
+            FrozenEstimator(forest),
+            data,
+            fit={"holdout_set": (test.X, test.y, test.group)},
+            **asked,
+        )
+        crossed = on(clone(forest), data, **asked)
+        on(FrozenEstimator(forest), rows.new, **asked)
+    assert not [w for w in said if "probably trained" in str(w.message)]
+    for model in (held_out, crossed):
+        assert "probably trained" not in unwrapped(model.fairness_report_)
+    assert held_out.fairness_report_.verdicts[0].status == "met"
+    with pytest.warns(FairnessWarning, match=SEEN):  # a share of the training rows as well
+        fit = {"holdout_set": (test.X, test.y, test.group)}
+        on(FrozenEstimator(forest), data, fit=fit, holdout=0.2, **asked)
+
+
+def test_few_errors_in_all_are_not_few_of_a_rare_label():
+    labels = np.repeat([0, 1], [50_000, 150])
+    assert said_of_seen_rows(np.full(len(labels), -5.0), labels) == ""
+    assert "(0 of 50,150)" in said_of_seen_rows(2.0 * labels - 1, labels)
+    assert said_of_seen_rows(2.0 * labels[:-51] - 1, labels[:-51]) == ""  # 99 rows of a label
+
+
+@pytest.mark.parametrize(
+    ("stage", "advised"),
+    [
+        (None, r"\(stage=LGBMClassifier\(n_estimators=80, learning_rate=0.2, num_leaves=15\)\)"),
+        (small(), r"\(stage=LGBMClassifier\(n_estimators=80, ...\)\)"),
+    ],
+)
+def test_more_rounds_of_a_stage_are_asked_for_by_its_engine(forest, rows, stage, advised):
+    model = on(FrozenEstimator(forest), rows.seen, stage=stage, tolerance=0.0)
+    assert re.search(advised, unwrapped(model.fairness_report_))

@@ -33,6 +33,10 @@ CLIPS = 40
 FOLDS = 5
 """Parts in which a base model is cross-fitted."""
 SCORES, PROBABILITIES, DECISIONS = "scores", "probabilities", "decision_function"
+FEWEST_ERRORS, ENOUGH = 0.01, 100
+"""The share of wrong decisions of each label up to which a base model has probably seen the rows,
+and how many rows of each label it takes to say so. Where a base model is that good on new rows,
+no two error rates are far apart, and little is lost by a warning."""
 """Where log-odds come from: a column of the user's, or a method of the base model."""
 
 
@@ -54,6 +58,8 @@ class BaseModel:
         Platt's map of decision values.
     rows : Matrix, optional
         A few made-up rows, whose scores identify this base model.
+    rows_seen : str
+        That it was probably trained on the rows that rates are read on; empty otherwise.
     """
 
     kind: str
@@ -63,6 +69,7 @@ class BaseModel:
     slope: float = 1.0
     shift: float = 0.0
     rows: Matrix | None = None
+    rows_seen: str = ""
 
     def log_odds(self, X: Matrix, base_score: ArrayLike | None = None) -> FloatArray:
         """The log-odds of the positive label of each row."""
@@ -203,6 +210,32 @@ def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
             f"{positive!r}, and {means[0]:.3g} elsewhere; pass probabilities of the positive "
             "label, such as 1 - base_score, or name the other label as pos_label"
         )
+
+
+def said_of_seen_rows(log_odds: FloatArray, labels: IntArray) -> str:
+    """That rows are probably those that the base model was trained on; empty if they are not.
+
+    Errors are counted label by label: a model that gives no one a rare label makes few in all.
+
+    Examples
+    --------
+    >>> y = np.arange(400) % 2
+    >>> said_of_seen_rows(2.0 * y - 1, y)[:66]
+    'The base model makes almost no errors on these rows (0 of 400): it'
+    >>> said_of_seen_rows(np.where(np.arange(400) < 10, 0.0, 2.0 * y - 1), y)
+    ''
+    """
+    wrong = (log_odds >= 0) != (labels == 1)
+    for label in (0, 1):
+        of_label = wrong[labels == label]
+        if len(of_label) < ENOUGH or of_label.mean() > FEWEST_ERRORS:
+            return ""
+    return (
+        f"The base model makes almost no errors on these rows ({int(wrong.sum()):,} of "
+        f"{len(wrong):,}): it was probably trained on them. Expect larger gaps among new people, "
+        "and no constraint is certain to be met. Pass other rows, or pass the base model "
+        "unfitted, without FrozenEstimator."
+    )
 
 
 def is_base(estimator: Any) -> bool:

@@ -72,6 +72,7 @@ from fairboost.model.stage import (
     check_base,
     check_stage_table,
     columns_of_stage,
+    more_rounds,
     on_base,
     split_eval_set,
     split_holdout_set,
@@ -590,6 +591,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
 
     def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
         """Set the attributes that are about rates and the threshold of the model kept."""
+        if measured is not None and self._base is not None:
+            measured = replace(measured, rows_seen=self._base.rows_seen)
         self._measured, self._score_threshold = measured, score_threshold
         point = self._options().operating_point
         if isinstance(point, OperatingPoint):
@@ -599,6 +602,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
 
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
         return self._judged(*measured, positive="" if self._several else str(self.pos_label_))
+
+    def _more_rounds(self) -> str:
+        on_base = self._base is not None or self._model.n_base > 0
+        return more_rounds(self.stage, len(self.trace_)) if on_base else super()._more_rounds()
 
     @property
     def base_(self) -> Any:

@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost._numbers import is_number
 from fairboost._typing import ArrayLike, Matrix
+from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.features import check_readable, column_names
 from fairboost.data.validation import as_column, check_same_rows, python_value, take_columns
 from fairboost.engines.frozen import STAGE_LEAVES
@@ -26,6 +27,7 @@ from fairboost.model.base_model import (
     is_base,
     kind_of,
     read_base_score,
+    said_of_seen_rows,
     with_rows,
 )
 from fairboost.training.request import FitRequest
@@ -74,6 +76,21 @@ def stage_estimator(stage: Any, rounds: int | None = None) -> Any:
         return stage
     options = STAGE if rounds is None else {**STAGE, "n_estimators": rounds}
     return default_estimator(**options)
+
+
+def more_rounds(stage: Any, rounds: int) -> str:
+    """The option by which a stage is trained for more rounds.
+
+    Examples
+    --------
+    >>> more_rounds(None, 40)
+    'stage=LGBMClassifier(n_estimators=80, learning_rate=0.2, num_leaves=15)'
+    """
+    n = max(SETTLED, 2 * rounds)
+    if stage is not None:
+        return f"stage={type(stage).__name__}(n_estimators={n}, ...)"
+    rest = ", ".join(f"{name}={STAGE[name]}" for name in ("learning_rate", "num_leaves"))
+    return f"stage=LGBMClassifier(n_estimators={n}, {rest})"
 
 
 def columns_of_stage(X: Matrix, asked: Sequence[Any] | None) -> tuple[int, ...] | None:
@@ -216,6 +233,12 @@ def on_base(
     if further is not None:
         table, scores = held_out
         further = replace(further, base_scores=base.log_odds(table, scores))
+    if base_score is not None or isinstance(estimator, FrozenEstimator):
+        # Rates are read on a held-out set, if there is one, and on a share if its number is given.
+        read = [further] if further is not None else []
+        read += [data] if further is None or is_number(request.options.holdout) else []
+        said = [said_of_seen_rows(rows.base_scores, rows.labels) for rows in read]
+        base = replace(base, rows_seen=next(filter(None, said), ""))
     options = request.fit_options
     if eval_tables:
         # Of the training rows an unfitted base model has scores by models that have not seen them.
