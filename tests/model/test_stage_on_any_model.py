@@ -243,7 +243,22 @@ def test_a_held_out_set_has_scores_of_its_own(forest, rows):
             lambda s, y: (s > 0.5).astype(float),
             "no other values than 0 and 1: these are decisions",
         ),
-        (lambda s, y: 1 - s, "on average where the label is positive, 1, and"),
+        (lambda s, y: 1 - s, "where the label is positive, 1, and .* or the rows are in another"),
+        (lambda s, y: np.full(len(s), 0.3), "base_score is 0.3 in every row, so that it says"),
+        (lambda s, y: np.zeros(len(s)), "base_score is 0 in every row, so that it says nothing"),
+        (
+            lambda s, y: np.where(s > 0.5, "yes", "no"),
+            r"base_score holds text \('no', 'yes'\): these are decisions; pass the probabilities",
+        ),
+        (
+            lambda s, y: pd.Series(np.where(s > 0.5, "yes", "no")),
+            r"base_score holds text \('no', 'yes'\): these are decisions; pass the probabilities",
+        ),
+        (
+            lambda s, y: np.column_stack([1 - s, s]),
+            r"has 2 columns; pass one number for each row, such as predict_proba\(X\)\[:, 1\]",
+        ),
+        (lambda s, y: 100 * s, "Of percentages pass scores / 100"),
         (lambda s, y: s[:-1], "base_score has 2999 rows but X has 3000"),
         (
             lambda s, y: np.where(y == 1, np.nan, s),
@@ -257,6 +272,24 @@ def test_scores_that_are_no_probabilities(forest, rows, wrong, match):
     score = wrong(forest.predict_proba(data.X)[:, 1], data.y)
     with pytest.raises(InvalidInputError, match=match):
         on(None, data, X=pd.DataFrame(data.X).rename(columns=str), fit={"base_score": score})
+
+
+def test_decisions_are_no_scores_of_new_rows_either(forest, rows):
+    score = forest.predict_proba(rows.new.X)[:, 1]
+    model = on(None, rows.new, fit={"base_score": score})
+    X, decided = rows.test.X[:20], np.arange(20) % 2
+    for predict in (model.predict, model.predict_proba, model.decision_function):
+        with pytest.raises(InvalidInputError, match="other values than 0 and 1: these are decis"):
+            predict(X, base_score=decided)
+    # A sure model has few rows at 0 or 1, and among many rows other scores.
+    assert len(model.predict(X[:19], base_score=decided[:19])) == 19
+    assert len(model.predict(X, base_score=np.append(decided[:19], 0.4))) == 20
+
+
+def test_points_are_not_taken_for_percentages(forest, rows):
+    with pytest.raises(InvalidInputError) as raised:
+        on(None, rows.new, fit={"base_score": 600 + 100 * forest.predict_proba(rows.new.X)[:, 1]})
+    assert "percentages" not in str(raised.value)
 
 
 def test_scores_at_the_wrong_time(forest, rows):
@@ -286,6 +319,9 @@ def test_text_that_a_pipeline_encodes(rows):
     base = make_pipeline(encode, LogisticRegression()).fit(frames[0], rows.seen.y)
     with pytest.raises(InvalidInputError, match=r"'city' of X is .* stage_features=\[...\]"):
         on(FrozenEstimator(base), rows.new, X=frames[1])
+    with pytest.raises(InvalidInputError, match="leave it out of stage_features") as raised:
+        on(FrozenEstimator(base), rows.new, X=frames[1], stage_features=["city", "income"])
+    assert "name the columns" not in str(raised.value)
     seen = ["district", "income"]
     model = on(FrozenEstimator(base), rows.new, X=frames[1], stage_features=seen)
     assert model.booster_.feature_name() == seen
@@ -522,10 +558,12 @@ def test_a_stage_on_nothing(engine, rows, asked):
         model.fit(rows.new.X, rows.new.y, sensitive_features=rows.new.group)
 
 
-def test_a_curve_is_refused(forest, rows):
+@pytest.mark.parametrize("wrapped", [FrozenEstimator, clone, FairGBMClassifier], ids=str)
+def test_a_curve_is_refused(forest, rows, wrapped):
     data = rows.new
-    with pytest.raises(InvalidInputError, match="found RandomForestClassifier; fit a stage on it"):
-        tradeoff_curve(FrozenEstimator(forest), data.X, data.y, sensitive_features=data.group)
+    said = r"found RandomForestClassifier; pass tradeoff_curve\(LGBMClassifier.* in a loop over"
+    with pytest.raises(InvalidInputError, match=said):
+        tradeoff_curve(wrapped(forest), data.X, data.y, sensitive_features=data.group)
 
 
 def test_a_model_of_its_own_kind_is_no_base(rows):

@@ -456,7 +456,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         self._columns = columns_of_stage(X, self.stage_features)
         if self._columns is not None:
             X = take_columns(X, self._columns)
-        (check_stage_table if staged else check_readable)(X)
+        if staged:
+            check_stage_table(X, named=self._columns is not None)
+        else:
+            check_readable(X)
         validate_data(self, columns_of_table(whole), skip_check_array=True, reset=True)
         numbers = smooth_of(self.constraint)
         data = check_fit_data(

@@ -116,14 +116,16 @@ def columns_of_stage(X: Matrix, asked: Sequence[Any] | None) -> tuple[int, ...] 
     return tuple(found)
 
 
-def check_stage_table(X: Matrix) -> None:
-    """Refuse columns that no engine reads; a base model may read them."""
+def check_stage_table(X: Matrix, named: bool = False) -> None:
+    """Refuse columns that no engine reads; ``named`` if they were asked for, stage_features."""
+    remedy = "name the columns that the stage is to see, stage_features=[...]"
+    if named:
+        remedy = "leave it out of stage_features, or turn it into a categorical column"
     try:
         check_readable(X)
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{error}. The base model may read it, and the stage cannot; name the columns that "
-            "the stage is to see, stage_features=[...]"
+            f"{error}. The base model may read it, and the stage cannot; {remedy}"
         ) from error
 
 
@@ -237,7 +239,8 @@ def on_base(
         # Rates are read on a held-out set, if there is one, and on a share if its number is given.
         read = [further] if further is not None else []
         read += [data] if further is None or is_number(request.options.holdout) else []
-        said = [said_of_seen_rows(rows.base_scores, rows.labels) for rows in read]
+        found = ((r.base_scores, r.labels) for r in read)
+        said = [said_of_seen_rows(scores, y) for scores, y in found if scores is not None]
         base = replace(base, rows_seen=next(filter(None, said), ""))
     options = request.fit_options
     if eval_tables:
