@@ -590,7 +590,7 @@ def test_decision_values_that_fall(rows):
 
 # Rows that the base model was trained on
 
-SEEN = r"makes almost no errors on these rows \(\d+ of 1,500\): it was probably trained on them"
+SEEN = r"no errors on the rows passed to fit \(\d+ of 1,500\): it was probably trained on them"
 
 
 @pytest.mark.filterwarnings("default::fairboost.exceptions.FairnessWarning")
@@ -603,6 +603,11 @@ def test_rows_that_the_base_was_trained_on_make_nothing_certain(rows):
     for base, fit in ((FrozenEstimator(forest), {}), (None, {"base_score": score})):
         with pytest.warns(FairnessWarning, match=SEEN):
             models.append(on(base, data, fit=fit, **asked))
+    assert "without FrozenEstimator" in unwrapped(models[0].fairness_report_)
+    assert "Pass other rows, with their base_score" in unwrapped(models[1].fairness_report_)
+    close = on(FrozenEstimator(forest), data, constraint="equal_opportunity", tolerance=0.01)
+    assert close.fairness_report_.verdicts[0].within
+    assert "may be up to" not in unwrapped(close.fairness_report_)
     for model in models:
         assert [v.status for v in model.fairness_report_.verdicts] == [
             "met on these rows, not certain"

@@ -35,6 +35,9 @@ FOLDS = 5
 SCORES, PROBABILITIES, DECISIONS = "scores", "probabilities", "decision_function"
 TELLING = 20
 """Rows of which it shows that scores are decisions; fewer may all have a probability of 0 or 1."""
+OTHER_ROWS = "Pass other rows, or pass the base model unfitted, without FrozenEstimator."
+OTHER_SCORES = "Pass other rows, with their base_score."
+"""What to do where a base model was probably trained on the rows."""
 FEWEST_ERRORS, ENOUGH = 0.01, 100
 """The share of wrong decisions of each label up to which a base model has probably seen the rows,
 and how many rows of each label it takes to say so. Where a base model is that good on new rows,
@@ -249,7 +252,7 @@ def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
         )
 
 
-def said_of_seen_rows(log_odds: FloatArray, labels: IntArray) -> str:
+def said_of_seen_rows(log_odds: FloatArray, labels: IntArray, remedy: str = OTHER_ROWS) -> str:
     """That rows are probably those that the base model was trained on; empty if they are not.
 
     Errors are counted label by label: a model that gives no one a rare label makes few in all.
@@ -257,8 +260,8 @@ def said_of_seen_rows(log_odds: FloatArray, labels: IntArray) -> str:
     Examples
     --------
     >>> y = np.arange(400) % 2
-    >>> said_of_seen_rows(2.0 * y - 1, y)[:66]
-    'The base model makes almost no errors on these rows (0 of 400): it'
+    >>> said_of_seen_rows(2.0 * y - 1, y)[:75]
+    'The base model makes almost no errors on the rows passed to fit (0 of 400):'
     >>> said_of_seen_rows(np.where(np.arange(400) < 10, 0.0, 2.0 * y - 1), y)
     ''
     """
@@ -268,10 +271,9 @@ def said_of_seen_rows(log_odds: FloatArray, labels: IntArray) -> str:
         if len(of_label) < ENOUGH or of_label.mean() > FEWEST_ERRORS:
             return ""
     return (
-        f"The base model makes almost no errors on these rows ({int(wrong.sum()):,} of "
-        f"{len(wrong):,}): it was probably trained on them. Expect larger gaps among new people, "
-        "and no constraint is certain to be met. Pass other rows, or pass the base model "
-        "unfitted, without FrozenEstimator."
+        f"The base model makes almost no errors on the rows passed to fit ({int(wrong.sum()):,} "
+        f"of {len(wrong):,}): it was probably trained on them. Expect larger gaps among new "
+        f"people, and no constraint is certain to be met. {remedy}"
     )
 
 

@@ -18,6 +18,8 @@ from fairboost.engines.frozen import STAGE_LEAVES
 from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import InvalidInputError
 from fairboost.model.base_model import (
+    OTHER_ROWS,
+    OTHER_SCORES,
     SCORES,
     BaseModel,
     check_given,
@@ -240,7 +242,8 @@ def on_base(
         read = [further] if further is not None else []
         read += [data] if further is None or is_number(request.options.holdout) else []
         found = ((r.base_scores, r.labels) for r in read)
-        said = [said_of_seen_rows(scores, y) for scores, y in found if scores is not None]
+        remedy = OTHER_ROWS if base_score is None else OTHER_SCORES
+        said = [said_of_seen_rows(s, y, remedy) for s, y in found if s is not None]
         base = replace(base, rows_seen=next(filter(None, said), ""))
     options = request.fit_options
     if eval_tables:

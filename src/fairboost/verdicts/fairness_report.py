@@ -544,6 +544,8 @@ def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str
         if trained_on and verdict.status == "met":
             # Trees fit the rows they are grown on: no number of these makes it certain.
             verdict, said = replace(verdict, status="met on these rows, not certain"), ""
+        if measured.rows_seen and verdict.within:
+            said = ""  # no interval of such rows is about new people
         yield verdict, said
 
 
