@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier
 
 import fairboost
@@ -222,3 +224,24 @@ def wait_for(url, server):
         else:
             return
     raise AssertionError("the server does not answer")
+
+
+@pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
+@pytest.mark.parametrize("given", ["base", "scores"])
+def test_a_stage_on_a_base_model_is_refused(loans, tmp_path, given):
+    """A folder without its base model could not be loaded, or not be served."""
+    X, sex = loans.X.select_dtypes("number").fillna(0.0), loans.sensitive["sex"]
+    base = LogisticRegression().fit(X / X.max(), loans.y)
+    score = {"base_score": base.predict_proba(X / X.max())[:, 1]} if given == "scores" else {}
+    frozen = FrozenEstimator(base) if given == "base" else None
+    model = FairGBMClassifier(frozen, constraint="equal_opportunity")
+    model.fit(X / X.max(), loans.y, sensitive_features=sex, **score)
+    said = {
+        "base": r"stage on a LogisticRegression, .* could not be loaded; .* fairboost.load\(path",
+        "scores": r"stage on scores .* features alone; write the model with model.save",
+    }[given]
+    with pytest.raises(ExportError, match=said):
+        fairboost.mlflow.save_model(model, tmp_path / "loans")
+    with pytest.raises(ExportError, match=said):
+        fairboost.mlflow.log_model(model, "loans")
+    assert not list(tmp_path.iterdir())

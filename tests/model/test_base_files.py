@@ -25,7 +25,7 @@ from sklearn.svm import LinearSVC
 from xgboost import XGBClassifier
 
 from fairboost import FairGBMClassifier, load
-from fairboost.exceptions import ExportError, ModelFileError
+from fairboost.exceptions import ExportError, InvalidInputError, ModelFileError
 from fairboost.model import probe
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
@@ -122,10 +122,19 @@ def test_a_base_that_is_missing_or_another_one(rows, engine, tmp_path):
     with pytest.raises(ModelFileError, match=r"stage on a 'sklearn.ensemble._forest.RandomForest"):
         load(path)
     other = RandomForestClassifier(10, random_state=1).fit(rows.seen.X, rows.seen.y)
-    with pytest.raises(ModelFileError, match="is another one than the stage was trained on"):
+    with pytest.raises(
+        ModelFileError,
+        match=r"^\S+model.json: base= is another model than the one that the stage was trained "
+        r"on, a .*: log-odds differ by up to [\d.]+ on made-up rows. Pass the model that was froz",
+    ) as raised:
         load(path, base=other)
+    assert "edited" not in str(raised.value)
+    assert "install" not in str(raised.value)
+    for wrong, found in (("forest.pkl", "text"), (tmp_path, ".*Path"), (3, "int")):
+        with pytest.raises(InvalidInputError, match=f"must be a fitted model, found {found};"):
+            load(path, base=wrong)
     narrow = RandomForestClassifier(10, random_state=1).fit(rows.seen.X[:, :2], rows.seen.y)
-    with pytest.raises(ModelFileError, match="does not score the rows that the file brings"):
+    with pytest.raises(ModelFileError, match="does not score the made-up rows of the file"):
         load(path, base=FrozenEstimator(narrow))
     plain = FairGBMClassifier(engine(), constraint=None).fit(rows.new.X, rows.new.y)
     plain.save(path)
@@ -199,6 +208,7 @@ def test_the_note_says_how_to_add_the_stage(rows, tmp_path, name, stage):
     np.testing.assert_array_equal(decided, model.predict(X).astype(str))
     assert note["stage_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert note["stage_file"] == path.name
+    assert note["engine"] == {".txt": "lightgbm", ".json": "xgboost"}[ending]
 
 
 # Made-up rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from types import SimpleNamespace
 
@@ -28,7 +29,8 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from fairboost import FairGBMClassifier, at_positive_rate, report, tradeoff_curve
-from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.exceptions import EngineOptionError, FairnessWarning, InvalidInputError
+from fairboost.model.base_model import said_of_seen_rows
 from fairboost.verdicts.rounds import violations_by_round
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
@@ -85,6 +87,11 @@ def on(base, data, **params):
     given = {"constraint": "demographic_parity", "tolerance": 0.02, "memberships": "observed"}
     model = FairGBMClassifier(base, **{**given, "stage": small(), **params})
     return model.fit(X, y, sensitive_features=data.group, **fit)
+
+
+def unwrapped(report):
+    """A report without its line breaks."""
+    return " ".join(str(report).split())
 
 
 def difference(model, data, **further):
@@ -236,7 +243,22 @@ def test_a_held_out_set_has_scores_of_its_own(forest, rows):
             lambda s, y: (s > 0.5).astype(float),
             "no other values than 0 and 1: these are decisions",
         ),
-        (lambda s, y: 1 - s, "on average where the label is positive, 1, and"),
+        (lambda s, y: 1 - s, "where the label is positive, 1, and .* or the rows are in another"),
+        (lambda s, y: np.full(len(s), 0.3), "base_score is 0.3 in every row, so that it says"),
+        (lambda s, y: np.zeros(len(s)), "base_score is 0 in every row, so that it says nothing"),
+        (
+            lambda s, y: np.where(s > 0.5, "yes", "no"),
+            r"base_score holds text \('no', 'yes'\): these are decisions; pass the probabilities",
+        ),
+        (
+            lambda s, y: pd.Series(np.where(s > 0.5, "yes", "no")),
+            r"base_score holds text \('no', 'yes'\): these are decisions; pass the probabilities",
+        ),
+        (
+            lambda s, y: np.column_stack([1 - s, s]),
+            r"has 2 columns; pass one number for each row, such as predict_proba\(X\)\[:, 1\]",
+        ),
+        (lambda s, y: 100 * s, "Of percentages pass scores / 100"),
         (lambda s, y: s[:-1], "base_score has 2999 rows but X has 3000"),
         (
             lambda s, y: np.where(y == 1, np.nan, s),
@@ -250,6 +272,24 @@ def test_scores_that_are_no_probabilities(forest, rows, wrong, match):
     score = wrong(forest.predict_proba(data.X)[:, 1], data.y)
     with pytest.raises(InvalidInputError, match=match):
         on(None, data, X=pd.DataFrame(data.X).rename(columns=str), fit={"base_score": score})
+
+
+def test_decisions_are_no_scores_of_new_rows_either(forest, rows):
+    score = forest.predict_proba(rows.new.X)[:, 1]
+    model = on(None, rows.new, fit={"base_score": score})
+    X, decided = rows.test.X[:20], np.arange(20) % 2
+    for predict in (model.predict, model.predict_proba, model.decision_function):
+        with pytest.raises(InvalidInputError, match="other values than 0 and 1: these are decis"):
+            predict(X, base_score=decided)
+    # A sure model has few rows at 0 or 1, and among many rows other scores.
+    assert len(model.predict(X[:19], base_score=decided[:19])) == 19
+    assert len(model.predict(X, base_score=np.append(decided[:19], 0.4))) == 20
+
+
+def test_points_are_not_taken_for_percentages(forest, rows):
+    with pytest.raises(InvalidInputError) as raised:
+        on(None, rows.new, fit={"base_score": 600 + 100 * forest.predict_proba(rows.new.X)[:, 1]})
+    assert "percentages" not in str(raised.value)
 
 
 def test_scores_at_the_wrong_time(forest, rows):
@@ -279,6 +319,9 @@ def test_text_that_a_pipeline_encodes(rows):
     base = make_pipeline(encode, LogisticRegression()).fit(frames[0], rows.seen.y)
     with pytest.raises(InvalidInputError, match=r"'city' of X is .* stage_features=\[...\]"):
         on(FrozenEstimator(base), rows.new, X=frames[1])
+    with pytest.raises(InvalidInputError, match="leave it out of stage_features") as raised:
+        on(FrozenEstimator(base), rows.new, X=frames[1], stage_features=["city", "income"])
+    assert "name the columns" not in str(raised.value)
     seen = ["district", "income"]
     model = on(FrozenEstimator(base), rows.new, X=frames[1], stage_features=seen)
     assert model.booster_.feature_name() == seen
@@ -515,10 +558,12 @@ def test_a_stage_on_nothing(engine, rows, asked):
         model.fit(rows.new.X, rows.new.y, sensitive_features=rows.new.group)
 
 
-def test_a_curve_is_refused(forest, rows):
+@pytest.mark.parametrize("wrapped", [FrozenEstimator, clone, FairGBMClassifier], ids=str)
+def test_a_curve_is_refused(forest, rows, wrapped):
     data = rows.new
-    with pytest.raises(InvalidInputError, match="found RandomForestClassifier; fit a stage on it"):
-        tradeoff_curve(FrozenEstimator(forest), data.X, data.y, sensitive_features=data.group)
+    said = r"found RandomForestClassifier; pass tradeoff_curve\(LGBMClassifier.* in a loop over"
+    with pytest.raises(InvalidInputError, match=said):
+        tradeoff_curve(wrapped(forest), data.X, data.y, sensitive_features=data.group)
 
 
 def test_a_model_of_its_own_kind_is_no_base(rows):
@@ -541,3 +586,67 @@ def test_decision_values_that_fall(rows):
     base.coef_ *= -1
     with pytest.raises(InvalidInputError, match="are not larger where the label is positive"):
         on(FrozenEstimator(base), rows.new)
+
+
+# Rows that the base model was trained on
+
+SEEN = r"no errors on the rows passed to fit \(\d+ of 1,500\): it was probably trained on them"
+
+
+@pytest.mark.filterwarnings("default::fairboost.exceptions.FairnessWarning")
+def test_rows_that_the_base_was_trained_on_make_nothing_certain(rows):
+    data, test = rows.seen, rows.test
+    forest = RandomForestClassifier(50, random_state=0).fit(data.X, data.y)
+    asked = {"constraint": "equal_opportunity", "tolerance": 0.2}
+    score = forest.predict_proba(data.X)[:, 1]
+    models = []
+    for base, fit in ((FrozenEstimator(forest), {}), (None, {"base_score": score})):
+        with pytest.warns(FairnessWarning, match=SEEN):
+            models.append(on(base, data, fit=fit, **asked))
+    assert "without FrozenEstimator" in unwrapped(models[0].fairness_report_)
+    assert "Pass other rows, with their base_score" in unwrapped(models[1].fairness_report_)
+    close = on(FrozenEstimator(forest), data, constraint="equal_opportunity", tolerance=0.01)
+    assert close.fairness_report_.verdicts[0].within
+    assert "may be up to" not in unwrapped(close.fairness_report_)
+    for model in models:
+        assert [v.status for v in model.fairness_report_.verdicts] == [
+            "met on these rows, not certain"
+        ]
+        assert "probably trained on them" in unwrapped(model.fairness_report_)
+    # Rows that were not trained on say more, as do scores out of fold.
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        held_out = on(
+            FrozenEstimator(forest),
+            data,
+            fit={"holdout_set": (test.X, test.y, test.group)},
+            **asked,
+        )
+        crossed = on(clone(forest), data, **asked)
+        on(FrozenEstimator(forest), rows.new, **asked)
+    assert not [w for w in said if "probably trained" in str(w.message)]
+    for model in (held_out, crossed):
+        assert "probably trained" not in unwrapped(model.fairness_report_)
+    assert held_out.fairness_report_.verdicts[0].status == "met"
+    with pytest.warns(FairnessWarning, match=SEEN):  # a share of the training rows as well
+        fit = {"holdout_set": (test.X, test.y, test.group)}
+        on(FrozenEstimator(forest), data, fit=fit, holdout=0.2, **asked)
+
+
+def test_few_errors_in_all_are_not_few_of_a_rare_label():
+    labels = np.repeat([0, 1], [50_000, 150])
+    assert said_of_seen_rows(np.full(len(labels), -5.0), labels) == ""
+    assert "(0 of 50,150)" in said_of_seen_rows(2.0 * labels - 1, labels)
+    assert said_of_seen_rows(2.0 * labels[:-51] - 1, labels[:-51]) == ""  # 99 rows of a label
+
+
+@pytest.mark.parametrize(
+    ("stage", "advised"),
+    [
+        (None, r"\(stage=LGBMClassifier\(n_estimators=80, learning_rate=0.2, num_leaves=15\)\)"),
+        (small(), r"\(stage=LGBMClassifier\(n_estimators=80, ...\)\)"),
+    ],
+)
+def test_more_rounds_of_a_stage_are_asked_for_by_its_engine(forest, rows, stage, advised):
+    model = on(FrozenEstimator(forest), rows.seen, stage=stage, tolerance=0.0)
+    assert re.search(advised, unwrapped(model.fairness_report_))

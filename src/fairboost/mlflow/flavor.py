@@ -26,9 +26,10 @@ from sklearn.utils.validation import check_is_fitted
 from fairboost._files import write_text
 from fairboost._typing import Matrix
 from fairboost.engines.registry import load_engine, name_of
-from fairboost.exceptions import InvalidInputError, ModelFileError
+from fairboost.exceptions import ExportError, InvalidInputError, ModelFileError
 from fairboost.model.base import FairBooster
 from fairboost.model.estimator import FairGBMClassifier, load
+from fairboost.model.files import base_of
 from fairboost.report import Evidence, write_report
 from fairboost.serving.decide_file import NAME as DECIDE
 from fairboost.serving.optional import needing
@@ -78,12 +79,7 @@ def save_model(
     with needing("mlflow"):
         import mlflow.models
         import mlflow.pyfunc
-    if not isinstance(model, FairBooster):
-        raise InvalidInputError(
-            f"expected a fitted FairGBMClassifier or FairGBMRegressor, found "
-            f"{type(model).__name__}; mlflow.sklearn takes pipelines"
-        )
-    check_is_fitted(model, "_model")
+    _check_without_base(model)
     engine = name_of(model.estimator_)
     needed = [f"fairboost=={version('fairboost')}", f"{engine}=={load_engine(engine).version()}"]
     described = mlflow.models.Model() if mlflow_model is None else mlflow_model
@@ -106,6 +102,32 @@ def save_model(
             input_example=example,
             pip_requirements=needed if pip_requirements is None else pip_requirements,
         )
+
+
+def _check_without_base(model: Any) -> None:
+    """Refuse a model that is not fitted, and a stage, whose base model no folder would hold."""
+    if not isinstance(model, FairBooster):
+        raise InvalidInputError(
+            f"expected a fitted FairGBMClassifier or FairGBMRegressor, found "
+            f"{type(model).__name__}; mlflow.sklearn takes pipelines"
+        )
+    check_is_fitted(model, "_model")
+    base = base_of(model)
+    if base is None:
+        return
+    if base.estimator is None:
+        raise ExportError(
+            "the model is a stage on scores that predict is given (base_score), and MLflow's "
+            "server passes features alone; write the model with model.save(path), read it with "
+            "fairboost.load(path), and log the file with mlflow.log_artifact(path)"
+        )
+    name = type(base.estimator).__name__
+    raise ExportError(
+        f"the model is a stage on a {name}, which a folder without pickles does not hold, so that "
+        f"the folder could not be loaded; write the stage with model.save(path) and the {name} by "
+        "its own means, log both with mlflow.log_artifact, and read them with "
+        f"fairboost.load(path, base=the {name})"
+    )
 
 
 def log_model(
@@ -149,6 +171,7 @@ def log_model(
     with needing("mlflow"):
         import mlflow
         import mlflow.models
+    _check_without_base(model)
     info = mlflow.models.Model.log(
         artifact_path=None,
         flavor=sys.modules[LOADER],

@@ -155,6 +155,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             diagnostics.warn_if_beside_the_point(self._measured.realised)
             diagnostics.warn_if_deciding_little(self._measured)
             diagnostics.warn_if_unsettled(self._measured)
+            diagnostics.warn_if_rows_seen(self._measured)
 
     def _check_iterate(self, engine: Engine, has_base: bool = False) -> None:
         """Refuse iterates that the engine cannot give."""
@@ -249,7 +250,12 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             positive=positive,
             paper=options.multipliers == "paper",
             rounds=len(self.trace_),
+            more_rounds=self._more_rounds(),
         )
+
+    def _more_rounds(self) -> str:
+        """The option by which more rounds are trained."""
+        return fairness_report.MORE_ROUNDS
 
     @property
     def estimator_(self) -> Any:

@@ -17,7 +17,7 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost._files import write_text
 from fairboost.engines.registry import name_of as engine_name
-from fairboost.exceptions import ExportError, ModelFileError
+from fairboost.exceptions import ExportError, InvalidInputError, ModelFileError
 from fairboost.model import probe
 from fairboost.model.base_model import DECISIONS, PROBABILITIES, SCORES, BaseModel
 from fairboost.serving.export import ENDINGS
@@ -123,27 +123,37 @@ def check_given(found: dict[str, Any] | None, given: Any, path: str | Path) -> N
             f"the model of {path} is a stage on a {found.get('class')!r:.200}, which a model file "
             f"does not hold; pass the fitted base model, fairboost.load({str(path)!r}, base=...)"
         )
+    if needed and not hasattr(given, "predict"):
+        what = "text" if isinstance(given, str) else type(given).__name__
+        raise InvalidInputError(
+            f"base must be a fitted model, found {what}; read the model that was frozen at fit, "
+            "and pass it"
+        )
     if given is not None and not needed:
         what = "scores that predict is given" if found is not None else "no base model"
         raise ModelFileError(f"the model of {path} stands on {what}; leave base out")
 
 
+class OtherBaseError(ModelFileError):
+    """A base model that is not the one that a stage was trained on."""
+
+
 def _check_same(base: BaseModel, found: dict[str, Any]) -> None:
     """Refuse a base model that scores the rows of a file otherwise than the one it was."""
-    expected, name = np.array(found["log_odds"], np.float64), name_of(base.estimator)
+    expected = np.array(found["log_odds"], np.float64)
     try:
         scores = base.log_odds(base.rows)
     except Exception as error:
-        raise ModelFileError(
-            f"the base model given, {name}, does not score the rows that the file brings to test "
-            f"it ({error!r:.300}); pass the {found['class']!r:.200} that the stage was trained on"
+        raise OtherBaseError(
+            f"base= is a {name_of(base.estimator)}, which does not score the made-up rows of the "
+            f"file ({error!r:.300}). Pass the {found['class']!r:.200} that was frozen at fit"
         ) from error
     if scores.shape != expected.shape or not np.allclose(scores, expected, rtol=CLOSE, atol=CLOSE):
         away = np.max(np.abs(scores - expected)) if scores.shape == expected.shape else np.inf
-        raise ModelFileError(
-            f"the base model given, {name}, is another one than the stage was trained on, a "
-            f"{found['class']!r:.200}: log-odds of the rows that the file brings to test it "
-            f"differ by up to {away:.3g}; pass that model"
+        raise OtherBaseError(
+            "base= is another model than the one that the stage was trained on, a "
+            f"{found['class']!r:.200}: log-odds differ by up to {away:.3g} on made-up rows. Pass "
+            "the model that was frozen at fit"
         )
 
 
@@ -191,6 +201,7 @@ def _write_note(path: str | Path, model: Any) -> None:
         "threshold": float(model.threshold_),
         "labels": {"negative": str(model._labels[0]), "positive": str(model._labels[1])},
         "base": recipe(base),
+        "engine": engine_name(model._model.estimator),
         "stage_file": Path(path).name,
         "stage_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
         "stage_features": seen,

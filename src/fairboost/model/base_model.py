@@ -21,7 +21,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
-from fairboost.data.validation import by_row, python_value, read_targets, take_rows
+from fairboost.data.validation import as_column, by_row, python_value, read_targets, take_rows
 from fairboost.engines.registry import is_of_engine
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.model import probe
@@ -33,6 +33,15 @@ CLIPS = 40
 FOLDS = 5
 """Parts in which a base model is cross-fitted."""
 SCORES, PROBABILITIES, DECISIONS = "scores", "probabilities", "decision_function"
+TELLING = 20
+"""Rows of which it shows that scores are decisions; fewer may all have a probability of 0 or 1."""
+OTHER_ROWS = "Pass other rows, or pass the base model unfitted, without FrozenEstimator."
+OTHER_SCORES = "Pass other rows, with their base_score."
+"""What to do where a base model was probably trained on the rows."""
+FEWEST_ERRORS, ENOUGH = 0.01, 100
+"""The share of wrong decisions of each label up to which a base model has probably seen the rows,
+and how many rows of each label it takes to say so. Where a base model is that good on new rows,
+no two error rates are far apart, and little is lost by a warning."""
 """Where log-odds come from: a column of the user's, or a method of the base model."""
 
 
@@ -54,6 +63,8 @@ class BaseModel:
         Platt's map of decision values.
     rows : Matrix, optional
         A few made-up rows, whose scores identify this base model.
+    rows_seen : str
+        That it was probably trained on the rows that rates are read on; empty otherwise.
     """
 
     kind: str
@@ -63,13 +74,16 @@ class BaseModel:
     slope: float = 1.0
     shift: float = 0.0
     rows: Matrix | None = None
+    rows_seen: str = ""
 
     def log_odds(self, X: Matrix, base_score: ArrayLike | None = None) -> FloatArray:
         """The log-odds of the positive label of each row."""
         if self.kind != SCORES:
             return self.of_values(self.values(X))
-        n = np.shape(X)[0]
-        return self.of_values(read_base_score(base_score, n))
+        values = read_base_score(base_score, np.shape(X)[0])
+        if len(values) >= TELLING:
+            check_no_decisions(values)
+        return self.of_values(values)
 
     def values(self, X: Matrix) -> FloatArray:
         """Probabilities of the positive label, or decision values that rise with it."""
@@ -173,6 +187,7 @@ def read_base_score(given: ArrayLike | None, n: int, what: str = "base_score") -
             f"the stage was trained on scores of a base model, and {what} is missing; pass the "
             "probabilities of the positive label by that model, base_score=..., one for each row"
         )
+    _check_is_score(given, what)
     found = read_targets(given, what)
     if len(found) != n:
         raise InvalidInputError(
@@ -180,29 +195,86 @@ def read_base_score(given: ArrayLike | None, n: int, what: str = "base_score") -
         )
     if (wrong := (found < 0) | (found > 1)).any():
         row = int(np.argmax(wrong))
+        percentages = " Of percentages pass scores / 100." * bool(
+            0 <= found.min() <= found.max() <= 100
+        )
         raise InvalidInputError(
             f"{what} must be probabilities of the positive label, in [0, 1], found "
-            f"{found[row]:g} in row {row}. Of log-odds pass scipy.special.expit(scores). Of "
-            "points pass FrozenEstimator(LogisticRegression().fit(points, y)) as the estimator, "
-            "with the points as a column of X"
+            f"{found[row]:g} in row {row}.{percentages} Of log-odds pass "
+            "scipy.special.expit(scores). Of points pass "
+            "FrozenEstimator(LogisticRegression().fit(points, y)) as the estimator, with the "
+            "points as a column of X"
         )
     return found
 
 
-def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
-    """Refuse scores that are decisions, or of which those of the positive label are lower."""
+def _check_is_score(given: ArrayLike, what: str) -> None:
+    """Refuse text, and several columns."""
+    if np.ndim(given) == 2 and np.shape(given)[1] > 1:
+        raise InvalidInputError(
+            f"{what} has {np.shape(given)[1]} columns; pass one number for each row, such as "
+            "predict_proba(X)[:, 1]"
+        )
+    column = as_column(given)
+    held = column.flat if column.dtype.kind in "OUST" else ()
+    if texts := {value for value in held if isinstance(value, str)}:
+        named = ", ".join(repr(str(text)) for text in sorted(texts)[:3])
+        raise InvalidInputError(
+            f"{what} holds text ({named}{', ...' * (len(texts) > 3)}): these are decisions; pass "
+            "the probabilities that the decisions were made by"
+        )
+
+
+def check_no_decisions(values: FloatArray) -> None:
+    """Refuse scores that are decisions."""
     if np.isin(values, (0.0, 1.0)).all():
         raise InvalidInputError(
             "base_score has no other values than 0 and 1: these are decisions, and a stage "
             "starts from probabilities; pass those that the decisions were made by"
         )
+
+
+def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
+    """Refuse scores that are decisions, or of which those of the positive label are lower."""
+    if values.min() == values.max():
+        raise InvalidInputError(
+            f"base_score is {values[0]:g} in every row, so that it says nothing about any; pass "
+            "probabilities that differ, or leave base_score out to train without a base model"
+        )
+    check_no_decisions(values)
     means = [float(values[labels == label].mean()) for label in (0, 1)]
     if means[1] < means[0]:
         raise InvalidInputError(
             f"base_score is {means[1]:.3g} on average where the label is positive, "
-            f"{positive!r}, and {means[0]:.3g} elsewhere; pass probabilities of the positive "
-            "label, such as 1 - base_score, or name the other label as pos_label"
+            f"{positive!r}, and {means[0]:.3g} elsewhere: they are probabilities of the other "
+            "label, or the rows are in another order. Pass probabilities of the positive label, "
+            "such as 1 - base_score, in the order of X, or name the other label as pos_label"
         )
+
+
+def said_of_seen_rows(log_odds: FloatArray, labels: IntArray, remedy: str = OTHER_ROWS) -> str:
+    """That rows are probably those that the base model was trained on; empty if they are not.
+
+    Errors are counted label by label: a model that gives no one a rare label makes few in all.
+
+    Examples
+    --------
+    >>> y = np.arange(400) % 2
+    >>> said_of_seen_rows(2.0 * y - 1, y)[:75]
+    'The base model makes almost no errors on the rows passed to fit (0 of 400):'
+    >>> said_of_seen_rows(np.where(np.arange(400) < 10, 0.0, 2.0 * y - 1), y)
+    ''
+    """
+    wrong = (log_odds >= 0) != (labels == 1)
+    for label in (0, 1):
+        of_label = wrong[labels == label]
+        if len(of_label) < ENOUGH or of_label.mean() > FEWEST_ERRORS:
+            return ""
+    return (
+        f"The base model makes almost no errors on the rows passed to fit ({int(wrong.sum()):,} "
+        f"of {len(wrong):,}): it was probably trained on them. Expect larger gaps among new "
+        f"people, and no constraint is certain to be met. {remedy}"
+    )
 
 
 def is_base(estimator: Any) -> bool:

@@ -72,6 +72,7 @@ from fairboost.model.stage import (
     check_base,
     check_stage_table,
     columns_of_stage,
+    more_rounds,
     on_base,
     split_eval_set,
     split_holdout_set,
@@ -455,7 +456,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         self._columns = columns_of_stage(X, self.stage_features)
         if self._columns is not None:
             X = take_columns(X, self._columns)
-        (check_stage_table if staged else check_readable)(X)
+        if staged:
+            check_stage_table(X, named=self._columns is not None)
+        else:
+            check_readable(X)
         validate_data(self, columns_of_table(whole), skip_check_array=True, reset=True)
         numbers = smooth_of(self.constraint)
         data = check_fit_data(
@@ -590,6 +594,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
 
     def _set_measured(self, measured: MeasuredRates | None, score_threshold: float) -> None:
         """Set the attributes that are about rates and the threshold of the model kept."""
+        if measured is not None and self._base is not None:
+            measured = replace(measured, rows_seen=self._base.rows_seen)
         self._measured, self._score_threshold = measured, score_threshold
         point = self._options().operating_point
         if isinstance(point, OperatingPoint):
@@ -599,6 +605,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
 
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
         return self._judged(*measured, positive="" if self._several else str(self.pos_label_))
+
+    def _more_rounds(self) -> str:
+        on_base = self._base is not None or self._model.n_base > 0
+        return more_rounds(self.stage, len(self.trace_)) if on_base else super()._more_rounds()
 
     @property
     def base_(self) -> Any:

@@ -140,17 +140,20 @@ def read_text(
     base_files.check_given(content.get("base"), base, where)
     try:
         predicts = _predicts(content)
+        tested = written >= SELF_TESTED or "self_test" in content
+        if tested and _deciding_seal(content) != content["self_test"]["sha256"]:
+            raise ModelFileError("it decides by other values than were saved")
         parameters, fitted = _decoded(content, base)
         if unknown := sorted(set(parameters) - known[predicts]):
             raise ModelFileError(f"it has the parameter {unknown[0]!r}, which is not known here")
-        if written >= SELF_TESTED or "self_test" in content:
+        if tested:
             test = content["self_test"]
-            if _deciding_seal(content) != test["sha256"]:
-                raise ModelFileError("it decides by other values than were saved")
             self_test.check(test, _answer(fitted), _labels(fitted), _n_features(content))
         str(fitted["fairness_report_"])
     except (ImportError, MemoryError):  # an engine that is not installed, a machine too small
         raise
+    except base_files.OtherBaseError as error:  # the file is as it was
+        raise ModelFileError(f"{where}: {error}") from error
     except Exception as error:
         said = str(error) if isinstance(error, ModelFileError) else repr(error)
         raise ModelFileError(

@@ -11,12 +11,15 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost._numbers import is_number
 from fairboost._typing import ArrayLike, Matrix
+from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.features import check_readable, column_names
 from fairboost.data.validation import as_column, check_same_rows, python_value, take_columns
 from fairboost.engines.frozen import STAGE_LEAVES
 from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import InvalidInputError
 from fairboost.model.base_model import (
+    OTHER_ROWS,
+    OTHER_SCORES,
     SCORES,
     BaseModel,
     check_given,
@@ -26,6 +29,7 @@ from fairboost.model.base_model import (
     is_base,
     kind_of,
     read_base_score,
+    said_of_seen_rows,
     with_rows,
 )
 from fairboost.training.request import FitRequest
@@ -76,6 +80,21 @@ def stage_estimator(stage: Any, rounds: int | None = None) -> Any:
     return default_estimator(**options)
 
 
+def more_rounds(stage: Any, rounds: int) -> str:
+    """The option by which a stage is trained for more rounds.
+
+    Examples
+    --------
+    >>> more_rounds(None, 40)
+    'stage=LGBMClassifier(n_estimators=80, learning_rate=0.2, num_leaves=15)'
+    """
+    n = max(SETTLED, 2 * rounds)
+    if stage is not None:
+        return f"stage={type(stage).__name__}(n_estimators={n}, ...)"
+    rest = ", ".join(f"{name}={STAGE[name]}" for name in ("learning_rate", "num_leaves"))
+    return f"stage=LGBMClassifier(n_estimators={n}, {rest})"
+
+
 def columns_of_stage(X: Matrix, asked: Sequence[Any] | None) -> tuple[int, ...] | None:
     """Positions of the columns that the stage sees; None for all."""
     if asked is None:
@@ -99,14 +118,16 @@ def columns_of_stage(X: Matrix, asked: Sequence[Any] | None) -> tuple[int, ...] 
     return tuple(found)
 
 
-def check_stage_table(X: Matrix) -> None:
-    """Refuse columns that no engine reads; a base model may read them."""
+def check_stage_table(X: Matrix, named: bool = False) -> None:
+    """Refuse columns that no engine reads; ``named`` if they were asked for, stage_features."""
+    remedy = "name the columns that the stage is to see, stage_features=[...]"
+    if named:
+        remedy = "leave it out of stage_features, or turn it into a categorical column"
     try:
         check_readable(X)
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{error}. The base model may read it, and the stage cannot; name the columns that "
-            "the stage is to see, stage_features=[...]"
+            f"{error}. The base model may read it, and the stage cannot; {remedy}"
         ) from error
 
 
@@ -216,6 +237,14 @@ def on_base(
     if further is not None:
         table, scores = held_out
         further = replace(further, base_scores=base.log_odds(table, scores))
+    if base_score is not None or isinstance(estimator, FrozenEstimator):
+        # Rates are read on a held-out set, if there is one, and on a share if its number is given.
+        read = [further] if further is not None else []
+        read += [data] if further is None or is_number(request.options.holdout) else []
+        found = ((r.base_scores, r.labels) for r in read)
+        remedy = OTHER_ROWS if base_score is None else OTHER_SCORES
+        said = [said_of_seen_rows(s, y, remedy) for s, y in found if s is not None]
+        base = replace(base, rows_seen=next(filter(None, said), ""))
     options = request.fit_options
     if eval_tables:
         # Of the training rows an unfitted base model has scores by models that have not seen them.

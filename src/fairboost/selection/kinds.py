@@ -385,17 +385,20 @@ DECISIONS, CLASSES, OF_NUMBERS = Decisions(), Classes(), Numbers()
 
 def kind_of(estimator: Any, constraint: ConstraintLike, what: str) -> Decisions | Numbers:
     """What is predicted, as the estimator says; without one, as the constraint does."""
+    engine = estimator.estimator if isinstance(estimator, FairBooster) else estimator
+    engine = engine.estimator if isinstance(engine, FrozenEstimator) else engine
+    if is_base(engine):
+        raise InvalidInputError(
+            f"{what} trains boosters of LightGBM or XGBoost, found {type(engine).__name__}; "
+            f"pass {what}(LGBMClassifier(...), ...), or fit a stage on the "
+            f"{type(engine).__name__} in a loop over tolerances t, "
+            "FairGBMClassifier(FrozenEstimator(fitted), tolerance=t).fit(...), and compare "
+            "model.report_on(...)"
+        )
     if isinstance(estimator, FairBooster):
         raise EngineOptionError(
             f"{what} makes its own {type(estimator).__name__}; pass the engine, "
             f"{what}(model.estimator, ...), and constraint=... here"
-        )
-    engine = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
-    if is_base(engine):
-        raise InvalidInputError(
-            f"{what} trains boosters of LightGBM or XGBoost, found {type(engine).__name__}; fit a "
-            "stage on it for each tolerance, FairGBMClassifier(FrozenEstimator(fitted), "
-            "tolerance=...)"
         )
     if engine is not None:
         return OF_NUMBERS if isinstance(engine, RegressorMixin) else DECISIONS

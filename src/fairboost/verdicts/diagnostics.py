@@ -223,6 +223,12 @@ def warn_if_unsettled(measured: MeasuredRates) -> None:
         warn(f"{measured.unsettled} {SAYS_MORE}", FairnessWarning)
 
 
+def warn_if_rows_seen(measured: MeasuredRates) -> None:
+    """Say that the base model was probably trained on the rows that rates are read on."""
+    if measured.rows_seen:
+        warn(measured.rows_seen, FairnessWarning)
+
+
 def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
     """Name the groups with few rows that count towards a constrained moment."""
     small = []

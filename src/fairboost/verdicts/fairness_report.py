@@ -71,6 +71,8 @@ ALLOW = {
     "violation": "more",
 }
 """What to allow more of, by measure."""
+MORE_ROUNDS = "n_estimators"
+"""The option by which more rounds are trained."""
 OTHER_MULTIPLIERS = "multipliers='two_sided', the default, closes larger gaps than the paper's."
 TOO_FEW = {
     "share": "Where rows are too few: holdout='cross' reads the {rates} on all rows.",
@@ -128,6 +130,8 @@ class MeasuredRates:
         The same for ``left_out``, one for each of them.
     unsettled : str
         That a rate goes back and forth from round to round; empty where none does.
+    rows_seen : str
+        That the base model was probably trained on these rows; empty otherwise.
     """
 
     where: str
@@ -144,6 +148,7 @@ class MeasuredRates:
     variances: tuple[FloatArray | None, ...] = ()
     left_out_variances: tuple[float | None, ...] = ()
     unsettled: str = ""
+    rows_seen: str = ""
 
     def laws(self) -> Iterator[SamplingLaw]:
         """How far moments are off by chance, term by term."""
@@ -417,6 +422,7 @@ def build(
     positive: str = "",
     paper: bool = False,
     rounds: int = SETTLED,
+    more_rounds: str = MORE_ROUNDS,
 ) -> FairnessReport:
     """Judge the rates measured.
 
@@ -436,6 +442,8 @@ def build(
         Whether the multipliers were the paper's, to which there is an alternative.
     rounds : int
         Rounds of training; where they are too few, it is said how many would do.
+    more_rounds : str
+        The option by which more rounds are trained.
 
     Examples
     --------
@@ -456,6 +464,7 @@ def build(
     families = families_of(held_out.terms)
     # The first of test rows, if there are any.
     advice = [measured[-1].decides_little, held_out.chosen, held_out.unsettled]
+    advice += [held_out.rows_seen]
     advice += _farthest_lines(judged[0], families)
     on_test = [
         f"{t.constraint}: {t.status.replace(' on these rows', '')}, on the test rows; {ON_TEST}"
@@ -464,7 +473,7 @@ def build(
         for t, v in zip(tested, verdicts, strict=False)
     ]
     advice += _farthest_lines(list(zip(tested, on_test, strict=True)), families)
-    advice += _on_not_met(held_out, verdicts, paper, rounds)
+    advice += _on_not_met(held_out, verdicts, paper, rounds, more_rounds)
     rates = held_out.in_words
     too_few = TOO_FEW.get(held_out.kind, "").format(rates=rates)
     advice += [too_few] * any(v.rows_needed for v in verdicts)
@@ -531,14 +540,21 @@ def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str
     parts = zip(measured.read(), measured.telling_rows(), measured.laws(), strict=True)
     for pair, rows, law in parts:
         verdict, said = judge(*pair, level, rows, law=law, says_nothing=empty)
-        if measured.kind == "none" and verdict.status == "met":
+        trained_on = measured.kind == "none" or measured.rows_seen
+        if trained_on and verdict.status == "met":
             # Trees fit the rows they are grown on: no number of these makes it certain.
             verdict, said = replace(verdict, status="met on these rows, not certain"), ""
+        if measured.rows_seen and verdict.within:
+            said = ""  # no interval of such rows is about new people
         yield verdict, said
 
 
 def _on_not_met(
-    measured: MeasuredRates, verdicts: Sequence[Verdict], paper: bool, rounds: int
+    measured: MeasuredRates,
+    verdicts: Sequence[Verdict],
+    paper: bool,
+    rounds: int,
+    more_rounds: str = MORE_ROUNDS,
 ) -> Iterator[str]:
     """What would help the constraints whose figures are beyond their limits."""
     beyond = [
@@ -550,7 +566,7 @@ def _on_not_met(
         return
     measures = {measure for measure, _ in beyond}
     allowed = " or ".join(more for measure, more in ALLOW.items() if measure in measures)
-    ways = ["train more rounds (n_estimators)", f"allow {allowed}"]
+    ways = [f"train more rounds ({more_rounds})", f"allow {allowed}"]
     merged = any(measure in ("gap", "ratio") and n > 2 for measure, n in beyond)
     ways += ["merge groups"] * merged
     enough = f" Training takes about {SETTLED} rounds to settle." * (
