@@ -58,6 +58,7 @@ def _checks():
             yield pytest.param(estimator, check, marks=marks, id=f"{label}-{name}")
 
 
+@pytest.mark.filterwarnings("ignore:2 is taken for the positive label")  # of checks with 1 and 2
 @pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.filterwarnings("ignore:the engine's steps are too large")
 @pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")

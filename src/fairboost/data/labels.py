@@ -64,7 +64,7 @@ def warn_if_guessed(positive: object, other: object) -> None:
 
 
 def warn_of_spellings(classes: np.ndarray) -> None:
-    """Warn of labels that differ in case or in surrounding spaces only, such as "Yes" and "yes"."""
+    """Warn of labels that differ in case or surrounding spaces only, such as "Yes" and "yes"."""
     spellings: dict[str, list[str]] = {}
     for label in classes.tolist():
         if isinstance(label, str):
