@@ -186,6 +186,26 @@ def test_verbose_shows_progress(model, toy, capfd):
     assert "8/8" in capfd.readouterr().err
 
 
+# Columns
+
+
+def test_wrong_columns_have_a_remedy(model, toy):
+    frame = toy.frame
+    model.fit(frame, toy.y, sensitive_features=toy.group)
+    for wrong in (frame[frame.columns[::-1]], frame.assign(more=1.0)):
+        with pytest.raises(
+            ValueError, match=r"during fit\.\n(.*\n)*pass X\[model\.feature_names_in_"
+        ):
+            model.predict(wrong)
+        assert len(model.predict(wrong[model.feature_names_in_])) == len(frame)
+    with pytest.raises(
+        ValueError, match=r"now missing:\n(.*\n)*add the missing columns, then pass"
+    ):
+        model.predict(frame[frame.columns[1:]])
+    with pytest.raises(ValueError, match=r"^X has 3 features, but .* as input\.$"):
+        model.predict(toy.X[:, 1:])
+
+
 # Fitted state
 
 
