@@ -165,8 +165,7 @@ def test_the_rows_of_training_are_served(mlflow, whole, tmp_path):
     kinds = {i.name: i.type.name for i in served.metadata.signature.inputs}
     found = [kinds[name] for name in ("children", "owner", "region", "income", "sector")]
     assert found == ["long", "boolean", "long", "double", "string"]
-    plain = X.astype({c: object for c in X.select_dtypes("category")})
-    decided = served.predict(plain)
+    decided = served.predict(as_json_has_it(X))
     assert decided["decision"].tolist() == model.predict(X).tolist()
     np.testing.assert_array_equal(decided["probability"], model.predict_proba(X)[:, 1])
 
@@ -176,10 +175,10 @@ def test_whole_numbers_without_an_example(mlflow, whole, tmp_path):
     model, X = whole
     fairboost.mlflow.save_model(model, tmp_path / "model")
     served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    plain = X.astype({c: object for c in X.select_dtypes("category")})
+    plain = as_json_has_it(X)
     with pytest.raises(mlflow.exceptions.MlflowException, match="Can not safely convert int64"):
         served.predict(plain)
-    numbers = {c: float for c in ("children", "owner", "region")}
+    numbers = dict.fromkeys(["children", "owner", "region"], float)
     assert served.predict(plain.astype(numbers))["decision"].tolist() == model.predict(X).tolist()
 
 

@@ -189,6 +189,7 @@ def test_verbose_shows_progress(model, toy, capfd):
 # Columns
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_wrong_columns_have_a_remedy(model, toy):
     frame = toy.frame
     model.fit(frame, toy.y, sensitive_features=toy.group)
