@@ -278,8 +278,8 @@ def _signature(model: Any, example: Any) -> Any:
     if served.named:
         kinds = {f.name: "string" if f.is_text else "double" for f in served.features}
         if isinstance(example, pd.DataFrame):
-            whole = example.infer_objects().select_dtypes(list(WHOLE))
-            kinds |= {name: WHOLE[whole[name].dtype.name] for name in whole if name in kinds}
+            types = {str(n): column.dtype.name for n, column in example.infer_objects().items()}
+            kinds |= {n: WHOLE[types[n]] for n in kinds if types.get(n) in WHOLE}
         # What is not required may be missing in a row.
         inputs = Schema([ColSpec(kind, name, required=False) for name, kind in kinds.items()])
     else:
