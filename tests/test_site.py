@@ -1,5 +1,6 @@
 """The pages and the examples of the documentation site run; the site can be built."""
 
+import json
 import os
 import re
 import subprocess
@@ -42,6 +43,9 @@ def test_first_pages_run_when_pasted(page, tmp_path, monkeypatch, capsys):
         assert (namespace["same"].predict(new.X) == namespace["decision"]).all()
         assert len(namespace["booster"].predict(new.X)) == len(namespace["probability"])
         assert model.threshold_ == 0.5
+        rule = json.loads((tmp_path / "model.txt.decide.json").read_text())["decision"]
+        assert rule["threshold"] == model.threshold_
+        assert (tmp_path / "loans.csv").is_file()
 
 
 def test_page_on_scikit_learn_runs_when_pasted(capsys):

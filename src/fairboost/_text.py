@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -34,6 +35,20 @@ def printable(text: str, keep: str = "") -> str:
     'a\\x1b[2Jb\\n'
     """
     return HIDDEN.sub(lambda m: m[0] if m[0] in keep else repr(m[0])[1:-1], text)
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """The word that was perhaps meant, as the end of a message; nothing if none is close.
+
+    Examples
+    --------
+    >>> did_you_mean("equal_oportunity", ["equal_opportunity", "equalized_odds"])
+    "; did you mean 'equal_opportunity'?"
+    >>> did_you_mean("dp", ["equal_opportunity", "equalized_odds"])
+    ''
+    """
+    near = difflib.get_close_matches(word.lower(), words, 1, 0.7)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def interval(value: float, low: float, high: float, places: int = 3) -> str:

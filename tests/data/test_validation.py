@@ -227,6 +227,7 @@ def test_mixed_types_in_a_list_of_rows_stay_apart():
         ([1, 2, 1], r"sensitive_features \(sensitive_feature\) has 3 rows but X has 4"),
         ({"sex": [1, 2] * 2, "age": [1]}, r"sensitive_features \(age\) has 1 rows but X has 4"),
         (np.zeros((4, 1, 1, 1)), "found an array of 4 dimensions"),
+        ("sex", r"the text 'sex', .* pass the column, df\['sex'\], not its name"),
         (pd.Series([[1], [2], [1], [2]]), "must hold one plain value per row: unhashable"),
     ],
 )

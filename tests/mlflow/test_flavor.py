@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -142,6 +143,59 @@ def test_a_saved_model_is_the_same(mlflow, models, tmp_path, name):
     decide = json.loads((tmp_path / "model/data/fairboost/decide.json").read_text())
     jsonschema.validate(decide, schema())
     assert decide["model"]["format"] == "fairboost"
+
+
+@pytest.fixture(scope="module")
+def whole(loans):
+    """A model of a table with whole numbers, truth values and categories, and the table."""
+    rng = np.random.default_rng(0)
+    X = loans.X.assign(
+        children=rng.integers(0, 6, len(loans.X)),
+        owner=rng.random(len(loans.X)) < 0.5,
+        region=pd.Categorical(rng.integers(3, 7, len(loans.X))),
+    )
+    assert X["children"].dtype == np.int64
+    model = FairGBMClassifier(LGBMClassifier(**LIGHTGBM), constraint=None, random_state=0)
+    return model.fit(X, loans.y), X
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_rows_of_training_are_served(mlflow, whole, tmp_path):
+    model, X = whole
+    fairboost.mlflow.save_model(model, tmp_path / "model", input_example=X[:3])
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    kinds = {i.name: i.type.name for i in served.metadata.signature.inputs}
+    found = [kinds[name] for name in ("children", "owner", "region", "income", "sector")]
+    assert found == ["long", "boolean", "long", "double", "string"]
+    decided = served.predict(as_json_has_it(X))
+    assert decided["decision"].tolist() == model.predict(X).tolist()
+    np.testing.assert_array_equal(decided["probability"], model.predict_proba(X)[:, 1])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whole_numbers_without_an_example(mlflow, whole, tmp_path):
+    model, X = whole
+    fairboost.mlflow.save_model(model, tmp_path / "model")
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    plain = as_json_has_it(X)
+    with pytest.raises(mlflow.exceptions.MlflowException, match="Can not safely convert int64"):
+        served.predict(plain)
+    numbers = dict.fromkeys(["children", "owner", "region"], float)
+    assert served.predict(plain.astype(numbers))["decision"].tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_lines_of_the_page_on_serving(mlflow, models, loans, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    shown = [b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "mlflow" in b]
+    assert len(shown) == 2
+    monkeypatch.chdir(tmp_path)
+    model = models["lightgbm"][0]
+    names = {"model": model, "new": loans}
+    for block in shown:
+        exec(compile(block, "serving.md", "exec"), names)
+    found = names["served"].predict(names["X"])
+    assert found["decision"].tolist() == model.predict(loans.X).tolist()
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairboost import FairGBMClassifier, bound, parity
+from fairboost import FairGBMClassifier, at_least, bound, parity
 from fairboost.exceptions import ConstraintError, InvalidInputError, SmallCellWarning
 
 
@@ -24,7 +24,11 @@ def test_good_input_does_train(engine, toy, no_training):
     [
         (
             {"constraint": "equal_oportunity"},
-            r"unknown constraint 'equal_oportunity'; expected one",
+            r"unknown constraint 'equal_oportunity'; expected one.*mean 'equal_opportunity'\?$",
+        ),
+        (
+            {"constraint": "equal_accuracy"},
+            r"unknown constraint .* None; 'equal_accuracy' is for three classes or more$",
         ),
         ({"constraint": ["equalized_odds", "dp"]}, r"unknown constraint 'dp'"),
         ({"constraint": 3}, r"3 is not a constraint; expected a name"),
@@ -45,7 +49,9 @@ def test_constraint_parameters(refuses, params, match):
     ("make", "match"),
     [
         (lambda: parity("fpn"), r"unknown rate 'fpn'; expected one of fpr, fnr, tpr"),
-        (lambda: bound("xyz", 0.1), r"unknown rate 'xyz'"),
+        (lambda: bound("xyz", 0.1), r"unknown rate 'xyz'.*loss$"),
+        (lambda: at_least("sensitivity", 0.8), r"unknown rate .*; did you mean 'tpr'\?$"),
+        (lambda: bound("False_Positive_Rate", 0.8), r"unknown rate .*; did you mean 'fpr'\?$"),
         (lambda: parity("fpr", 1.5), r"tolerance must lie in \[0, 1\), found 1.5"),
         (lambda: bound("fpr", 0.0), r"at_most of a bound must lie in \(0, 1\), found 0.0"),
         (lambda: bound("fpr", 1), r"at_most of a bound must lie in \(0, 1\), found 1;"),
@@ -180,7 +186,7 @@ def test_a_group_of_which_column(refuses, toy):
         ),
         (np.zeros((600, 2, 2)), r"one column or a table of columns, found an array of 3 dim"),
         ([[1, 2], [3]] * 300, r"must hold one plain value per row"),
-        ("sex", r"sensitive_features \(sensitive_feature\) has 1 rows but X has 600"),
+        ("sex", r"pass the column, df\['sex'\], not its name"),
     ],
 )
 def test_malformed_groups(refuses, groups, match):

@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer, log_loss, roc_auc_score
 
 from fairboost import FairGBMClassifier, at_fpr, load, tradeoff_curve
+from fairboost.data.validation import encode_labels
 from fairboost.exceptions import EngineOptionError, FairnessWarning, InvalidInputError
 from fairboost.metrics import gap
 from fairboost.plots import GroupRocDisplay
@@ -121,10 +122,40 @@ def test_it_warns_of_a_guess_only(toy, words):
     assert model.pos_label_ == "denied"
     with pytest.warns(FairnessWarning, match="pos_label='denied', otherwise pos_label='approved'"):
         gap(words, words, rate="ppr", sensitive_features=toy.group)
-    for positive, negative in ((1, 0), (True, False), (1, -1), (5, 2), ("yes", "no")):
+    for positive, negative in ((1, 0), (True, False), (1, -1), (1.0, -1.0), ("yes", "no")):
         y = np.where(toy.y == 1, positive, negative)
         assert fit(LightGBM(), toy, y).pos_label_ == positive
         gap(y, y, rate="ppr", sensitive_features=toy.group)
+
+
+@pytest.mark.parametrize(("positive", "negative"), [(2, 1), (2, 0), (0, -1), (5.0, 1.0)])
+def test_it_warns_of_a_guess_among_numbers(toy, positive, negative):
+    y = np.where(toy.y == 1, positive, negative)
+    guess = f"^{positive} is taken for the positive label because it is larger than {negative}; "
+    with pytest.warns(FairnessWarning, match=guess):
+        assert fit(LightGBM(), toy, y).pos_label_ == positive
+    with pytest.warns(FairnessWarning, match=guess):
+        gap(y, y, rate="ppr", sensitive_features=toy.group)
+    assert fit(LightGBM(), toy, y, pos_label=negative).pos_label_ == negative
+
+
+@pytest.mark.parametrize(
+    ("spellings", "named"),
+    [
+        (["Yes", "yes"], "'Yes' and 'yes'"),
+        ([" no", "no"], "' no' and 'no'"),
+        (["No", "Yes", "yes"], "'Yes' and 'yes'"),
+    ],
+)
+def test_labels_that_differ_in_spelling_only(spellings, named):
+    y = np.array(spellings, object)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        encode_labels(y, None if len(y) > 2 else y[0])
+    (found,) = caught
+    assert found.category is FairnessWarning
+    assert f"surrounding spaces only: {named}. They" in str(found.message)
+    encode_labels(np.array(["no", "yes", "maybe"]))
 
 
 def test_a_label_that_does_not_occur(toy, words):

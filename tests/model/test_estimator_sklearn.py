@@ -58,6 +58,7 @@ def _checks():
             yield pytest.param(estimator, check, marks=marks, id=f"{label}-{name}")
 
 
+@pytest.mark.filterwarnings("ignore:2 is taken for the positive label")  # of checks with 1 and 2
 @pytest.mark.filterwarnings("ignore:The model decides:fairboost.exceptions.FairnessWarning")
 @pytest.mark.filterwarnings("ignore:the engine's steps are too large")
 @pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")
@@ -183,6 +184,27 @@ def test_verbose_shows_progress(model, toy, capfd):
     assert capfd.readouterr().err == ""
     model.set_params(verbose=1).fit(toy.X, toy.y, sensitive_features=toy.group)
     assert "8/8" in capfd.readouterr().err
+
+
+# Columns
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_wrong_columns_have_a_remedy(model, toy):
+    frame = toy.frame
+    model.fit(frame, toy.y, sensitive_features=toy.group)
+    for wrong in (frame[frame.columns[::-1]], frame.assign(more=1.0)):
+        with pytest.raises(
+            ValueError, match=r"during fit\.\n(.*\n)*pass X\[model\.feature_names_in_"
+        ):
+            model.predict(wrong)
+        assert len(model.predict(wrong[model.feature_names_in_])) == len(frame)
+    with pytest.raises(
+        ValueError, match=r"now missing:\n(.*\n)*add the missing columns, then pass"
+    ):
+        model.predict(frame[frame.columns[1:]])
+    with pytest.raises(ValueError, match=r"^X has 3 features, but .* as input\.$"):
+        model.predict(toy.X[:, 1:])
 
 
 # Fitted state

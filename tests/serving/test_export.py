@@ -260,6 +260,31 @@ def test_trees_that_others_do_not_have(fit, tmp_path, form, options, match):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["a.pmml", "a.pkl", "a.joblib", "a.pt", "a.JSON", "a.ubj"])
+def test_endings_of_other_formats_are_refused(fit, tmp_path, name):
+    model, _ = fit("lightgbm", "numbers")
+    with pytest.raises(ExportError, match=r"says another .*'xgboost' \(\.json\), 'onnx' \(\.onnx"):
+        model.export(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    model.export(tmp_path / name, "lightgbm")
+    assert lightgbm.Booster(model_file=tmp_path / name).num_trees() > 0
+
+
+@pytest.mark.parametrize("name", ["a.pmml", "a.pkl", "a.ubj"])
+def test_endings_of_other_formats_are_refused_of_xgboost(fit, tmp_path, name):
+    model, _ = fit("xgboost", "numbers")
+    with pytest.raises(ExportError, match=r"says another .*'xgboost' \(\.json\), 'onnx' \(\.onnx"):
+        model.export(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["model", "model.bst", "model.lgb", "model_v1.2"])
+def test_other_endings_are_for_the_text_of_lightgbm(fit, tmp_path, name):
+    model, _ = fit("lightgbm", "numbers")
+    model.export(tmp_path / name)
+    assert decide(tmp_path / name)["model"]["format"] == "lightgbm"
+
+
 def test_formats_are_refused_by_name(fit, tmp_path):
     model, _ = fit("lightgbm", "numbers")
     with pytest.raises(ExportError, match="unknown format 'pmml', expected one of lightgbm, xgb"):

@@ -30,7 +30,7 @@ from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Mat
 from fairboost.cluster.collections import DaskRows, partitions
 from fairboost.data.cells import Cells, SensitiveColumn, build_cells, totals_by_cell
 from fairboost.data.holdout import Shares, align_groups
-from fairboost.data.labels import positive_last
+from fairboost.data.labels import positive_last, warn_of_spellings
 from fairboost.data.validation import (
     MOST_CLASSES,
     check_both_classes_weigh,
@@ -425,6 +425,7 @@ def _merged_classes(
     """The labels, of which a set to hold out has no others."""
     if classes is None:
         classes = _merge_labels(summaries)
+        warn_of_spellings(classes)
         if len(classes) > 2:
             check_no_positive(classes, pos_label)
         else:

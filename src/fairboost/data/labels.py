@@ -34,7 +34,8 @@ def positive_last(classes: np.ndarray, pos_label: object) -> np.ndarray:
     """
     smaller, larger = classes.tolist()
     if pos_label is None:
-        warn_if_guessed(larger, smaller)
+        if classes.dtype.kind not in "mM":  # numpy makes whole numbers of some dates
+            warn_if_guessed(larger, smaller)
         return classes
     if pos_label == classes[1]:
         return classes
@@ -47,10 +48,32 @@ def positive_last(classes: np.ndarray, pos_label: object) -> np.ndarray:
 
 
 def warn_if_guessed(positive: object, other: object) -> None:
-    """Warn of a positive label that is one only because its name sorts last."""
-    if isinstance(positive, str) and not says_yes(positive, other):
+    """Warn of a positive label that is one only because it sorts last, such as 2 after 1."""
+    if isinstance(positive, str):
+        known, why = says_yes(positive, other), "sorts after"
+    elif isinstance(positive, int | float):
+        known, why = positive == 1 and other in (0, -1), "is larger than"
+    else:
+        return
+    if not known:
         warn(
-            f"{positive!r} is taken for the positive label because it sorts after {other!r}; if "
+            f"{positive!r} is taken for the positive label because it {why} {other!r}; if "
             f"that is right write pos_label={positive!r}, otherwise pos_label={other!r}",
+            FairnessWarning,
+        )
+
+
+def warn_of_spellings(classes: np.ndarray) -> None:
+    """Warn of labels that differ in case or surrounding spaces only, such as "Yes" and "yes"."""
+    spellings: dict[str, list[str]] = {}
+    for label in classes.tolist():
+        if isinstance(label, str):
+            spellings.setdefault(label.strip().casefold(), []).append(label)
+    if twice := [found for found in spellings.values() if len(found) > 1]:
+        listed = "; ".join(" and ".join(map(repr, found)) for found in twice)
+        warn(
+            f"labels of y differ in case or surrounding spaces only: {listed}. They are different "
+            "labels to the model; if they mean the same, write them the same, such as "
+            "y.str.strip().str.lower()",
             FairnessWarning,
         )

@@ -25,7 +25,7 @@ from fairboost.data.features import (
     column_names,
     without_names,
 )
-from fairboost.data.labels import positive_last
+from fairboost.data.labels import positive_last, warn_of_spellings
 from fairboost.data.probabilities import (
     GroupProbabilities,
     as_column_of_groups,
@@ -364,6 +364,7 @@ def encode_labels(y: ArrayLike, pos_label: object = None) -> tuple[np.ndarray, I
         )
     classes, labels = distinct_labels(y)
     check_several_classes(classes)
+    warn_of_spellings(classes)
     if len(classes) > 2:
         check_no_positive(classes, pos_label)
         return classes, labels
@@ -550,6 +551,11 @@ def _named(name: object, column: Any) -> tuple[str, Any]:
 
 def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     """Take a table or a single column apart into named columns."""
+    if isinstance(table, str):
+        raise InvalidInputError(
+            f"sensitive_features is the text {table!r}, expected a column with one value per row; "
+            f"pass the column, df[{table!r}], not its name"
+        )
     if isinstance(table, GroupProbabilities):
         return [(table.name, cast(Any, table))]
     if isinstance(table, Mapping):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from fairboost._text import did_you_mean
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.classes import ClassMoment, ClassRate, Labels, position
 from fairboost.fairness.constraints import Constraint, Parity, parity, resolve, shared_tolerance
@@ -69,7 +70,7 @@ def for_classes(
                 raise ConstraintError(
                     f"constraint={item!r} is not one for {len(labels)} classes; expected {known}, "
                     "a parity(...) or bound(...) of 'given', 'recall', 'confused' or 'accuracy', "
-                    "a list of them, or None"
+                    f"a list of them, or None{did_you_mean(item, NAMED_FOR_CLASSES)}"
                 )
             rates = [ClassRate(name) for name in NAMED_FOR_CLASSES[item]]
             out += [parity(cast(Any, m), tolerance) for r in rates for m in r.among(labels, which)]

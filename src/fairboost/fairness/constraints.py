@@ -41,6 +41,7 @@ from typing import (
 import numpy as np
 
 from fairboost._numbers import is_finite
+from fairboost._text import did_you_mean
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.data.cells import EVERYONE, check_columns
 from fairboost.data.windows import Smooth
@@ -548,9 +549,12 @@ def _listed(constraint: ConstraintLike) -> Sequence[Any]:
 def _by_name(name: str, tolerance: float) -> list[Constraint]:
     if name not in NAMED_CONSTRAINTS:
         known = ", ".join(map(repr, NAMED_CONSTRAINTS))
+        hint = did_you_mean(name, [*NAMED_CONSTRAINTS, "calibrated"])
+        if name == "equal_accuracy":
+            hint = f"; {name!r} is for three classes or more"
         raise ConstraintError(
             f"unknown constraint {name!r}; expected one of {known}, 'calibrated', a parity(...), "
-            "bound(...), at_least(...) or minimax(...), a list of them, or None"
+            f"bound(...), at_least(...) or minimax(...), a list of them, or None{hint}"
         )
     rates = NAMED_CONSTRAINTS[name]
     if name == FOUR_FIFTHS:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._text import plain_number
+from fairboost._text import did_you_mean, plain_number
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.constraints import (
@@ -462,7 +462,7 @@ def by_name(name: str, tolerance: float | None) -> Constraint:
         raise ConstraintError(
             f"unknown constraint {name!r}; expected one of {', '.join(map(repr, DEFAULTS))}, a "
             "parity(...) or bound(...) of 'prediction' or 'loss', a list of them, or None; rates "
-            "of decisions are for FairGBMClassifier"
+            f"of decisions are for FairGBMClassifier{did_you_mean(name, DEFAULTS)}"
         )
     allowed = DEFAULTS[name] if tolerance is None else tolerance
     if allowed is None and name == "bounded_group_loss":

@@ -25,6 +25,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fairboost._text import did_you_mean
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.means import COMPARED, NUMBERS
@@ -79,6 +80,8 @@ RATES: dict[str, Rate] = {
         Rate("pnr", None, -1, "predicted negative rate"),
     )
 }
+SYNONYMS = {"sensitivity": "tpr", "recall": "tpr", "specificity": "tnr", "selection rate": "ppr"}
+"""Other names of rates, which a message explains."""
 
 
 PRECISION = Rate("precision", 1, +1, "precision")
@@ -102,9 +105,16 @@ def as_rate(rate: str | Rate) -> Rate:
         raise ConstraintError(
             f"unknown rate {rate!r}; expected one of {', '.join(RATES)}, or a "
             "fairboost.fairness.Rate; where a number is predicted, one of "
-            f"{', '.join(COMPARED)}"
+            f"{', '.join(COMPARED)}{_meant(str(rate))}"
         )
     return found
+
+
+def _meant(word: str) -> str:
+    """The rate that was perhaps meant, as the end of a message."""
+    spoken = {r.title: r.name for r in RATES.values()} | SYNONYMS
+    name = spoken.get(word.lower().replace("_", " "))
+    return f"; did you mean {name!r}?" if name else did_you_mean(word, RATES)
 
 
 def as_moment(moment: str | Moment) -> Moment:

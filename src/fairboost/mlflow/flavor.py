@@ -39,6 +39,8 @@ FLAVOR, FOLDER, MODEL = "fairboost", "fairboost", "model.json"
 LOADER = "fairboost.mlflow"
 NOT_IN_NAMES = re.compile(r"[^\w./ -]+", re.ASCII)
 """Characters that names of metrics may not have."""
+WHOLE = {"int64": "long", "bool": "boolean"}
+"""Types that MLflow does not make double by itself, and what it calls them."""
 
 
 def save_model(
@@ -62,9 +64,11 @@ def save_model(
     evidence : Evidence, optional
         What :func:`fairboost.report.gather` found; the report is then stored with the model.
     input_example : table, optional
-        A few rows, which are stored with the model.
+        A few rows, which are stored with the model. MLflow then checks types as they are here:
+        a column of whole numbers takes whole numbers, without missing values.
     signature : mlflow.models.ModelSignature, optional
-        Of inputs and outputs; found from the features of the model by default.
+        Of inputs and outputs; found from the features of the model, and the types of
+        ``input_example``, by default.
     pip_requirements : list of str, optional
         What to install to serve it; fairboost and the engine in their present versions by default.
     mlflow_model : mlflow.models.Model, optional
@@ -98,7 +102,7 @@ def save_model(
             loader_module=LOADER,
             data_path=str(folder),
             mlflow_model=described,
-            signature=_signature(model) if signature is None else signature,
+            signature=_signature(model, example) if signature is None else signature,
             input_example=example,
             pip_requirements=needed if pip_requirements is None else pip_requirements,
         )
@@ -288,14 +292,17 @@ def group_metrics(report: FairnessReport | None) -> dict[str, float]:
     return {name: value for name, value in named.items() if np.isfinite(value)}
 
 
-def _signature(model: Any) -> Any:
-    """Inputs and outputs as MLflow checks them."""
+def _signature(model: Any, example: Any) -> Any:
+    """Inputs and outputs as MLflow checks them; whole numbers where an example has them."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
 
     served = model._served()
     if served.named:
         kinds = {f.name: "string" if f.is_text else "double" for f in served.features}
+        if isinstance(example, pd.DataFrame):
+            types = {str(n): column.dtype.name for n, column in example.infer_objects().items()}
+            kinds |= {n: WHOLE[types[n]] for n in kinds if types.get(n) in WHOLE}
         # What is not required may be missing in a row.
         inputs = Schema([ColSpec(kind, name, required=False) for name, kind in kinds.items()])
     else:
@@ -311,12 +318,13 @@ def _signature(model: Any) -> Any:
 
 
 def _plain_rows(X: Matrix) -> Any:
-    """Rows as they would come in JSON: numbers are double, categories their values."""
+    """Rows as they would come in JSON: categories are their values, other numbers double."""
     if not isinstance(X, pd.DataFrame):
         return np.asarray(X, np.float64)
-    return pd.DataFrame(
-        {
-            str(name): column.astype(object if column.dtype == "category" else np.float64)
-            for name, column in X.items()
-        }
-    )
+
+    def plain(column: Any) -> Any:
+        if column.dtype == "category":
+            return column.astype(object)
+        return column if column.dtype.name in WHOLE else column.astype(np.float64)
+
+    return pd.DataFrame({str(name): plain(column) for name, column in X.items()})

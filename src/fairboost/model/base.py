@@ -140,7 +140,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         ``beside`` is a column with the same partitions, by the name that the method gives it.
         """
         check_is_fitted(self, "_model")
-        validate_data(self, header(X), skip_check_array=True, reset=False)
+        self._check_columns(header(X))
         given = {what: column for what, column in beside.items() if column is not None}
         for what, column in given.items():
             check_aligned(what, column, X)
@@ -276,13 +276,23 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         found: Booster = self._model.booster
         return found
 
+    def _check_columns(self, X: Any) -> None:
+        """Raise scikit-learn's error, with the remedy, unless columns are those of ``fit``."""
+        try:
+            validate_data(self, X, skip_check_array=True, reset=False)
+        except ValueError as error:
+            if "feature names should match" not in (said := str(error).rstrip()):
+                raise
+            first = "add the missing columns, then " if "now missing" in said else ""
+            raise ValueError(f"{said}\n{first}pass X[model.feature_names_in_]\n") from error
+
     def _scores(self, X: Matrix, *, rounds: int | None = None) -> FloatArray:
         """Scores of rows by the model, or by its first rounds."""
         check_is_fitted(self, "_model")
         check_two_dimensional(X)
         seen = self._seen(X)
         check_readable(seen)
-        validate_data(self, columns_of_table(X), skip_check_array=True, reset=False)
+        self._check_columns(columns_of_table(X))
         return self._own_scores(seen, rounds)
 
     def _seen(self, X: Matrix) -> Matrix:
@@ -358,7 +368,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             check_in_memory(check_on)
             check_two_dimensional(check_on)
             check_readable(check_on)
-            validate_data(self, check_on, skip_check_array=True, reset=False)
+            self._check_columns(check_on)
             rows = given_rows(check_on, served.features, served.engine)
         export(served, Path(path), name, rows, self._facts())
 

@@ -621,7 +621,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     def _seen(self, X: Matrix) -> Matrix:
         if self._columns is None:
             return X
-        validate_data(self, columns_of_table(X), skip_check_array=True, reset=False)
+        self._check_columns(columns_of_table(X))
         return take_columns(X, self._columns)
 
     def _scores(

@@ -59,11 +59,23 @@ FORMATS = {
 }
 ENDINGS = {".onnx": "onnx", ".tl": "treelite"}
 """Endings that say the format."""
+FOREIGN = {
+    ".c", ".cbm", ".csv", ".h5", ".html", ".joblib", ".json", ".keras", ".mlmodel", ".npz",
+    ".parquet", ".pb", ".pickle", ".pkl", ".pmml", ".pt", ".pth", ".safetensors", ".skops", ".so",
+    ".tflite", ".ubj", ".xml", ".yaml", ".zip",
+}  # fmt: skip
+"""Endings that say a format other than LightGBM's text, which may have any other ending."""
+KNOWN = (
+    "'lightgbm' (such as .txt), 'xgboost' (.json), 'onnx' (.onnx), 'treelite' (.tl) and 'c' (a "
+    "folder)"
+)
 
 
 def format_named(name: str | None, path: Path, served: Served) -> str:
     """The name of the format, checked; without one the ending says it, else the engine."""
-    name = name or ENDINGS.get(path.suffix, served.engine)
+    if name is None:
+        name = ENDINGS.get(path.suffix.lower(), served.engine)
+        _check_ending(name, path, served)
     if name not in FORMATS:
         raise ExportError(f"unknown format {name!r}, expected one of {', '.join(FORMATS)}")
     needed = FORMATS[name].engine
@@ -79,6 +91,17 @@ def format_named(name: str | None, path: Path, served: Served) -> str:
             f"{' or '.join(endings)}, found {str(path)!r}; rename it"
         )
     return name
+
+
+def _check_ending(name: str, path: Path, served: Served) -> None:
+    """Refuse an ending that says another format than the one that would be written."""
+    ending = path.suffix.lower()
+    if name == served.engine and ending in FOREIGN.difference(served.trained.file_endings):
+        raise ExportError(
+            f"the ending of {path.name!r} says another format than that of {name}, the engine of "
+            f"this model; the formats are {KNOWN}. Choose another ending, or write "
+            f"format={name!r} if it is meant; model.save writes what fairboost.load reads"
+        )
 
 
 def export(served: Served, path: Path, name: str, rows: CheckedOn, facts: dict[str, Any]) -> None:

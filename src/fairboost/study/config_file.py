@@ -6,7 +6,6 @@ and keys; what stands inside of an inline table is on the line of the key that h
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Collection, Iterable
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from fairboost._text import did_you_mean
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 
@@ -181,6 +181,4 @@ def _words(kinds: Iterable[Any]) -> str:
 
 def _did_you_mean(word: str, words: Iterable[str]) -> str:
     words = sorted(words)
-    close = difflib.get_close_matches(word, words, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ";"
-    return f"{hint} expected one of {', '.join(words)}"
+    return f"{did_you_mean(word, words) or ';'} expected one of {', '.join(words)}"
