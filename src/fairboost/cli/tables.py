@@ -75,7 +75,9 @@ def _level(evidence: Evidence) -> str:
 
 def _show_rows(console: Console, evidence: Evidence) -> None:
     rows = evidence.data.splits.get("test", 0)
-    console.result(f"On {rows:,} test rows, with {_level(evidence)} intervals:\n")
+    ends = " (in verdicts each end is at {0})" if evidence.asked.constraints else ""
+    level = _level(evidence)
+    console.result(f"On {rows:,} test rows, with {level} intervals{ends.format(level)}:\n")
 
 
 # train

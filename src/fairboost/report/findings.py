@@ -95,8 +95,8 @@ def _told(those: Sequence[Finding], e: Evidence) -> str:
     """A verdict in a sentence; of several how many are met, and the one that is farthest."""
     f = farthest(those)
     value, low, high = words.finding_figures(f, e.task)
-    level = f"{100 * e.asked.level:g}% interval"
-    figures = f"{value} ({level} {low} to {high}), the limit {words.limit(f.limit)}"
+    ends = words.ends_of_verdicts(e, f"{low} to {high}")
+    figures = f"{value} ({ends}), the limit {words.limit(f.limit)}"
     if len(those) == 1:
         return f"{f.constraint}: {f.status}. The {f.measure} is {figures}"
     found = words.on_rows(how_many(those), words.where_title(f.where))

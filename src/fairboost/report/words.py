@@ -142,6 +142,17 @@ def finding_interval(finding: Finding, task: TaskName) -> str:
     return value if ABSENT in (low, high) else f"{value} [{low}, {high}]"
 
 
+def ends_of_verdicts(evidence: Evidence, ends: str) -> str:
+    """The interval of a verdict: one-sided ends where constraints were trained by.
+
+    Audits judge by the intervals of metrics.
+    """
+    level = f"{100 * evidence.asked.level:g}%"
+    if evidence.asked.constraints:
+        return f"interval {ends}, each end at {level}"
+    return f"{level} interval {ends}"
+
+
 def limit(most: float | None) -> str:
     """A limit, without an exponent where it is large; there may be none.
 

@@ -356,7 +356,17 @@ class FairnessReport:
             found = f" on the test rows: {tested}. On the rows {self.where}{found}"
         note = f" {self.note[:1].upper()}{self.note[1:]}." if self.note else ""
         label = f" Positive label: {self.positive}." if self.positive else ""
-        return f"Fairness constraints{found}.{note} Intervals: {100 * self.level:g}%.{label}"
+        return f"Fairness constraints{found}.{note}{self._on_intervals}{label}"
+
+    @property
+    def _on_intervals(self) -> str:
+        """How sure intervals are: those of rates have two ends, verdicts look at one."""
+        if not self.verdicts:
+            return ""
+        what, level = "figures" if self.titles else "rates", f"{100 * self.level:g}%"
+        return (
+            f" Intervals of {what}: {level}. In verdicts each end of an interval holds at {level}."
+        )
 
     def _tables(self) -> list[pd.DataFrame]:
         """Verdicts and rates, as text."""
