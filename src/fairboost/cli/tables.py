@@ -14,6 +14,7 @@ from fairboost.cli.console import Console
 from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate, TradeoffPoint
+from fairboost.report.lines import CALIBRATED_RATES
 from fairboost.verdicts.families import farthest, grouped
 from fairboost.verdicts.verdict import NO_LIMIT, SAYS_NOTHING, how_many
 
@@ -158,7 +159,10 @@ def _wanted(evidence: Evidence) -> set[str]:
     if evidence.task == "numbers":
         asked = {limit.rate for limit in evidence.asked.limits}
         return {"prediction", "actual", RATIO} | asked
-    return {r.rate for r in evidence.rates if r.where == "held out"} or {"fpr", "fnr"}
+    read = {r.rate for r in evidence.rates if r.where == "held out"}
+    if any(r.rate == RATIO for r in evidence.rates):  # probabilities are to be calibrated
+        read |= {*CALIBRATED_RATES.values(), RATIO}
+    return read or {"fpr", "fnr"}
 
 
 def fails(found: Finding, *, by_figure: bool = False) -> bool:

@@ -19,6 +19,7 @@ from fairboost.report.evidence import (
     Performance,
     TaskName,
 )
+from fairboost.report.lines import CALIBRATED_RATES
 from fairboost.verdicts.verdict import SAYS_NOTHING
 
 VERDICTS: dict[str, Tone] = {
@@ -49,7 +50,7 @@ GAPS = {
 }
 """How groups are compared by them."""
 
-UNITLESS = (*RATES, "precision", RATIO, DISTANCE)
+UNITLESS = (*RATES, "precision", RATIO, DISTANCE, *CALIBRATED_RATES.values())
 """Shares and ratios, of which three decimals are enough."""
 
 ABSENT = "–"
@@ -261,6 +262,13 @@ def explain_rate(name: str, evidence: Evidence) -> str:
     rate = RATES.get(name)
     if evidence.task == "numbers":
         return _explain_mean(name, evidence)
+    calibrated = {
+        CALIBRATED_RATES["prediction"]: f"the mean probability that “{label}” is {positive}",
+        CALIBRATED_RATES["actual"]: f"of everyone, the share for whom “{label}” is {positive}",
+        RATIO: "the share of positive labels over the mean probability: 1 where both are equal",
+    }
+    if name in calibrated:
+        return calibrated[name]
     if rate is None:
         return f"of those decided positively, the share for whom “{label}” is {positive}"
     if rate.label is None:
