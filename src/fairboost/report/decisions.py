@@ -12,9 +12,9 @@ from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import PRECISION, RATES
 from fairboost.metrics import audit, audit_numbers, group_rates, threshold_at
+from fairboost.metrics.numbers import NumberAudit
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
-from fairboost.metrics.numbers import NumberAudit
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.plots.numbers import RATIO, figure_table
 from fairboost.report import evidence, lines
