@@ -18,8 +18,10 @@ from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.binding import MomentMap, bind, leave_out_small
 from fairboost.fairness.constraints import bound, parity
+from fairboost.fairness.minimax import minimax
 from fairboost.fairness.operating_points import at_fpr
 from fairboost.fairness.proxies import PROXIES
+from fairboost.fairness.ratios import at_least
 from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.fairness.two_sided import two_sided
 from fairboost.metrics import sampling
@@ -479,6 +481,41 @@ def test_only_what_would_help_this_model_is_advised(rates, constraint, more, pap
     assert f"train more rounds (n_estimators) or allow {more}." in text
     assert "merge groups" not in text
     assert ("multipliers" in text) == paper
+
+
+@pytest.mark.parametrize(
+    ("rates", "constraints", "rounds", "far"),
+    [
+        ([0.70, 0.80], (at_least("tpr", 0.999, by="g"), bound("fnr", 0.05)), 100, True),
+        ([0.70, 0.80], (at_least("tpr", 0.999, by="g"), bound("fnr", 0.05)), 20, False),
+        ([0.70, 0.80], (at_least("tpr", 0.72, by="g"), bound("fnr", 0.9)), 100, False),
+        ([0.30, 0.80], (at_least("tpr", 0.99, by="g"),), 100, False),  # decide all positively
+        ([0.30, 0.80], (parity("tpr", 0.01, by="g"), parity("fnr", 0.01, by="g")), 100, False),
+    ],
+)
+def test_limits_that_are_far_out_of_reach_are_told(rates, constraints, rounds, far):
+    """Of tpr 0.7 and an fnr of 0.75 no training that has settled reaches 0.999 and 0.05."""
+    report = build(seen(rates, [2_000, 2_000], *constraints), rounds=rounds)
+    text = " ".join(report.advice)
+    assert ("probably out of reach for this model and these data" in text) == far
+    assert ("train more rounds" in text) != far
+    assert ("relax one of them: allow a lower floor or a larger bound" in text) == far
+
+
+@pytest.mark.parametrize(("rounds", "way"), [(100, "pass more rows"), (20, "train more rounds")])
+def test_rows_are_advised_where_they_are_what_is_missing(rounds, way):
+    text = advice([0.30, 0.35], [200, 200], rounds=rounds)
+    assert f"Where a constraint is not met: {way}" in text
+
+
+def test_the_worst_group_is_named_on_the_test_rows_too():
+    held_out, test = (
+        seen(rates, [900, 800], minimax("fnr", by="g"), where=where)
+        for where, rates in (("held out", [0.3, 0.2]), ("test", [0.2, 0.25]))
+    )
+    text = " ".join(build(held_out, test).advice)
+    assert "0.3000, in g=a." in text
+    assert "0.2500, in g=b, on the test rows." in text
 
 
 def test_met_says_how_large_the_gap_may_be_among_new_people():

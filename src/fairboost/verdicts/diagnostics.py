@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri
 
 from fairboost._typing import FloatArray
 from fairboost._warnings import warn
@@ -20,6 +21,7 @@ from fairboost.verdicts.ratios import too_few_to_tell
 
 if TYPE_CHECKING:
     from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+    from fairboost.verdicts.verdict import Verdict
 
 FEW = 10
 """Rows beyond a threshold; if it was placed by fewer, a warning says so."""
@@ -37,6 +39,12 @@ ALIKE = 0.1
 SWING, SWING_ERRORS = 0.15, 6.0
 """What a rate may go back and forth by within some rounds; and in standard errors of a rate of one
 half. Rates of decisions move by a few points where training has settled."""
+
+
+FAR = {"rate": "a larger bound", "least rate": "a lower floor"}
+FAR_ERRORS, FAR_SHARE = 10.0, 0.05
+"""Measures of bounds and floors, with what to allow; and by how many standard errors, and by how
+large a share at least, a limit is missed that is probably out of reach."""
 
 
 SAYS_MORE = "print(model.fairness_report_) says more"
@@ -221,6 +229,43 @@ def warn_if_unsettled(measured: MeasuredRates) -> None:
     """Say that a rate goes back and forth from round to round."""
     if measured.unsettled:
         warn(f"{measured.unsettled} {SAYS_MORE}", FairnessWarning)
+
+
+def out_of_reach(measured: MeasuredRates, verdicts: Sequence[Verdict], level: float) -> str:
+    """Say of bounds and floors that they are missed by far, or nothing.
+
+    A gap can be closed, and a single bound on a rate of decisions met, by deciding everyone in the
+    same way; so what is said is about limits on errors, and about limits that are asked for
+    together or at an operating point.
+
+    Parameters
+    ----------
+    measured : MeasuredRates
+        The rows, on which training has settled.
+    verdicts : sequence of Verdict
+        What was found on them.
+    level : float
+        How sure each end of a verdict's interval is.
+    """
+    together = len(verdicts) > 1 or measured.realised is not None
+    missed = []
+    for v, term in zip(verdicts, measured.terms, strict=True):
+        alone = term.moments[0].name in ("error", "loss")
+        if v.status != "not met" or v.measure not in FAR or not (together or alone):
+            continue
+        error = (v.high - v.value if v.at_least else v.value - v.low) / max(float(ndtri(level)), 1e-9)
+        if abs(v.value - v.limit) > max(FAR_SHARE, FAR_ERRORS * error):
+            missed.append(v)
+    if not missed:
+        return ""
+    by = " and ".join(f"by {abs(v.value - v.limit):.{v.places}f}" for v in missed)
+    allow = " or ".join(dict.fromkeys(FAR[v.measure] for v in missed))
+    relax = f"relax one of them: allow {allow}" if together else f"allow {allow}"
+    return (
+        f"A limit is missed {by}, which is more than {FAR_ERRORS:g} standard errors, and training "
+        "has settled: the limits are probably out of reach for this model and these data. More "
+        f"rounds are unlikely to help; {relax}, or add features."
+    )
 
 
 def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
