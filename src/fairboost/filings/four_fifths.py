@@ -98,7 +98,7 @@ def four_fifths(
         )
     people = count(groups, selected, unknown)
     tables = {name: _table(people, name, leave_out_below) for name in people.cells.groups}
-    facts = {
+    facts: dict[str, Any] = {
         "fields": given,
         "people": people.people,
         "unknown": {name: people.missing([name]) for name in tables},

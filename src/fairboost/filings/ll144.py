@@ -123,7 +123,7 @@ def ll144(
         selected = found > median
     people = count(groups, selected, unknown)
     columns, tables = _tables(people, median, leave_out_below)
-    facts = {
+    facts: dict[str, Any] = {
         "fields": given,
         "people": people.people,
         "median": median,

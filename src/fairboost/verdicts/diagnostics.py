@@ -253,7 +253,8 @@ def out_of_reach(measured: MeasuredRates, verdicts: Sequence[Verdict], level: fl
         alone = term.moments[0].name in ("error", "loss")
         if v.status != "not met" or v.measure not in FAR or not (together or alone):
             continue
-        error = (v.high - v.value if v.at_least else v.value - v.low) / max(float(ndtri(level)), 1e-9)
+        reach = v.high - v.value if v.at_least else v.value - v.low
+        error = reach / max(float(ndtri(level)), 1e-9)
         if abs(v.value - v.limit) > max(FAR_SHARE, FAR_ERRORS * error):
             missed.append(v)
     if not missed:
