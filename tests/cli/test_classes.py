@@ -412,6 +412,8 @@ def test_options_of_audits_are_refused_by_name(decided, capsys, words, message):
         (("--favourable", "negative"), "--favourable is for --task classification"),
         (("--task", "classes", "--positive", "A"), "--positive is for --task classification"),
         (("--constraint", "predictive_equality"), "predictive_equality is for --task classif"),
+        (("--constraint", "four_fifths"), "--constraint four_fifths is for --task classification, "
+         "and by the values of the label this is classes; leave it out, or name a label of two "),
         (("--task", "classes", "--constraint", "equal_means"), "equal_means is for --task regr"),
         (("--task", "classes", "--exposure", "age"), "--exposure is for --task regression"),
         (("--task", "regression", "--constraint", "equalized_odds"),

@@ -13,6 +13,7 @@ from tests.policy_files import CLAIMS, FEW, policies
 
 LABEL = ("--label", "approved", "--positive", "yes", "--sensitive", "sex")
 BOTH = (*LABEL, "--sensitive", "age_band")
+TESTED = "test", "chosen"
 FOUR_FIFTHS = parity("ppr", ratio=0.8)
 
 
@@ -114,6 +115,15 @@ def test_calibration_of_two_labels_is_shown(trained, tmp_path):
     assert "actual over expected by sex within 1 ± 0.2" in out
     evidence = Evidence.load(tmp_path / "m" / "evidence.json")
     assert [f.measure for f in evidence.verdicts[:1]] == ["largest distance"]
+    found = {(r.group, r.rate): r for r in evidence.rates if (r.where, r.model) == TESTED}
+    figures = "mean probability", "share of positive labels", "A/E"
+    page = (tmp_path / "m" / "report.md").read_text()
+    for group in ("everyone", "female", "male"):
+        expected, actual, ratio = (found[group, name].value for name in figures)
+        assert ratio == pytest.approx(actual / expected)
+        assert f"{ratio:.3f} [" in out and f"{ratio:.3f} [" in page
+    assert "false positive rate" not in out
+    assert "share of positive labels" in out and "mean probability" in out
 
 
 def test_the_report_says_what_was_asked_and_found(trained, tmp_path):

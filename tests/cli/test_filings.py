@@ -212,8 +212,44 @@ def test_what_is_shown_and_that_nothing_is_written(applicants, run):
     assert code == 0
     assert "impact ratio" in out
     assert "fields are blank; fill them in with --field" in out
+    assert "A person has to sign the document." in out
+    assert re.search(r"\d+ people have an unknown sex or race/ethnicity; they are in no", out)
     assert "Not legal advice." in out
     assert "pass --out FOLDER" in err
+
+
+def test_small_p_values_and_unknown_groups_are_told(applicants, run, tmp_path):
+    frame, _ = applicants
+    frame = frame.assign(hired=np.where(frame["sex"] == "Male", "yes", "no"))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    _, out, _ = run("audit", tmp_path / "t.csv", "--decision", "hired", "--sensitive", "sex",
+                    "--format", "four_fifths")  # fmt: skip
+    unknown = (frame["sex"] == "Unknown").sum()
+    assert f"People of unknown category, who are in no group: sex: {unknown}." in out
+    assert "< 0.0001" in out
+    assert "0.0000" not in out
+
+
+@pytest.mark.parametrize("words", [LL144, FOUR, ("--format", "four_fifths")])
+def test_a_folder_is_no_table_of_decisions(run, tmp_path, words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run("audit", tmp_path, *words)
+    assert stop.value.code == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "reads a table of decisions, and" in shown
+    assert "is a folder; write the decisions of a model with `fairboost predict" in shown
+
+
+def test_a_folder_without_candidates_says_which_folder(run, tmp_path):
+    _, _, err = run("audit", tmp_path, "--format", "model_risk")
+    assert "passed as --out to `fairboost train` or `fairboost compare`" in " ".join(err.split())
+
+
+def test_blanks_of_annex_iv_have_one_count(model, run):
+    _, out, _ = run("audit", model, "--format", "annex_iv")
+    (top,) = re.findall(r"filled in, (\d+) are blank", out)
+    (end,) = re.findall(r"(\d+) fields are blank; fill", out)
+    assert top == end
 
 
 def test_a_title_and_force(applicants, run, tmp_path):
@@ -234,7 +270,8 @@ def test_a_title_and_force(applicants, run, tmp_path):
     [
         (("--decision", "hired", "--sex", "sex", "--race", "race", "--format", "LL144"),
          "invalid choice: 'LL144'"),
-        (("--decision", "hired", "--sex", "sex", "--format", "ll144"), "needs --race"),
+        (("--decision", "hired", "--sex", "sex", "--format", "ll144"),
+         "needs --race COLUMN; columns of the table: sex, race, score, hired, good"),
         ((*LL144, "--label", "good"), "has no use for --label"),
         ((*LL144, "--level", "0.9"), "has no use for --level"),
         ((*LL144, "--sensitive", "score"), "is about sex and race alone"),

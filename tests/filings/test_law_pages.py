@@ -71,6 +71,15 @@ def test_every_format_has_a_page_that_is_linked():
         assert "law/README.md" in (ROOT / page).read_text()
 
 
+def test_the_first_page_has_a_command_of_every_format():
+    """Each is a command of the format's own page, which is run above, with options left out."""
+    found = commands("README.md")
+    assert [words[words.index("--format") + 1] for words in found] == list(FORMATS)
+    for name, words in zip(FORMATS, found, strict=True):
+        assert any(set(words) <= set(own) and words[:2] == own[:2]
+                   for own in commands(f"{name}.md")), words  # fmt: skip
+
+
 def test_pages_say_which_text_they_follow():
     said = {"ll144": "5 July 2023", "four_fifths": "44 FR 11996", "annex_iv": "2024/1689",
             "model_risk": "SR 26-2"}  # fmt: skip

@@ -80,7 +80,8 @@ def run_demo(options: argparse.Namespace) -> tuple[pd.DataFrame, FairnessReport,
     fair.export(out / "model.txt")
     table.to_csv(out / "table.csv")
     picture = _draw(out / "demo.png", fair, test, decisions)
-    return table, report, [out / "table.csv", *picture, out / "model.json", out / "model.txt"]
+    models = [out / name for name in ("model.json", "model.txt", "model.txt.decide.json")]
+    return table, report, [out / "table.csv", *picture, *models]
 
 
 def _figures(test: Loans, decision: np.ndarray, seconds: float) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairboost._text import text_table
+from fairboost._text import printable, text_table
 from fairboost.cli import arguments
 from fairboost.cli.console import Console
 from fairboost.exceptions import InvalidInputError
@@ -110,7 +110,10 @@ def settle_format(options: argparse.Namespace) -> None:
     if form == MODEL_RISK:
         for name in ("score", "decision", "label"):
             if getattr(options, name) is not None:
-                page.error(f"--format {form} reads a folder and has no use for --{name}")
+                page.error(
+                    f"--format {form} reads the folder of `fairboost train`, `fairboost compare` "
+                    f"or `fairboost study` and has no use for --{name}"
+                )
     if len({name for name, _ in options.field}) < len(options.field):
         page.error("a --field is named twice; name each once")
 
@@ -170,6 +173,12 @@ def _counted(options: argparse.Namespace, console: Console, gather: GATHER) -> F
     from fairboost.tabular.audit import AuditRequest
     from fairboost.tabular.people import read_people
 
+    if options.data.is_dir():
+        options.page.error(
+            f"--format {options.format} reads a table of decisions, and {str(options.data)!r} is "
+            "a folder; write the decisions of a model with `fairboost predict FOLDER TABLE --keep "
+            "COLUMN --out scores.csv`, keep the sensitive columns, and audit that table"
+        )
     columns = _sex_and_race(options, console) if options.format == LL144 else options.sensitive
     options.sensitive = list(columns)
     require_columns(options)
@@ -210,7 +219,11 @@ def _sex_and_race(options: argparse.Namespace, console: Console) -> list[str]:
             console.remark(f"Note: {named[0]!r} is taken for the column of {role} (--{role}).")
     missing = [f"--{role} COLUMN" for role, column in found.items() if column is None]
     if missing:
-        options.page.error(f"--format ll144 needs {' and '.join(missing)}")
+        known = arguments.table_of(options, options.data).column_names()
+        options.page.error(
+            f"--format ll144 needs {' and '.join(missing)}; columns of the table: "
+            f"{', '.join(map(printable, known))}"
+        )
     columns = [str(column) for column in found.values()]
     if others := [c for c in options.sensitive if c not in columns]:
         options.page.error(
@@ -342,16 +355,17 @@ def _risk(options: argparse.Namespace, console: Console, gather: GATHER) -> Fili
         )
     if (folder / "trials.parquet").is_file():
         return model_risk(study_candidates(folder), fields=fields)
-    return model_risk(_evidence_of(folder, "compare"), fields=fields)
+    return model_risk(_evidence_of(folder, "train", "compare"), fields=fields)
 
 
-def _evidence_of(folder: Path, command: str) -> Evidence:
+def _evidence_of(folder: Path, *commands: str) -> Evidence:
     from fairboost.report import Evidence
 
     path = folder / "evidence.json"
     if not path.is_file():
         raise InvalidInputError(
-            f"there is no {str(path)!r}; name a folder that `fairboost {command}` wrote"
+            f"there is no {str(path)!r}; name the folder that was passed as --out to "
+            f"{' or '.join(f'`fairboost {command}`' for command in commands)}"
         )
     return Evidence.load(path)
 
@@ -365,7 +379,7 @@ def filing_text(filing: Filing) -> str:
     from fairboost.report.blocks import BLANK, Bullets, Facts, TableBlock, Text
 
     parts = [filing.title]
-    blanks = 0
+    blanks, signed = 0, False
     for k, section in enumerate(filing.sections):
         for block in section.blocks:
             if isinstance(block, TableBlock):
@@ -376,8 +390,9 @@ def filing_text(filing: Filing) -> str:
             elif k == 0 and isinstance(block, Bullets):
                 parts.append("\n".join(f"- {item}" for item in block.items))
             blanks += _blanks(block.items) if isinstance(block, Facts) else 0
-            blanks += isinstance(block, Text) and block.text.startswith(BLANK)
+            signed |= isinstance(block, Text) and block.text.startswith(BLANK)
     said = f"{blanks} fields are blank; fill them in with --field, or by hand. " if blanks else ""
+    said += "A person has to sign the document. " if signed else ""
     return "\n\n".join([*parts, f"{said}Not legal advice."])
 
 

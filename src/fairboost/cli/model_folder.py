@@ -164,6 +164,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         for c in schema.columns
     ]
     left_out = [f"- {_code(n)}: {escape_markdown(why)}" for n, why in schema.dropped.items()]
+    level = f"{100 * evidence.asked.level:g}%"
     parts = [
         f"# Model card: {escape_markdown(schema.label)}",
         "## What it is",
@@ -179,7 +180,8 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         "## What it reached",
         *(escape_markdown(said) for said in (evidence.caution, first_paragraph(evidence)) if said),
         "\n".join(f"- {escape_markdown(w)}" for w in evidence.warnings if w != evidence.caution),
-        f"{100 * evidence.asked.level:g}% intervals; `report.html` has everything.",
+        f"{level} intervals{f', in verdicts each end at {level}' if verdicts else ''}; "
+        "`report.html` has everything.",
         _table(["constraint", "rows", "found", "verdict"], verdicts),
         _table(["model", "measure", "on test rows"], performance(evidence)),
         "## What it looks at",

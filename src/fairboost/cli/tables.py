@@ -14,6 +14,7 @@ from fairboost.cli.console import Console
 from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate, TradeoffPoint
+from fairboost.report.lines import CALIBRATED_RATES
 from fairboost.verdicts.families import farthest, grouped
 from fairboost.verdicts.verdict import NO_LIMIT, SAYS_NOTHING, how_many
 
@@ -75,7 +76,9 @@ def _level(evidence: Evidence) -> str:
 
 def _show_rows(console: Console, evidence: Evidence) -> None:
     rows = evidence.data.splits.get("test", 0)
-    console.result(f"On {rows:,} test rows, with {_level(evidence)} intervals:\n")
+    ends = " (in verdicts each end is at {0})" if evidence.asked.constraints else ""
+    level = _level(evidence)
+    console.result(f"On {rows:,} test rows, with {level} intervals{ends.format(level)}:\n")
 
 
 # train
@@ -156,7 +159,10 @@ def _wanted(evidence: Evidence) -> set[str]:
     if evidence.task == "numbers":
         asked = {limit.rate for limit in evidence.asked.limits}
         return {"prediction", "actual", RATIO} | asked
-    return {r.rate for r in evidence.rates if r.where == "held out"} or {"fpr", "fnr"}
+    read = {r.rate for r in evidence.rates if r.where == "held out"}
+    if any(r.rate == RATIO for r in evidence.rates):  # probabilities are to be calibrated
+        read |= {*CALIBRATED_RATES.values(), RATIO}
+    return read or {"fpr", "fnr"}
 
 
 def fails(found: Finding, *, by_figure: bool = False) -> bool:

@@ -42,6 +42,8 @@ ABOUT = {
     CLASSES: "is about classes: deciding among classes",
 }
 """What is said where an option tells the task."""
+VALUES = "the values of the label"
+"""What the task was told by, where no option names it."""
 INSTEAD = {
     ("--score", CLASSES): "name the column of the class that is given: --decision COLUMN",
     ("--threshold", CLASSES): "leave it out, say what wrong decisions cost (--costs FILE)",
@@ -88,7 +90,7 @@ def settle_task(
             console.remark(f"Note: {why} {ABOUT[asked]} (--task {asked}).")
             break
     if asked is None:
-        asked, why = _guess(options, console, first_rows), "the values of the label"
+        asked, why = _guess(options, console, first_rows), VALUES
     options.task = asked
     decided = getattr(options, "decision", None) is not None and asked == CLASSIFICATION
     if decided and options.point is not None:
@@ -98,9 +100,12 @@ def settle_task(
     for flag, tasks in _given(options):
         if asked not in tasks:
             named = " or ".join(tasks)
+            other = f"pass --task {named}"
+            if why == VALUES and tasks == [CLASSIFICATION]:  # which would refuse the values
+                other = "name a label of two values (--label COLUMN)"
             options.page.error(
                 f"{flag} is for --task {named}, and by {why} this is {asked}; "
-                f"{INSTEAD.get((flag, asked), 'leave it out')}, or pass --task {named}"
+                f"{INSTEAD.get((flag, asked), 'leave it out')}, or {other}"
             )
     _set_defaults(options)
 

@@ -118,7 +118,8 @@ def _of_evidence(e: Evidence) -> Candidates:
     if e.tradeoff is None:
         raise InvalidInputError(
             "this evidence is about one model alone; a comparison needs the models of a "
-            "trade-off: fairboost compare, or gather(..., curve=curve)"
+            "trade-off: name the folder of `fairboost compare`, or of `fairboost train` without "
+            "--no-trade-off; in Python pass gather(..., curve=curve)"
         )
     numbers = e.task == "numbers"
     models = [

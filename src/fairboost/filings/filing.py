@@ -214,7 +214,7 @@ def shown(
     frame : pandas.DataFrame
         Its rows.
     decimals : mapping of str to str
-        How the figures of a column are written: a format such as ".1%" or ",.0f".
+        How the figures of a column are written: a format such as ".1%" or ",.0f", or ``P_VALUE``.
     row_headers : int
         How many columns say what a row is about.
     """
@@ -228,11 +228,17 @@ def shown(
     return TableBlock.of(title, map(str, frame.columns), rows, row_headers)
 
 
+P_VALUE, LEAST_P = "p", 0.0001
+"""The format of p values, and the least of them that is written as it is."""
+
+
 def _cell(value: Any, form: str) -> Cell:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return Cell("–")
     if form:
-        return Cell(format(value, form), float(value))
+        text = format(value, ".4f" if form == P_VALUE else form)
+        small = form == P_VALUE and value < LEAST_P
+        return Cell(f"< {LEAST_P:.4f}" if small else text, float(value))
     return Cell(str(value))
 
 

@@ -19,6 +19,7 @@ from fairboost._typing import ArrayLike
 from fairboost.exceptions import InvalidInputError
 from fairboost.filings.counts import Assessed, add_ratios, count
 from fairboost.filings.filing import (
+    P_VALUE,
     Filing,
     FormField,
     about_the_text,
@@ -97,7 +98,7 @@ def four_fifths(
         )
     people = count(groups, selected, unknown)
     tables = {name: _table(people, name, leave_out_below) for name in people.cells.groups}
-    facts = {
+    facts: dict[str, Any] = {
         "fields": given,
         "people": people.people,
         "unknown": {name: people.missing([name]) for name in tables},
@@ -105,7 +106,7 @@ def four_fifths(
         "leave_out_below": leave_out_below,
     }
     sections = (
-        _in_short(tables),
+        _in_short(tables, facts["unknown"]),
         Section("What was looked at", tuple(_looked_at(given, facts, data or {}))),
         *(Section(f"By {name}", tuple(_group_blocks(name, t))) for name, t in tables.items()),
         Section("Groups below 2%", tuple(_small(tables, given, leave_out_below))),
@@ -183,7 +184,7 @@ def _tested(own: RateComparison, kind: str) -> dict[str, Any]:
     }
 
 
-def _in_short(tables: Mapping[str, pd.DataFrame]) -> Section:
+def _in_short(tables: Mapping[str, pd.DataFrame], unknown: Mapping[str, int]) -> Section:
     blocks: list[Block] = []
     tones = dict(FINDINGS.values())
     told: dict[str, list[str]] = {"bad": [], "unsure": []}
@@ -210,6 +211,8 @@ def _in_short(tables: Mapping[str, pd.DataFrame]) -> Section:
         blocks.append(Text("No group is below four fifths of the highest selection rate.", "good"))
     if lines := (*told["bad"], *told["unsure"]):
         blocks.append(Bullets(lines))
+    if left := [f"{name}: {n:,}" for name, n in unknown.items() if n]:
+        blocks.append(Text(f"People of unknown category, who are in no group: {', '.join(left)}."))
     return Section("In short", tuple(blocks))
 
 
@@ -238,7 +241,7 @@ def _group_blocks(name: str, table: pd.DataFrame) -> Iterable[Block]:
     if tests.empty:
         yield Text("No group is compared with another.")
         return
-    forms |= {"Fisher's exact test, p": ".4f", "standard deviations": ".2f"}
+    forms |= {"Fisher's exact test, p": P_VALUE, "standard deviations": ".2f"}
     forms |= {"more selections to reach four fifths": ",.0f"}
     forms |= {
         "rate if one more were selected": ".1%",

@@ -123,7 +123,7 @@ def ll144(
         selected = found > median
     people = count(groups, selected, unknown)
     columns, tables = _tables(people, median, leave_out_below)
-    facts = {
+    facts: dict[str, Any] = {
         "fields": given,
         "people": people.people,
         "median": median,
@@ -136,7 +136,7 @@ def ll144(
         "leave_out_below": leave_out_below,
     }
     sections = (
-        _in_short(tables, median),
+        _in_short(tables, median, facts["unknown"]["either"]),
         Section("What is published (6 RCNY § 5-303)", tuple(_published(given, facts, data or {}))),
         *(
             Section(TITLES[name], tuple(_category_blocks(name, table, median)))
@@ -230,7 +230,7 @@ def _headers(table: pd.DataFrame) -> int:
     return list(table.columns).index("applicants")
 
 
-def _in_short(tables: Mapping[str, pd.DataFrame], median: float | None) -> Section:
+def _in_short(tables: Mapping[str, pd.DataFrame], median: float | None, unknown: int) -> Section:
     told = []
     for name, table in tables.items():
         known = table.dropna(subset="impact ratio").to_dict("records")
@@ -243,6 +243,11 @@ def _in_short(tables: Mapping[str, pd.DataFrame], median: float | None) -> Secti
             f"{TITLES[name]}: the lowest impact ratio is {low['impact ratio']:.3f} "
             f"({_category(low, table)}, against {_category(high, table)}); {below or 'none'} of "
             f"{len(known)} {'is' if below == 1 else 'are'} below {FOUR_FIFTHS:g}."
+        )
+    if unknown:
+        told.append(
+            f"{unknown:,} people have an unknown sex or race/ethnicity; they are in no table of "
+            "that category."
         )
     text = (
         f"The rule asks for impact ratios to be published. It sets no ratio that a tool must "

@@ -12,11 +12,13 @@ from fairboost.data.cells import SensitiveColumn
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import PRECISION, RATES
 from fairboost.metrics import audit, audit_numbers, group_rates, threshold_at
+from fairboost.metrics.numbers import NumberAudit
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.model.estimator import FairGBMClassifier
+from fairboost.plots.numbers import RATIO, figure_table
 from fairboost.report import evidence, lines
-from fairboost.report.lines import CHOSEN, DECISION_RATES, PLAIN, pick
+from fairboost.report.lines import CALIBRATED_RATES, CHOSEN, DECISION_RATES, PLAIN, pick
 from fairboost.report.rows import OnTestRows, TestSet
 from fairboost.verdicts.diagnostics import DECIDES
 from fairboost.verdicts.fairness_report import FairnessReport
@@ -95,8 +97,35 @@ def _compare_groups(
             min_group_rows=model.min_group_rows,
         )
         rates += lines.rate_lines(found.rates, rows.main, name)
+        rates += _calibrated_rates(model, rows, p, about, name)
         gaps += lines.gap_lines(found.gaps, name, about.favourable)
     return rates, gaps
+
+
+def _calibrated_rates(
+    model: FairGBMClassifier, rows: TestSet, output: ModelOutput, about: evidence.About, name: str
+) -> tuple[evidence.GroupRate, ...]:
+    """Mean probability, share of positive labels and their ratio, where calibration is asked."""
+    by = rows.calibrated_by(model)
+    if not by:
+        return ()
+    table = figure_table(_audit_probabilities(model, rows, output, by, min_rows=about.min_rows))
+    table = table[table["rate"].isin([*CALIBRATED_RATES, RATIO])]
+    return lines.rate_lines(table.replace({"rate": CALIBRATED_RATES}), rows.main, name)
+
+
+def _audit_probabilities(
+    model: FairGBMClassifier,
+    rows: TestSet,
+    output: ModelOutput,
+    by: Sequence[tuple[str, ...]],
+    **options: Any,
+) -> NumberAudit:
+    """Labels against probabilities, as numbers are audited."""
+    return audit_numbers(
+        rows.labels.astype(np.float64), output.proba, sensitive_features=rows.sensitive_features,
+        by=by, sample_weight=rows.weight, min_group_rows=model.min_group_rows, **options,
+    )  # fmt: skip
 
 
 def _of_decisions(rates: Sequence[str]) -> list[str]:
@@ -157,10 +186,7 @@ def _distance_from_1(
     by = rows.calibrated_by(model)
     if not by or plain is None:
         return ()
-    found = audit_numbers(
-        rows.labels.astype(np.float64), plain.proba, sensitive_features=rows.sensitive_features,
-        by=by, sample_weight=rows.weight, confidence=level, min_group_rows=model.min_group_rows,
-    ).gaps  # fmt: skip
+    found = _audit_probabilities(model, rows, plain, by, confidence=level).gaps
     found = found[found["figure"] == "a_over_e"].sort_values("value")
     return tuple(map(float, found[["value", "low", "high"]].iloc[-1]))
 

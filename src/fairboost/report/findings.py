@@ -20,7 +20,7 @@ from fairboost.report.blocks import (
     Tone,
 )
 from fairboost.report.evidence import Decile, Evidence, Finding, Gap, GroupRate
-from fairboost.report.lines import CHOSEN, PLAIN
+from fairboost.report.lines import CALIBRATED_RATES, CHOSEN, PLAIN
 from fairboost.report.plainly import first_paragraph
 from fairboost.report.shading import (
     MEANING,
@@ -95,8 +95,8 @@ def _told(those: Sequence[Finding], e: Evidence) -> str:
     """A verdict in a sentence; of several how many are met, and the one that is farthest."""
     f = farthest(those)
     value, low, high = words.finding_figures(f, e.task)
-    level = f"{100 * e.asked.level:g}% interval"
-    figures = f"{value} ({level} {low} to {high}), the limit {words.limit(f.limit)}"
+    ends = words.ends_of_verdicts(e, f"{low} to {high}")
+    figures = f"{value} ({ends}), the limit {words.limit(f.limit)}"
     if len(those) == 1:
         return f"{f.constraint}: {f.status}. The {f.measure} is {figures}"
     found = words.on_rows(how_many(those), words.where_title(f.where))
@@ -258,7 +258,8 @@ def _curves(e: Evidence) -> Iterable[Block]:
 def in_picture(e: Evidence, rate: str) -> list[GroupRate]:
     """Lines that a picture of a rate shows: what was actual is the same for all models."""
     found = [r for r in e.rates if r.rate == rate and r.where == "test" and not r.crossed]
-    return [r for r in found if r.model == CHOSEN or rate != "actual"]
+    labels = CALIBRATED_RATES["actual"]
+    return [r for r in found if r.model == CHOSEN or rate not in ("actual", labels)]
 
 
 def deciles_shown(e: Evidence, column: str) -> list[Decile]:

@@ -94,7 +94,10 @@ def _asked(e: Evidence) -> Iterable[Block]:
     yield _facts(
         ("Decisions", a.operating_point),
         ("Favourable decision", f"the {a.favourable} one" if of_two else None),
-        ("Coverage of intervals", f"{100 * a.level:g}%"),
+        (
+            "Coverage of intervals",
+            f"{100 * a.level:g}%" + "; in verdicts, of each end" * bool(a.constraints),
+        ),
     )
     yield from class_findings.costs(e)
 

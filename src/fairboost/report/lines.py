@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import pandas as pd
 
+from fairboost.fairness.label_moments import MEAN_LABEL, MEAN_PROBABILITY
 from fairboost.metrics.score_bins import ScoreBins
 from fairboost.report.evidence import Calibration, FourFifths, Gap, GroupRate, Roc, ScoreCounts
 from fairboost.verdicts.diagnostics import decides_little
@@ -18,6 +19,9 @@ CHOSEN, PLAIN = "chosen", "plain"
 
 DECISION_RATES = {"positive": "ppr", "negative": "pnr"}
 """The rate of favourable decisions, by which decisions are favourable."""
+
+CALIBRATED_RATES = {"prediction": MEAN_PROBABILITY.title, "actual": MEAN_LABEL.title}
+"""Where probabilities are to be calibrated: figures of numbers, by what they are of labels."""
 
 FOUR_FIFTHS = 0.8
 """A group's share of favourable decisions over that of the best off, at least."""

@@ -30,6 +30,7 @@ from fairboost.plots.style import (
 from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Calibration, Evidence, Roc
 from fairboost.report.findings import deciles_shown, in_picture
+from fairboost.report.lines import CALIBRATED_RATES
 from fairboost.report.words import MODELS, where_title
 from fairboost.verdicts.rounds import PREFIX
 
@@ -110,7 +111,7 @@ def _fit(svg: str, name: str, alt: str) -> str:
 def _rates(evidence: Evidence, rate: str) -> Any:
     lines = in_picture(evidence, rate)
     table = _table(lines, "value", "low", "high").replace({"model": MODELS})
-    if rate == "actual":
+    if rate in ("actual", CALIBRATED_RATES["actual"]):
         table["model"] = ""  # it is nobody's
     groups = len(table[["attribute", "group"]].drop_duplicates()) + table["attribute"].nunique()
     ax = new_axes(WIDTH, 0.7 + 0.36 * groups, ["", ""])

@@ -43,7 +43,7 @@ def _on_limits(e: Evidence) -> Iterator[str]:
     """A sentence on every rate that was asked about, those farthest beyond their limits first."""
     found = []
     for limit in e.asked.limits:
-        of_each = e.task == "numbers" or limit.at_least is not None
+        of_each = e.task == "numbers" or (limit.at_least, limit.around) != (None, None)
         if of_each and limit.group is not None:
             continue  # every group has one; they are told by the one that is farthest
         if limit.group is None:
@@ -57,7 +57,7 @@ def _on_limits(e: Evidence) -> Iterator[str]:
     if e.task == "numbers":
         found += _farthest(e)
     else:
-        found += _lowest(e)
+        found += [*_lowest(e), *_farthest(e)]
     yield from (said for _, said in sorted(found, key=lambda f: -f[0]))
 
 
@@ -83,7 +83,11 @@ def _lowest(e: Evidence) -> Iterator[tuple[float, str]]:
 
 def _farthest(e: Evidence) -> Iterator[tuple[float, str]]:
     """Of limits that hold for each group alone, the group that takes up most of its own."""
-    places = dict.fromkeys((k.attribute, k.rate) for k in e.asked.limits if k.group is not None)
+    places = dict.fromkeys(
+        (k.attribute, k.rate)
+        for k in e.asked.limits
+        if k.group is not None and (e.task == "numbers" or k.around is not None)
+    )
     for attribute, rate in places:
         limits = {k.group: k for k in e.asked.limits if (k.attribute, k.rate) == (attribute, rate)}
         known = [

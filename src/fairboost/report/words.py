@@ -19,6 +19,7 @@ from fairboost.report.evidence import (
     Performance,
     TaskName,
 )
+from fairboost.report.lines import CALIBRATED_RATES
 from fairboost.verdicts.verdict import SAYS_NOTHING
 
 VERDICTS: dict[str, Tone] = {
@@ -49,7 +50,7 @@ GAPS = {
 }
 """How groups are compared by them."""
 
-UNITLESS = (*RATES, "precision", RATIO, DISTANCE)
+UNITLESS = (*RATES, "precision", RATIO, DISTANCE, *CALIBRATED_RATES.values())
 """Shares and ratios, of which three decimals are enough."""
 
 ABSENT = "–"
@@ -140,6 +141,17 @@ def finding_interval(finding: Finding, task: TaskName) -> str:
     """The same in one, as in tables."""
     value, low, high = finding_figures(finding, task)
     return value if ABSENT in (low, high) else f"{value} [{low}, {high}]"
+
+
+def ends_of_verdicts(evidence: Evidence, ends: str) -> str:
+    """The interval of a verdict: one-sided ends where constraints were trained by.
+
+    Audits judge by the intervals of metrics.
+    """
+    level = f"{100 * evidence.asked.level:g}%"
+    if evidence.asked.constraints:
+        return f"interval {ends}, each end at {level}"
+    return f"{level} interval {ends}"
 
 
 def limit(most: float | None) -> str:
@@ -250,6 +262,13 @@ def explain_rate(name: str, evidence: Evidence) -> str:
     rate = RATES.get(name)
     if evidence.task == "numbers":
         return _explain_mean(name, evidence)
+    calibrated = {
+        CALIBRATED_RATES["prediction"]: f"the mean probability that “{label}” is {positive}",
+        CALIBRATED_RATES["actual"]: f"of everyone, the share for whom “{label}” is {positive}",
+        RATIO: "the share of positive labels over the mean probability: 1 where both are equal",
+    }
+    if name in calibrated:
+        return calibrated[name]
     if rate is None:
         return f"of those decided positively, the share for whom “{label}” is {positive}"
     if rate.label is None:

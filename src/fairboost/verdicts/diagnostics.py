@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri
 
 from fairboost._typing import FloatArray
 from fairboost._warnings import warn
@@ -20,12 +21,13 @@ from fairboost.verdicts.ratios import too_few_to_tell
 
 if TYPE_CHECKING:
     from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+    from fairboost.verdicts.verdict import Verdict
 
 FEW = 10
 """Rows beyond a threshold; if it was placed by fewer, a warning says so."""
 
-SMALL_CELL = 30
-"""Fewer rows that count than this are named in a warning."""
+SMALL_CELL, NAMED = 30, 5
+"""Fewer rows that count than this are named in a warning, and how many groups are named."""
 
 NEARLY_NONE = 0.05
 """Decisions are nearly constant if the rarer one is rarer than the rarer label by this factor."""
@@ -37,6 +39,12 @@ ALIKE = 0.1
 SWING, SWING_ERRORS = 0.15, 6.0
 """What a rate may go back and forth by within some rounds; and in standard errors of a rate of one
 half. Rates of decisions move by a few points where training has settled."""
+
+
+FAR = {"rate": "a larger bound", "least rate": "a lower floor"}
+FAR_ERRORS, FAR_SHARE = 10.0, 0.05
+"""Measures of bounds and floors, with what to allow; and by how many standard errors, and by how
+large a share at least, a limit is missed that is probably out of reach."""
 
 
 SAYS_MORE = "print(model.fairness_report_) says more"
@@ -229,6 +237,44 @@ def warn_if_rows_seen(measured: MeasuredRates) -> None:
         warn(measured.rows_seen, FairnessWarning)
 
 
+def out_of_reach(measured: MeasuredRates, verdicts: Sequence[Verdict], level: float) -> str:
+    """Say of bounds and floors that they are missed by far, or nothing.
+
+    A gap can be closed, and a single bound on a rate of decisions met, by deciding everyone in the
+    same way; so what is said is about limits on errors, and about limits that are asked for
+    together or at an operating point.
+
+    Parameters
+    ----------
+    measured : MeasuredRates
+        The rows, on which training has settled.
+    verdicts : sequence of Verdict
+        What was found on them.
+    level : float
+        How sure each end of a verdict's interval is.
+    """
+    together = len(verdicts) > 1 or measured.realised is not None
+    missed = []
+    for v, term in zip(verdicts, measured.terms, strict=True):
+        alone = term.moments[0].name in ("error", "loss")
+        if v.status != "not met" or v.measure not in FAR or not (together or alone):
+            continue
+        reach = v.high - v.value if v.at_least else v.value - v.low
+        error = reach / max(float(ndtri(level)), 1e-9)
+        if abs(v.value - v.limit) > max(FAR_SHARE, FAR_ERRORS * error):
+            missed.append(v)
+    if not missed:
+        return ""
+    by = " and ".join(f"by {abs(v.value - v.limit):.{v.places}f}" for v in missed)
+    allow = " or ".join(dict.fromkeys(FAR[v.measure] for v in missed))
+    relax = f"relax one of them: allow {allow}" if together else f"allow {allow}"
+    return (
+        f"A limit is missed {by}, which is more than {FAR_ERRORS:g} standard errors, and training "
+        "has settled: the limits are probably out of reach for this model and these data. More "
+        f"rounds are unlikely to help; {relax}, or add features."
+    )
+
+
 def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
     """Name the groups with few rows that count towards a constrained moment."""
     small = []
@@ -239,12 +285,16 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
             rows = np.bincount(groups, cells.all.counts[counted], len(t.groups))
             for g in np.flatnonzero(rows < SMALL_CELL).tolist():
                 small.append(f"{t.groups.label(g)} ({int(rows[g])} rows for {rate.name})")
-    if small:
+    if names := list(dict.fromkeys(small)):
+        further = len(names) - NAMED
+        named = "; ".join(names[:NAMED]) + (f"; and {further} others" if further > 0 else "")
+        # So many groups are often those of a number.
+        number = ', compare over a number by smooth("age")' if further > NAMED else ""
         warn(
-            f"fewer than {SMALL_CELL} rows count towards a constrained {what} of: "
-            f"{'; '.join(dict.fromkeys(small))}. Their {what}s are mostly noise; merge small "
-            f"groups, leave them out of comparisons (min_group_rows={SMALL_CELL}), or expect the "
-            "constraint not to hold on new data",
+            f"fewer than {SMALL_CELL} rows count towards a constrained {what} of: {named}. Their "
+            f"{what}s are mostly noise; merge small groups, leave them out of comparisons "
+            f"(min_group_rows={SMALL_CELL}){number}, or expect the constraint not to hold on new "
+            "data",
             SmallCellWarning,
         )
 

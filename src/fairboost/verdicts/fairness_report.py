@@ -44,7 +44,7 @@ from fairboost.fairness.rates import RATES, Rate
 from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.metrics.intervals import check_confidence, wilson
 from fairboost.metrics.sampling import SamplingLaw, law_of
-from fairboost.verdicts.diagnostics import judge_decisions
+from fairboost.verdicts.diagnostics import judge_decisions, out_of_reach
 from fairboost.verdicts.families import families_of, farthest, grouped
 from fairboost.verdicts.verdict import (
     NO_LIMIT,
@@ -361,7 +361,17 @@ class FairnessReport:
             found = f" on the test rows: {tested}. On the rows {self.where}{found}"
         note = f" {self.note[:1].upper()}{self.note[1:]}." if self.note else ""
         label = f" Positive label: {self.positive}." if self.positive else ""
-        return f"Fairness constraints{found}.{note} Intervals: {100 * self.level:g}%.{label}"
+        return f"Fairness constraints{found}.{note}{self._on_intervals}{label}"
+
+    @property
+    def _on_intervals(self) -> str:
+        """How sure intervals are: those of rates have two ends, verdicts look at one."""
+        if not self.verdicts:
+            return ""
+        what, level = "figures" if self.titles else "rates", f"{100 * self.level:g}%"
+        return (
+            f" Intervals of {what}: {level}. In verdicts each end of an interval holds at {level}."
+        )
 
     def _tables(self) -> list[pd.DataFrame]:
         """Verdicts and rates, as text."""
@@ -467,13 +477,12 @@ def build(
     advice += [held_out.rows_seen]
     advice += _farthest_lines(judged[0], families)
     on_test = [
-        f"{t.constraint}: {t.status.replace(' on these rows', '')}, on the test rows; {ON_TEST}"
-        if t.status not in ("met", v.status)
-        else ""
-        for t, v in zip(tested, verdicts, strict=False)
+        _said_of_test(t, v, said) for v, (t, said) in zip(verdicts, [*judged, []][1], strict=False)
     ]
     advice += _farthest_lines(list(zip(tested, on_test, strict=True)), families)
-    advice += _on_not_met(held_out, verdicts, paper, rounds, more_rounds)
+    settled = rounds >= SETTLED and not paper and not held_out.unsettled
+    limits = out_of_reach(held_out, verdicts, level) if settled else ""
+    advice += [limits] if limits else _on_not_met(held_out, verdicts, paper, rounds, more_rounds)
     rates = held_out.in_words
     too_few = TOO_FEW.get(held_out.kind, "").format(rates=rates)
     advice += [too_few] * any(v.rows_needed for v in verdicts)
@@ -492,6 +501,16 @@ def build(
     folded = (*_folded(held_out), *by_family)
     windows = {str(name): f.windows for name, f in facts.items() if f.windows}
     return FairnessReport(table, verdicts, note, said, *rest, far, folded, families, windows)
+
+
+def _said_of_test(tested: Verdict, held_out: Verdict, said: str) -> str:
+    """What to say about a constraint on the test rows; nothing where the verdict is the same."""
+    if tested.status == NO_LIMIT:  # of which the worst group is told
+        return f"{said.removesuffix('.')}, on the test rows."
+    if tested.status in ("met", held_out.status):
+        return ""
+    status = tested.status.replace(" on these rows", "")
+    return f"{tested.constraint}: {status}, on the test rows; {ON_TEST}"
 
 
 def _told_as_one(verdicts: Sequence[Verdict]) -> list[str]:
@@ -558,16 +577,17 @@ def _on_not_met(
 ) -> Iterator[str]:
     """What would help the constraints whose figures are beyond their limits."""
     beyond = [
-        (v.measure, term.most_compared)
+        (v, term.most_compared)
         for v, term in zip(verdicts, measured.terms, strict=True)
         if not v.within
     ]
     if not beyond:
         return
-    measures = {measure for measure, _ in beyond}
+    measures = {v.measure for v, _ in beyond}
     allowed = " or ".join(more for measure, more in ALLOW.items() if measure in measures)
-    ways = [f"train more rounds ({more_rounds})", f"allow {allowed}"]
-    merged = any(measure in ("gap", "ratio") and n > 2 for measure, n in beyond)
+    few = rounds >= SETTLED and all(v.rows_needed is not None for v, _ in beyond)
+    ways = ["pass more rows" if few else f"train more rounds ({more_rounds})", f"allow {allowed}"]
+    merged = any(v.measure in ("gap", "ratio") and n > 2 for v, n in beyond)
     ways += ["merge groups"] * merged
     enough = f" Training takes about {SETTLED} rounds to settle." * (
         rounds < SETTLED and not paper

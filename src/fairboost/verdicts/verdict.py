@@ -215,7 +215,7 @@ class CountedVerdict(Protocol):
 
 
 def count(verdicts: Iterable[CountedVerdict]) -> str:
-    """How many are met, the certain and the uncertain apart, and what certainty would take.
+    """How many have which verdict, and what certainty would take.
 
     Examples
     --------
@@ -223,9 +223,10 @@ def count(verdicts: Iterable[CountedVerdict]) -> str:
     'none'
     """
     found = list(verdicts)
-    if not found:
-        return "none"
-    return f"{how_many(found)}{certainty_takes(found)}"
+    many = Counter(v.status for v in found)
+    parts = [f"{many[s]} {s}" for s in get_args(Status) if many[s] and s != NO_LIMIT]
+    parts += [f"{many[NO_LIMIT]} without a limit"] * bool(many[NO_LIMIT])
+    return f"{'; '.join(parts)}{certainty_takes(found)}" if found else "none"
 
 
 def how_many(verdicts: Iterable[CountedVerdict]) -> str:
@@ -510,8 +511,8 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
         if v.measure in ("mean", "least rate"):
             aim = f"tell {v.value:.{digits}f} from {plain_number(v.limit)}"
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
-    near = f"{v.value:.{digits}f} is too close to the limit of {plain_number(v.limit)}"
-    return f"{text}, and {near} for them to tell."
+    ends = f"[{v.low:.{digits}f}, {v.high:.{digits}f}]"
+    return f"{text}, and the interval {ends} still contains {plain_number(v.limit)}."
 
 
 def _on_ratio(v: Verdict, term: Term, rates: GroupMoments) -> str:
