@@ -308,3 +308,16 @@ def test_a_group_of_equal_scores_has_no_rate_in_between(equal):
     assert ("Training did not settle" in str(model.fairness_report_).replace("\n  ", " ")) == equal
     if equal:
         assert "age=young went back and forth" in told[0]
+
+
+@pytest.mark.parametrize(("n_groups", "others", "number"), [(5, "", False), (60, "55", True)])
+def test_few_of_many_small_groups_are_named(n_groups, others, number):
+    codes = np.repeat(np.arange(n_groups), 4).astype(np.int32)
+    column = SensitiveColumn("age", codes, tuple(range(n_groups)))
+    cells = build_cells(np.ones(len(codes), np.int32), [column])
+    with pytest.warns(SmallCellWarning) as caught:
+        warn_of_small_cells([bind(parity("fnr", 0.02, by="age"), cells)], cells)
+    message = str(caught[0].message)
+    assert message.count("rows for fnr") == 5
+    assert (f"and {others} others" in message) == bool(others)
+    assert ('smooth("age")' in message) == number
