@@ -373,7 +373,7 @@ def test_not_json(path, content):
 
 
 def test_a_stock_lightgbm_file(fair, path):
-    fair().export(path)
+    fair().export(path, "lightgbm")
     with pytest.raises(ModelFileError, match=r"read by lightgbm\.Booster\(model_file=\.\.\.\)"):
         load(path)
 
