@@ -558,7 +558,9 @@ def test_a_stage_on_nothing(engine, rows, asked):
         model.fit(rows.new.X, rows.new.y, sensitive_features=rows.new.group)
 
 
-@pytest.mark.parametrize("wrapped", [FrozenEstimator, clone, FairGBMClassifier], ids=str)
+@pytest.mark.parametrize(
+    "wrapped", [FrozenEstimator, clone, FairGBMClassifier], ids=lambda kind: kind.__name__
+)
 def test_a_curve_is_refused(forest, rows, wrapped):
     data = rows.new
     said = r"found RandomForestClassifier; pass tradeoff_curve\(LGBMClassifier.* in a loop over"
