@@ -449,10 +449,11 @@ def test_a_model_that_the_engine_trained_by_itself_is_saved(claims, name, loss, 
 
 def exported(model, name, X, folder):
     """Predictions by the stock engine from the file that it is given."""
-    model.export(folder / "stock.json")
+    path = folder / ("stock.txt" if name == "lightgbm" else "stock.json")
+    model.export(path)
     if name == "lightgbm":
-        return lightgbm.Booster(model_file=folder / "stock.json").predict(X)
-    return xgboost.Booster(model_file=folder / "stock.json").predict(xgboost.DMatrix(X))
+        return lightgbm.Booster(model_file=path).predict(X)
+    return xgboost.Booster(model_file=path).predict(xgboost.DMatrix(X))
 
 
 @every_engine
