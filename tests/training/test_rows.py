@@ -73,7 +73,7 @@ def test_a_share_of_no_rows_beside_a_set_is_no_share(engine, make_toy):
 )
 @pytest.mark.filterwarnings("ignore::fairboost.exceptions.SmallCellWarning")  # two trees
 def test_ratios_are_measured_in_five_folds(engine, make_toy, monkeypatch, constraint, n_folds):
-    """Boosters on half the rows overestimate small rates of small groups."""
+    """As where a threshold is placed on the scores."""
     toy, told = make_toy(20_000, seed=2), []
     choose = training_rows.holdout.choose
     monkeypatch.setattr(
