@@ -294,8 +294,9 @@ Some choices were made by looking at splits 0 to 9 of those shown here: with a r
 cross-fitting do not take turns, and there are five of them at every size; and the bands of age
 replaced the column `age_25_60`, of which the ratio was .12, and .40 with a confidence.
 Splits 10 to 19 took no part in these choices. The gain of five folds over two is **not confirmed**
-there: with a confidence the ratio of bank_marketing changed by +.060 ± .026 on splits 0 to 9,
-by which five were chosen, by -.023 ± .046 on splits 10 to 19, and by +.018 ± .028 on all (standard errors).
+there: with a confidence the ratio of bank_marketing changed by +.060 ± .026 on splits 0 to 9, by
+which five were chosen, by -.023 ± .046 on splits 10 to 19, and by +.018 ± .028 on all (standard
+errors).
 """
 
 ON_FLOORS = """
