@@ -61,6 +61,9 @@ def probabilities(scores: FloatArray, single: bool) -> FloatArray:
     """
     if single:
         scores = np.maximum(scores.astype(np.float32), np.float32(-88.7))
+    if hasattr(scores, "__cuda_array_interface__"):  # they stay there; by XGBoost's own formula
+        on_device: FloatArray = (1 / (1 + np.exp(-scores))).astype(np.float64)
+        return on_device
     return np.asarray(expit(scores), np.float64)
 
 

@@ -173,7 +173,7 @@ class Game:
         if measured is None or held_out is not None:
             measured = self.passes.measure(to_measure, cut)
         # With a gradient that is no number the loss is none: one figure tells all machines.
-        loss = slopes.loss if np.isfinite(slopes.gradient.sum()) else math.nan
+        loss = slopes.loss if slopes.is_finite else math.nan
         found, units = self._evaluate(loss, measured, cut, state)  # line 6
         aimed = found.violations
         if smooth is None:  # the convex form

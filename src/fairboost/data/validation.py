@@ -19,6 +19,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
+from fairboost.data.device_arrays import is_device_array, is_device_frame, on_host
 from fairboost.data.features import (
     categories_of,
     check_readable,
@@ -352,6 +353,8 @@ def as_column(values: ArrayLike) -> np.ndarray:
     """One column as a 1-d NumPy array: series and arrays of any library, lists."""
     if isinstance(values, np.ndarray | list | tuple | pd.Series):
         return np.asarray(values)
+    if is_device_array(values):
+        return np.asarray(on_host(values))
     native = nw.from_native(values, series_only=True, pass_through=True)
     return native.to_numpy() if isinstance(native, nw.Series) else np.asarray(values)
 
@@ -562,6 +565,8 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
         return [_named(name, column) for name, column in table.items()]
     if isinstance(table, pd.DataFrame):
         return [(str(name), column) for name, column in table.items()]
+    if is_device_frame(table):
+        return named_columns(on_host(table))
     native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         return [(name, native[name].to_numpy()) for name in native.columns]

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fairboost._typing import ScoreArray
+from fairboost._typing import IntArray, ScoreArray
 from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.signals import raise_dropped
 from fairboost.kernel.threads import Crew
@@ -79,6 +79,9 @@ class Boosters(Protocol):
     def n_rounds(self) -> int:
         """Rounds of the booster that is kept."""
 
+    def positions(self, rows: IntArray) -> Any:
+        """Positions of rows in the form in which they pick from scores."""
+
 
 class Lockstep:
     """What happens around each round of the booster that is kept.
@@ -104,6 +107,7 @@ class Lockstep:
         self.out_of_fold = np.empty(0)
         self.last_scores: list[ScoreArray] = []
         self.last_held_out: Sequence[ScoreArray] = []
+        self.folds = [boosters.positions(f.fold) for f in problem.followers]
         for k in range(len(problem.followers)):
             self._read(k)
 
@@ -159,8 +163,11 @@ class Lockstep:
         found, followers = self.boosters.left_out_scores(k), self.problem.followers
         if not len(self.out_of_fold):  # folds make up all rows
             n_rows = sum(len(f.fold) for f in followers)
-            self.out_of_fold = np.empty((n_rows, *found.shape[1:]))
-        self.out_of_fold[followers[k].fold] = found
+            # An array of the same kind: scores of a GPU stay there.
+            self.out_of_fold = np.empty_like(
+                found, np.float64, shape=(n_rows, *found.shape[1:]), order="C"
+            )
+        self.out_of_fold[self.folds[k]] = found
 
     def _held_out(self) -> Any:
         """Scores to measure moments on: out of fold, of the rows held out, or none."""

@@ -26,6 +26,7 @@ from fairboost._typing import (
 )
 from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.group_model import GroupModel
+from fairboost.kernel.cuda import Device
 from fairboost.kernel.losses import Loss
 
 Gradients: TypeAlias = tuple[Float32Array, Float32Array]
@@ -263,6 +264,10 @@ class Engine(Protocol):
     @property
     def n_jobs(self) -> int | None:
         """Threads that the options ask for; None leaves it to the engine."""
+
+    @property
+    def device(self) -> Device | None:
+        """The GPU that scores and gradients are on; None where they are on the host."""
 
     @property
     def n_rounds(self) -> int:

@@ -137,11 +137,12 @@ def out_of_doubt(
     7.5
     """
 
+    # Not by initial=..., which arrays on a GPU do not know.
     def least(values: FloatArray) -> float:
-        return machines.least(float(values.min(initial=math.inf)))
+        return machines.least(float(values.min()) if len(values) else math.inf)
 
     def most(values: FloatArray) -> float:
-        return -machines.least(-float(values.max(initial=-math.inf)))
+        return -machines.least(-float(values.max()) if len(values) else math.inf)
 
     low, high = doubtful(threshold)
     if least(scores[(low <= scores) & (scores <= high)]) == math.inf:
@@ -191,7 +192,7 @@ def share_near(
     # milliseconds, and compete with the engine's for the cores.
     found = [float(len(scores)), float(np.count_nonzero(near))]
     if weight is not None:
-        found = [weight.sum(dtype=np.float64), weight[near].sum(dtype=np.float64)]
+        found = [float(w.sum(dtype=np.float64)) for w in (weight, weight[near])]
     everything, within = machines.total(np.array(found))
     return float(within / everything)
 

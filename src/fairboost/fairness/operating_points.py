@@ -136,7 +136,9 @@ class OperatingPoint:
         if weight is None:
             return self._by_count(scores)
         values, where = np.unique(scores, return_inverse=True)
-        k = self.crossing(np.bincount(where, weight).astype(np.float64)) + (not self.at_least)
+        # Of a GPU's array, unlike one of NumPy, the inverse may have another shape.
+        by_value = np.bincount(where.ravel(), weight).astype(np.float64)
+        k = self.crossing(by_value) + (not self.at_least)
         return half_way(values[k - 1] if k else -math.inf, values[k] if k < len(values) else None)
 
     def crossing(self, weight: FloatArray) -> int:

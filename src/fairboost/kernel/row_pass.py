@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fairboost._typing import BoolArray, FloatArray, IntArray, ScoreArray
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.kernel import loops
+from fairboost.kernel.cuda import Device
 from fairboost.kernel.threads import Threads
 
 BLOCK = 16_384
@@ -86,6 +87,8 @@ class PassRules:
         Those that share the rows.
     dtype : dtype
         Precision of the gradients handed out; engines read single precision.
+    device : Device, optional
+        The GPU on which scores and gradients are, if they are on one.
     """
 
     proxy: Proxy
@@ -94,6 +97,7 @@ class PassRules:
     with_curvature: bool = False
     threads: Threads = field(default_factory=Threads)
     dtype: Any = np.float32
+    device: Device | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ class RowPass:
         sample_weight: Any,
         rules: PassRules,
     ) -> None:
-        n = len(cells)
+        n, device = len(cells), rules.device
         self.cells, self.rules = cells, rules
         self.weight = np.empty(0, np.float32) if sample_weight is None else sample_weight
         self.loss_weight = np.asarray(loss_weight, np.float64)[labels]
@@ -137,6 +141,14 @@ class RowPass:
         self.pull, self.side = self.away * self.loss_weight, np.where(labels == 1, 1, 0)
         self.reads_loss = rules.proxy is PROXIES["cross_entropy"] and rules.at_zero
         self.sides = [] if self.reads_loss else _sides(*rules.needs)
+        self.loops: Any
+        if device is not None:
+            self.gradient, self.hessian = (device.empty(n, rules.dtype) for _ in range(2))
+            self.loops = device.loops(cells, len(labels), self.weight, self.gradient, self.hessian)
+            # Proxies that have no kernel are added by arrays of the device, all rows at once.
+            self.cells, self.blocks, self.threads = self.loops.cells, [slice(None)], Threads()
+            self.weight = self.weight if self.loops.weight is None else self.loops.weight
+            return
         self.gradient, self.hessian = np.empty(n, rules.dtype), np.empty(n, rules.dtype)
         # One block at least: a machine may hold none of the rows.
         self.blocks = [slice(lo, min(lo + BLOCK, n)) for lo in range(0, max(n, 1), BLOCK)]
@@ -145,6 +157,11 @@ class RowPass:
         self.loops = loops.Loops(
             cells, len(labels), self.weight, self.gradient, self.hessian, BLOCK, self.threads
         )
+
+    @property
+    def total_of_gradient(self) -> float | None:
+        """The sum of the gradient that was filled last, where the pass has found it."""
+        return None if self.rules.device is None else self.loops.total_of_gradient
 
     def evaluate(
         self,
@@ -178,11 +195,14 @@ class RowPass:
         sums = self.loops.sum_and_descend(scores, threshold, self.away, ends, curve)
         further: list[Any] = []
         if self.sides or soft:
+            on_device = self._on_device(scores)
             further = self._each_block(
                 lambda rows: self._add_proxies(
-                    scores[rows].astype(np.float64) - threshold, rows, factors, soft
+                    on_device[rows].astype(np.float64) - threshold, rows, factors, soft
                 )
             )
+            if self.rules.device is not None:  # the kernel's total is that before
+                self.loops.total_of_gradient = float(self.gradient.sum(dtype=np.float64))
         positive, loss, score = sums.T
         if self.reads_loss:  # phi(-u) = phi(u) - u, and u is the score but for the sign
             up = np.where(self.away > 0, loss, loss + score)
@@ -212,11 +232,12 @@ class RowPass:
         bump = on_cells[0] - on_cells[1]
         # Of rows of label 0, then of label 1, what a group weighs on going up.
         groups = [(s.memberships, (s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T) for s in soft]
-        return self.loops.descend(scores, threshold, self.pull, bump, self.side, groups)
+        return float(self.loops.descend(scores, threshold, self.pull, bump, self.side, groups))
 
     def measure(self, scores: ScoreArray, threshold: float) -> tuple[FloatArray, float]:
         """Weight of positive decisions by cell, and the loss; no gradient is filled."""
-        return self.loops.measure(scores, threshold, self.pull)
+        positive, loss = self.loops.measure(scores, threshold, self.pull)
+        return positive, loss
 
     def correct(self, line: Line, on_cells: Sequence[FloatArray]) -> bool:
         """Change a gradient that ``evaluate`` made to other weights, much faster than a pass.
@@ -257,10 +278,11 @@ class RowPass:
     ) -> FloatArray:
         """Add what is not read off the loss; return the proxies' sums, by side and cell."""
         cells, weight = self.cells[rows], self.weight[rows] if len(self.weight) else 1.0
-        sums, bend = np.zeros((len(self.sides), len(self.away))), np.zeros(len(margins))
-        for k, (direction, factor) in enumerate(zip(self.sides, factors, strict=True)):
+        sums, bend = np.zeros((len(self.sides), len(self.away))), np.zeros_like(margins)
+        for k, tables in enumerate(zip(self.sides, factors, strict=True)):
+            direction, factor = map(self._on_device, tables)
             value, slope, curvature = self.rules.proxy.evaluate(direction[cells] * margins)
-            sums[k] = np.bincount(cells, weight * value, len(self.away))
+            sums[k] = self._sums_by_cell(cells, weight * value)
             self.gradient[rows] += weight * factor[cells] * slope
             if self.rules.with_curvature:
                 bend += np.abs(factor)[cells] * curvature
@@ -274,9 +296,10 @@ class RowPass:
     def _add_soft(self, margins: FloatArray, rows: slice, soft: Sequence[SoftWeights]) -> None:
         """Add the part of constraints that goes by memberships; signs are set row by row."""
         cells = self.cells[rows]
-        weigh = np.sum([s.memberships[rows] @ s.on_groups for s in soft], axis=0)
-        positive = self.away[cells] < 0
-        up, down = np.where(positive, weigh[:, 2:].T, weigh[:, :2].T)
+        parts = [self._on_device(s.memberships)[rows] @ self._on_device(s.on_groups) for s in soft]
+        weigh = sum(parts[1:], start=parts[0])
+        positive = (self._on_device(self.away)[cells] < 0)[:, np.newaxis]
+        up, down = np.where(positive, weigh[:, 2:], weigh[:, :2]).T
         weight = self.weight[rows] if len(self.weight) else 1.0
         on_up = weight * (np.maximum(up, 0.0) + np.maximum(-down, 0.0))
         on_down = weight * (np.maximum(down, 0.0) + np.maximum(-up, 0.0))
@@ -284,6 +307,15 @@ class RowPass:
         _, back_slope, back_curvature = self.rules.proxy.evaluate(-margins)
         self.gradient[rows] += on_up * slope - on_down * back_slope
         self.hessian[rows] += np.abs(on_up * curvature + on_down * back_curvature)
+
+    def _on_device(self, array: Any) -> Any:
+        """An array where the rows are."""
+        return array if self.rules.device is None else self.rules.device.put(array)
+
+    def _sums_by_cell(self, cells: Any, values: Any) -> Any:
+        if self.rules.device is not None:
+            return self.loops.add_up(values)
+        return np.bincount(cells, values, len(self.away))
 
     def _each_block(self, work: Callable[[slice], Any]) -> list[Any]:
         """Do all blocks and return the results in their order."""

@@ -22,6 +22,7 @@ from fairboost.cluster.measuring import measure_on_dask
 from fairboost.cluster.rows import count_decisions
 from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.cells import Cells, build_cells
+from fairboost.data.device_arrays import on_host
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
@@ -679,7 +680,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         Returns
         -------
         proba : (n, n_classes) float64
-            Of a Dask collection a Dask array, which is computed partition by partition.
+            Of a Dask collection a Dask array, which is computed partition by partition. Of a
+            table in the memory of a GPU an array of CuPy.
         """
         if is_dask(X):
             like = np.empty((0, len(self.classes_)))
@@ -707,7 +709,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         Returns
         -------
         labels : (n,) array
-            Of the type of ``classes_``.
+            Of the type of ``classes_``; of NumPy, also where X is in the memory of a GPU.
         """
         if is_dask(X):
             return self._lazily("predict", X, self.classes_[:0], base_score=base_score)
@@ -715,7 +717,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         if self._several:
             return self.classes_[given_class(self._model.probabilities(scores), self._costs)]
         _, positive = self._decide(scores)
-        return self._labels[positive.astype(np.intp)]
+        decided: BoolArray = on_host(positive)
+        return self._labels[decided.astype(np.intp)]
 
     def _decide(self, scores: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Probabilities of the positive label, and decisions: what a stock booster would say."""
@@ -745,7 +748,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         accuracy : float
         """
         predicted = self.predict(X, base_score=base_score)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        weight = on_host(sample_weight)
+        return float(accuracy_score(on_host(y), predicted, sample_weight=weight))
 
     def report_on(
         self,
@@ -826,7 +830,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             kept = placed(columns_among(data, used), constraints, data.labels, windows)
             cells = build_cells(data.labels, kept, data.sample_weight)
             if positive is None:
-                positive = self._margins(X, base_score) >= 0
+                positive = on_host(self._margins(X, base_score) >= 0)
             weight = data.sample_weight
             parts = cells.shared_weight_of(positive, weight)
             decided = np.append(cells.weight_of(positive, weight), parts)

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+
 from fairboost._typing import FloatArray, IntArray, ScoreArray
 
 Cut: TypeAlias = Any
@@ -94,6 +96,8 @@ class Slopes:
         What was measured on the way.
     made_of : object
         What the task needs to correct the gradient to other weights.
+    total : float, optional
+        The sum of the gradient, where the pass has found it.
     """
 
     gradient: Any
@@ -102,6 +106,13 @@ class Slopes:
     smooth: FloatArray | None = None
     measured: Measured | None = None
     made_of: Any = None
+    total: float | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every part of the gradient is a finite number."""
+        total = self.gradient.sum() if self.total is None else self.total
+        return bool(np.isfinite(total))
 
 
 class Passes(Protocol):

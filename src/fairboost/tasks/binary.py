@@ -165,8 +165,10 @@ class BinaryPasses:
         self.task, self.layout, holdout = task, layout, layout.holdout
         if task.convex:  # the sign of a coefficient decides between the two
             needs = np.stack([needs.any(axis=0)] * 2)
-        at_zero = task.decision == 0.0
-        self.rules = PassRules(task.proxy, needs, at_zero, task.convex, layout.threads, task.dtype)
+        at_zero, self.device = task.decision == 0.0, layout.device
+        self.rules = PassRules(
+            task.proxy, needs, at_zero, task.convex, layout.threads, task.dtype, self.device
+        )
         # Of each cell, whether its rows should be decided positively, and what they count for.
         self.positive_cells = layout.measured.labels == 1
         self.shares = np.asarray(holdout.measured_labels)[layout.measured.labels]
@@ -178,6 +180,24 @@ class BinaryPasses:
             )
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
 
+    def _put(self, array: Any) -> Any:
+        """An array where the scores are."""
+        return array if self.device is None or array is None else self.device.put(array)
+
+    @cached_property
+    def placing_weight(self) -> Any:
+        """Weights of the rows on which the threshold is placed, if rows have weights."""
+        weight = self.layout.measured_weight
+        return None if weight is None else self._put(weight)[self.placing]
+
+    @cached_property
+    def placed_pass(self) -> RowPass:
+        """A pass over the rows on which the threshold is placed, where these are others."""
+        placed, weight = self._placed, self.layout.measured_weight
+        assert placed is not None
+        weight = None if weight is None else weight[len(weight) - len(placed.codes) :]
+        return self._pass(placed.codes, (1.0, 1.0), weight)
+
     @cached_property
     def placing(self) -> slice | IntArray:
         """The measured rows on which the threshold is placed: those that count, or the last."""
@@ -187,7 +207,8 @@ class BinaryPasses:
         first = len(measured.codes) - len(rows.codes)
         if counts.all():
             return slice(first, None)
-        return first + np.flatnonzero(counts[rows.codes])
+        found: IntArray = self._put(first + np.flatnonzero(counts[rows.codes]))
+        return found
 
     def start(self) -> DecisionCut:
         """The given threshold, or even odds."""
@@ -199,10 +220,8 @@ class BinaryPasses:
         point, all_reduce = self.task.point, self.layout.all_reduce
         if point is None:
             return cut
-        weight = self.layout.measured_weight
-        weight = None if weight is None else weight[self.placing]
         placing = scores[self.placing].astype(np.float64, copy=False)
-        counted: tuple[FloatArray, Any] = placing, weight
+        counted: tuple[FloatArray, Any] = placing, self.placing_weight
         threshold = threshold_over(all_reduce, point, *counted)
         everyone = scores.astype(np.float64, copy=False)
         threshold = out_of_doubt(all_reduce, point, threshold, everyone)
@@ -219,9 +238,7 @@ class BinaryPasses:
         if placed is None:
             return Measured(positive[np.newaxis], loss, shared=shared)
         last = slice(len(scores) - len(placed.codes), None)
-        weight = self.layout.measured_weight
-        weight = None if weight is None else weight[last]
-        decided = placed.weight_of(scores[last] >= self._least(cut), weight)
+        decided, _ = self.placed_pass.measure(scores[last], self._least(cut))
         return Measured(positive[np.newaxis], loss, decided[np.newaxis], shared)
 
     def _shared(self, scores: ScoreArray, cut: DecisionCut) -> FloatArray | None:
@@ -230,6 +247,7 @@ class BinaryPasses:
         if not cells.shared:
             return None
         decided = scores >= np.float64(self._least(cut))  # in double precision, as in C
+        decided = decided if self.device is None else self.device.get(decided)
         return cells.shared_weight_of(decided, self.layout.measured_weight)[np.newaxis]
 
     def loss(self, scores: ScoreArray, cut: DecisionCut) -> float:
@@ -258,7 +276,13 @@ class BinaryPasses:
         loss = float(rows.loss_weight @ sums.loss)
         smooth, measured = np.stack([sums.up, sums.down]), sums.positive[np.newaxis]
         return Slopes(
-            rows.gradient, rows.hessian, loss, smooth, Measured(measured, loss), made_of=line
+            rows.gradient,
+            rows.hessian,
+            loss,
+            smooth,
+            Measured(measured, loss),
+            made_of=line,
+            total=rows.total_of_gradient,
         )
 
     def corrected(self, slopes: Slopes, weights: Weights) -> Slopes | None:
@@ -311,7 +335,7 @@ class BinaryPasses:
     ) -> Slopes:
         signed = self._signed(weights.on_cells)
         loss = rows.descend(scores, cut.threshold, signed, _by_group(weights.soft))
-        return Slopes(rows.gradient, rows.hessian, loss)
+        return Slopes(rows.gradient, rows.hessian, loss, total=rows.total_of_gradient)
 
     def _signed(self, on_cells: FloatArray) -> Sequence[FloatArray]:
         """Weights on either decision, none of them negative in the convex form."""

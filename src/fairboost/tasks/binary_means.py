@@ -92,6 +92,12 @@ class BinaryMeans(Binary):
 
     def on(self, layout: RowLayout, needs: BoolArray) -> BinaryMeansPasses:
         """Make ready to pass over rows."""
+        if layout.device is not None:
+            raise ConstraintError(
+                "constraints on losses, errors or probabilities of groups are trained on the CPU, "
+                "and the estimator sets device='cuda'; leave device out, or constrain rates, such "
+                "as constraint='equalized_odds'"
+            )
         return BinaryMeansPasses(self, layout, needs)
 
     @property

@@ -14,6 +14,7 @@ from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
 from fairboost.fairness.binding import Term, bind, match
 from fairboost.fairness.constraints import Constraint
+from fairboost.kernel.cuda import Device
 from fairboost.kernel.threads import Threads
 
 Memberships: TypeAlias = Mapping[tuple[str, ...], Float32Array]
@@ -91,6 +92,8 @@ class RowLayout:
     places : (m,) int, optional
         Where rows lie on several machines, the place of each row that is measured here among
         those of all.
+    device : Device, optional
+        The GPU on which scores and gradients are, if they are on one.
     """
 
     cells: Cells
@@ -104,6 +107,7 @@ class RowLayout:
     outcomes: Outcomes | None = None
     measured_outcomes: Outcomes | None = None
     places: IntArray | None = None
+    device: Device | None = None
 
     @property
     def measured(self) -> Cells:

@@ -21,8 +21,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
+from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
+from fairboost.data.device_arrays import on_host
 from fairboost.data.holdout import fold_count
 from fairboost.data.validation import by_row
 from fairboost.engines.group_model import CodedRows, cross_fit
@@ -85,7 +86,7 @@ def recoverability(rows: CodedRows, *, seed: int = 0, max_rows: int = 6_000) -> 
     >>> recoverability(CodedRows(X[:, 1:], y, sex, 2, LightGBMGroupModel())) > RECOVERED
     False
     """
-    rows = replace(rows, X=by_row(as_table(rows.X)), weight=None)
+    rows = replace(rows, X=_by_row(rows.X), weight=None)
     rng = np.random.default_rng(seed)
     learn, held = _balanced_halves(rows.labels, rows.codes, max_rows, rng)
     if rows.n_codes < 2 or not len(held):  # too little to tell anything
@@ -125,7 +126,7 @@ def honest(rows: CodedRows, *, seed: int = 0) -> Float32Array:
         renumber = np.full(rows.n_codes + 1, -1)
         renumber[learned] = np.arange(len(learned))
         codes = np.where(known, renumber[groups], -1)
-        X, rng = by_row(as_table(rows.X)), np.random.default_rng(seed)
+        X, rng = _by_row(rows.X), np.random.default_rng(seed)
         renumbered = replace(rows, X=X, codes=codes, n_codes=len(learned), weight=weight)
         fold = _rank_within((int(labels.max()) + 1) * codes + labels, rng) % fold_count(n)
         for held, likely in cross_fit(renumbered, fold, rng):
@@ -162,6 +163,11 @@ def honest_shares(rows: CodedRows, column: SensitiveColumn, *, seed: int = 0) ->
     if column.unmix is not None:
         found = (found @ column.unmix.T)[:, :n_groups].astype(np.float32)
     return np.ascontiguousarray(found * known[:, np.newaxis].astype(np.float32))
+
+
+def _by_row(X: Matrix) -> Matrix:
+    """A table whose rows can be picked; small boosters are grown on the host."""
+    return by_row(as_table(on_host(X)))
 
 
 def _largest_first(groups: IntArray, n_groups: int) -> IntArray:

@@ -71,6 +71,7 @@ def lay_out_rows(
         terms if ours is cells else None,
         sample_weight=None if weight is None else weight[trained],
         threads=_threads(request, chosen),
+        device=request.engine.device,
     )
     outcomes, measured = request.outcomes(chosen)
     rows = replace(rows, outcomes=outcomes, measured_outcomes=measured)

@@ -69,6 +69,7 @@ from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.soundness import check_threads
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.kernel.cuda import Device
 from fairboost.kernel.threads import thread_count
 
 
@@ -295,6 +296,8 @@ class LightGBMEngine:
     def library(self) -> ctypes.CDLL | None:
         """LightGBM's; its place is not public, and may change."""
         return getattr(lightgbm.basic, "_LIB", None)
+
+    device: ClassVar[Device | None] = None  # its CUDA learner takes gradients of the host only
 
     @property
     def n_jobs(self) -> int | None:

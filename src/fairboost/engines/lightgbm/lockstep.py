@@ -22,7 +22,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 
-from fairboost._typing import FloatArray, ScoreArray
+from fairboost._typing import FloatArray, IntArray, ScoreArray
 from fairboost.engines.lightgbm.data import SplitRows
 from fairboost.engines.lightgbm.options import is_dart, option, without
 from fairboost.engines.lockstep import Lockstep
@@ -104,6 +104,10 @@ class LightGBMBoosters:
             return None
         start = rows.get_init_score()
         return np.full(rows.num_data(), self.own_start) if start is None else np.array(start)
+
+    def positions(self, rows: IntArray) -> IntArray:
+        """Positions of rows, as they are."""
+        return rows
 
     def n_rounds(self) -> int:
         """Trees of the booster that is kept."""

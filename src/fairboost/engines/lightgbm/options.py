@@ -52,6 +52,7 @@ ALIASES = Aliases({
     "num_machines": ("num_machines", "num_machine"),
     "use_quantized_grad": ("use_quantized_grad",),
     "verbosity": ("verbosity", "verbose"),
+    "device_type": ("device_type", "device"),
     "bin_construct_sample_cnt": ("bin_construct_sample_cnt", "subsample_for_bin"),
     "num_iterations": (
         "num_iterations", "n_estimators", "num_iteration", "n_iter", "num_tree", "num_trees",
@@ -138,6 +139,12 @@ def check_shared(
                 "objective= alone"
             )
     check_allowed(partial(option, params), allowed, float)
+    if (device := option(params, "device_type")) == "cuda":
+        raise EngineOptionError(
+            f"the estimator sets device_type={device!r}. LightGBM takes gradients of the host "
+            "only, and copying them in every round would cost more than the GPU gains; use "
+            "XGBClassifier(device='cuda'), or leave device_type out"
+        )
     if (categorical := option(params, "categorical_feature")) is not None:
         raise EngineOptionError(
             f"the estimator sets categorical_feature={categorical!r}; pass it to fit instead, "

@@ -18,6 +18,7 @@ import numpy as np
 import xgboost
 
 from fairboost._typing import Float32Array
+from fairboost.data.device_arrays import is_device_array
 from fairboost.engines.port import Gradients
 
 _NAMES = ("XGBoosterPredictFromDMatrix", "XGBoosterTrainOneIter", "XGBGetLastError")
@@ -102,8 +103,16 @@ def boost(
         gradient, hessian = gradients
         booster.boost(matrix, round_, grad=gradient, hess=hessian)
         return
-    told = [json.dumps(array.__array_interface__).encode() for array in gradients]
+    told = [json.dumps(_interface(array)).encode() for array in gradients]
     _check(loaded, loaded.XGBoosterTrainOneIter(booster.handle, matrix.handle, round_, *told))
+
+
+def _interface(array: Any) -> dict[str, Any]:
+    """Where an array is and what it holds, on a GPU or on the host."""
+    found: dict[str, Any] = (
+        array.__cuda_array_interface__ if is_device_array(array) else array.__array_interface__
+    )
+    return found
 
 
 def _check(loaded: Any, failed: int) -> None:

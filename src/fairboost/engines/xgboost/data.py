@@ -23,6 +23,7 @@ from scipy.sparse import issparse
 from xgboost import XGBModel
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
+from fairboost.data.device_arrays import is_device_array
 from fairboost.data.features import listed_categories
 from fairboost.data.validation import by_row, take_rows
 from fairboost.engines.lockstep import FOLLOWER_BINS
@@ -30,13 +31,24 @@ from fairboost.engines.port import EngineData, is_on_disk
 from fairboost.engines.tables import PartedTable, as_codes, as_table, feature_names
 from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
+from fairboost.engines.xgboost.device import (
+    DeviceRows,
+    FetchedScores,
+    ScoredRows,
+    TableScores,
+    ordinal_of,
+)
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import is_dart, thread_option
 from fairboost.exceptions import InvalidInputError
+from fairboost.kernel.cuda import Device
 from fairboost.kernel.threads import Threads
 
 PIECE = 131_072
 """Rows to pick at a time: 20 MB of 20 columns."""
+
+DEVICE_PIECE = 2_097_152
+"""The same on a GPU, where small pieces take longer to hand over than to pick."""
 
 ROWS_PER_THREAD = 30_000
 """Rows held out from which on it pays to get hold of each tree, and to send them down it here."""
@@ -65,13 +77,16 @@ class Matrices:
         The rows that each follower is trained on, and those that it leaves out.
     follower_bins : int, optional
         Bins of a feature for followers.
+    on_device : list of ScoredRows, optional
+        The rows of the followers and those trained on, where scores are on a GPU.
     """
 
     rows: xgboost.DMatrix
-    held_out: list[HeldOut]
+    held_out: list[Any]
     evals: list[tuple[xgboost.DMatrix, str]]
-    followers: list[tuple[xgboost.DMatrix, HeldOut]]
+    followers: list[tuple[xgboost.DMatrix, Any]]
     follower_bins: int | None = None
+    on_device: Sequence[ScoredRows] | None = None
 
 
 @contextmanager
@@ -108,6 +123,7 @@ def build(
     threads: Threads,
     folds: Sequence[IntArray] = (),
     intercept: float | FloatArray = 0.0,
+    device: Device | None = None,
 ) -> Matrices:
     """Bin the rows.
 
@@ -128,13 +144,15 @@ def build(
         The rows that each follower leaves out.
     intercept : float
         The score that all rows start from, beside their offset.
+    device : Device, optional
+        The GPU that scores are to be on. XGBoost scores the rows, and they are copied there.
     """
     make = MatrixMaker(estimator, base, threads)
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
     start = make.start(X, data.offset, intercept)
     X = make.table(X)
-    held_out: list[HeldOut] = []
+    held_out: list[Any] = []
     if data.trained is None:
         make.reference = rows = make.matrix(X, labels, weight, start)
     else:
@@ -148,7 +166,7 @@ def build(
         outside = make.table(outside, "X of holdout_set")
         outside_start = make.start(outside, data.held_out_offset, intercept)
         held_out.append(make.held_out(outside, outside_labels, outside_start))
-    followers = []
+    followers: list[tuple[xgboost.DMatrix, Any]] = []
     if len(folds):
         X, coarse = by_row(X), MatrixMaker(estimator, base, threads, FOLLOWER_BINS + 1)
         coarse.known = make.known
@@ -167,7 +185,74 @@ def build(
         known_weight = rows.get_weight()
         rows.set_weight(known_weight * factors if known_weight.size else factors)
     bins = coarse.max_bin if followers and coarse.binned else None
-    return Matrices(rows, held_out, evals, followers, bins)
+    if device is None:
+        return Matrices(rows, held_out, evals, followers, bins)
+    return Matrices(
+        rows,
+        [FetchedScores(device, some.matrix) for some in held_out],
+        evals,
+        [(theirs, FetchedScores(device, some.matrix)) for theirs, some in followers],
+        bins,
+        [FetchedScores(device, theirs) for theirs in (*(f for f, _ in followers), rows)],
+    )
+
+
+@_plain_words()
+def build_on_device(
+    estimator: XGBModel,
+    data: EngineData,
+    base: XGBModel | None,
+    device: Device,
+    tables: Sequence[Any],
+    starting_score: float,
+    folds: Sequence[IntArray] = (),
+) -> Matrices:
+    """Bin the rows of tables that are on a GPU, of which scores are kept there.
+
+    Parameters
+    ----------
+    estimator, data, base, folds
+        As in :func:`build`. There are no evaluation sets.
+    device : Device
+        The GPU.
+    tables : sequence of arrays on the GPU
+        X, and that of the set that is held out if there is one.
+    starting_score : float
+        The score that rows start from if nothing else is said.
+    """
+    make = MatrixMaker(estimator, base, Threads())
+    make.columns = {"feature_names": feature_names(data.X), **make._columns(data.X)}
+    labels, weight, table = data.labels.astype(np.float32), data.sample_weight, tables[0]
+
+    def scores_of(X: Matrix, on_device: Any, offset: FloatArray | None) -> TableScores:
+        start = make.start(X, offset, starting_score)
+        told = starting_score if start is None else start
+        return TableScores(device, on_device, estimator.missing, told)
+
+    own = scores_of(data.X, table, data.offset)
+    trained, held_out = None, []
+    if data.trained is not None:
+        trained = _positions(data.trained)
+        held_out.append(DeviceRows(own, _positions(~data.trained)))
+    rows = make.matrix(table, labels, weight, None, trained)
+    make.weigh_features(rows)
+    if data.held_out is not None:
+        theirs = scores_of(data.held_out[0], tables[1], data.held_out_offset)
+        held_out.append(DeviceRows(theirs))
+    on_device, followers = [], []
+    coarse = MatrixMaker(estimator, base, Threads(), FOLLOWER_BINS + 1)
+    coarse.columns = make.columns
+    for fold in folds:
+        others = np.delete(np.arange(len(labels)), fold)
+        trained_on = coarse.matrix(table, labels, weight, None, others)
+        coarse.reference = coarse.reference or trained_on
+        coarse.weigh_features(trained_on)
+        scores = scores_of(data.X, table, data.offset)
+        on_device.append(DeviceRows(scores, others))
+        followers.append((trained_on, DeviceRows(scores, fold)))
+    bins = coarse.max_bin if followers else None
+    on_device.append(DeviceRows(own, trained))
+    return Matrices(rows, held_out, [], followers, bins, on_device)
 
 
 def _evaluated(
@@ -294,7 +379,8 @@ class MatrixMaker:
         if which is not None:
             if is_on_disk(X):
                 return self._on_disk(X, labels, weight, which)
-            if binned and (isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)):
+            known = isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)
+            if binned and (known or is_device_array(X)):
                 pieces = _Batches(partial(_pieces, X, which), labels, weight, self._columns(X))
                 return xgboost.QuantileDMatrix(pieces, **self.for_bins, ref=self.reference)
             X, labels = _pick(X, which), None if labels is None else labels[which]
@@ -320,6 +406,8 @@ class MatrixMaker:
         make matrices together or not at all.
         """
         rows = np.arange(len(labels)) if which is None else which
+        if ordinal_of(self.estimator.device) is not None:  # XGBoost scores them, on the GPU
+            return ByMatrix(self.values(X, which, start, labels))
         if _most(len(rows) / self.threads.count) >= ROWS_PER_THREAD:
             table = self._numbers(X, rows)
             if not _most(table is None) and table is not None:
@@ -434,9 +522,10 @@ class _Batches(xgboost.DataIter):
 
 def _pieces(X: Matrix, which: IntArray) -> Iterator[tuple[Matrix, IntArray]]:
     """Some rows of a table in memory, a piece at a time."""
+    size = DEVICE_PIECE if is_device_array(X) else PIECE
     # One piece at least: of several machines, one may have no rows to give.
-    for start in range(0, max(len(which), 1), PIECE):
-        rows = which[start : start + PIECE]
+    for start in range(0, max(len(which), 1), size):
+        rows = which[start : start + size]
         yield _pick(X, rows), rows
 
 

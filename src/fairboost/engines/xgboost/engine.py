@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -44,7 +45,17 @@ from fairboost.engines.soundness import check_threads, require
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.engines.xgboost import options, soundness
 from fairboost.engines.xgboost.categories import Known, as_known, check_texts, known_to
-from fairboost.engines.xgboost.data import BINNED, build
+from fairboost.engines.xgboost.data import BINNED, build, build_on_device
+from fairboost.engines.xgboost.device import (
+    EVEN_ODDS,
+    at_hand,
+    check_not_on_device,
+    open_device,
+    ordinal_of,
+    starting_score,
+    table_on,
+)
+from fairboost.engines.xgboost.device import scores_of as device_scores
 from fairboost.engines.xgboost.group_model import XGBoostGroupModel
 from fairboost.engines.xgboost.lockstep import (
     PassOn,
@@ -57,6 +68,7 @@ from fairboost.engines.xgboost.model_json import (
     append_rounds,
     first_rounds,
     weighted_rounds,
+    with_base_score,
 )
 from fairboost.engines.xgboost.objectives import (
     SOFTMAX,
@@ -66,6 +78,7 @@ from fairboost.engines.xgboost.objectives import (
 )
 from fairboost.engines.xgboost.trees import read_ensemble, read_features, without_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.kernel.cuda import Device
 from fairboost.kernel.losses import Loss
 from fairboost.kernel.threads import Threads, thread_count
 
@@ -110,9 +123,23 @@ class XGBoostModel:
         if is_on_disk(X):
             return np.concatenate([self.scores(batch, rounds) for batch in X.batches()])
         span = (0, self.n_rounds if rounds is None else rounds)
+        device = self.device
+        if device is None:
+            check_not_on_device(X)
+        elif span[1]:
+            on_device = device_scores(device, self.booster, X, span, self.estimator.missing)
+            if on_device is not None:
+                double: FloatArray = on_device.astype(np.float64)
+                return double
         table = as_table(as_known(X, self._categories))
         found = self.estimator.predict(table, output_margin=True, iteration_range=span)
         return np.array(found, np.float64)
+
+    @property
+    def device(self) -> Device | None:
+        """The GPU that the model predicts on, if it was trained on one and there is one."""
+        ordinal = ordinal_of(self.estimator.device)
+        return None if ordinal is None else at_hand(ordinal)
 
     @cached_property
     def _categories(self) -> Known:
@@ -248,6 +275,12 @@ class XGBoostEngine:
         """Threads that the options ask for; None leaves it to the engine."""
         return options.thread_option(self.told)
 
+    @cached_property
+    def device(self) -> Device | None:
+        """The GPU that the options ask for."""
+        ordinal = ordinal_of(self.told.get("device"))
+        return None if ordinal is None else open_device(ordinal)
+
     @property
     def n_rounds(self) -> int:
         """Rounds that the options ask for."""
@@ -268,6 +301,11 @@ class XGBoostEngine:
         check_kind(self.estimator, _kind(self.classes is None))
         params = self.told
         if self.objective.name == SOFTMAX:
+            if self.device is not None:
+                raise EngineOptionError(
+                    f"the estimator sets device={params['device']!r}, and three classes or more "
+                    "are trained on the CPU only; leave device out"
+                )
             codes = labels.astype(np.int64)
             return options.read_class_terms(params, self.objective, codes, sample_weight)
         if self.objective.loss is None:
@@ -286,6 +324,8 @@ class XGBoostEngine:
                 f"tree_method={self.estimator.tree_method!r} needs the features in memory, found "
                 f"{type(X).__name__}; leave tree_method out, or load the table"
             )
+        if self.device is None:
+            check_not_on_device(X)
         check_names(X, "[]<", "XGBoost")
         if not self.estimator.enable_categorical and (names := categories_of(X)):
             raise InvalidInputError(
@@ -312,6 +352,8 @@ class XGBoostEngine:
             params["eval_metric"] = metrics
         if self.objective.metric is not None and "quantile" not in metrics and not by_engine:
             params.pop("quantile_alpha", None)  # nothing would read it, and XGBoost would warn
+        if self.device is not None:
+            params["device"] = self.device.name
         # Rows of a frozen model have their own.
         params["base_score"] = self.objective.base_score(intercept)
         if self.objective.name == SOFTMAX:
@@ -322,6 +364,19 @@ class XGBoostEngine:
         """Labels of an evaluation set as those of the rows are."""
         return self.objective.encode(y, self.classes, what)
 
+    def _tables(self, data: EngineData) -> list[Any]:
+        """X, and the held-out X, as arrays on a GPU; none where XGBoost has to read or score them.
+
+        Metrics on evaluation sets are XGBoost's own, and so are the scores that they are made of.
+        """
+        told = self.estimator
+        watched = data.fit_options.get("eval_set") or told.callbacks or told.early_stopping_rounds
+        if self.device is None or watched or is_on_disk(data.X) or told.feature_types is not None:
+            return []
+        tables = [data.X, *([] if data.held_out is None else [data.held_out[0]])]
+        found = [table_on(self.device, table) for table in tables]
+        return [] if any(table is None for table in found) else found
+
     def train(
         self, data: EngineData, problem: Problem, intercept: float | FloatArray
     ) -> tuple[XGBoostModel, XGBoostLockstep]:
@@ -329,11 +384,24 @@ class XGBoostEngine:
         estimator, verbosity = self.estimator, self.estimator.verbosity
         builtin, function = options.read_metrics(self.told, self.objective)
         params = self._params(builtin, intercept, problem.by_engine)
-        with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
+        device, callbacks = self.device, list(estimator.callbacks or [])
+        with (
+            nullcontext() if device is None else device.used(),
+            xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)),
+        ):
             threads = Threads(thread_count(self.n_jobs), self.library)
             folds = [f.fold for f in problem.followers]
-            matrices = build(estimator, data, self._encode, self.base, threads, folds, intercept)
-            callbacks = list(estimator.callbacks or [])
+            tables = self._tables(data)
+            if tables:
+                assert device is not None
+                start = starting_score(params, np.shape(data.X)[1])
+                params["base_score"] = EVEN_ODDS  # a score of 0; the model gets its own below
+                matrices = build_on_device(
+                    estimator, data, self.base, device, tables, start, folds
+                )
+            else:
+                told = self.base, threads, folds, intercept, device
+                matrices = build(estimator, data, self._encode, *told)
             turns = self._turns(problem, callbacks)
             if folds:
                 params["nthread"] = threads_each(threads.count, problem, turns)
@@ -344,9 +412,11 @@ class XGBoostEngine:
                 matrices.followers,
                 matrices.follower_bins,
                 turns,
+                matrices.on_device,
             )
             # DART draws the trees to drop from a stream of the thread, so there is but one.
-            at_once = 1 if self.rescales_trees else threads.count
+            # A GPU grows one tree at a time, however many threads ask for it.
+            at_once = 1 if self.rescales_trees or device is not None else threads.count
             lockstep = XGBoostLockstep(problem, boosters, self.n_rounds, at_once)
             if callbacks and problem.followers:
                 callbacks.append(PassOn(lockstep))
@@ -373,6 +443,9 @@ class XGBoostEngine:
                 lockstep.lockstep.crew.close()
             if folds:
                 booster.set_param({"nthread": threads.count})
+            if tables and self.base is None:
+                share = self.objective.base_score(intercept)
+                booster = _booster_of(estimator, with_base_score(_text(booster), share))
         if self.base is None:
             if self.objective.trained_as != self.objective.name:
                 booster.set_param(self.objective.options(self.told))
@@ -506,6 +579,9 @@ def _booster_of(estimator: XGBModel, text: str) -> xgboost.Booster:
     """Read a booster, on as many threads as the estimator has."""
     booster = xgboost.Booster({"nthread": options.option(estimator.get_params(), "n_jobs")})
     booster.load_model(bytearray(text.encode()))
+    ordinal = ordinal_of(estimator.device)
+    if ordinal is not None and (device := at_hand(ordinal)) is not None:
+        booster.set_param({"device": device.name})
     return booster
 
 

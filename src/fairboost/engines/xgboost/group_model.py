@@ -103,7 +103,12 @@ class XGBoostGroupModel:
         return Grown(predict, rounds)
 
     def _maker(self, max_bin: int = 256) -> MatrixMaker:
-        binned = {"tree_method": "hist", "max_bin": max_bin, "feature_weights": None}
+        binned = {
+            "tree_method": "hist",
+            "max_bin": max_bin,
+            "feature_weights": None,
+            "device": None,
+        }
         return MatrixMaker(clone(self.estimator).set_params(**binned), self.base, Threads())
 
 

@@ -24,7 +24,7 @@ from fairboost._typing import Float32Array, ScoreArray
 from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.xgboost.calls import ScoreReader, boost
-from fairboost.engines.xgboost.held_out_scores import HeldOut
+from fairboost.engines.xgboost.device import ScoredRows, device_of, going_on
 from fairboost.engines.xgboost.options import DEFAULT_RATE, option, without
 
 LEAST_CURVATURE = np.float32(1e-16)
@@ -49,23 +49,28 @@ class XGBoostBoosters:
         Bins of a feature for these, if others.
     turns : int, default=1
         Of how many rounds a further booster takes one, with so many times the learning rate.
+    on_device : sequence of ScoredRows, optional
+        The rows of the followers, and last those of the booster that is kept, where their scores
+        are on a GPU; rows held out are such rows then too.
     """
 
     def __init__(
         self,
         params: dict[str, Any],
         rows: xgboost.DMatrix,
-        held_out: Sequence[HeldOut],
-        followers: Sequence[tuple[xgboost.DMatrix, HeldOut]],
+        held_out: Sequence[Any],
+        followers: Sequence[tuple[xgboost.DMatrix, Any]],
         follower_bins: int | None,
         turns: int = 1,
+        on_device: Sequence[ScoredRows] | None = None,
     ) -> None:
         # XGBoost draws from one stream for all boosters: a seed for each round keeps them apart.
         self.params = {**params, **({"seed_per_iteration": True} if followers else {})}
         self.held_out, self.left_out = held_out, [left_out for _, left_out in followers]
         self.rows = [*(theirs for theirs, _ in followers), rows]
+        self.on_device = on_device
         weights = (theirs.get_weight() for theirs in self.rows)
-        self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
+        self.least = [self.positions(LEAST_CURVATURE * (w if w.size else 1)) for w in weights]
         self.main: Any = None
         self.readers: dict[int, ScoreReader] = {}
         self.follower_bins, self.turns = follower_bins, turns
@@ -81,6 +86,13 @@ class XGBoostBoosters:
         """Let booster k take a round."""
         booster = self.main if k < 0 else self.followers[k]
         round_ = booster.num_boosted_rounds()
+        if self.on_device is not None:
+            found = self.curved(k, gradients(self.on_device[k].scores(booster)))
+            if not round_:  # as below
+                booster.boost(self.rows[k], 0, grad=found[0], hess=found[1])
+            else:
+                boost(booster, self.rows[k], round_, found)
+            return
         if not round_:  # XGBoost gives the booster the names of the features here
             self.readers[k] = ScoreReader(booster, self.rows[k], training=True)
             booster.update(self.rows[k], 0, lambda scores, _: self.curved(k, gradients(scores)))
@@ -91,19 +103,28 @@ class XGBoostBoosters:
     def curved(self, k: int, gradients: Gradients) -> Gradients:
         """Gradients for booster k, with as much curvature as XGBoost's own would have."""
         gradient, hessian = gradients
-        least = np.asarray(self.least[k])
-        if hessian.ndim == 2 and least.ndim:  # the same for all classes
+        least = self.least[k]
+        if hessian.ndim == 2 and np.ndim(least):  # the same for all classes
             least = least[:, np.newaxis]
-        return gradient, np.maximum(hessian, least, out=hessian)
+        np.maximum(hessian, least, out=hessian)
+        return gradient, hessian
+
+    def positions(self, rows: Any) -> Any:
+        """An array where scores are."""
+        return rows if self.on_device is None else device_of(self.on_device[-1]).put(rows)
 
     def scores(self, k: int) -> Float32Array:
         """Scores of the rows that booster k is trained on."""
         booster = self.main if k < 0 else self.followers[k]
+        if self.on_device is not None:
+            found: Float32Array = self.on_device[k].scores(booster)
+            return found
         return np.asarray(booster.predict(self.rows[k], output_margin=True))
 
     def left_out_scores(self, k: int) -> Float32Array:
         """Scores of the rows that follower k leaves out."""
-        return self.left_out[k].scores(self.followers[k])
+        found: Float32Array = self.left_out[k].scores(self.followers[k])
+        return found
 
     def held_out_scores(self) -> list[Float32Array]:
         """Scores of the rows held out."""
@@ -138,6 +159,8 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
 
     def gradients(self, scores: Float32Array, _: Any = None) -> Gradients:
         """The objective."""
+        if self.boosters.on_device is not None:
+            scores = self.boosters.positions(scores)
         return self.boosters.curved(-1, self.lockstep.gradients(scores))
 
     def run(self) -> xgboost.Booster:
@@ -176,6 +199,8 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
             "learning_rate": learning_rate,
             "booster": "gbtree",
         }
+        if old.on_device is not None:
+            return self._stage_on_device(problem, rounds, params)
         pairs = zip(old.held_out, ended.last_held_out, strict=True)
         held_out = [rows.going_on(np.asarray(scores)) for rows, scores in pairs]
         followers = [
@@ -185,6 +210,30 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
         for rows, scores in zip(old.rows, ended.last_scores, strict=True):
             rows.set_base_margin(scores)
         boosters = XGBoostBoosters(params, old.rows[-1], held_out, followers, old.follower_bins)
+        boosters.main = main = xgboost.Booster(boosters.params, [old.rows[-1]])
+        Lockstep(problem, boosters, self.threads).run(rounds)
+        return main
+
+    def _stage_on_device(
+        self, problem: Problem, rounds: int, params: dict[str, Any]
+    ) -> xgboost.Booster:
+        """The same where scores are on a GPU."""
+        ended, old = self.lockstep, self.boosters
+        assert old.on_device is not None
+        left_out = [ended.out_of_fold[fold].astype(np.float32) for fold in ended.folds]
+        rows = [*old.on_device, *old.held_out, *old.left_out]
+        scores = [*ended.last_scores, *ended.last_held_out, *left_out]
+        found = going_on(rows, scores)
+        n, n_held_out = len(old.on_device), len(old.held_out)
+        followers = list(zip(old.rows, found[n + n_held_out :], strict=False))
+        boosters = XGBoostBoosters(
+            params,
+            old.rows[-1],
+            found[n : n + n_held_out],
+            followers,
+            old.follower_bins,
+            on_device=found[:n],
+        )
         boosters.main = main = xgboost.Booster(boosters.params, [old.rows[-1]])
         Lockstep(problem, boosters, self.threads).run(rounds)
         return main

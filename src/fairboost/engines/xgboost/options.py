@@ -21,6 +21,7 @@ from scipy.special import expit
 from fairboost._typing import Float32Array, FloatArray, IntArray
 from fairboost.engines.options import Aliases, check_allowed, check_objective, check_two_labels
 from fairboost.engines.port import LossTerms
+from fairboost.engines.xgboost.device import ordinal_of
 from fairboost.engines.xgboost.objectives import (
     LOGISTIC,
     OBJECTIVES,
@@ -51,7 +52,6 @@ ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "multi_strategy": (("one_output_per_tree",), "fairboost is for one label"),
     "process_type": (("default",), "fairboost grows trees of its own"),
-    "device": (("cpu",), "gradients are made on the CPU, and nobody has tried the rest with them"),
     "boost_from_average": ((), "XGBoost itself passes over it; base_score sets where to start"),
 }
 ALLOWED_OF_NUMBERS: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -76,11 +76,34 @@ def check_options(params: dict[str, Any], objective: Objective) -> None:
     else:
         check_allowed(partial(option, params), ALLOWED_OF_NUMBERS)
     check_allowed(partial(option, params), ALLOWED)
+    _check_device(params, objective)
     rounds = option(params, "n_estimators", 100)
     if not rounds >= 1:
         raise EngineOptionError(f"n_estimators must be at least 1, found {rounds!r}")
     objective.read_loss(params)
     _base_score(params, objective)
+
+
+def _check_device(params: dict[str, Any], objective: Objective) -> None:
+    """Refuse what cannot be trained on a GPU, by name."""
+    if ordinal_of(params.get("device")) is None:
+        return
+    asked, remedy = f"device={params['device']!r}", "leave device out to train on the CPU"
+    if objective.loss is not None:
+        raise EngineOptionError(
+            f"the estimator sets {asked}, and numbers are predicted on the CPU only; {remedy}"
+        )
+    if is_dart(params):
+        raise EngineOptionError(
+            f"the estimator sets {asked} and drops trees (DART). Scores on a GPU are those of the "
+            f"trees so far, and DART changes trees afterwards; use booster='gbtree', or {remedy}"
+        )
+    method = option(params, "tree_method")
+    if method not in (None, "auto", "hist"):
+        raise EngineOptionError(
+            f"the estimator sets {asked} and tree_method={method!r}; on a GPU fairboost trains "
+            f"with tree_method='hist' only; {remedy}"
+        )
 
 
 def check_fit_options(

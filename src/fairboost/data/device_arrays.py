@@ -1,0 +1,47 @@
+"""Tables and columns in the memory of a GPU, known by what they can do: no library is imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairboost._typing import ArrayLike, Matrix
+from fairboost.exceptions import InvalidInputError
+
+
+def is_device_array(values: Any) -> bool:
+    """Whether an array, of CuPy or another library, is in the memory of a GPU."""
+    return hasattr(values, "__cuda_array_interface__") and hasattr(values, "dtype")
+
+
+def is_device_frame(table: Any) -> bool:
+    """Whether a table is a data frame of cuDF."""
+    return hasattr(table, "to_cupy") and hasattr(table, "columns")
+
+
+def is_on_device(table: Any) -> bool:
+    """Whether a table is in the memory of a GPU, as an array or as a data frame."""
+    return is_device_array(table) or is_device_frame(table)
+
+
+def on_host(values: ArrayLike | Matrix) -> Any:
+    """The same values in the memory of the machine; what is there already stays.
+
+    Examples
+    --------
+    >>> on_host([1, 2])
+    [1, 2]
+    """
+    if is_device_frame(values):
+        return values.to_pandas()
+    if not is_device_array(values):
+        return values
+    if hasattr(values, "get"):  # CuPy
+        return values.get()
+    if hasattr(values, "cpu"):  # PyTorch
+        return np.asarray(values.cpu())
+    raise InvalidInputError(
+        f"{type(values).__name__} is an array on a GPU that fairboost cannot copy; pass one of "
+        "CuPy, cupy.asarray(...), or of NumPy"
+    )

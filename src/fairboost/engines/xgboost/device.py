@@ -1,0 +1,298 @@
+"""XGBoost on a GPU, whose scores stay there.
+
+Facts of XGBoost that shape this file (3.4):
+
+* Predictions of a matrix are always copied to the host, so an objective that XGBoost calls costs
+  four times a round of 10 million rows. ``Booster.boost`` takes gradients of the device, and
+  predicting in place from a table of the device leaves its result there. So the scores of a table
+  are kept here (:class:`TableScores`): each round adds what its own trees say.
+* Prediction adds the trees up from zero, and the starting score last. The boosters here start from
+  a score of exactly 0, and the model that is kept gets its starting score afterwards: sums are
+  then the same, bit by bit, as those of a prediction on the GPU.
+* A table that XGBoost alone can read (categories, sparse, on disk), or evaluation sets, whose
+  metrics need the starting score, take the way over the host: :class:`FetchedScores`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import xgboost
+
+from fairboost._typing import Float32Array, IntArray, Matrix
+from fairboost.data.device_arrays import is_device_array, is_device_frame, is_on_device, on_host
+from fairboost.engines.xgboost.calls import ScoreReader, library
+from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.kernel.cuda import Device, import_cupy
+
+EVEN_ODDS = 0.5
+"""The ``base_score`` whose log-odds are exactly 0."""
+
+SHARE_OF_MEMORY = 0.5
+"""Of the free memory of a device, what a table that is copied to it may take."""
+
+
+def ordinal_of(device: Any) -> int | None:
+    """The number of the GPU that an option names; None for the CPU.
+
+    Examples
+    --------
+    >>> ordinal_of("cuda"), ordinal_of("cuda:1"), ordinal_of("cpu"), ordinal_of(None)
+    (0, 1, None, None)
+    """
+    if device in (None, "cpu"):
+        return None
+    if not (found := re.fullmatch(r"(?:cuda|gpu)(?::(\d+))?", str(device))):
+        raise EngineOptionError(
+            f"the estimator sets device={device!r}, expected 'cpu', 'cuda' or 'cuda:1'"
+        )
+    return int(found.group(1) or 0)
+
+
+@cache
+def open_device(ordinal: int) -> Device:
+    """A GPU to train on; raises where there is none, or where XGBoost cannot use it."""
+    if not xgboost.build_info().get("USE_CUDA", False):
+        raise EngineOptionError(
+            "device='cuda' needs an XGBoost that is built for GPUs, and this one is not; run pip "
+            "install xgboost (not xgboost-cpu), or leave device out to train on the CPU"
+        )
+    device = Device(ordinal)
+    count = device.arrays.cuda.runtime.getDeviceCount()
+    if ordinal >= count:
+        raise EngineOptionError(
+            f"device='cuda:{ordinal}' was not found: this machine has {count} GPU"
+            f"{'s' * (count > 1)}, from 'cuda:0' on"
+        )
+    return device
+
+
+@cache
+def at_hand(ordinal: int) -> Device | None:
+    """A GPU to predict on, if there is one: a model may be read where there is none."""
+    try:
+        return open_device(ordinal)
+    except EngineOptionError:
+        return None
+
+
+def check_not_on_device(X: Matrix, what: str = "X") -> None:
+    """Refuse a table on a GPU for a model that is on the CPU."""
+    if is_on_device(X):
+        raise InvalidInputError(
+            f"{what} is in the memory of a GPU ({type(X).__name__}), and the model is on the CPU; "
+            "train with XGBClassifier(device='cuda'), or copy the table with X.get() or "
+            "X.to_pandas()"
+        )
+
+
+def table_on(device: Device, X: Matrix) -> Any:
+    """A table of plain numbers as an array on the device; None where it cannot be one.
+
+    Parameters
+    ----------
+    device : Device
+        The device.
+    X : Matrix
+        The table. CuPy's stays where it is; cuDF's, NumPy's and pandas' are copied, in single
+        precision, as XGBoost reads them.
+    """
+    if is_device_frame(X):
+        if not all(getattr(dtype, "kind", "O") in "fiub" for dtype in X.dtypes):
+            return None
+        X = X.to_cupy()
+    if is_device_array(X):
+        X = device.put(X)
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float32)
+    if isinstance(X, pd.DataFrame):
+        if not all(isinstance(t, np.dtype) and t.kind in "fiub" for t in X.dtypes):
+            return None
+    elif not isinstance(X, np.ndarray) or X.dtype.kind not in "fiub":
+        return None
+    if 4 * X.size > SHARE_OF_MEMORY * device.free_memory():
+        return None
+    with np.errstate(over="ignore"):  # XGBoost refuses infinities
+        return device.put(np.asarray(X, np.float32))
+
+
+class TableScores:
+    """Scores of all rows of a table on a device, by one booster that grows.
+
+    Parameters
+    ----------
+    device : Device
+        The device.
+    table : (n, n_features) array on the device
+        The rows.
+    missing : float
+        The value that stands for a missing one.
+    start : float or (n,) float32
+        The scores before the first tree.
+    """
+
+    def __init__(self, device: Device, table: Any, missing: float, start: Any) -> None:
+        self.device, self.table, self.missing = device, table, missing
+        self.start = np.float32(start) if np.ndim(start) == 0 else device.put(start, np.float32)
+        self.sums = device.arrays.zeros(len(table), np.float32)
+        self.rounds, self.latest = 0, self.sums + self.start
+
+    def after(self, booster: xgboost.Booster) -> Any:
+        """Scores by all trees that the booster has; an array that stays."""
+        rounds = booster.num_boosted_rounds()
+        for k in range(self.rounds, rounds):
+            self.sums += trees_say(booster, self.table, k, self.missing)
+        if rounds > self.rounds:
+            self.rounds, self.latest = rounds, self.sums + self.start
+        return self.latest
+
+    def going_on(self) -> TableScores:
+        """The same rows for a booster that starts from these scores."""
+        return TableScores(self.device, self.table, self.missing, self.latest)
+
+
+class DeviceRows:
+    """Some rows of a table, whose scores are wanted after every round.
+
+    Parameters
+    ----------
+    scores_of : TableScores
+        Those of all rows.
+    which : (m,) int, optional
+        The rows; all by default.
+    """
+
+    def __init__(self, scores_of: TableScores, which: IntArray | None = None) -> None:
+        self.scores_of = scores_of
+        self.which = None if which is None else scores_of.device.put(which)
+
+    def scores(self, booster: xgboost.Booster) -> Any:
+        """Log-odds by all trees that the booster has."""
+        found = self.scores_of.after(booster)
+        return found if self.which is None else found.take(self.which)
+
+    def of(self, scores_of: TableScores) -> DeviceRows:
+        """The same rows, scored by another booster."""
+        other = DeviceRows(scores_of)
+        other.which = self.which
+        return other
+
+
+class FetchedScores:
+    """Rows that XGBoost scores, which copies the scores to the host; they are copied back.
+
+    Parameters
+    ----------
+    device : Device
+        The device.
+    matrix : xgboost.DMatrix
+        The rows.
+    """
+
+    def __init__(self, device: Device, matrix: xgboost.DMatrix) -> None:
+        self.device, self.matrix = device, matrix
+        self.reader: ScoreReader | None = None
+
+    def scores(self, booster: xgboost.Booster) -> Any:
+        """Log-odds by all trees that the booster has."""
+        if self.reader is None or self.reader.booster is not booster:
+            self.reader = ScoreReader(booster, self.matrix)
+        return self.device.put(self.reader.read().copy())
+
+    def starting_from(self, scores: Any) -> FetchedScores:
+        """The same rows for a booster that starts from given scores."""
+        self.matrix.set_base_margin(self.device.get(scores))
+        return FetchedScores(self.device, self.matrix)
+
+
+ScoredRows: TypeAlias = DeviceRows | FetchedScores
+"""Rows whose scores are on a device."""
+
+
+def device_of(rows: ScoredRows) -> Device:
+    """The device that scores are on."""
+    return rows.device if isinstance(rows, FetchedScores) else rows.scores_of.device
+
+
+def going_on(rows: Sequence[ScoredRows], scores: Sequence[Any]) -> list[ScoredRows]:
+    """The same rows for boosters that start from the given scores, which are their latest."""
+    tables: dict[int, TableScores] = {}
+    found: list[ScoredRows] = []
+    for some, start in zip(rows, scores, strict=True):
+        if isinstance(some, FetchedScores):
+            found.append(some.starting_from(start))
+            continue
+        old = some.scores_of  # rows of one table share its scores
+        found.append(some.of(tables.setdefault(id(old), old.going_on())))
+    return found
+
+
+_IN_PLACE = "XGBoosterPredictFromCudaArray"
+
+
+def trees_say(booster: xgboost.Booster, table: Any, round_: int, missing: float) -> Any:
+    """What the trees of one round add to scores, on the device."""
+    loaded = library()
+    if loaded is None or not is_device_array(table) or not hasattr(loaded, _IN_PLACE):
+        return booster.inplace_predict(
+            table,
+            iteration_range=(round_, round_ + 1),
+            predict_type="margin",
+            missing=missing,
+            validate_features=False,
+        )
+    span = {"iteration_begin": round_, "iteration_end": round_ + 1, "cache_id": 0}
+    asked = {"type": 1, "training": False, "missing": missing, "strict_shape": False, **span}
+    sizes, n_sizes = ctypes.POINTER(ctypes.c_uint64)(), ctypes.c_uint64()
+    values = ctypes.POINTER(ctypes.c_float)()
+    failed = getattr(loaded, _IN_PLACE)(
+        booster.handle,
+        json.dumps(table.__cuda_array_interface__).encode(),
+        json.dumps(asked).encode(),
+        ctypes.c_void_p(),
+        ctypes.byref(sizes),
+        ctypes.byref(n_sizes),
+        ctypes.byref(values),
+    )
+    if failed:
+        raise xgboost.core.XGBoostError(loaded.XGBGetLastError().decode())
+    return _view(table, ctypes.cast(values, ctypes.c_void_p).value or 0)
+
+
+def _view(table: Any, address: int) -> Any:
+    """XGBoost's own array of one number for each row of a table; its next call overwrites it."""
+    cupy, n = import_cupy(), len(table)
+    memory = cupy.cuda.UnownedMemory(address, 4 * n, table, table.device.id)
+    return cupy.ndarray((n,), np.float32, cupy.cuda.MemoryPointer(memory, 0))
+
+
+def starting_score(params: dict[str, Any], n_features: int) -> float:
+    """The score that a booster with some parameters starts from, as XGBoost computes it."""
+    asked = {name: params[name] for name in ("objective", "base_score")}
+    booster = xgboost.Booster({**asked, "num_feature": n_features, "nthread": 1})
+    nobody = np.zeros((1, n_features), np.float32)
+    found = booster.inplace_predict(nobody, predict_type="margin", validate_features=False)
+    return float(found[0])
+
+
+def scores_of(device: Device, booster: xgboost.Booster, X: Matrix, span: tuple[int, int],
+              missing: float) -> Float32Array | Any | None:  # fmt: skip
+    """Log-odds of rows by some rounds, computed on a device; None where XGBoost is to read X.
+
+    They are on the device where X is, and on the host where it is not.
+    """
+    table = table_on(device, X)
+    if table is None:
+        return None
+    with device.used():
+        found = booster.inplace_predict(
+            table, iteration_range=span, predict_type="margin", missing=missing,
+            validate_features=False,
+        )  # fmt: skip
+    return found if is_on_device(X) else on_host(found)

@@ -1,0 +1,245 @@
+"""Training with scores on a GPU: a fake one on every machine, and the real one where there is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.frozen import FrozenEstimator
+from xgboost import XGBClassifier, XGBRegressor
+
+from fairboost import (
+    FairGBMClassifier,
+    FairGBMRegressor,
+    at_fpr,
+    load,
+    tradeoff_curve,
+)
+from fairboost.data.device_arrays import on_host
+from fairboost.datasets import make_loans
+from fairboost.engines.xgboost import device as module
+from fairboost.engines.xgboost import engine
+from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from tests.fake_device import BOTH, needs_compiler
+
+LOANS = make_loans(6_000, seed=3)
+NUMBERS = LOANS.X.select_dtypes("number")
+SEX = LOANS.sensitive["sex"]
+
+
+def use(monkeypatch, device):
+    for where in (module, engine):
+        monkeypatch.setattr(where, "open_device", lambda ordinal: device)
+        monkeypatch.setattr(where, "at_hand", lambda ordinal: device)
+
+
+@pytest.fixture(params=BOTH)
+def device(request, monkeypatch):
+    found = request.param()
+    use(monkeypatch, found)
+    return found
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    found = BOTH[0].values[0]()
+    use(monkeypatch, found)
+    return found
+
+
+def engine_on(name="cuda", **options):
+    told = {"n_estimators": 25, "max_depth": 4, "learning_rate": 0.2, "n_jobs": 1, **options}
+    return XGBClassifier(device=name, **told)
+
+
+def fitted(estimator, X=NUMBERS, y=LOANS.y, sensitive=SEX, fit=None, **options):
+    told = {"constraint": "equal_opportunity", "tolerance": 0.02, "random_state": 0, **options}
+    model = FairGBMClassifier(estimator, **told)
+    return model.fit(X, y, sensitive_features=sensitive, **(fit or {}))
+
+
+WAYS = {
+    "share": {"holdout": 0.3},
+    "cross": {"holdout": "cross"},
+    "training rows": {"holdout": None},
+    "paper": {"multipliers": "paper", "holdout": None, "memberships": "observed"},
+    "proxy": {"proxy": "squared", "holdout": 0.3},
+    "point": {"operating_point": at_fpr(0.1), "holdout": 0.3},
+    "point, cross": {"operating_point": at_fpr(0.1), "holdout": "cross"},
+    "memberships": {"memberships": "honest", "holdout": 0.3},
+    "several": {"constraint": ["equal_opportunity", "predictive_equality"], "holdout": 0.3},
+    "average": {"iterate": "average", "holdout": 0.3},
+    "plain": {"constraint": None},
+}
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_the_model_is_that_of_the_cpu(device, way):
+    ours, theirs = (fitted(engine_on(name), **WAYS[way]) for name in (None, "cuda"))
+    ours_at, theirs_at = (m.predict_proba(NUMBERS)[:, 1] for m in (ours, theirs))
+    assert len(ours.trace_) == len(theirs.trace_)
+    # Trees that are as good as each other may be chosen otherwise, from some round on.
+    assert np.abs(ours_at - theirs_at).mean() < 0.01
+    pd.testing.assert_frame_equal(ours.trace_[:2], theirs.trace_[:2], rtol=1e-3, atol=1e-3)
+    if ours.fairness_report_ is not None:
+        assert theirs.fairness_report_.columns == ours.fairness_report_.columns
+
+
+@pytest.mark.parametrize("way", ["share", "cross", "point", "memberships"])
+def test_same_seed_same_model(device, way):
+    first, second = (fitted(engine_on(subsample=0.8), **WAYS[way]) for _ in range(2))
+    np.testing.assert_array_equal(first.predict_proba(NUMBERS), second.predict_proba(NUMBERS))
+    pd.testing.assert_frame_equal(first.trace_, second.trace_)
+
+
+def test_reported_rates_are_those_of_predictions(device):
+    model = fitted(engine_on(), iterate="last", holdout=None)
+    refused, counts = model.predict(NUMBERS) == 0, LOANS.y == 1
+    rates = model.fairness_report_.rates.set_index("group")["training"]
+    for sex in SEX.unique():
+        assert refused[counts & (SEX == sex)].mean() == pytest.approx(
+            rates[f"sex={sex}"], abs=1e-12
+        )
+    stock = model.estimator_.predict_proba(NUMBERS)[:, 1]
+    np.testing.assert_allclose(stock, model.predict_proba(NUMBERS)[:, 1], atol=1e-6)
+
+
+def test_without_a_constraint_the_model_is_stock(device):
+    model = fitted(engine_on(), constraint=None)
+    stock = engine_on(device.name).fit(NUMBERS, LOANS.y)
+    np.testing.assert_allclose(
+        model.predict_proba(NUMBERS), stock.predict_proba(NUMBERS), atol=2e-5
+    )
+    start, own = (m.get_booster().save_config() for m in (stock, model.estimator_))
+    assert "base_score" in start and "base_score" in own
+
+
+TABLES = {
+    "pandas": NUMBERS,
+    "numpy": NUMBERS.to_numpy(np.float64),
+    "single": NUMBERS.to_numpy(np.float32),
+    "columns": np.asfortranarray(NUMBERS.to_numpy(np.float64)),
+    "categories": LOANS.X,
+}
+
+
+@pytest.mark.parametrize("kind", list(TABLES))
+@pytest.mark.parametrize("way", ["share", "cross"])
+def test_tables_of_every_kind(device, kind, way):
+    told = engine_on(enable_categorical=kind == "categories")
+    model = fitted(told, TABLES[kind], **WAYS[way])
+    here = fitted(told.set_params(device=None), TABLES[kind], **WAYS[way])
+    difference = model.predict_proba(TABLES[kind]) - here.predict_proba(TABLES[kind])
+    assert np.abs(difference).mean() < 0.01
+
+
+def test_a_held_out_set_and_weights(device):
+    weight = np.random.default_rng(0).random(4_000)
+    first, last = NUMBERS[:4_000], NUMBERS[4_000:]
+    fit = {"holdout_set": (last, LOANS.y[4_000:], SEX[4_000:]), "sample_weight": weight}
+    told = first, LOANS.y[:4_000], SEX[:4_000]
+    ours, theirs = (fitted(engine_on(name), *told, fit=fit) for name in (None, "cuda"))
+    difference = ours.predict_proba(last) - theirs.predict_proba(last)
+    assert np.abs(difference).mean() < 0.01
+    assert ours.fairness_report_.columns == theirs.fairness_report_.columns
+
+
+def test_early_stopping_goes_by_the_right_metric(device):
+    fit = {"eval_set": [(NUMBERS[4_000:], LOANS.y[4_000:])]}
+    told = NUMBERS[:4_000], LOANS.y[:4_000], SEX[:4_000]
+    stop = {"early_stopping_rounds": 3, "n_estimators": 60, "learning_rate": 0.5}
+    ours, theirs = (
+        fitted(engine_on(name, **stop), *told, fit=fit, holdout=0.3) for name in (None, "cuda")
+    )
+    first = [m.estimator_.evals_result_["validation_0"]["logloss"][0] for m in (ours, theirs)]
+    assert first[0] == pytest.approx(first[1], rel=1e-3)
+    assert theirs.estimator_.evals_result_["validation_0"]["logloss"][-1] < 0.69
+
+
+def test_a_stage_on_a_frozen_model(device):
+    base = engine_on(device.name).fit(NUMBERS, LOANS.y)
+    base.set_params(device="cuda", verbosity=0)
+    told = {"constraint": "demographic_parity", "holdout": 0.3}
+    model = fitted(FrozenEstimator(base), **told)
+    assert model.booster_.num_boosted_rounds() > 25
+    old, new = base.predict_proba(NUMBERS)[:, 1], model.predict_proba(NUMBERS)[:, 1]
+    gaps = [np.ptp(pd.Series(p >= 0.5).groupby(SEX.to_numpy()).mean()) for p in (old, new)]
+    assert gaps[1] < gaps[0]
+
+
+def test_a_curve(device):
+    told = {"sensitive_features": SEX, "constraint": "demographic_parity", "tolerances": 4}
+    ours, theirs = (
+        tradeoff_curve(engine_on(name), NUMBERS, LOANS.y, random_state=0, **told)
+        for name in (None, "cuda")
+    )
+    columns = ["tolerance", "accuracy"]
+    np.testing.assert_allclose(ours.table[columns], theirs.table[columns], atol=0.02)
+
+
+def test_files_are_read_where_there_is_no_gpu(device, tmp_path, monkeypatch):
+    model = fitted(engine_on(), holdout=0.3)
+    model.save(tmp_path / "model.json")
+    expected = model.predict_proba(NUMBERS)
+    for where in (module, engine):
+        monkeypatch.setattr(where, "at_hand", lambda ordinal: None)
+    again = load(tmp_path / "model.json")
+    np.testing.assert_allclose(again.predict_proba(NUMBERS), expected, atol=1e-6)
+
+
+@needs_compiler
+@pytest.mark.parametrize("constraint", ["calibrated", "equal_losses"])
+def test_what_reads_losses_is_refused(fake, constraint):
+    try:
+        FairGBMClassifier(constraint=constraint)._options().constraints(["sex"])
+    except ConstraintError:
+        pytest.skip(f"{constraint} is no name of a constraint of labels")
+    with pytest.raises(ConstraintError, match="trained on the CPU"):
+        fitted(engine_on(), constraint=constraint)
+
+
+@needs_compiler
+def test_several_classes_are_refused(fake):
+    with pytest.raises(EngineOptionError, match="three classes or more are trained on the CPU"):
+        fitted(engine_on(), y=np.arange(len(LOANS.y)) % 3, constraint="demographic_parity")
+
+
+def test_numbers_are_refused():
+    model = FairGBMRegressor(XGBRegressor(device="cuda"), constraint="equal_means")
+    with pytest.raises(EngineOptionError, match="numbers are predicted on the CPU only"):
+        model.fit(NUMBERS, NUMBERS.iloc[:, 0], sensitive_features=SEX)
+
+
+class OnGPU:
+    """A table in the memory of a GPU, as far as one can tell from outside."""
+
+    __cuda_array_interface__ = {}
+    dtype, shape, ndim = np.dtype(np.float32), NUMBERS.shape, 2
+
+    def __len__(self):
+        return self.shape[0]
+
+    def get(self):
+        return NUMBERS.to_numpy(np.float32)
+
+
+def test_a_table_on_a_gpu_is_not_for_the_cpu():
+    with pytest.raises(InvalidInputError, match="X is in the memory of a GPU"):
+        fitted(engine_on(None), OnGPU())
+    model = fitted(engine_on(None), NUMBERS.to_numpy())
+    with pytest.raises(InvalidInputError, match="the model is on the CPU"):
+        model.predict(OnGPU())
+    assert on_host(OnGPU()).shape == NUMBERS.shape
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "gpu:3"])
+def test_names_of_devices(name):
+    assert module.ordinal_of(name) == int(name[-1]) if ":" in name else 0
+
+
+def test_a_machine_without_a_gpu_gets_one_clear_line():
+    if BOTH[1].values[0]() is not None:
+        pytest.skip("there is a GPU")
+    module.open_device.cache_clear()
+    with pytest.raises(EngineOptionError, match=r"device='cuda' needs .*leave device out"):
+        fitted(engine_on())
