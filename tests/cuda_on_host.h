@@ -7,11 +7,10 @@ using namespace std;
 
 #define __global__
 #define __device__
-#define __shared__ static
-#define HOST_THREADS
+#define __shared__ static thread_local
 
 struct Place { int64_t x; };
-static Place threadIdx = {0}, blockIdx = {0}, gridDim = {1};
+static thread_local Place threadIdx = {0}, blockIdx = {0}, gridDim = {1};
 
 static inline void __syncthreads() {}
 static inline double __shfl_down_sync(unsigned, double, int) { return 0.0; }

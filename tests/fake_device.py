@@ -42,11 +42,14 @@ class HostModule:
     def __init__(self, code: str, options: tuple[str, ...]) -> None:
         # One thread, and all the shared memory that a kernel may ask for.
         source = code.replace("THREADS = 256, WARPS = THREADS / 32", "THREADS = 1, WARPS = 1")
-        source = source.replace("extern __shared__ uint64 room[]", "static uint64 room[8192]")
+        source = source.replace(
+            "extern __shared__ uint64 room[]", "static thread_local uint64 room[8192]"
+        )
         assert "WARPS = 1" in source and "room[8192]" in source
         shims = "".join(_shim(source, name) for name in _kernels(source))
         text = HEADER.read_text() + source + shims
-        told = ["-O1", "-shared", "-fPIC", "-w", *options]
+        # The C library has functions of some of these names: ours are to be called.
+        told = ["-O1", "-shared", "-fPIC", "-w", "-Wl,-Bsymbolic", *options]
         stamp = sha256("\0".join([text, *told]).encode()).hexdigest()[:20]
         made = Path(gettempdir()) / f"fairboost-cuda-{stamp}.so"
         if not made.exists():
@@ -85,7 +88,7 @@ def _as_argument(value):
         assert value.flags.c_contiguous
         return ctypes.c_void_p(value.ctypes.data)
     kinds = {"int64": ctypes.c_int64, "int32": ctypes.c_int32, "float64": ctypes.c_double,
-             "uint64": ctypes.c_void_p}  # fmt: skip
+             "float32": ctypes.c_float, "uint64": ctypes.c_void_p}  # fmt: skip
     return kinds[value.dtype.name](value.item())
 
 
@@ -112,6 +115,15 @@ class FakeDevice(Device):
 
     def free_memory(self) -> int:
         return 2**34
+
+    def mark(self) -> None:
+        return None
+
+    def let_go(self) -> None:
+        pass
+
+    def fetch(self, array, done):
+        return array
 
     def address(self, array) -> int:
         return array.ctypes.data

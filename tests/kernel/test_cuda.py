@@ -1,4 +1,4 @@
-"""The passes of ``loops.cu`` against those of ``loops.c``: the same functions of the same numbers."""
+"""The passes of ``loops.cu`` against those of ``loops.c``: the same functions of numbers."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +43,15 @@ from fairboost.algorithm.record import Record, Round
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.all_reduce import ONE_MACHINE
 from fairboost.fairness.binding import MomentMap, distinct, slices
-from fairboost.tasks.base import Cut, LearningTask, Measured, MemberWeights, Slopes, Weights
+from fairboost.tasks.base import (
+    Cut,
+    LearningTask,
+    Measured,
+    Measuring,
+    MemberWeights,
+    Slopes,
+    Weights,
+)
 from fairboost.tasks.layout import RowLayout
 
 SMALLEST_ERROR = 0.02
@@ -75,6 +84,28 @@ class Turn:
     slopes: Slopes
     state: State
     found: Round
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A round of which the engine can have the gradient; the multipliers have not moved yet.
+
+    Parameters
+    ----------
+    slopes : Slopes
+        The gradient.
+    smooth : (n_moments,) float64, optional
+        The smooth moments, in the paper's form.
+    measured : Measured or Measuring
+        What was measured, or is being measured.
+    cut : Cut
+        Where decisions are made.
+    """
+
+    slopes: Slopes
+    smooth: FloatArray | None
+    measured: Measured | Measuring
+    cut: Cut
 
 
 class Game:
@@ -166,12 +197,22 @@ class Game:
         turn : Turn
             Its gradient is what the engine fits a tree to (lines 7, 8).
         """
+        return self.end(state, self.begin(state, scores, held_out))
+
+    def begin(self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None) -> Begun:
+        """The passes over the rows. A GPU may still be at work when this returns."""
         to_measure = self._to_measure(scores, held_out)
         cut = self.passes.place(to_measure, state.cut)
         slopes, smooth = self._descend(state, scores, cut)  # line 5
-        measured = slopes.measured
+        measured: Measured | Measuring | None = slopes.measured
         if measured is None or held_out is not None:
             measured = self.passes.measure(to_measure, cut)
+        return Begun(slopes, smooth, measured, cut)
+
+    def end(self, state: State, begun: Begun) -> Turn:
+        """The step of the multipliers, from what the passes have found."""
+        slopes, measured = begun.slopes.settled(), begun.measured.settled()
+        smooth, cut = begun.smooth, begun.cut
         # With a gradient that is no number the loss is none: one figure tells all machines.
         loss = slopes.loss if slopes.is_finite else math.nan
         found, units = self._evaluate(loss, measured, cut, state)  # line 6
@@ -196,7 +237,7 @@ class Game:
         """Measure the model after the last round, without a gradient."""
         to_measure = self._to_measure(scores, held_out)
         cut = self.passes.place(to_measure, state.cut)
-        measured = self.passes.measure(to_measure, cut)
+        measured = self.passes.measure(to_measure, cut).settled()
         loss = measured.loss if held_out is None else self.passes.loss(scores, cut)
         return self._evaluate(loss, measured, cut, state)[0]
 
@@ -351,20 +392,42 @@ class Session:
     """
 
     def __init__(self, game: Game, state: State | None = None) -> None:
-        self.game, self.state = game, game.start() if state is None else state
-        self.playing = self.state
+        self.game, self._state = game, game.start() if state is None else state
+        self.playing = self._state
         self.rounds: list[Round] = []
         self.after_last: Round | None = None
+        # On a GPU multipliers move beside the engine, which does not wait for them.
+        on_device = game.layout.device is not None
+        self.aside = ThreadPoolExecutor(1) if on_device else None
+        self.ending: Future[None] | None = None
+
+    @property
+    def state(self) -> State:
+        """As the last round left it."""
+        if self.ending is not None:
+            ending, self.ending = self.ending, None
+            ending.result()
+        return self._state
 
     def play(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> tuple[Any, Any]:
         """Play a round; returns gradient and Hessian, buffers that the next call overwrites."""
+        state = self.state
         with _quietly():
-            turn = self.game.play(self.state, scores, held_out)
-        self._check(turn.found)
+            begun = self.game.begin(state, scores, held_out)
         # Followers take the round under the same multipliers, after this one was played.
-        self.playing, self.state = replace(self.state, cut=turn.state.cut), turn.state
+        self.playing = replace(state, cut=begun.cut)
+        if self.aside is None:
+            self._end(state, begun)
+        else:
+            self.ending = self.aside.submit(self._end, state, begun)
+        return begun.slopes.gradient, begun.slopes.hessian
+
+    def _end(self, state: State, begun: Begun) -> None:
+        with _quietly():
+            turn = self.game.end(state, begun)
+        self._check(turn.found)
+        self._state = turn.state
         self.rounds.append(turn.found)
-        return turn.slopes.gradient, turn.slopes.hessian
 
     def begin(self) -> None:
         """Let followers take the next round before it is played; not where the cut moves."""
@@ -378,8 +441,9 @@ class Session:
 
     def finish(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> None:
         """Take the scores after the last round."""
+        state = self.state
         with _quietly():
-            self.after_last = self.game.measure(self.state, scores, held_out)
+            self.after_last = self.game.measure(state, scores, held_out)
         self._check(self.after_last)
 
     def _check(self, found: Round) -> None:
@@ -408,3 +472,5 @@ class Session:
     def close(self) -> None:
         """Let the threads go."""
         self.game.layout.threads.close()
+        if self.aside is not None:
+            self.aside.shutdown()

@@ -377,6 +377,11 @@ def encode_labels(y: ArrayLike, pos_label: object = None) -> tuple[np.ndarray, I
 
 def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
     """The labels that occur, in order, and the position of each row's among them."""
+    if is_device_array(y) and y.ndim == 1 and y.dtype.kind in "iub":
+        classes = _sorted_labels(on_host(np.unique(y)))
+        if len(classes) == 2:
+            positive: IntArray = on_host((y == classes[1].item()).astype(np.int8))
+            return classes, positive
     column = column_or_1d(as_column(y), warn=True)
     if column.dtype.kind == "f" and not np.isfinite(column).all():
         raise InvalidInputError(
@@ -573,7 +578,7 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     if isinstance(native, nw.Series):
         column = table if isinstance(table, pd.Series) else native.to_numpy()
         return [(DEFAULT_COLUMN if native.name in (None, "") else str(native.name), column)]
-    array = _factorizable(table)
+    array = table if is_device_array(table) else _factorizable(table)
     if array.ndim == 2 and array.shape[1] > 1:
         return [(f"{DEFAULT_COLUMN}_{k}", array[:, k]) for k in range(array.shape[1])]
     if array.ndim > 2:
@@ -586,6 +591,9 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
 
 def _factorizable(column: ArrayLike) -> np.ndarray:
     """Make an array without turning mixed values or None into strings."""
+    if is_device_array(column):
+        found: np.ndarray = column
+        return found
     if not isinstance(column, list | tuple):
         return as_column(column)
     if any(isinstance(value, list | tuple | np.ndarray) for value in column):
@@ -605,8 +613,12 @@ def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
 
 def distinct_groups(name: str, column: ArrayLike) -> tuple[IntArray, np.ndarray]:
     """The group of each row, -1 where it is missing, as a position among those that occur."""
+    if is_device_array(column) and column.dtype.kind in "iub":  # whole numbers are never missing
+        values, places = np.unique(column, return_inverse=True)
+        uniques = on_host(values)
+        return on_host(places.astype(np.min_scalar_type(-len(uniques)))), uniques.astype(object)
     try:
-        codes, uniques = pd.factorize(column, use_na_sentinel=True)
+        codes, uniques = pd.factorize(on_host(column), use_na_sentinel=True)
     except TypeError as error:  # lists, or rows of unequal length
         raise InvalidInputError(
             f"sensitive column {name!r} must hold one plain value per row: {error}"

@@ -16,6 +16,7 @@ import pandas as pd
 from fairboost._numbers import is_finite, plain
 from fairboost._typing import ArrayLike, BoolArray, Float32Array, FloatArray
 from fairboost.data.cells import SensitiveColumn
+from fairboost.data.device_arrays import on_host
 from fairboost.data.shared import SoftFacts
 from fairboost.exceptions import ConstraintError, InvalidInputError
 
@@ -118,7 +119,7 @@ def smooth_columns(by: Any) -> dict[str, Smooth]:
 
 def read_numbers(name: str, column: ArrayLike) -> FloatArray:
     """A column of numbers; NaN where there is none."""
-    array = np.asarray(column)
+    array = np.asarray(on_host(column))
     text = array.dtype == object and any(isinstance(v, str | bytes) for v in array.flat)
     if (
         array.dtype.kind in "USMm"

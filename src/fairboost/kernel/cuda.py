@@ -10,7 +10,7 @@ Nothing here imports CuPy before a GPU is asked for. It comes with ``pip install
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from fairboost._typing import FloatArray, IntArray
+from fairboost._typing import BoolArray, FloatArray, IntArray
+from fairboost.data.holdout import Shares
 from fairboost.exceptions import EngineOptionError
 
 SOURCE = Path(__file__).with_name("loops.cu")
 THREADS = 256  # as in loops.cu
-ROWS_PER_BLOCK, MOST_BLOCKS = 4 * THREADS, 4096
+ROWS_PER_BLOCK, MOST_BLOCKS = 4 * THREADS, 2048
 ROOM = 48 * 1024
 """Bytes of shared memory that a block may have on every GPU."""
 
@@ -89,9 +90,83 @@ class Device:
         """An array on the host."""
         return self.arrays.asnumpy(array)
 
+    def mark(self) -> Any:
+        """The point that the device's work has to reach before results can be fetched."""
+        done = self.arrays.cuda.Event(disable_timing=True)
+        done.record()
+        return done
+
+    def fetch(self, array: Any, done: Any) -> Any:
+        """An array on the host, as soon as its work is done; later work is not waited for."""
+        with self.used():
+            self.aside.wait_event(done)
+            return array.get(stream=self.aside)
+
+    @cached_property
+    def aside(self) -> Any:
+        """A stream that waits for no other."""
+        return self.arrays.cuda.Stream(non_blocking=True)
+
     def empty(self, n: int, dtype: Any) -> Any:
         """Room for numbers on the device."""
         return self.arrays.empty(n, dtype)
+
+    def advance(self, which: Any, leaves: Any, sums: Any, start: Any, scores: Any) -> None:
+        """Add what trees say of some rows to the sums of their trees; fill their scores.
+
+        Parameters
+        ----------
+        which : (m,) int32, optional
+            The rows; all of them without it.
+        leaves, sums : (n,) float32
+            What the trees of the round say, and the sums of all rounds.
+        start : float or (n,) float32
+            What each row starts from.
+        scores : (m,) float32
+            What is filled.
+        """
+        alone = np.ndim(start) == 0
+        n = len(scores)
+        function = _function(self.arrays, self.ordinal, "advance", "u1", "f4", "f4")
+        told = (
+            np.int64(n), _pointer(which), leaves, sums, np.float32(start if alone else 0.0),
+            _pointer(None if alone else start), scores,
+        )  # fmt: skip
+        function((_grid(n),), (THREADS,), told)
+
+    def hold_out(self, shares: Shares, codes: IntArray, rng: np.random.Generator) -> BoolArray:
+        """Draw the rows to hold out by the law of :meth:`Shares.mark`, which sorts on the host."""
+        arrays, n, n_cells = self.arrays, len(codes), len(shares.spared)
+        draw = arrays.random.default_rng(int(rng.integers(2**63)))
+        drawn = draw.integers(0, 2**32, n, dtype=np.uint32)
+        on_device = self.put(codes)
+        # Cells come in the order of their least draws: their own follows from names of groups.
+        least = arrays.full(n_cells, np.uint32(2**32 - 1))
+        arrays.minimum.at(least, on_device, drawn)
+        by_cell = np.argsort(self.get(least), kind="stable")
+        place = np.empty(n_cells, np.uint64)
+        place[by_cell] = np.arange(n_cells)
+        key = (self.put(place)[on_device] << np.uint64(32)) | drawn
+        counts = self.get(arrays.bincount(on_device, minlength=n_cells))[by_cell]
+        del drawn, on_device
+        order = arrays.argsort(key)
+        cell = (key[order] >> np.uint64(32)).astype(np.int64)
+        del key
+        rank = arrays.arange(n) - self.put(np.cumsum(counts) - counts)[cell]
+        share: Any = shares.share
+        if shares.others != shares.share:  # one row after the other, whatever their cells
+            spared = self.put(shares.spared[by_cell])[cell]
+            rank = arrays.where(spared, arrays.cumsum(spared) - 1, rank)
+            share = arrays.where(spared, shares.others, shares.share)
+        floor = arrays.floor
+        held = arrays.zeros(n, bool)
+        held[order] = floor((rank + 1) * share + 0.5) > floor(rank * share + 0.5)
+        found: BoolArray = self.get(held)
+        return found
+
+    def let_go(self) -> None:
+        """Give memory back that CuPy holds for later, so that the engine can have it."""
+        self.arrays.get_default_memory_pool().free_all_blocks()
 
     def free_memory(self) -> int:
         """Bytes of the device that nobody uses, or that CuPy holds for later."""
@@ -145,7 +220,7 @@ class DeviceLoops:
         self.cells = device.put(host.astype(self.kind, copy=False))
         self.weight = device.put(weight, np.float32) if len(weight) else None
         self.gradient, self.hessian = gradient, hessian
-        self.grid = min(max(1, -(-self.n // ROWS_PER_BLOCK)), MOST_BLOCKS)
+        self.grid = _grid(self.n)
         self.uploaded: dict[int, tuple[Any, Any]] = {}
         self.total_of_gradient = 0.0
 
@@ -169,6 +244,19 @@ class DeviceLoops:
         soft: Sequence[tuple[Any, FloatArray]],
     ) -> float:
         """As :meth:`fairboost.kernel.loops.Loops.descend`."""
+        loss, self.total_of_gradient = self.descending(scores, threshold, pull, bump, side, soft)()
+        return loss
+
+    def descending(
+        self,
+        scores: Any,
+        threshold: float,
+        pull: FloatArray,
+        bump: FloatArray,
+        side: IntArray,
+        soft: Sequence[tuple[Any, FloatArray]],
+    ) -> Callable[[], tuple[float, float]]:
+        """Begin with it; what comes waits for the loss and the sum of the gradient."""
         scores, put = self.scores(scores), self.device.put
         members = [
             (self._kept(m, np.float32), put(np.ascontiguousarray(on, np.float64)))
@@ -180,25 +268,43 @@ class DeviceLoops:
         totals = self.device.empty(2 * self.grid, np.float64)
         self._run(
             "descend", scores, 0, *self._rows(), scores, np.float64(threshold),
-            put(np.concatenate([pull, bump])), put(side, np.int64), _pointer(groups),
+            put(np.concatenate([pull, bump])), self._kept(side, np.int64), _pointer(groups),
             np.int32(len(told)), self.gradient, self.hessian, totals,
         )  # fmt: skip
-        loss, self.total_of_gradient = self.device.get(totals).reshape(-1, 2).sum(axis=0).tolist()
-        return float(loss)
+        done = self.device.mark()
+
+        def ended() -> tuple[float, float]:
+            _ = members, groups  # which the device reads until then
+            loss, total = self.device.fetch(totals, done).reshape(-1, 2).sum(axis=0).tolist()
+            return loss, total
+
+        return ended
 
     def measure(self, scores: Any, threshold: float, pull: FloatArray) -> tuple[FloatArray, float]:
         """As :meth:`fairboost.kernel.loops.Loops.measure`."""
+        return self.measuring(scores, threshold, pull)()
+
+    def measuring(
+        self, scores: Any, threshold: float, pull: FloatArray
+    ) -> Callable[[], tuple[FloatArray, float]]:
+        """Begin with it; what comes waits for the result."""
         scores, unit = self.scores(scores), 1.0 if self.weight is None else self.unit()
         found = self.device.arrays.zeros(self.n_cells + self.grid, np.uint64)
         sums, totals = found[: self.n_cells], found[self.n_cells :].view(np.float64)
         room = 8 * self.n_cells
         self._run(
             "measure", scores, room, *self._rows(), scores, np.float64(threshold),
-            self.device.put(pull), np.float64(unit), np.int32(room <= ROOM), sums, totals,
+            self._kept(pull, np.float64), np.float64(unit), np.int32(room <= ROOM), sums, totals,
         )  # fmt: skip
-        host = self.device.get(found)
-        by_cell = host[: self.n_cells].view(np.int64) / unit
-        return by_cell, float(host[self.n_cells :].view(np.float64).sum())
+        done = self.device.mark()
+
+        def ended() -> tuple[FloatArray, float]:
+            _ = scores  # which the device reads until then
+            host = self.device.fetch(found, done)
+            by_cell = host[: self.n_cells].view(np.int64) / unit
+            return by_cell, float(host[self.n_cells :].view(np.float64).sum())
+
+        return ended
 
     def sum_and_descend(
         self,
@@ -281,6 +387,11 @@ def _function(arrays: Any, ordinal: int, name: str, cell: str, score: str, grad:
     told = [f"-D{macro}={_C_TYPES[kind]}" for macro, kind in kinds.items()]
     module = arrays.RawModule(code=SOURCE.read_text(), options=("-std=c++17", *told))
     return module.get_function(name)
+
+
+def _grid(n: int) -> int:
+    """Blocks for some rows: by their number alone, so that sums are the same on every device."""
+    return min(max(1, -(-n // ROWS_PER_BLOCK)), MOST_BLOCKS)
 
 
 def _pointer(array: Any) -> Any:

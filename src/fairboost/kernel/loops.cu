@@ -143,6 +143,18 @@ extern "C" __global__ void measure(int64 n, int n_cells, const CELL *cells, cons
     if (threadIdx.x == 0) totals[blockIdx.x] = loss;
 }
 
+/* What the trees of a round say of some rows is added to the sums of their trees; the scores of
+   these rows are the sums and what each row starts from. */
+extern "C" __global__ void advance(int64 n, const int *which, const float *leaves, float *sums,
+                                   float start, const float *starts, float *scores) {
+    EACH_ROW(i, n) {
+        const int row = which ? which[i] : (int)i;
+        const float sum = sums[row] + leaves[row];
+        sums[row] = sum;
+        scores[i] = sum + (starts ? starts[row] : start);
+    }
+}
+
 /* The paper's game: the slope of the loss, scaled and shifted by cell, and sums by cell of weights
    of positive decisions, losses and scores. `by_cell` has away, scale, shift and curve. Losses and
    scores are cut at `most`, so that no sum is too large for its unit. */

@@ -226,13 +226,44 @@ class RowPass:
         The sigmoid has the same slope in both directions, and so needs one number for each cell,
         and for each row one more where memberships are learned.
         """
-        if self.rules.proxy is not PROXIES["sigmoid"] or not self.rules.with_curvature:
+        if not self.is_fused:
             sums, _ = self.evaluate(scores, threshold, on_cells, soft)
             return float(self.loss_weight @ sums.loss)
+        told = self._fused(on_cells, soft)
+        return float(self.loops.descend(scores, threshold, *told))
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether one loop makes the whole gradient, as in the default game."""
+        return self.rules.proxy is PROXIES["sigmoid"] and self.rules.with_curvature
+
+    def descending(
+        self,
+        scores: ScoreArray,
+        threshold: float,
+        on_cells: Sequence[FloatArray],
+        soft: Sequence[SoftWeights] = (),
+    ) -> Callable[[], tuple[float, float]]:
+        """Begin with ``descend`` on a GPU; what comes waits for loss and sum of the gradient."""
+        begun: Callable[[], tuple[float, float]] = self.loops.descending(
+            scores, threshold, *self._fused(on_cells, soft)
+        )
+        return begun
+
+    def measuring(
+        self, scores: ScoreArray, threshold: float
+    ) -> Callable[[], tuple[FloatArray, float]]:
+        """Begin with ``measure`` on a GPU; what comes waits for the result."""
+        begun: Callable[[], tuple[FloatArray, float]] = self.loops.measuring(
+            scores, threshold, self.pull
+        )
+        return begun
+
+    def _fused(self, on_cells: Sequence[FloatArray], soft: Sequence[SoftWeights]) -> Any:
         bump = on_cells[0] - on_cells[1]
         # Of rows of label 0, then of label 1, what a group weighs on going up.
         groups = [(s.memberships, (s.on_groups[:, ::2] - s.on_groups[:, 1::2]).T) for s in soft]
-        return float(self.loops.descend(scores, threshold, self.pull, bump, self.side, groups))
+        return self.pull, bump, self.side, groups
 
     def measure(self, scores: ScoreArray, threshold: float) -> tuple[FloatArray, float]:
         """Weight of positive decisions by cell, and the loss; no gradient is filled."""

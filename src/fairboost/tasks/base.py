@@ -12,8 +12,8 @@ by cell, as the multipliers say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -46,6 +46,27 @@ class Measured:
     loss: float
     placed: FloatArray | None = None
     shared: FloatArray | None = None
+
+    def settled(self) -> Measured:
+        """The same, once it is known."""
+        return self
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What a GPU has begun to measure.
+
+    Parameters
+    ----------
+    ended : callable
+        Waits for the device, and returns what was measured.
+    """
+
+    ended: Callable[[], Measured]
+
+    def settled(self) -> Measured:
+        """What was measured."""
+        return self.ended()
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,9 @@ class Slopes:
         What the task needs to correct the gradient to other weights.
     total : float, optional
         The sum of the gradient, where the pass has found it.
+    ended : callable, optional
+        Where a GPU has begun the pass, and the gradient may be handed on: waits for the device,
+        and returns the loss and the total.
     """
 
     gradient: Any
@@ -107,6 +131,14 @@ class Slopes:
     measured: Measured | None = None
     made_of: Any = None
     total: float | None = None
+    ended: Callable[[], tuple[float, float]] | None = None
+
+    def settled(self) -> Slopes:
+        """The same, once its loss is known."""
+        if self.ended is None:
+            return self
+        loss, total = self.ended()
+        return replace(self, loss=loss, total=total, ended=None)
 
     @property
     def is_finite(self) -> bool:
@@ -128,7 +160,7 @@ class Passes(Protocol):
     def place(self, scores: ScoreArray, cut: Cut) -> Cut:
         """Where decisions are made, given scores of the rows that are measured."""
 
-    def measure(self, scores: ScoreArray, cut: Cut) -> Measured:
+    def measure(self, scores: ScoreArray, cut: Cut) -> Measured | Measuring:
         """Exact sums and the loss on the rows that are measured."""
 
     def loss(self, scores: ScoreArray, cut: Cut) -> float:

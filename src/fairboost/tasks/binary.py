@@ -35,7 +35,7 @@ from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy
 from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.kernel.row_pass import PassRules, RowPass, SoftWeights
-from fairboost.tasks.base import Measured, MemberWeights, Slopes, Weights
+from fairboost.tasks.base import Measured, Measuring, MemberWeights, Slopes, Weights
 from fairboost.tasks.layout import RowLayout
 
 RAREST = 0.002
@@ -230,9 +230,16 @@ class BinaryPasses:
         near = share_near(all_reduce, threshold, *counted)
         return DecisionCut(threshold, point.spread(near))
 
-    def measure(self, scores: ScoreArray, cut: DecisionCut) -> Measured:
+    def measure(self, scores: ScoreArray, cut: DecisionCut) -> Measured | Measuring:
         """Weight of positive decisions by cell, and the loss."""
-        positive, loss = self.held_out.measure(scores, self._least(cut))
+        if self.device is None:
+            return self._measured(scores, cut, *self.held_out.measure(scores, self._least(cut)))
+        found = self.held_out.measuring(scores, self._least(cut))
+        return Measuring(lambda: self._measured(scores, cut, *found()))
+
+    def _measured(
+        self, scores: ScoreArray, cut: DecisionCut, positive: FloatArray, loss: float
+    ) -> Measured:
         placed = self._placed if self.task.point is not None else None
         shared = self._shared(scores, cut)
         if placed is None:
@@ -333,8 +340,11 @@ class BinaryPasses:
     def _descend(
         self, rows: RowPass, scores: ScoreArray, cut: DecisionCut, weights: Weights
     ) -> Slopes:
-        signed = self._signed(weights.on_cells)
-        loss = rows.descend(scores, cut.threshold, signed, _by_group(weights.soft))
+        signed, soft = self._signed(weights.on_cells), _by_group(weights.soft)
+        told = scores, cut.threshold, signed, soft
+        if self.device is not None and rows.is_fused:
+            return Slopes(rows.gradient, rows.hessian, math.nan, ended=rows.descending(*told))
+        loss = rows.descend(*told)
         return Slopes(rows.gradient, rows.hessian, loss, total=rows.total_of_gradient)
 
     def _signed(self, on_cells: FloatArray) -> Sequence[FloatArray]:

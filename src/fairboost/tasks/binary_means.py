@@ -225,7 +225,7 @@ class BinaryMeansPasses(BinaryPasses):
 
     def measure(self, scores: ScoreArray, cut: DecisionCut) -> Measured:
         """Decisions by cell, then what else is read, and the loss."""
-        found = super().measure(scores, cut)
+        found = super().measure(scores, cut).settled()
         rows, ends = self.held_out, np.asarray(getattr(cut, "ends", ()))
         parts = rows.threads.each(
             lambda k: self._sums(rows, scores, rows.blocks[k], ends), len(rows.blocks)

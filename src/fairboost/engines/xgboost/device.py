@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 import xgboost
 
-from fairboost._typing import Float32Array, IntArray, Matrix
+from fairboost._typing import Float32Array, Matrix
 from fairboost.data.device_arrays import is_device_array, is_device_frame, is_on_device, on_host
 from fairboost.engines.xgboost.calls import ScoreReader, library
 from fairboost.exceptions import EngineOptionError, InvalidInputError
@@ -139,22 +139,22 @@ class TableScores:
 
     def __init__(self, device: Device, table: Any, missing: float, start: Any) -> None:
         self.device, self.table, self.missing = device, table, missing
-        self.start = np.float32(start) if np.ndim(start) == 0 else device.put(start, np.float32)
+        self.start = start if np.ndim(start) == 0 else device.put(start, np.float32)
         self.sums = device.arrays.zeros(len(table), np.float32)
-        self.rounds, self.latest = 0, self.sums + self.start
+        self.rounds, self.parts = 0, list[DeviceRows]()
+        self.trees_say = TreesSay(table, missing)
 
-    def after(self, booster: xgboost.Booster) -> Any:
-        """Scores by all trees that the booster has; an array that stays."""
-        rounds = booster.num_boosted_rounds()
-        for k in range(self.rounds, rounds):
-            self.sums += trees_say(booster, self.table, k, self.missing)
-        if rounds > self.rounds:
-            self.rounds, self.latest = rounds, self.sums + self.start
-        return self.latest
+    def update(self, booster: xgboost.Booster) -> None:
+        """Add the trees that the booster has grown since."""
+        for k in range(self.rounds, booster.num_boosted_rounds()):
+            leaves = self.trees_say(booster, k)
+            for part in self.parts:
+                self.device.advance(part.which, leaves, self.sums, self.start, part.latest)
+            self.rounds = k + 1
 
     def going_on(self) -> TableScores:
-        """The same rows for a booster that starts from these scores."""
-        return TableScores(self.device, self.table, self.missing, self.latest)
+        """The same rows, with no parts yet, for a booster that starts from these scores."""
+        return TableScores(self.device, self.table, self.missing, self.sums + self.start)
 
 
 class DeviceRows:
@@ -163,25 +163,26 @@ class DeviceRows:
     Parameters
     ----------
     scores_of : TableScores
-        Those of all rows.
-    which : (m,) int, optional
+        Those of all rows. No row of the table is in two parts.
+    which : (m,) int32 array on the device, optional
         The rows; all by default.
     """
 
-    def __init__(self, scores_of: TableScores, which: IntArray | None = None) -> None:
-        self.scores_of = scores_of
-        self.which = None if which is None else scores_of.device.put(which)
+    def __init__(self, scores_of: TableScores, which: Any = None) -> None:
+        self.scores_of, device = scores_of, scores_of.device
+        self.which = None if which is None else device.put(which, np.int32)
+        found = scores_of.sums + scores_of.start
+        self.latest = found if self.which is None else found[self.which]
+        scores_of.parts.append(self)
 
     def scores(self, booster: xgboost.Booster) -> Any:
-        """Log-odds by all trees that the booster has."""
-        found = self.scores_of.after(booster)
-        return found if self.which is None else found.take(self.which)
+        """Log-odds by all trees that the booster has; the next round overwrites them."""
+        self.scores_of.update(booster)
+        return self.latest
 
     def of(self, scores_of: TableScores) -> DeviceRows:
         """The same rows, scored by another booster."""
-        other = DeviceRows(scores_of)
-        other.which = self.which
-        return other
+        return DeviceRows(scores_of, self.which)
 
 
 class FetchedScores:
@@ -236,33 +237,53 @@ def going_on(rows: Sequence[ScoredRows], scores: Sequence[Any]) -> list[ScoredRo
 _IN_PLACE = "XGBoosterPredictFromCudaArray"
 
 
-def trees_say(booster: xgboost.Booster, table: Any, round_: int, missing: float) -> Any:
-    """What the trees of one round add to scores, on the device."""
-    loaded = library()
-    if loaded is None or not is_device_array(table) or not hasattr(loaded, _IN_PLACE):
-        return booster.inplace_predict(
-            table,
-            iteration_range=(round_, round_ + 1),
-            predict_type="margin",
-            missing=missing,
-            validate_features=False,
+class TreesSay:
+    """What the trees of a round add to the scores of a table, on the device.
+
+    Parameters
+    ----------
+    table : (n, n_features) array
+        The rows.
+    missing : float
+        The value that stands for a missing one.
+    """
+
+    def __init__(self, table: Any, missing: float) -> None:
+        self.table, self.missing = table, missing
+        loaded = library()
+        # As Booster.inplace_predict does, which looks at the table anew in every round.
+        self.call = getattr(loaded, _IN_PLACE, None) if is_device_array(table) else None
+        if self.call is not None:
+            self.told = json.dumps(table.__cuda_array_interface__).encode()
+            asked = {"type": 1, "training": False, "missing": missing, "strict_shape": False}
+            self.asked = json.dumps({**asked, "cache_id": 0})[:-1]
+            self.sizes, self.n_sizes = ctypes.POINTER(ctypes.c_uint64)(), ctypes.c_uint64()
+            self.values = ctypes.POINTER(ctypes.c_float)()
+
+    def __call__(self, booster: xgboost.Booster, round_: int) -> Any:
+        """An array of XGBoost's own, which its next prediction overwrites."""
+        if self.call is None:
+            return booster.inplace_predict(
+                self.table,
+                iteration_range=(round_, round_ + 1),
+                predict_type="margin",
+                missing=self.missing,
+                validate_features=False,
+            )
+        span = f', "iteration_begin": {round_}, "iteration_end": {round_ + 1}}}'
+        failed = self.call(
+            booster.handle,
+            self.told,
+            (self.asked + span).encode(),
+            ctypes.c_void_p(),
+            ctypes.byref(self.sizes),
+            ctypes.byref(self.n_sizes),
+            ctypes.byref(self.values),
         )
-    span = {"iteration_begin": round_, "iteration_end": round_ + 1, "cache_id": 0}
-    asked = {"type": 1, "training": False, "missing": missing, "strict_shape": False, **span}
-    sizes, n_sizes = ctypes.POINTER(ctypes.c_uint64)(), ctypes.c_uint64()
-    values = ctypes.POINTER(ctypes.c_float)()
-    failed = getattr(loaded, _IN_PLACE)(
-        booster.handle,
-        json.dumps(table.__cuda_array_interface__).encode(),
-        json.dumps(asked).encode(),
-        ctypes.c_void_p(),
-        ctypes.byref(sizes),
-        ctypes.byref(n_sizes),
-        ctypes.byref(values),
-    )
-    if failed:
-        raise xgboost.core.XGBoostError(loaded.XGBGetLastError().decode())
-    return _view(table, ctypes.cast(values, ctypes.c_void_p).value or 0)
+        if failed:
+            loaded: Any = library()
+            raise xgboost.core.XGBoostError(loaded.XGBGetLastError().decode())
+        return _view(self.table, ctypes.cast(self.values, ctypes.c_void_p).value or 0)
 
 
 def _view(table: Any, address: int) -> Any:

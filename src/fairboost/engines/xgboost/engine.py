@@ -394,6 +394,7 @@ class XGBoostEngine:
             tables = self._tables(data)
             if tables:
                 assert device is not None
+                device.let_go()
                 start = starting_score(params, np.shape(data.X)[1])
                 params["base_score"] = EVEN_ODDS  # a score of 0; the model gets its own below
                 matrices = build_on_device(

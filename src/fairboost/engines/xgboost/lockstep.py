@@ -117,7 +117,7 @@ class XGBoostBoosters:
         """Scores of the rows that booster k is trained on."""
         booster = self.main if k < 0 else self.followers[k]
         if self.on_device is not None:
-            found: Float32Array = self.on_device[k].scores(booster)
+            found: Float32Array = self.on_device[k].scores(booster).copy()
             return found
         return np.asarray(booster.predict(self.rows[k], output_margin=True))
 
@@ -220,7 +220,7 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
         """The same where scores are on a GPU."""
         ended, old = self.lockstep, self.boosters
         assert old.on_device is not None
-        left_out = [ended.out_of_fold[fold].astype(np.float32) for fold in ended.folds]
+        left_out = [ended.out_of_fold[fold] for fold in ended.folds]
         rows = [*old.on_device, *old.held_out, *old.left_out]
         scores = [*ended.last_scores, *ended.last_held_out, *left_out]
         found = going_on(rows, scores)

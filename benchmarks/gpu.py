@@ -1,0 +1,221 @@
+"""What constraints cost on a GPU: time and memory over plain XGBoost, and whether models agree.
+
+``python -m benchmarks.gpu`` needs an NVIDIA GPU and ``pip install fairboost[gpu]``; it writes
+``benchmarks/gpu.md``. ``--rows`` and ``--repeats`` make it smaller. Runs alternate between plain
+XGBoost and fairboost; figures are medians. Tables are made on the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import cupy
+import numpy as np
+import xgboost
+from xgboost import XGBClassifier
+
+import fairboost
+from fairboost import FairGBMClassifier, parity
+from fairboost.algorithm import game
+from fairboost.engines.xgboost import device as device_module
+
+PAGE = Path(__file__).with_suffix(".md")
+OPTIONS = {"max_depth": 6, "learning_rate": 0.1}
+FEW, MANY = 20, 120
+"""Rounds of a short and of a long fit: their difference is a hundred rounds."""
+
+
+def make(n: int, groups: int, seed: int = 0):
+    """Rows on the device: 20 features, one of which is the group; positives differ by group."""
+    rng = cupy.random.default_rng(seed)
+    X = rng.standard_normal((n, 20), dtype=cupy.float32)
+    group, other = (rng.integers(0, k, n).astype(cupy.int8) for k in (groups, 2))
+    X[:, 3], X[:, 4] = group, other
+    logit = X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * (group % 2) - 0.4 * other
+    y = (logit + rng.logistic(size=n) > 0.5).astype(cupy.int8)
+    return X, y, {"group": group, "other": other}
+
+
+def constraints(count: int):
+    if count == 1:
+        return [parity("fnr", 0.01, by="group")]
+    return [parity(rate, 0.02, by=by) for rate in ("fnr", "fpr") for by in ("group", "other")]
+
+
+def plain(rounds, X, y, **options):
+    return XGBClassifier(device="cuda", n_estimators=rounds, **OPTIONS, **options).fit(X, y)
+
+
+def fair(rounds, X, y, sensitive, count, **options):
+    engine = XGBClassifier(device="cuda", n_estimators=rounds, **OPTIONS)
+    told = {"constraint": constraints(count), "random_state": 0, **options}
+    model = FairGBMClassifier(engine, **told)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y, sensitive_features=sensitive)
+
+
+def timed(work):
+    cupy.cuda.runtime.deviceSynchronize()
+    start = time.perf_counter()
+    work()
+    cupy.cuda.runtime.deviceSynchronize()
+    return time.perf_counter() - start
+
+
+class Peak:
+    """The most memory of the device in use while some work is done, in bytes."""
+
+    def __enter__(self):
+        cupy.get_default_memory_pool().free_all_blocks()
+        self.most, self.going = 0, True
+        self.thread = threading.Thread(target=self._watch)
+        self.thread.start()
+        return self
+
+    def _watch(self):
+        while self.going:
+            free, total = cupy.cuda.runtime.memGetInfo()
+            self.most = max(self.most, total - free)
+            time.sleep(0.0005)
+
+    def __exit__(self, *_):
+        self.going = False
+        self.thread.join()
+
+
+class Own:
+    """Time of the passes and of the multipliers in a round, with the device waited for."""
+
+    def __enter__(self):
+        self.seconds, self.calls, self.play = 0.0, 0, game.Session.play
+
+        def play(session, *told):
+            cupy.cuda.runtime.deviceSynchronize()
+            start = time.perf_counter()
+            found = self.play(session, *told)
+            cupy.cuda.runtime.deviceSynchronize()
+            self.seconds += time.perf_counter() - start
+            self.calls += 1
+            return found
+
+        game.Session.play = play
+        return self
+
+    def __exit__(self, *_):
+        game.Session.play = self.play
+
+
+def kernels(X, y, sensitive, count):
+    """Milliseconds that the device itself spends on the two passes of a round."""
+    events = []
+    run = device_module.Device.loops
+
+    def loops(self, *told):
+        made = run(self, *told)
+        inner = made._run
+
+        def measured(*args):
+            first, last = cupy.cuda.Event(), cupy.cuda.Event()
+            first.record()
+            inner(*args)
+            last.record()
+            events.append((first, last))
+
+        made._run = measured
+        return made
+
+    device_module.Device.loops = loops
+    try:
+        fair(30, X, y, sensitive, count)
+    finally:
+        device_module.Device.loops = run
+    cupy.cuda.runtime.deviceSynchronize()
+    spent = [cupy.cuda.get_elapsed_time(*pair) for pair in events[20:60]]
+    return 2 * statistics.median(sorted(spent)) if not spent else sum(spent) / (len(spent) / 2)
+
+
+def case(n: int, groups: int, count: int, repeats: int) -> dict[str, float]:
+    X, y, sensitive = make(n, groups)
+    plain(3, X, y)
+    fair(3, X, y, sensitive, count)
+    found: dict[str, list[float]] = {}
+    for _ in range(repeats):
+        few, many = (timed(lambda r=r: plain(r, X, y)) for r in (FEW, MANY))
+        ours_few, ours = (timed(lambda r=r: fair(r, X, y, sensitive, count)) for r in (FEW, MANY))
+        rounds = (many - few) / (MANY - FEW), (ours - ours_few) / (MANY - FEW)
+        per = (MANY - FEW) / 1e3
+        for name, value in {
+            "plain, ms a round": rounds[0] * 1e3,
+            "fairboost, ms a round": rounds[1] * 1e3,
+            "rounds": rounds[1] / rounds[0],
+            "plain, fit of 100 trees, s": many - rounds[0] * (MANY - 100),
+            "fairboost, fit of 100 trees, s": ours - rounds[1] * (MANY - 100),
+        }.items():
+            found.setdefault(name, []).append(value)
+        del per
+    out = {name: statistics.median(values) for name, values in found.items()}
+    with Peak() as theirs:
+        plain(FEW, X, y)
+    with Peak() as own:
+        fair(FEW, X, y, sensitive, count)
+    out["memory"] = own.most / theirs.most
+    out["passes, ms"] = kernels(X, y, sensitive, count)
+    with Own() as round_:
+        fair(FEW, X, y, sensitive, count)
+    out["play, ms"] = round_.seconds / round_.calls * 1e3
+    del X, y, sensitive
+    cupy.get_default_memory_pool().free_all_blocks()
+    return out
+
+
+def line(values) -> str:
+    return "| " + " | ".join(map(str, values)) + " |"
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    heads = list(rows[0])
+    return "\n".join([line(heads), line("---" for _ in heads), *(line(r.values()) for r in rows)])
+
+
+def versions() -> str:
+    runtime = cupy.cuda.runtime
+    name = runtime.getDeviceProperties(0)["name"].decode()
+    cuda = [
+        f"{v // 1000}.{v % 1000 // 10}"
+        for v in (runtime.driverGetVersion(), runtime.runtimeGetVersion())
+    ]
+    return (
+        f"{name}, CUDA of the driver {cuda[0]}, of the runtime {cuda[1]}, XGBoost "
+        f"{xgboost.__version__}, CuPy {cupy.__version__}, NumPy {np.__version__}, fairboost "
+        f"{fairboost.__version__}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000, 50_000_000])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=PAGE)
+    told = parser.parse_args()
+    rows = []
+    for n in told.rows:
+        for groups, count in ((2, 1), (2, 4), (20, 1), (20, 4)):
+            if n > 20_000_000 and (groups, count) not in ((2, 1), (20, 4)):
+                continue
+            found = case(n, groups, count, told.repeats)
+            shown = {
+                k: f"{v:.3f}" if "ms" in k or v < 10 else f"{v:.1f}" for k, v in found.items()
+            }
+            rows.append({"rows": f"{n:,}", "groups": groups, "constraints": count, **shown})
+            print(rows[-1], flush=True)
+    told.out.write_text(f"{versions()}\n\n{table(rows)}\n")
+
+
+if __name__ == "__main__":
+    main()
