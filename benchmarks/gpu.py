@@ -12,6 +12,7 @@ import statistics
 import threading
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import cupy
@@ -137,7 +138,7 @@ def kernels(X, y, sensitive, count):
         device_module.Device.loops = run
     cupy.cuda.runtime.deviceSynchronize()
     spent = [cupy.cuda.get_elapsed_time(*pair) for pair in events[20:60]]
-    return 2 * statistics.median(sorted(spent)) if not spent else sum(spent) / (len(spent) / 2)
+    return sum(spent) / (len(spent) / 2)
 
 
 def case(n: int, groups: int, count: int, repeats: int) -> dict[str, float]:
@@ -146,10 +147,9 @@ def case(n: int, groups: int, count: int, repeats: int) -> dict[str, float]:
     fair(3, X, y, sensitive, count)
     found: dict[str, list[float]] = {}
     for _ in range(repeats):
-        few, many = (timed(lambda r=r: plain(r, X, y)) for r in (FEW, MANY))
-        ours_few, ours = (timed(lambda r=r: fair(r, X, y, sensitive, count)) for r in (FEW, MANY))
+        few, many = (timed(partial(plain, r, X, y)) for r in (FEW, MANY))
+        ours_few, ours = (timed(partial(fair, r, X, y, sensitive, count)) for r in (FEW, MANY))
         rounds = (many - few) / (MANY - FEW), (ours - ours_few) / (MANY - FEW)
-        per = (MANY - FEW) / 1e3
         for name, value in {
             "plain, ms a round": rounds[0] * 1e3,
             "fairboost, ms a round": rounds[1] * 1e3,
@@ -158,7 +158,6 @@ def case(n: int, groups: int, count: int, repeats: int) -> dict[str, float]:
             "fairboost, fit of 100 trees, s": ours - rounds[1] * (MANY - 100),
         }.items():
             found.setdefault(name, []).append(value)
-        del per
     out = {name: statistics.median(values) for name, values in found.items()}
     with Peak() as theirs:
         plain(FEW, X, y)
@@ -169,7 +168,6 @@ def case(n: int, groups: int, count: int, repeats: int) -> dict[str, float]:
     with Own() as round_:
         fair(FEW, X, y, sensitive, count)
     out["play, ms"] = round_.seconds / round_.calls * 1e3
-    del X, y, sensitive
     cupy.get_default_memory_pool().free_all_blocks()
     return out
 
@@ -186,10 +184,8 @@ def table(rows: list[dict[str, object]]) -> str:
 def versions() -> str:
     runtime = cupy.cuda.runtime
     name = runtime.getDeviceProperties(0)["name"].decode()
-    cuda = [
-        f"{v // 1000}.{v % 1000 // 10}"
-        for v in (runtime.driverGetVersion(), runtime.runtimeGetVersion())
-    ]
+    found = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    cuda = [f"{v // 1000}.{v % 1000 // 10}" for v in found]
     return (
         f"{name}, CUDA of the driver {cuda[0]}, of the runtime {cuda[1]}, XGBoost "
         f"{xgboost.__version__}, CuPy {cupy.__version__}, NumPy {np.__version__}, fairboost "

@@ -42,9 +42,8 @@ class HostModule:
     def __init__(self, code: str, options: tuple[str, ...]) -> None:
         # One thread, and all the shared memory that a kernel may ask for.
         source = code.replace("THREADS = 256, WARPS = THREADS / 32", "THREADS = 1, WARPS = 1")
-        source = source.replace(
-            "extern __shared__ uint64 room[]", "static thread_local uint64 room[8192]"
-        )
+        room = "static thread_local uint64 room[8192]"
+        source = source.replace("extern __shared__ uint64 room[]", room)
         assert "WARPS = 1" in source and "room[8192]" in source
         shims = "".join(_shim(source, name) for name in _kernels(source))
         text = HEADER.read_text() + source + shims
