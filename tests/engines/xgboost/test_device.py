@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier, XGBRegressor
 
@@ -17,11 +18,12 @@ from fairboost import (
     tradeoff_curve,
 )
 from fairboost.data.device_arrays import on_host
+from fairboost.data.holdout import Shares
 from fairboost.datasets import make_loans
 from fairboost.engines.xgboost import device as module
 from fairboost.engines.xgboost import engine
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
-from tests.fake_device import BOTH, needs_compiler
+from tests.fake_device import BOTH, needs_compiler, needs_gpu
 
 LOANS = make_loans(6_000, seed=3)
 NUMBERS = LOANS.X.select_dtypes("number")
@@ -242,3 +244,56 @@ def test_a_machine_without_a_gpu_gets_one_clear_line():
     module.open_device.cache_clear()
     with pytest.raises(EngineOptionError, match=r"device='cuda' needs .*leave device out"):
         fitted(engine_on())
+
+
+def test_scores_are_kept_as_xgboost_predicts_them(device):
+    values = NUMBERS.to_numpy(np.float32)
+    rows = xgboost.QuantileDMatrix(values, LOANS.y)
+    told = {"objective": "binary:logistic", "base_score": 0.5, "device": device.name}
+    booster = xgboost.Booster({**told, "max_depth": 4, "nthread": 1}, [rows])
+    even = np.arange(0, len(values), 2)
+    scores = module.TableScores(device, device.put(values), np.nan, 0.25)
+    parts = [module.DeviceRows(scores, which) for which in (even, even + 1)]
+    for k in range(6):
+        booster.update(rows, k)
+        predicted = booster.predict(xgboost.DMatrix(values), output_margin=True)
+        for part, which in zip(parts, (even, even + 1), strict=True):
+            found = device.get(part.scores(booster))
+            np.testing.assert_allclose(found, predicted[which] + 0.25, atol=2e-6)
+    on = scores.going_on()
+    np.testing.assert_allclose(device.get(on.start), predicted + 0.25, atol=2e-6)
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("way", ["share", "cross", "point", "memberships"])
+def test_arrays_of_the_gpu(way):
+    cupy = pytest.importorskip("cupy")
+    X, y = cupy.asarray(NUMBERS.to_numpy(np.float32)), cupy.asarray(LOANS.y)
+    sex = cupy.asarray((SEX == "male").to_numpy())
+    model = fitted(engine_on(), X, y, sex, **WAYS[way])
+    host = fitted(engine_on(), X.get(), y.get(), sex.get(), **WAYS[way])
+    proba = model.predict_proba(X)
+    assert isinstance(proba, cupy.ndarray) and isinstance(model.predict(X), np.ndarray)
+    np.testing.assert_allclose(proba.get(), host.predict_proba(X.get()), atol=1e-6)
+    assert isinstance(model.decision_function(X), cupy.ndarray)
+    assert (model.predict(X) == host.predict(X.get())).all()
+    assert model.score(X, y) == pytest.approx(host.score(X.get(), y.get()))
+    said = model.report_on(X, y, sensitive_features=sex)
+    assert str(said) == str(host.report_on(X.get(), y.get(), sensitive_features=sex.get()))
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_many_rows_are_drawn_on_the_gpu():
+    device = BOTH[1].values[0]()
+    codes = np.random.default_rng(0).integers(0, 6, 100_000).astype(np.uint8)
+    shares = Shares(0.2, 0.05, np.array([True, False] * 3), "")
+    first, again = (device.hold_out(shares, codes, np.random.default_rng(7)) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    here = shares.mark(codes, np.random.default_rng(7))
+    counts, expected = (np.bincount(codes[held], minlength=6) for held in (first, here))
+    np.testing.assert_array_equal(counts[1::2], expected[1::2])
+    assert counts[::2].sum() == expected[::2].sum() and np.ptp(counts[::2]) < 60
+    # Every row is as likely as any other: halves of the rows have equal shares.
+    assert abs(first[:50_000].mean() - first[50_000:].mean()) < 0.01

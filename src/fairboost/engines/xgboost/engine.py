@@ -68,7 +68,6 @@ from fairboost.engines.xgboost.model_json import (
     append_rounds,
     first_rounds,
     weighted_rounds,
-    with_base_score,
 )
 from fairboost.engines.xgboost.objectives import (
     SOFTMAX,
@@ -445,8 +444,7 @@ class XGBoostEngine:
             if folds:
                 booster.set_param({"nthread": threads.count})
             if tables and self.base is None:
-                share = self.objective.base_score(intercept)
-                booster = _booster_of(estimator, with_base_score(_text(booster), share))
+                booster.set_param({"base_score": self.objective.base_score(intercept)})
         if self.base is None:
             if self.objective.trained_as != self.objective.name:
                 booster.set_param(self.objective.options(self.told))

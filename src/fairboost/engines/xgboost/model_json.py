@@ -74,15 +74,6 @@ def append_rounds(text: str, further: str) -> str:
     return _edited(document, forget_stop=True)
 
 
-def with_base_score(text: str, base_score: Any) -> str:
-    """The model with another prediction to start from, where it has one number of them."""
-    document = json.loads(text)
-    param = document["learner"]["learner_model_param"]
-    number = repr(float(np.float32(base_score)))
-    param["base_score"] = f"[{number}]" if param["base_score"].startswith("[") else number
-    return json.dumps(document)
-
-
 def weighted_rounds(text: str, weights: FloatArray) -> str:
     """Multiply the trees of each round by a factor; the starting score keeps its weight.
 
