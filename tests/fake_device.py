@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -101,7 +101,8 @@ ARRAYS = SimpleNamespace(
     **{name: getattr(np, name) for name in ("rint", "add")},
     asnumpy=np.asarray,
     RawModule=HostModule,
-    cuda=SimpleNamespace(Device=_selected),
+    ndarray=np.ndarray,
+    cuda=SimpleNamespace(Device=_selected, Stream=SimpleNamespace(null=nullcontext())),
 )
 
 

@@ -78,8 +78,12 @@ class Device:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Make this the device on which arrays are made."""
-        with self.arrays.cuda.Device(self.ordinal):
+        """Make this the device on which arrays are made.
+
+        Work goes to the default stream, whatever the caller has chosen: it and those of XGBoost
+        wait for each other, as non-blocking ones do not.
+        """
+        with self.arrays.cuda.Device(self.ordinal), self.arrays.cuda.Stream.null:
             yield
 
     def put(self, array: Any, dtype: Any = None) -> Any:
@@ -98,7 +102,7 @@ class Device:
 
     def fetch(self, array: Any, done: Any) -> Any:
         """An array on the host, as soon as its work is done; later work is not waited for."""
-        with self.used():
+        with self.arrays.cuda.Device(self.ordinal):
             self.aside.wait_event(done)
             return array.get(stream=self.aside)
 
@@ -353,6 +357,9 @@ class DeviceLoops:
 
     def scores(self, scores: Any) -> Any:
         """Scores on the device, in the precision that they have, or in double precision."""
+        if isinstance(scores, self.device.arrays.ndarray) and scores.shape == (self.n,):
+            if scores.dtype.char in "fd" and scores.flags.c_contiguous:
+                return scores
         kind = scores.dtype if scores.dtype in (np.float32, np.float64) else np.float64
         found = self.device.arrays.ascontiguousarray(self.device.put(scores, kind))
         if found.shape != (self.n,):

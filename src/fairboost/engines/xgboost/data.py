@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 from xgboost import XGBModel
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
-from fairboost.data.device_arrays import is_device_array
+from fairboost.data.device_arrays import is_device_array, is_on_device
 from fairboost.data.features import listed_categories
 from fairboost.data.validation import by_row, take_rows
 from fairboost.engines.lockstep import FOLLOWER_BINS
@@ -220,9 +220,12 @@ def build_on_device(
     starting_score : float
         The score that rows start from if nothing else is said.
     """
-    make = MatrixMaker(estimator, base, Threads())
-    make.columns = {"feature_names": feature_names(data.X), **make._columns(data.X)}
-    labels, weight, table = data.labels.astype(np.float32), data.sample_weight, tables[0]
+    make, table = MatrixMaker(estimator, base, Threads()), tables[0]
+    labels, weight = data.labels.astype(np.float32), data.sample_weight
+    # Bins are made where X is, as in stock XGBoost: those of the host and of a GPU differ.
+    X = make.table(data.X)
+    if is_on_device(X):
+        X, make.columns = table, {"feature_names": feature_names(X), **make._columns(X)}
 
     def scores_of(X: Matrix, on_device: Any, offset: FloatArray | None) -> TableScores:
         start = make.start(X, offset, starting_score)
@@ -234,17 +237,18 @@ def build_on_device(
     if data.trained is not None:
         trained = _positions(data.trained)
         held_out.append(DeviceRows(own, _positions(~data.trained)))
-    rows = make.matrix(table, labels, weight, None, trained)
+    rows = make.matrix(X, labels, weight, None, trained)
     make.weigh_features(rows)
     if data.held_out is not None:
         theirs = scores_of(data.held_out[0], tables[1], data.held_out_offset)
         held_out.append(DeviceRows(theirs))
     on_device, followers = [], []
     coarse = MatrixMaker(estimator, base, Threads(), FOLLOWER_BINS + 1)
-    coarse.columns = make.columns
+    coarse.columns, coarse.known = make.columns, make.known
+    X = coarse.coded(X) if folds else X
     for fold in folds:
         others = np.delete(np.arange(len(labels)), fold)
-        trained_on = coarse.matrix(table, labels, weight, None, others)
+        trained_on = coarse.matrix(X, labels, weight, None, others)
         coarse.reference = coarse.reference or trained_on
         coarse.weigh_features(trained_on)
         scores = scores_of(data.X, table, data.offset)

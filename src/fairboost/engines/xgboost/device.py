@@ -283,9 +283,6 @@ class TreesSay:
         if failed:
             loaded: Any = library()
             raise xgboost.core.XGBoostError(loaded.XGBGetLastError().decode())
-        cupy = import_cupy()
-        # XGBoost has streams of its own, and does not wait for them.
-        cupy.cuda.runtime.deviceSynchronize()
         return _view(self.table, ctypes.cast(self.values, ctypes.c_void_p).value or 0)
 
 
