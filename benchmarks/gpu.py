@@ -38,7 +38,8 @@ def make(n: int, groups: int, seed: int = 0):
     group, other = (rng.integers(0, k, n).astype(cupy.int8) for k in (groups, 2))
     X[:, 3], X[:, 4] = group, other
     logit = X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * (group % 2) - 0.4 * other
-    y = (logit + rng.logistic(size=n) > 0.5).astype(cupy.int8)
+    even = rng.random(n, dtype=cupy.float32)
+    y = (logit + cupy.log(even / (1 - even)) > 0.5).astype(cupy.int8)
     return X, y, {"group": group, "other": other}
 
 

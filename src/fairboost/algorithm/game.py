@@ -396,9 +396,11 @@ class Session:
         self.playing = self._state
         self.rounds: list[Round] = []
         self.after_last: Round | None = None
-        # On a GPU multipliers move beside the engine, which does not wait for them.
+        # On a GPU multipliers move beside the engine, which does not wait for them; but sums over
+        # several machines are made in one order, which is that of a single thread.
+        alone = game.layout.all_reduce is ONE_MACHINE
         on_device = game.layout.device is not None
-        self.aside = ThreadPoolExecutor(1) if on_device else None
+        self.aside = ThreadPoolExecutor(1) if on_device and alone else None
         self.ending: Future[None] | None = None
 
     @property

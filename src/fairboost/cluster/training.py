@@ -584,7 +584,7 @@ def _train_here(
     rows = _joined(parts)
     places = np.concatenate([np.arange(at.start, at.stop) for at in order.places[rank]])
     layout = _rows_here(order.layout, rows, places)
-    layout = replace(layout, threads=threads, all_reduce=all_reduce)
+    layout = replace(layout, threads=threads, all_reduce=all_reduce, device=engine.device)
     player = order.options.player(engine.n_rounds, engine.learning_rate * order.loss.pace)
     session = Session(order.options.game(layout, order.loss, player))
     trees: list[int] = []

@@ -357,9 +357,9 @@ class DeviceLoops:
 
     def scores(self, scores: Any) -> Any:
         """Scores on the device, in the precision that they have, or in double precision."""
-        if isinstance(scores, self.device.arrays.ndarray) and scores.shape == (self.n,):
-            if scores.dtype.char in "fd" and scores.flags.c_contiguous:
-                return scores
+        there = isinstance(scores, self.device.arrays.ndarray) and scores.shape == (self.n,)
+        if there and scores.dtype.char in "fd" and scores.flags.c_contiguous:
+            return scores
         kind = scores.dtype if scores.dtype in (np.float32, np.float64) else np.float64
         found = self.device.arrays.ascontiguousarray(self.device.put(scores, kind))
         if found.shape != (self.n,):

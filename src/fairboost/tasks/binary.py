@@ -30,7 +30,12 @@ import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
-from fairboost.fairness.all_reduce import out_of_doubt, share_near, threshold_over
+from fairboost.fairness.all_reduce import (
+    ONE_MACHINE,
+    out_of_doubt,
+    share_near,
+    threshold_over,
+)
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy
 from fairboost.fairness.realised_rate import RealisedRate, realise
@@ -180,15 +185,18 @@ class BinaryPasses:
             )
         self.without_folds = [self._without(rows) for rows in holdout.rows_without_folds()]
 
-    def _put(self, array: Any) -> Any:
-        """An array where the scores are."""
-        return array if self.device is None or array is None else self.device.put(array)
+    def _placeable(self, array: Any) -> Any:
+        """An array where thresholds are placed: on the host, where several machines do it."""
+        if self.device is None or array is None:
+            return array
+        alone = self.layout.all_reduce is ONE_MACHINE
+        return self.device.put(array) if alone else self.device.get(array)
 
     @cached_property
     def placing_weight(self) -> Any:
         """Weights of the rows on which the threshold is placed, if rows have weights."""
         weight = self.layout.measured_weight
-        return None if weight is None else self._put(weight)[self.placing]
+        return None if weight is None else self._placeable(weight)[self.placing]
 
     @cached_property
     def placed_pass(self) -> RowPass:
@@ -207,7 +215,7 @@ class BinaryPasses:
         first = len(measured.codes) - len(rows.codes)
         if counts.all():
             return slice(first, None)
-        found: IntArray = self._put(first + np.flatnonzero(counts[rows.codes]))
+        found: IntArray = self._placeable(first + np.flatnonzero(counts[rows.codes]))
         return found
 
     def start(self) -> DecisionCut:
@@ -220,6 +228,7 @@ class BinaryPasses:
         point, all_reduce = self.task.point, self.layout.all_reduce
         if point is None:
             return cut
+        scores = self._placeable(scores)
         placing = scores[self.placing].astype(np.float64, copy=False)
         counted: tuple[FloatArray, Any] = placing, self.placing_weight
         threshold = threshold_over(all_reduce, point, *counted)
