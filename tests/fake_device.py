@@ -98,7 +98,7 @@ def _selected(ordinal: int):
 
 ARRAYS = SimpleNamespace(
     **{name: getattr(np, name) for name in ("asarray", "ascontiguousarray", "empty", "zeros")},
-    **{name: getattr(np, name) for name in ("rint", "add")},
+    **{name: getattr(np, name) for name in ("rint", "add", "concatenate")},
     asnumpy=np.asarray,
     RawModule=HostModule,
     ndarray=np.ndarray,
@@ -116,8 +116,20 @@ class FakeDevice(Device):
     def free_memory(self) -> int:
         return 2**34
 
-    def mark(self) -> None:
+    def mark(self, done=None) -> None:
         return None
+
+    def event(self) -> None:
+        return None
+
+    def pinned(self, n):
+        return np.empty(n)
+
+    def send(self, pinned, array) -> None:
+        array[:] = pinned
+
+    def clear(self, array) -> None:
+        array[:] = 0
 
     def let_go(self) -> None:
         pass

@@ -70,11 +70,14 @@ class State:
         What the multipliers weigh on each moment.
     cut : Cut
         Where decisions are made.
+    weights : Weights, optional
+        What the coefficients weigh on rows, where it is known already.
     """
 
     dual: DualState
     coefficients: FloatArray
     cut: Cut
+    weights: Weights | None = None
 
 
 @dataclass(frozen=True)
@@ -221,14 +224,17 @@ class Game:
             smooth, aimed, units = found.moments, found.aimed, units * self.task.stiffness(cut)
             units = self.margins.grown(units, state.dual.integral)
         dual = self.player.step(state.dual, aimed, units)  # line 9
-        return Turn(slopes, State(dual, self._pullbacks(smooth, dual), cut), found)
+        coefficients = self._pullbacks(smooth, dual)
+        # Here rather than in the next round, since this may run beside the engine.
+        weights = self._weights(coefficients)
+        return Turn(slopes, State(dual, coefficients, cut, weights), found)
 
     def follow(self, state: State, fold: int, scores: ScoreArray) -> Slopes:
         """Gradient for the booster that leaves out a fold: same multipliers, its own scores.
 
         Several threads may ask at a time, each for a fold of its own.
         """
-        weights = self._weights(state.coefficients)
+        weights = state.weights or self._weights(state.coefficients)
         return self.passes.descend_without(fold, scores, state.cut, weights)
 
     def measure(
@@ -265,7 +271,7 @@ class Game:
         the largest one, and that often stays from one round to the next: so the pass is made with
         the coefficients of the last round, and corrected if they turn out to differ.
         """
-        weights = self._weights(state.coefficients)
+        weights = state.weights or self._weights(state.coefficients)
         if self.convex:
             return self.passes.descend(scores, cut, weights), None
         slopes = self.passes.descend_and_sum(scores, cut, weights)

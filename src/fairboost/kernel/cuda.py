@@ -70,10 +70,13 @@ class Device:
         Which of the machine's.
     arrays : module, optional
         The library of arrays; CuPy by default.
+    least : float, default=0.0
+        The least curvature of a row of weight 1 that the engine is to get.
     """
 
-    def __init__(self, ordinal: int = 0, arrays: Any = None) -> None:
+    def __init__(self, ordinal: int = 0, arrays: Any = None, least: float = 0.0) -> None:
         self.ordinal, self.arrays = ordinal, import_cupy() if arrays is None else arrays
+        self.least = least
         self.name = f"cuda:{ordinal}"
 
     @contextmanager
@@ -94,11 +97,15 @@ class Device:
         """An array on the host."""
         return self.arrays.asnumpy(array)
 
-    def mark(self) -> Any:
+    def mark(self, done: Any = None) -> Any:
         """The point that the device's work has to reach before results can be fetched."""
-        done = self.arrays.cuda.Event(disable_timing=True)
+        done = self.event() if done is None else done
         done.record()
         return done
+
+    def event(self) -> Any:
+        """A point that can be marked again and again."""
+        return self.arrays.cuda.Event(disable_timing=True)
 
     def fetch(self, array: Any, done: Any) -> Any:
         """An array on the host, as soon as its work is done; later work is not waited for."""
@@ -110,6 +117,21 @@ class Device:
     def aside(self) -> Any:
         """A stream that waits for no other."""
         return self.arrays.cuda.Stream(non_blocking=True)
+
+    def pinned(self, n: int) -> Any:
+        """Numbers of the host that the device can copy by itself."""
+        import cupyx
+
+        return cupyx.empty_pinned(n, np.float64)
+
+    def send(self, pinned: Any, array: Any) -> None:
+        """Begin to copy pinned numbers to an array of the device."""
+        stream = self.arrays.cuda.get_current_stream()
+        array.data.copy_from_host_async(pinned.ctypes.data, pinned.nbytes, stream)
+
+    def clear(self, array: Any) -> None:
+        """Begin to fill an array of the device with zeros."""
+        array.data.memset_async(0, array.nbytes, self.arrays.cuda.get_current_stream())
 
     def empty(self, n: int, dtype: Any) -> Any:
         """Room for numbers on the device."""
@@ -227,6 +249,13 @@ class DeviceLoops:
         self.grid = _grid(self.n)
         self.uploaded: dict[int, tuple[Any, Any]] = {}
         self.total_of_gradient = 0.0
+        # Buffers of a round: the next one begins when all of this one has been read.
+        self.sent, self.by_cell = device.pinned(2 * n_cells), device.empty(2 * n_cells, np.float64)
+        self.totals = device.empty(2 * self.grid, np.float64)
+        self.found = device.empty(n_cells + self.grid, np.uint64)
+        self.sums = self.found[:n_cells]
+        self.losses = self.found[n_cells:].view(np.float64)
+        self.descended, self.measured = device.event(), device.event()
 
     @cached_property
     def largest(self) -> float:
@@ -269,17 +298,19 @@ class DeviceLoops:
         at = self.device.address
         told = [(at(m), at(on), m.shape[1]) for m, on in members]
         groups = put(np.array(told, np.int64)) if told else None
-        totals = self.device.empty(2 * self.grid, np.float64)
+        self.sent[: self.n_cells], self.sent[self.n_cells :] = pull, bump
+        self.device.send(self.sent, self.by_cell)
         self._run(
-            "descend", scores, 0, *self._rows(), scores, np.float64(threshold),
-            put(np.concatenate([pull, bump])), self._kept(side, np.int64), _pointer(groups),
-            np.int32(len(told)), self.gradient, self.hessian, totals,
+            "descend", scores, 0, *self._rows(), scores, np.float64(threshold), self.by_cell,
+            self._kept(side, np.int64), _pointer(groups), np.int32(len(told)),
+            np.float64(self.device.least), self.gradient, self.hessian, self.totals,
         )  # fmt: skip
-        done = self.device.mark()
+        self.device.mark(self.descended)
 
         def ended() -> tuple[float, float]:
             _ = members, groups  # which the device reads until then
-            loss, total = self.device.fetch(totals, done).reshape(-1, 2).sum(axis=0).tolist()
+            found = self.device.fetch(self.totals, self.descended).reshape(-1, 2)
+            loss, total = found.sum(axis=0).tolist()
             return loss, total
 
         return ended
@@ -293,18 +324,17 @@ class DeviceLoops:
     ) -> Callable[[], tuple[FloatArray, float]]:
         """Begin with it; what comes waits for the result."""
         scores, unit = self.scores(scores), 1.0 if self.weight is None else self.unit()
-        found = self.device.arrays.zeros(self.n_cells + self.grid, np.uint64)
-        sums, totals = found[: self.n_cells], found[self.n_cells :].view(np.float64)
+        self.device.clear(self.found)
         room = 8 * self.n_cells
         self._run(
             "measure", scores, room, *self._rows(), scores, np.float64(threshold),
-            self._kept(pull, np.float64), np.float64(unit), np.int32(room <= ROOM), sums, totals,
+            self._kept(pull, np.float64), np.float64(unit), np.int32(room <= ROOM), self.sums,
+            self.losses,
         )  # fmt: skip
-        done = self.device.mark()
+        self.device.mark(self.measured)
 
         def ended() -> tuple[FloatArray, float]:
-            _ = scores  # which the device reads until then
-            host = self.device.fetch(found, done)
+            host = self.device.fetch(self.found, self.measured)
             by_cell = host[: self.n_cells].view(np.int64) / unit
             return by_cell, float(host[self.n_cells :].view(np.float64).sum())
 
@@ -327,8 +357,8 @@ class DeviceLoops:
         self._run(
             "sum_and_descend", scores, room, *self._rows(), scores, np.float64(threshold),
             self.device.put(np.concatenate([away, *line, curve])), np.float64(units[0]),
-            np.float64(units[1]), np.float64(MOST), np.int32(room <= ROOM), sums, self.gradient,
-            self.hessian, totals,
+            np.float64(units[1]), np.float64(MOST), np.int32(room <= ROOM),
+            np.float64(self.device.least), sums, self.gradient, self.hessian, totals,
         )  # fmt: skip
         host = self.device.get(found)
         loss, self.total_of_gradient = (

@@ -25,6 +25,8 @@ typedef struct {
 
 template <typename T> __device__ T size_of(T x) { return x >= 0 ? x : -x; }
 
+template <typename T> __device__ T at_least(T x, T least) { return x < least ? least : x; }
+
 /* e^-|d|. NaN stays NaN: the loss must show it. */
 template <typename T> __device__ T small_of(T d) {
     const T lowest = sizeof(T) == 4 ? (T)-87 : (T)-700;
@@ -58,12 +60,12 @@ __device__ double softened(const Soft *soft, int n_soft, int64 row, int64 side) 
 }
 
 /* The default game: the logistic loss, and a sigmoid proxy of a positive decision. `by_cell` has
-   pull, then bump, of every cell. Of each block `totals` gets the loss and the gradient's sum,
+   pull, then bump, of every cell. The Hessian of a row of weight 1 is `least` or more. Of each block `totals` gets the loss and the gradient's sum,
    which is no finite number if any part of it is none. */
 extern "C" __global__ void descend(int64 n, int n_cells, const CELL *cells, const float *weight,
                                    const SCORE *scores, double threshold, const double *by_cell,
-                                   const int64 *side, const Soft *soft, int n_soft, GRAD *gradient,
-                                   GRAD *hessian, double *totals) {
+                                   const int64 *side, const Soft *soft, int n_soft, double least,
+                                   GRAD *gradient, GRAD *hessian, double *totals) {
     const REAL t = (REAL)threshold;
     double loss = 0.0, sum = 0.0;
     EACH_ROW(i, n) {
@@ -88,7 +90,7 @@ extern "C" __global__ void descend(int64 n, int n_cells, const CELL *cells, cons
         step += pull * (wrong ? far : near);
         bend += size_of(pull) * (near * far);
         gradient[i] = (GRAD)step;
-        hessian[i] = (GRAD)bend;
+        hessian[i] = (GRAD)at_least(bend, (REAL)least * w);
         loss += size_of(pull) * (log1p(small) + (wrong ? size_of(f) : (REAL)0));
         sum += step;
     }
@@ -162,8 +164,8 @@ extern "C" __global__ void sum_and_descend(int64 n, int n_cells, const CELL *cel
                                            const float *weight, const SCORE *scores,
                                            double threshold, const double *by_cell, double unit,
                                            double unit_of_sums, double most, int has_room,
-                                           uint64 *sums, GRAD *gradient, GRAD *hessian,
-                                           double *totals) {
+                                           double least, uint64 *sums, GRAD *gradient,
+                                           GRAD *hessian, double *totals) {
     uint64 *ours = open_sums(sums, 3 * n_cells, has_room);
     const double *away = by_cell, *scale = away + n_cells;
     const double *shift = scale + n_cells, *curve = shift + n_cells;
@@ -175,7 +177,7 @@ extern "C" __global__ void sum_and_descend(int64 n, int n_cells, const CELL *cel
         const double near = small * far, loss = log1p(small) + (u > 0 ? u : 0.0);
         const double step = w * (scale[c] * (u >= 0 ? far : near) + shift[c]);
         gradient[i] = (GRAD)step;
-        hessian[i] = (GRAD)(curve[c] * w * near * far);
+        hessian[i] = (GRAD)at_least(curve[c] * w * near * far, least * w);
         if (f >= threshold) atomicAdd(ours + 3 * c, (uint64)__double2ll_rn(w * unit));
         /* Two's complement: a negative whole number is added as a large positive one. */
         const double kept = w * unit_of_sums;

@@ -252,8 +252,9 @@ def test_scores_are_kept_as_xgboost_predicts_them(device):
     told = {"objective": "binary:logistic", "base_score": 0.5, "device": device.name}
     booster = xgboost.Booster({**told, "max_depth": 4, "nthread": 1}, [rows])
     even = np.arange(0, len(values), 2)
-    scores = module.TableScores(device, device.put(values), np.nan, 0.25)
-    parts = [module.DeviceRows(scores, which) for which in (even, even + 1)]
+    parts = even, even + 1
+    scores = module.TableScores(device, device.put(values), np.nan, 0.25, parts)
+    parts = [module.DeviceRows(scores, part) for part in range(2)]
     for k in range(6):
         booster.update(rows, k)
         predicted = booster.predict(xgboost.DMatrix(values), output_margin=True)

@@ -103,16 +103,25 @@ def boost(
         gradient, hessian = gradients
         booster.boost(matrix, round_, grad=gradient, hess=hessian)
         return
-    told = [json.dumps(_interface(array)).encode() for array in gradients]
+    told = [_encoded(array) for array in gradients]
     _check(loaded, loaded.XGBoosterTrainOneIter(booster.handle, matrix.handle, round_, *told))
 
 
-def _interface(array: Any) -> dict[str, Any]:
-    """Where an array is and what it holds, on a GPU or on the host."""
-    found: dict[str, Any] = (
-        array.__cuda_array_interface__ if is_device_array(array) else array.__array_interface__
-    )
-    return found
+def _encoded(array: Any) -> bytes:
+    """Where an array is and what it holds, as the C interface reads it."""
+    if not is_device_array(array):
+        return json.dumps(array.__array_interface__).encode()
+    # Gradients of a GPU are the same arrays in every round, and asking for their place is slow.
+    shape, place = array.shape, array.data.ptr
+    if (known := _PLACES.get(place)) is None or known[0] != (shape, array.dtype):
+        known = (shape, array.dtype), json.dumps(array.__cuda_array_interface__).encode()
+        if len(_PLACES) > 64:
+            _PLACES.clear()
+        _PLACES[place] = known
+    return known[1]
+
+
+_PLACES: dict[int, tuple[Any, bytes]] = {}
 
 
 def _check(loaded: Any, failed: int) -> None:

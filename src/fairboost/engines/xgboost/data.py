@@ -227,16 +227,20 @@ def build_on_device(
     if is_on_device(X):
         X, make.columns = table, {"feature_names": feature_names(X), **make._columns(X)}
 
-    def scores_of(X: Matrix, on_device: Any, offset: FloatArray | None) -> TableScores:
+    def scores_of(
+        X: Matrix, on_device: Any, offset: FloatArray | None, parts: Sequence[IntArray] = ()
+    ) -> TableScores:
         start = make.start(X, offset, starting_score)
         told = starting_score if start is None else start
-        return TableScores(device, on_device, estimator.missing, told)
+        return TableScores(device, on_device, estimator.missing, told, parts)
 
-    own = scores_of(data.X, table, data.offset)
-    trained, held_out = None, []
+    trained, held_out, parts = None, [], list[IntArray]()
     if data.trained is not None:
         trained = _positions(data.trained)
-        held_out.append(DeviceRows(own, _positions(~data.trained)))
+        parts = [trained, _positions(~data.trained)]
+    own = scores_of(data.X, table, data.offset, parts)
+    if parts:
+        held_out.append(DeviceRows(own, 1))
     rows = make.matrix(X, labels, weight, None, trained)
     make.weigh_features(rows)
     if data.held_out is not None:
@@ -251,11 +255,11 @@ def build_on_device(
         trained_on = coarse.matrix(X, labels, weight, None, others)
         coarse.reference = coarse.reference or trained_on
         coarse.weigh_features(trained_on)
-        scores = scores_of(data.X, table, data.offset)
-        on_device.append(DeviceRows(scores, others))
-        followers.append((trained_on, DeviceRows(scores, fold)))
+        scores = scores_of(data.X, table, data.offset, [others, fold])
+        on_device.append(DeviceRows(scores))
+        followers.append((trained_on, DeviceRows(scores, 1)))
     bins = coarse.max_bin if followers else None
-    on_device.append(DeviceRows(own, trained))
+    on_device.append(DeviceRows(own))
     return Matrices(rows, held_out, [], followers, bins, on_device)
 
 

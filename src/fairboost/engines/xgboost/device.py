@@ -20,6 +20,7 @@ import json
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,6 +32,10 @@ from fairboost.data.device_arrays import is_device_array, is_device_frame, is_on
 from fairboost.engines.xgboost.calls import ScoreReader, library
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.cuda import Device, import_cupy
+
+LEAST_CURVATURE = np.float32(1e-16)
+"""Of XGBoost's own logistic loss, for a row of weight 1. With none at all, as where scores are far
+out, XGBoost would leave rows where they are, however wrong."""
 
 EVEN_ODDS = 0.5
 """The ``base_score`` whose log-odds are exactly 0."""
@@ -64,7 +69,7 @@ def open_device(ordinal: int) -> Device:
             "device='cuda' needs an XGBoost that is built for GPUs, and this one is not; run pip "
             "install xgboost (not xgboost-cpu), or leave device out to train on the CPU"
         )
-    device = Device(ordinal)
+    device = Device(ordinal, least=float(LEAST_CURVATURE))
     count = device.arrays.cuda.runtime.getDeviceCount()
     if ordinal >= count:
         raise EngineOptionError(
@@ -135,54 +140,72 @@ class TableScores:
         The value that stands for a missing one.
     start : float or (n,) float32
         The scores before the first tree.
+    parts : sequence of (m,) int
+        Rows whose scores are wanted together; every row is in one part. All are one by default.
     """
 
-    def __init__(self, device: Device, table: Any, missing: float, start: Any) -> None:
+    def __init__(
+        self,
+        device: Device,
+        table: Any,
+        missing: float,
+        start: Any,
+        parts: Sequence[Any] = (),
+    ) -> None:
         self.device, self.table, self.missing = device, table, missing
         self.start = start if np.ndim(start) == 0 else device.put(start, np.float32)
         self.sums = device.arrays.zeros(len(table), np.float32)
-        self.rounds, self.parts = 0, list[DeviceRows]()
-        self.trees_say = TreesSay(table, missing)
+        self.rounds, self.trees_say = 0, TreesSay(table, missing)
+        self.which, ends = None, [0, len(table)]
+        if parts:
+            ends = np.cumsum([0, *map(len, parts)]).tolist()
+            joined = [device.put(part, np.int32) for part in parts]
+            self.which = joined[0] if len(joined) == 1 else device.arrays.concatenate(joined)
+        found = self.sums + self.start
+        self.latest = found if self.which is None else found[self.which]
+        self.parts = [self.latest[lo:hi] for lo, hi in pairwise(ends)]
+        self.lengths = [hi - lo for lo, hi in pairwise(ends)]
 
     def update(self, booster: xgboost.Booster) -> None:
         """Add the trees that the booster has grown since."""
         for k in range(self.rounds, booster.num_boosted_rounds()):
             leaves = self.trees_say(booster, k)
-            for part in self.parts:
-                self.device.advance(part.which, leaves, self.sums, self.start, part.latest)
+            self.device.advance(self.which, leaves, self.sums, self.start, self.latest)
             self.rounds = k + 1
 
     def going_on(self) -> TableScores:
-        """The same rows, with no parts yet, for a booster that starts from these scores."""
-        return TableScores(self.device, self.table, self.missing, self.sums + self.start)
+        """The same rows and parts, for a booster that starts from these scores."""
+        other = TableScores(self.device, self.table, self.missing, self.sums + self.start)
+        other.which = self.which
+        other.latest = self.latest.copy()
+        edges = np.cumsum([0, *self.lengths]).tolist()
+        other.parts = [other.latest[lo:hi] for lo, hi in pairwise(edges)]
+        other.lengths = self.lengths
+        return other
 
 
 class DeviceRows:
-    """Some rows of a table, whose scores are wanted after every round.
+    """A part of a table, whose scores are wanted after every round.
 
     Parameters
     ----------
     scores_of : TableScores
-        Those of all rows. No row of the table is in two parts.
-    which : (m,) int32 array on the device, optional
-        The rows; all by default.
+        Those of all rows.
+    part : int, default=0
+        Which of its parts.
     """
 
-    def __init__(self, scores_of: TableScores, which: Any = None) -> None:
-        self.scores_of, device = scores_of, scores_of.device
-        self.which = None if which is None else device.put(which, np.int32)
-        found = scores_of.sums + scores_of.start
-        self.latest = found if self.which is None else found[self.which]
-        scores_of.parts.append(self)
+    def __init__(self, scores_of: TableScores, part: int = 0) -> None:
+        self.scores_of, self.part = scores_of, part
 
     def scores(self, booster: xgboost.Booster) -> Any:
         """Log-odds by all trees that the booster has; the next round overwrites them."""
         self.scores_of.update(booster)
-        return self.latest
+        return self.scores_of.parts[self.part]
 
     def of(self, scores_of: TableScores) -> DeviceRows:
         """The same rows, scored by another booster."""
-        return DeviceRows(scores_of, self.which)
+        return DeviceRows(scores_of, self.part)
 
 
 class FetchedScores:
@@ -259,6 +282,7 @@ class TreesSay:
             self.asked = json.dumps({**asked, "cache_id": 0})[:-1]
             self.sizes, self.n_sizes = ctypes.POINTER(ctypes.c_uint64)(), ctypes.c_uint64()
             self.values = ctypes.POINTER(ctypes.c_float)()
+            self.place, self.view = 0, None
 
     def __call__(self, booster: xgboost.Booster, round_: int) -> Any:
         """An array of XGBoost's own, which its next prediction overwrites."""
@@ -283,7 +307,10 @@ class TreesSay:
         if failed:
             loaded: Any = library()
             raise xgboost.core.XGBoostError(loaded.XGBGetLastError().decode())
-        return _view(self.table, ctypes.cast(self.values, ctypes.c_void_p).value or 0)
+        place = ctypes.cast(self.values, ctypes.c_void_p).value or 0
+        if place != self.place:  # XGBoost has the same array for it in every round, as a rule
+            self.place, self.view = place, _view(self.table, place)
+        return self.view
 
 
 def _view(table: Any, address: int) -> Any:

@@ -24,12 +24,8 @@ from fairboost._typing import Float32Array, ScoreArray
 from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.xgboost.calls import ScoreReader, boost
-from fairboost.engines.xgboost.device import ScoredRows, device_of, going_on
+from fairboost.engines.xgboost.device import LEAST_CURVATURE, ScoredRows, device_of, going_on
 from fairboost.engines.xgboost.options import DEFAULT_RATE, option, without
-
-LEAST_CURVATURE = np.float32(1e-16)
-"""Of XGBoost's own logistic loss, for a row of weight 1. With none at all, as where scores are far
-out, XGBoost would leave rows where they are, however wrong."""
 
 
 class XGBoostBoosters:
@@ -70,7 +66,7 @@ class XGBoostBoosters:
         self.rows = [*(theirs for theirs, _ in followers), rows]
         self.on_device = on_device
         weights = (theirs.get_weight() for theirs in self.rows)
-        self.least = [self.positions(LEAST_CURVATURE * (w if w.size else 1)) for w in weights]
+        self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
         self.main: Any = None
         self.readers: dict[int, ScoreReader] = {}
         self.follower_bins, self.turns = follower_bins, turns
@@ -102,9 +98,11 @@ class XGBoostBoosters:
 
     def curved(self, k: int, gradients: Gradients) -> Gradients:
         """Gradients for booster k, with as much curvature as XGBoost's own would have."""
+        if self.on_device is not None:  # the pass has seen to it
+            return gradients
         gradient, hessian = gradients
-        least = self.least[k]
-        if hessian.ndim == 2 and np.ndim(least):  # the same for all classes
+        least = np.asarray(self.least[k])
+        if hessian.ndim == 2 and least.ndim:  # the same for all classes
             least = least[:, np.newaxis]
         np.maximum(hessian, least, out=hessian)
         return gradient, hessian
