@@ -97,26 +97,20 @@ class Device:
         """An array on the host."""
         return self.arrays.asnumpy(array)
 
-    def mark(self, done: Any = None) -> Any:
-        """The point that the device's work has to reach before results can be fetched."""
-        done = self.event() if done is None else done
-        done.record()
-        return done
-
     def event(self) -> Any:
         """A point that can be marked again and again."""
         return self.arrays.cuda.Event(disable_timing=True)
 
-    def fetch(self, array: Any, done: Any) -> Any:
-        """An array on the host, as soon as its work is done; later work is not waited for."""
-        with self.arrays.cuda.Device(self.ordinal):
-            self.aside.wait_event(done)
-            return array.get(stream=self.aside)
+    def send_back(self, array: Any, pinned: Any, done: Any) -> None:
+        """Begin to copy an array to pinned numbers of the host, and mark when that is done."""
+        stream = self.arrays.cuda.get_current_stream()
+        array.data.copy_to_host_async(pinned.ctypes.data, pinned.nbytes, stream)
+        done.record(stream)
 
-    @cached_property
-    def aside(self) -> Any:
-        """A stream that waits for no other."""
-        return self.arrays.cuda.Stream(non_blocking=True)
+    def received(self, pinned: Any, done: Any) -> Any:
+        """Pinned numbers as soon as they have come; later work is not waited for."""
+        done.synchronize()
+        return pinned.copy()
 
     def pinned(self, n: int) -> Any:
         """Numbers of the host that the device can copy by itself."""
@@ -256,6 +250,8 @@ class DeviceLoops:
         self.sums = self.found[:n_cells]
         self.losses = self.found[n_cells:].view(np.float64)
         self.descended, self.measured = device.event(), device.event()
+        self.host_totals = device.pinned(len(self.totals))
+        self.host_found = device.pinned(len(self.found))
 
     @cached_property
     def largest(self) -> float:
@@ -305,11 +301,11 @@ class DeviceLoops:
             self._kept(side, np.int64), _pointer(groups), np.int32(len(told)),
             np.float64(self.device.least), self.gradient, self.hessian, self.totals,
         )  # fmt: skip
-        self.device.mark(self.descended)
+        self.device.send_back(self.totals, self.host_totals, self.descended)
 
         def ended() -> tuple[float, float]:
             _ = members, groups  # which the device reads until then
-            found = self.device.fetch(self.totals, self.descended).reshape(-1, 2)
+            found = self.device.received(self.host_totals, self.descended).reshape(-1, 2)
             loss, total = found.sum(axis=0).tolist()
             return loss, total
 
@@ -331,12 +327,12 @@ class DeviceLoops:
             self._kept(pull, np.float64), np.float64(unit), np.int32(room <= ROOM), self.sums,
             self.losses,
         )  # fmt: skip
-        self.device.mark(self.measured)
+        self.device.send_back(self.found, self.host_found, self.measured)
 
         def ended() -> tuple[FloatArray, float]:
-            host = self.device.fetch(self.found, self.measured)
+            host = self.device.received(self.host_found, self.measured)
             by_cell = host[: self.n_cells].view(np.int64) / unit
-            return by_cell, float(host[self.n_cells :].view(np.float64).sum())
+            return by_cell, float(host[self.n_cells :].sum())
 
         return ended
 
