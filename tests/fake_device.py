@@ -98,7 +98,10 @@ def _selected(ordinal: int):
 
 ARRAYS = SimpleNamespace(
     **{name: getattr(np, name) for name in ("asarray", "ascontiguousarray", "empty", "zeros")},
-    **{name: getattr(np, name) for name in ("rint", "add", "concatenate")},
+    **{name: getattr(np, name) for name in ("rint", "add", "concatenate", "full", "argsort")},
+    **{name: getattr(np, name) for name in ("minimum", "bincount", "arange", "where", "cumsum")},
+    floor=np.floor,
+    random=np.random,
     asnumpy=np.asarray,
     RawModule=HostModule,
     ndarray=np.ndarray,

@@ -75,6 +75,8 @@ PACKAGES = {
     "tl2cgen": ["serving"],
     "treelite": ["serving"],
     "ctypes": ["kernel", "engines", "cli"],
+    "cupy": ["kernel"],
+    "cupyx": ["kernel"],
 }
 
 

@@ -22,7 +22,7 @@ of which are 0, is known from far fewer events than there are rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -144,7 +144,6 @@ def choose(
     labels: Collection[int] = (0, 1),
     exacting: bool = False,
     worth: float = 1.0,
-    mark: Callable[[Shares, IntArray, np.random.Generator], BoolArray] | None = None,
 ) -> Holdout:
     """Choose the rows to hold out, stratified by cell.
 
@@ -168,8 +167,6 @@ def choose(
     worth : float
         What a row tells about a constrained moment, over what it tells about a rate at even odds;
         at most 1.
-    mark : callable, optional
-        Draws the rows of a share, if not :meth:`Shares.mark`: a GPU is quicker.
     """
     check_holdout(holdout)
     if holdout is None:
@@ -191,13 +188,27 @@ def choose(
         folds[order] = np.arange(n) % n_folds  # the rows of every cell are dealt out evenly
         everyone = cells.among(slice(None), sample_weight)
         return Holdout("cross", why, folds, everyone, n_folds=n_folds)
-    shares = choose_shares(holdout, cells, smallest, labels)
+    shares = large_enough_shares(holdout, cells, smallest, labels)
+    strata, cell_of = cells.strata
+    held = replace(shares, spared=shares.spared[cell_of]).mark(strata, rng)
+    return of_share(shares, cells, held, sample_weight)
+
+
+def large_enough_shares(
+    holdout: HoldoutLike, cells: Cells, smallest: float, labels: Collection[int]
+) -> Shares:
+    """As :func:`choose_shares`, saying also why rows are not cross-fitted."""
+    shares, n = choose_shares(holdout, cells, smallest, labels), len(cells.codes)
     if holdout == "auto" and n > CROSS_BELOW_ROWS:
         reason = f", and with {n:,} rows cross-fitting would take long"
         shares = replace(shares, why=shares.why + reason)
-    strata, cell_of = cells.strata
-    by_stratum = replace(shares, spared=shares.spared[cell_of])
-    held = by_stratum.mark(strata, rng) if mark is None else mark(by_stratum, strata, rng)
+    return shares
+
+
+def of_share(
+    shares: Shares, cells: Cells, held: BoolArray, sample_weight: Weights | None
+) -> Holdout:
+    """Hold out some rows, drawn by shares of all."""
     weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
     trained, measured = (cells.among(rows, sample_weight) for rows in (~held, held))
     return replace(

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fairboost._typing import BoolArray, FloatArray, IntArray
-from fairboost.data.holdout import Shares
+from fairboost._typing import FloatArray, IntArray
 from fairboost.exceptions import EngineOptionError
 
 SOURCE = Path(__file__).with_name("loops.cu")
@@ -153,36 +152,6 @@ class Device:
             _pointer(None if alone else start), scores,
         )  # fmt: skip
         function((_grid(n),), (THREADS,), told)
-
-    def hold_out(self, shares: Shares, codes: IntArray, rng: np.random.Generator) -> BoolArray:
-        """Draw the rows to hold out by the law of :meth:`Shares.mark`, which sorts on the host."""
-        arrays, n, n_cells = self.arrays, len(codes), len(shares.spared)
-        draw = arrays.random.default_rng(int(rng.integers(2**63)))
-        drawn = draw.integers(0, 2**32, n, dtype=np.uint32)
-        on_device = self.put(codes)
-        # Cells come in the order of their least draws: their own follows from names of groups.
-        least = arrays.full(n_cells, np.uint32(2**32 - 1))
-        arrays.minimum.at(least, on_device, drawn)
-        by_cell = np.argsort(self.get(least), kind="stable")
-        place = np.empty(n_cells, np.uint64)
-        place[by_cell] = np.arange(n_cells)
-        key = (self.put(place)[on_device] << np.uint64(32)) | drawn
-        counts = self.get(arrays.bincount(on_device, minlength=n_cells))[by_cell]
-        del drawn, on_device
-        order = arrays.argsort(key)
-        cell = (key[order] >> np.uint64(32)).astype(np.int64)
-        del key
-        rank = arrays.arange(n) - self.put(np.cumsum(counts) - counts)[cell]
-        share: Any = shares.share
-        if shares.others != shares.share:  # one row after the other, whatever their cells
-            spared = self.put(shares.spared[by_cell])[cell]
-            rank = arrays.where(spared, arrays.cumsum(spared) - 1, rank)
-            share = arrays.where(spared, shares.others, shares.share)
-        floor = arrays.floor
-        held = arrays.zeros(n, bool)
-        held[order] = floor((rank + 1) * share + 0.5) > floor(rank * share + 0.5)
-        found: BoolArray = self.get(held)
-        return found
 
     def let_go(self) -> None:
         """Give memory back that CuPy holds for later, so that the engine can have it."""

@@ -28,6 +28,7 @@ from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks import layout
 from fairboost.tasks.layout import Outcomes, RowLayout, bind_all
 from fairboost.training import memberships
+from fairboost.training.device_draw import hold_out
 from fairboost.training.request import FitRequest
 
 MANY_ROWS = 1_000_000
@@ -198,10 +199,13 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
     worth = _worth(request, terms)
     device = request.engine.device
     # Fewer rows are drawn quickly enough, and are then the same ones as without a GPU.
-    mark = None if device is None or len(cells.codes) < MANY_ROWS else device.hold_out
-    return holdout.choose(
-        asked, cells, counted.smallest, weight, rng, labels, exacting, worth, mark
-    )
+    if device is not None and len(cells.codes) >= MANY_ROWS and asked not in (None, "cross"):
+        shares = holdout.large_enough_shares(asked, cells, counted.smallest, labels)
+        strata, cell_of = cells.strata
+        by_stratum = replace(shares, spared=shares.spared[cell_of])
+        held = hold_out(device, by_stratum, strata, rng)
+        return holdout.of_share(shares, cells, held, weight)
+    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, exacting, worth)
 
 
 def _worth(request: FitRequest, terms: Sequence[Term]) -> float:

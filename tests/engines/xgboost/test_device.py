@@ -23,6 +23,7 @@ from fairboost.datasets import make_loans
 from fairboost.engines.xgboost import device as module
 from fairboost.engines.xgboost import engine
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from fairboost.training.device_draw import hold_out
 from tests.fake_device import BOTH, needs_compiler, needs_gpu
 
 LOANS = make_loans(6_000, seed=3)
@@ -286,13 +287,11 @@ def test_arrays_of_the_gpu(way):
     np.testing.assert_allclose(cupy.asnumpy(stock), proba.get(), atol=1e-6)
 
 
-@pytest.mark.gpu
-@needs_gpu
-def test_many_rows_are_drawn_on_the_gpu():
-    device = BOTH[1].values[0]()
+def test_many_rows_are_drawn_on_the_gpu(device):
     codes = np.random.default_rng(0).integers(0, 6, 100_000).astype(np.uint8)
     shares = Shares(0.2, 0.05, np.array([True, False] * 3), "")
-    first, again = (device.hold_out(shares, codes, np.random.default_rng(7)) for _ in range(2))
+    told = device, shares, codes
+    first, again = (hold_out(*told, np.random.default_rng(7)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     here = shares.mark(codes, np.random.default_rng(7))
     counts, expected = (np.bincount(codes[held], minlength=6) for held in (first, here))

@@ -45,7 +45,7 @@ from fairboost.engines.soundness import check_threads, require
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.engines.xgboost import options, soundness
 from fairboost.engines.xgboost.categories import Known, as_known, check_texts, known_to
-from fairboost.engines.xgboost.data import BINNED, build, build_on_device
+from fairboost.engines.xgboost.data import BINNED, Matrices, build, build_on_device
 from fairboost.engines.xgboost.device import (
     EVEN_ODDS,
     at_hand,
@@ -391,17 +391,7 @@ class XGBoostEngine:
             threads = Threads(thread_count(self.n_jobs), self.library)
             folds = [f.fold for f in problem.followers]
             tables = self._tables(data)
-            if tables:
-                assert device is not None
-                device.let_go()
-                start = starting_score(params, np.shape(data.X)[1])
-                params["base_score"] = EVEN_ODDS  # a score of 0; the model gets its own below
-                matrices = build_on_device(
-                    estimator, data, self.base, device, tables, start, folds
-                )
-            else:
-                told = self.base, threads, folds, intercept, device
-                matrices = build(estimator, data, self._encode, *told)
+            matrices = self._matrices(data, params, tables, threads, folds, intercept)
             turns = self._turns(problem, callbacks)
             if folds:
                 params["nthread"] = threads_each(threads.count, problem, turns)
@@ -445,18 +435,44 @@ class XGBoostEngine:
                 booster.set_param({"nthread": threads.count})
             if tables and self.base is None:
                 booster.set_param({"base_score": self.objective.base_score(intercept)})
+        return self._model(booster, history, intercept), lockstep
+
+    def _matrices(
+        self,
+        data: EngineData,
+        params: dict[str, Any],
+        tables: list[Any],
+        threads: Threads,
+        folds: list[IntArray],
+        intercept: float | FloatArray,
+    ) -> Matrices:
+        """Bin the rows. Boosters of tables on a GPU start from a score of 0, set in ``params``."""
+        if not tables:
+            told = self.base, threads, folds, intercept, self.device
+            return build(self.estimator, data, self._encode, *told)
+        assert self.device is not None
+        self.device.let_go()
+        start = starting_score(params, np.shape(data.X)[1])
+        params["base_score"] = EVEN_ODDS
+        return build_on_device(self.estimator, data, self.base, self.device, tables, start, folds)
+
+    def _model(
+        self, booster: xgboost.Booster, history: dict[str, Any], intercept: float | FloatArray
+    ) -> XGBoostModel:
+        """The model that is kept, on top of the one to go on from if there is one."""
+        estimator = self.estimator
         if self.base is None:
             if self.objective.trained_as != self.objective.name:
                 booster.set_param(self.objective.options(self.told))
             fitted = _fitted(estimator, booster, history or None, self.n_classes)
             model = XGBoostModel(fitted, intercept, 0, self.n_classes)
-            return model.first(_rounds_kept(booster)), lockstep
+            return model.first(_rounds_kept(booster))
         before = self.base.get_booster()
         n_base = _rounds_kept(before)
         text = append_rounds(first_rounds(_text(before), n_base), _text(booster))
         booster = _booster_of(estimator, text)
         fitted = _fitted(estimator, booster, history or None, self.n_classes)
-        return XGBoostModel(fitted, 0.0, n_base, self.n_classes), lockstep
+        return XGBoostModel(fitted, 0.0, n_base, self.n_classes)
 
 
 def version() -> str:
