@@ -199,6 +199,7 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
     worth = _worth(request, terms)
     device = request.engine.device
     # Fewer rows are drawn quickly enough, and are then the same ones as without a GPU.
+    holdout.check_holdout(asked)
     if device is not None and len(cells.codes) >= MANY_ROWS and asked not in (None, "cross"):
         shares = holdout.large_enough_shares(asked, cells, counted.smallest, labels)
         strata, cell_of = cells.strata

@@ -300,7 +300,7 @@ class XGBoostEngine:
         check_kind(self.estimator, _kind(self.classes is None))
         params = self.told
         if self.objective.name == SOFTMAX:
-            if self.device is not None:
+            if ordinal_of(params.get("device")) is not None:
                 raise EngineOptionError(
                     f"the estimator sets device={params['device']!r}, and three classes or more "
                     "are trained on the CPU only; leave device out"
@@ -323,7 +323,7 @@ class XGBoostEngine:
                 f"tree_method={self.estimator.tree_method!r} needs the features in memory, found "
                 f"{type(X).__name__}; leave tree_method out, or load the table"
             )
-        if self.device is None:
+        if ordinal_of(self.told.get("device")) is None:
             check_not_on_device(X)
         check_names(X, "[]<", "XGBoost")
         if not self.estimator.enable_categorical and (names := categories_of(X)):
