@@ -241,6 +241,11 @@ class Calibrated(OfAllGroups):
         """How far actual over expected is from 1, where it is farthest."""
         return float(np.abs(self.away(moments)).max())
 
+    def by_group(self, moments: GroupMoments) -> Farthest:
+        """Actual over expected of each group, over all parts, for reports."""
+        groups = len(moments.groups)
+        return Farthest(self.name, ("",) * groups, np.arange(groups), around=1.0)
+
     def words(self, by: str) -> str:
         """The constraint in words."""
         text = f"actual over expected by {by} within 1 ± {self.tolerance:g}"

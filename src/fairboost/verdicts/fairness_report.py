@@ -269,9 +269,9 @@ class FairnessReport:
     titles : tuple of (str, str)
         Names of moments that are no rates, and what they are in words.
     farthest : pandas.DataFrame, optional
-        Of constraints that read many moments of each group, the figure of each group that is
-        farthest from where it should be, in the columns of ``rates``, and where that is (``at``,
-        ``test at``).
+        In the columns of ``rates``, one figure of each group. Of constraints that read many
+        moments of a group, the figure that is farthest from where it should be, and where that is
+        (``at``, ``test at``). Of calibration, actual over expected.
     folded : tuple of str
         The moments in whose place the printed table shows ``farthest``; all of them are in
         ``rates``.
@@ -409,7 +409,7 @@ class FairnessReport:
                     for (r, low, high), d, place in zip(
                         figures,
                         decimals,
-                        ("" if pd.isna(a) else f" at {a}" for a in at),
+                        ("" if pd.isna(a) or not a else f" at {a}" for a in at),
                         strict=True,
                     )
                 ]
@@ -682,7 +682,7 @@ def _folded(measured: MeasuredRates) -> tuple[str, ...]:
 
 
 def _farthest_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame | None:
-    """One line per group and constraint that reads many moments; None if no constraint does."""
+    """One line per group and constraint that offers a figure of its own; None if none does."""
     columns = [*KEYS, "rows", measured[0].where, "low", "high", "at"]
     columns += ["test", "test low", "test high", "test rows", "test at"] * (len(measured) - 1)
     lines: dict[object, dict[str, Any]] = {}
