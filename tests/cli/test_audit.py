@@ -270,7 +270,7 @@ def test_no_alternative_is_named_that_decides_nothing(data, run, tmp_path):
     report = (tmp_path / "c" / "report.md").read_text().split("All models, on the test rows")[1]
     for text in (said, report):
         assert text.count("decides nothing") == 4
-    assert "No model is surely less discriminatory" in said
+    assert "No model is certainly less discriminatory" in said
     assert "All of the models decide next to nothing about these rows" in said
 
 

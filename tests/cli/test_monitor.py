@@ -92,7 +92,7 @@ def test_drift_raises_alarms_with_exit_code_3(run, watched, decided, tmp_path):
     assert moved["raised"] == "2025-05"
     assert ("constraint", "false negative rate equal by sex, tolerance 0.2") in alarms
     assert not any("male" in about.replace("female", "") for _, about in alarms)
-    assert "Exit code 3: false negative rate of sex=female: has surely changed" in said
+    assert "Exit code 3: false negative rate of sex=female: has certainly changed" in said
     # The change was dealt with: what is since then has not changed, and it is still unfair.
     code, shown, _ = run(*words, "--since", "2025-05", "--max-change", "0.5")
     assert code == 3

@@ -255,7 +255,7 @@ def test_predictions_that_say_nothing_are_called_so(rows, new, evidence):
     )
     blind = FairGBMRegressor(constant, constraint=None).fit(X, y, exposure=years)
     found = gathered(blind, new)
-    assert "does not surely predict better" in found.caution
+    assert "does not certainly predict better" in found.caution
     assert f"✗ {found.caution}" in to_markdown(found)
 
 

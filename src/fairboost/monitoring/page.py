@@ -102,12 +102,12 @@ def alarm_in_words(alarm: Alarm) -> str:
     ends = f"{alarm.value:.3f} [{alarm.low:.3f}, {alarm.high:.3f}]"
     if alarm.kind != "change":
         return (
-            f"{alarm.about}: surely not met in the rows since {alarm.since} "
+            f"{alarm.about}: certainly not met in the rows since {alarm.since} "
             f"({alarm.against.partition(' at ')[0]} {ends}). Raised at the end of {alarm.raised}."
         )
     moved = f"{alarm.value:+.3f} [{alarm.low:+.3f}, {alarm.high:+.3f}]"
     return (
-        f"{alarm.about}: has surely changed since {alarm.since}, by {moved} against the "
+        f"{alarm.about}: has certainly changed since {alarm.since}, by {moved} against the "
         f"{alarm.against}. Raised at the end of {alarm.raised}."
     )
 

@@ -8,8 +8,8 @@ them, so a false one occurs at some look with a probability of at most 1 less th
 
 An alarm is one of two:
 
-* a figure is surely beyond its limit, in all rows since some period;
-* a rate or the share of a group has surely moved by more than is allowed: its band since some
+* a figure is certainly beyond its limit, in all rows since some period;
+* a rate or the share of a group has certainly moved by more than is allowed: its band since some
   period lies beyond that of the rows before, or beyond the interval of the rows of training.
 """
 
@@ -86,7 +86,7 @@ class PeriodVerdict:
 
 @dataclass(frozen=True)
 class Alarm:
-    """What surely is not as it should be.
+    """What certainly is not as it should be.
 
     Parameters
     ----------
