@@ -163,8 +163,8 @@ def add_decide_option(parser: argparse._ActionsContainer) -> None:
         "--decide",
         choices=("interval", "estimate"),
         default="interval",
-        help="end with exit code 3 if the whole interval is beyond a limit (interval, the default), "
-        "or if the figure on these rows is beyond it, even by chance (estimate)",
+        help="end with exit code 3 if the whole interval is beyond a limit (interval, the "
+        "default), or if the figure on these rows is beyond it, even by chance (estimate)",
     )
 
 
