@@ -482,7 +482,9 @@ def no_training(monkeypatch, base):
 
 @pytest.mark.parametrize("iterate", ["average", "randomized"])
 def test_iterates_that_would_change_the_base(base, toy, no_training, iterate):
-    with pytest.raises(InvalidInputError, match=f"iterate='{iterate}' cannot be had on top of a"):
+    with pytest.raises(
+        InvalidInputError, match=f"iterate='{iterate}' is not possible on top of a"
+    ):
         fitted(base, toy, iterate=iterate)
 
 

@@ -214,7 +214,7 @@ def _since(counts: PeriodCounts, period: str | None) -> PeriodCounts:
     if period not in counts.periods:
         shown = f"{counts.periods[0]} to {counts.periods[-1]}"
         raise InvalidInputError(
-            f"--since {period!r} is no period of the table, which has {shown}; name one of them"
+            f"--since {period!r} is not a period of the table, which has {shown}; name one of them"
         )
     start = counts.periods.index(period)
     return replace(counts, periods=counts.periods[start:], rows=counts.rows[start:])

@@ -118,7 +118,7 @@ class ClassScorer:
                 "confused": "two classes, (a, b)",
             }
             raise InvalidInputError(
-                f"of={self.of!r} is no class of the rate {self.rate!r}; expected "
+                f"of={self.of!r} is not a class of the rate {self.rate!r}; expected "
                 f"{expected.get(self.rate, 'one class')}"
             )
 

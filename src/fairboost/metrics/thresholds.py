@@ -216,7 +216,7 @@ def check_fine_enough(operating_point: OperatingPoint, rows: int, realised: floa
     needed = operating_point.rows_needed()
     if rows < needed and realised == float(operating_point.at_least):
         warn(
-            f"{operating_point} is finer than {rows} {operating_point.who_counts} can tell, so "
+            f"{operating_point} is finer than {rows} {operating_point.who_counts} can resolve, so "
             f"the threshold is beyond the scores of all of them ({operating_point.rate_name} "
             f"{realised:g}); choose it on {needed} or more, or ask for a coarser target",
             SmallCellWarning,

@@ -172,11 +172,12 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     each = len({f.constraint for f in e.verdicts})
     yield Folded(f"All {each} constraints, one by one", (table,)) if several else table
     if e.model is not None and any(f.where == "test" for f in e.verdicts):
-        yield Text("The test rows took no part in training: they are the ones to go by.")
+        yield Text("The test rows took no part in training: trust the figures on the test rows.")
     if e.task == "numbers" and (e.data.exposure or e.data.weight):
         yield Text(
-            "Rows weigh differently. Those of the smallest group are counted as so many rows of "
-            "equal weight as would tell as much, so they are fewer here than in other tables."
+            "Rows have different weights. The rows of the smallest group are counted as the "
+            "number of rows of equal weight with the same information, so they are fewer here "
+            "than in other tables."
         )
 
 

@@ -37,7 +37,7 @@ CONSTANT = "constant"
 SAYS_LITTLE = (
     "On the test rows the model does not certainly predict better than one that predicts the same "
     "number for everyone: its {measure} is {value}, that of the best constant {constant}. Means, "
-    "equal distributions and errors are then worth nothing."
+    "equal distributions and errors then mean nothing."
 )
 
 

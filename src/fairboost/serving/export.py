@@ -86,7 +86,7 @@ def format_named(name: str | None, path: Path, served: Served) -> str:
     endings = served.trained.file_endings
     if needed and endings and path.suffix not in endings:
         raise ExportError(
-            f"the engine tells the format of a model by the ending of its file, expected "
+            f"the engine finds the format of a model by the ending of its file, expected "
             f"{' or '.join(endings)}, found {str(path)!r}; rename it"
         )
     return name

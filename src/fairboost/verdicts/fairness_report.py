@@ -88,7 +88,7 @@ OUT_OF_FOLD, LUCK = {5: 1.2, 3: 1.5, 2: 2.0}, 1.5
 """In cross-fitting: what the variance of sampling is multiplied by, by the number of folds (models
 of half of the rows differ more from one of all), and how many times what a rate moves by from one
 round to the next is one standard error more."""
-ON_TEST = "believe them rather than rows that training has looked at."
+ON_TEST = "trust these rather than rows that training has used."
 NOT_ALL = "The table has the {rates} that are farthest apart; report.rates has all of them."
 
 
