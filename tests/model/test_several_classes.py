@@ -246,7 +246,7 @@ def test_a_class_without_rows_in_a_group_is_named():
         ({"costs": [[0, 1], [1, 0]]}, r"shape \(2, 2\)"),
         ({"costs": [[0, 1, 1], [1, 2, 1], [1, 1, 0]]}, "line 1 of costs"),
         ({"costs": [[0, 1, 1], [1, 0, np.nan], [1, 1, 0]]}, "NaN"),
-        ({"costs": "dear"}, "no table of numbers"),
+        ({"costs": "dear"}, "not a table of numbers"),
         ({"constraint": "predictive_equality"}, "is not one for 3 classes"),
         ({"constraint": parity("tpr", 0.1)}, "'tpr' is a rate of two labels"),
         ({"constraint": parity("recall", of="x")}, "class 'x'"),

@@ -1,4 +1,4 @@
-"""Confidence sequences of a rate: intervals that hold at every look, however often one looks.
+"""Confidence sequences of a rate: intervals that hold at all looks at once.
 
 An interval for a fixed number of rows covers the rate with 95% at one look. Over 24 monthly looks
 some of them miss it far more often than in 5% of all cases. A confidence sequence covers the rate
@@ -79,14 +79,14 @@ smallest is the best one for some ten million rows."""
 def confidence_sequence(
     events: ArrayLike, total: ArrayLike, alpha: ArrayLike = 0.05
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends of a confidence sequence: they hold at every look at once.
+    """Ends of a confidence sequence of a rate, which hold at all looks at once.
 
     Parameters
     ----------
     events, total : int or array
         Events so far, and rows so far, at each look.
     alpha : float or array
-        The probability that the sequence fails to cover the rate at some look, at most.
+        The largest probability that the sequence fails to cover the rate at some look.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def difference_sequence(
     other_events, other_total : int or array
         Those of the rate that is subtracted.
     alpha : float or array
-        The probability that the sequence fails to cover the difference at some look, at most.
+        The largest probability that the sequence fails to cover the difference at some look.
 
     Returns
     -------
