@@ -291,7 +291,7 @@ def test_a_report_is_drawn_again(model, run, tmp_path):
     code, _, _ = run("report", model, "--title", "Autumn", "--format", "markdown", "--out", out)
     assert code == 0
     was = (model / "report.md").read_text()
-    assert out.read_text() == was.replace("# Fairness of a model of approved", "# Autumn", 1)
+    assert out.read_text() == was.replace("# Fairness report: predicting approved", "# Autumn", 1)
 
 
 def test_the_report_is_the_same_as_that_of_training(model, run, tmp_path):

@@ -56,7 +56,7 @@ def test_without_drift_it_is_silent(run, watched, decided, tmp_path):
     out = tmp_path / "out"
     code, shown, said = run("monitor", watched, decided, "--by", "decided_at:month", "--out", out)
     assert code == 0
-    assert "No alarm stands at the end of 2025-08." in shown
+    assert "No alarm is active at the end of 2025-08." in shown
     assert "false negative rate equal by sex, tolerance 0.2" in shown
     assert "predicted positive rate of everyone at most 0.6" in shown
     assert "of 12,000 rows have a label; rates that need one are of these rows" in said
@@ -68,7 +68,7 @@ def test_without_drift_it_is_silent(run, watched, decided, tmp_path):
     assert (
         page.count("<svg") == 4
     )  # the gap, rates of groups, positive decisions at their target, shares
-    assert "No alarm stands" in page
+    assert "No alarm is active" in page
     facts = json.loads((out / "monitor.json").read_text())
     assert (facts["format"], facts["standing"], facts["confidence"]) == ("monitor", 0, 0.95)
     assert [line["labelled"] > 0 for line in facts["tables"]["periods"]] == [True] * 7 + [False]

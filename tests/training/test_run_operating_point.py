@@ -730,8 +730,8 @@ def test_the_report_says_what_the_operating_point_came_to(engine, toy, other, po
     value = rate_of(point.rate, model.predict(X) == 1, y, weight)
     (said,) = said_of(model.fairness_report_, point)
     assert said.startswith(
-        f"{point}: decisions are positive from a probability of {model.threshold_:.4g} on, where "
-        f"the {point.rate.title} of everyone is {value:.4f} ["
+        f"{point}: decisions are positive if the probability is at least "
+        f"{model.threshold_:.4g}, where the {point.rate.title} of everyone is {value:.4f} ["
     )
     assert said.endswith("] on the rows held out.")
     assert str(point) in str(model.fairness_report_)

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         options,
         model,
         rows,
-        title=options.title or f"Fairness of a model of {rows.schema.label}",
+        title=options.title or f"Fairness report: predicting {rows.schema.label}",
         curve=models.trace_tradeoff(options, rows, console, ALTERNATIVES) if wanted else None,
         # One training more, so that the report can say what the constraint costs and changes.
         plain=None if wanted else models.fit_plain(options, rows),

@@ -82,7 +82,7 @@ def summary(e: Evidence) -> Iterable[Block]:
             f"{e.min_rows} rows and cannot be judged; they are flagged below."
         )
     if told_below := [warning for warning in e.warnings if warning != e.caution]:
-        yield Text("To know before relying on it:")
+        yield Text("Before you rely on it:")
         yield Bullets(told_below)
 
 
@@ -347,7 +347,7 @@ def gaps(e: Evidence) -> Iterable[Block]:
         yield Text(
             f"The four-fifths rule looks at the {words.rate_title(ruled[0].rate)}, the share of "
             "favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
-            "It is not certain where the interval of the ratio holds 0.8."
+            "The result is not certain if the interval contains 0.8."
         )
     title = "Gaps and ratios on the test rows"
     if e.task != "classes":
@@ -413,8 +413,8 @@ def performance(e: Evidence) -> Iterable[Block]:
         if e.task == "numbers":
             better = "Lower is better; a difference above 0 is what the constraint costs."
         elif e.task == "classes":
-            better = "Higher is better for accuracy, lower for all else."
-        yield Text(f"The difference is this model less the plain engine, row by row. {better}")
+            better = "Higher is better for accuracy, lower for the other measures."
+        yield Text(f"The difference is this model minus the plain engine, row by row. {better}")
 
 
 def crossed(e: Evidence) -> Iterable[Block]:

@@ -622,8 +622,8 @@ def _on_operating_point(measured: MeasuredRates, level: float) -> str:
     low, high = map(float, wilson(found.value * rows, rows, level))
     target, at_least = found.point.target, found.point.at_least
     said = (
-        f"{found.point}: decisions are positive from a probability of {found.threshold:.4g} on, "
-        f"where the {found.point.rate.title} of everyone is "
+        f"{found.point}: decisions are positive if the probability is at least "
+        f"{found.threshold:.4g}, where the {found.point.rate.title} of everyone is "
         f"{interval(found.value, low, high, 4)} on the {measured.rows}"
     )
     if high < target if at_least else low > target:
