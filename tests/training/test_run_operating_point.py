@@ -776,7 +776,7 @@ def test_people_who_have_changed(engine, make_toy, point, push, limit):
 
 def test_at_a_probability_there_is_nothing_to_say(engine, toy, other):
     model = fit(engine(), toy, other, 0.4, "share")
-    assert not any("decisions are positive from" in a for a in model.fairness_report_.advice)
+    assert not any("decisions are positive if" in a for a in model.fairness_report_.advice)
 
 
 def test_test_rows_of_one_label_have_no_such_rate(engine, toy, other):
