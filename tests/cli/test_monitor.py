@@ -151,7 +151,7 @@ def test_a_model_trained_with_weights_is_not_compared_with_training(
     ("words", "said"),
     [
         (("--by", "month"), "there is no column 'month'"),
-        (("--by", "decided_at:month", "--since", "2024-01"), "--since '2024-01' is no period"),
+        (("--by", "decided_at:month", "--since", "2024-01"), "--since '2024-01' is not a period"),
         (("--by", "decided_at:month", "--label", "nothing"), "has no column 'nothing'"),
         (("--by", "decided_at:month", "--decision", "sex"), "'sex' is named twice among --by"),
         (("--by", "decided_at:month", "--label", "age_band"), "the label 'age_band' holds"),
