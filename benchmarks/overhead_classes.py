@@ -142,7 +142,8 @@ def report(n: int, repeats: int, n_jobs: int) -> str:
         f"Time ratios are ratios of the medians of {repeats} alternating fits each, with a "
         "bootstrap interval over the fits, and ratios of the fastest fits, which other work on "
         "the machine disturbs least. Memory is the peak of a process that makes the data and does "
-        f"one fit, with fairboost imported in both cases. The goal is {TARGET:.2f} for both ratios.",
+        f"one fit, with fairboost imported in both cases. The goal is {TARGET:.2f} for both "
+        "ratios.",
         "",
         "| engine | groups | constraint | plain, s | fairboost, s | time ratio [95%] | of the "
         "fastest | plain, MB | fairboost, MB | memory ratio |",
