@@ -151,7 +151,7 @@ def difference_sequence(
     --------
     >>> low, high = difference_sequence(450, 1_000, 300, 1_000)
     >>> low.round(3).tolist(), high.round(3).tolist()
-    (0.064, 0.234)
+    (0.061, 0.238)
     """
     arrays = (events, total, other_events, other_total, alpha)
     *rows, a = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in arrays))
