@@ -216,8 +216,8 @@ def page(options: argparse.Namespace, lines: list[str], trained: list[str], on_a
             "# What the commands cost",
             "",
             f"fairboost {fairboost.__version__}, {os.cpu_count()} cores, {options.jobs} threads "
-            "for engines. Each figure is that of one process from its start to its end, imports "
-            "included (python -m benchmarks.commands).",
+            "for engines. Each figure is for one process from start to end, including imports "
+            "(python -m benchmarks.commands).",
             "",
             f"## `fairboost audit`, {options.audit:,} rows x 3 sensitive columns",
             "",
@@ -229,10 +229,10 @@ def page(options: argparse.Namespace, lines: list[str], trained: list[str], on_a
             "",
             "## `fairboost train` beside the library",
             "",
-            "The same work by a script that uses the library (read, split, fit, judge the test "
-            "rows, save, write the report) and by the command with `--no-trade-off`: medians of "
-            "alternating runs. To reach: 1.1. Beside it the script without its report, whose "
-            "pictures take a second and a half whatever the rows.",
+            "A script that uses the library (read, split, fit, judge the test rows, save, write "
+            "the report) does the same work as the command with `--no-trade-off`. Figures are "
+            "medians of alternating runs. The goal is a ratio of 1.1. The first column is the "
+            "script without its report, whose pictures take 1.5 seconds for any number of rows.",
             "",
             "| rows | library, no report | library | command | ratio | of processors | of memory "
             "| command / library, no report |",

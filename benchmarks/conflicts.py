@@ -90,7 +90,7 @@ def write(found: dict[str, list[dict[str, list[float]]]]) -> None:
         "",
         "Made by `python -m benchmarks.conflicts`: each constraint trained by itself between men "
         f"and women (tolerance 0.01, {TREES} rounds of LightGBM, 60% of the rows; sex is a "
-        "feature of Adult and none of make_loans), and all figures measured on the other 40%. "
+        "feature in Adult and not in make_loans), and all figures measured on the other 40%. "
         "Except for accuracy, a figure is the "
         f"difference between the two groups. Means over {SEEDS} random seeds, with standard "
         "errors. The figure that a constraint holds equal is in bold.",
@@ -118,7 +118,7 @@ def write(found: dict[str, list[dict[str, list[float]]]]) -> None:
 NOTE = """\
 A difference on one set of test rows has a sampling error: on Adult about .03 for actual over
 expected and .02 for the other figures, on make_loans about .01. A mean difference of that size
-cannot be told from 0, as differences are taken without their sign."""
+cannot be distinguished from 0, because differences are taken without their sign."""
 
 
 def main() -> None:

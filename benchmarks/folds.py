@@ -39,13 +39,14 @@ WAYS = [
 ]
 HEAD = f"""# Folds, bins and trees in cross-fitting
 
-Made by `python -m benchmarks.folds`. The law of verdicts.md, equal opportunity, {TREES} trees of
-LightGBM, a tolerance of {TOLERANCE}; figures are on 200,000 new rows, over {{seeds}} draws of the
-rows each, with standard errors. A fit has {fold_count(4_000)} folds of 4,000 rows and
-{fold_count(20_000)} of 20,000 by default, and the boosters that leave out a fold at most
+Made by `python -m benchmarks.folds`. The distribution of verdicts.md, equal opportunity, {TREES}
+trees of LightGBM, a tolerance of {TOLERANCE}; figures are on 200,000 new rows, over {{seeds}}
+draws of the rows each, with standard errors. A fit has {fold_count(4_000)} folds of 4,000 rows
+and {fold_count(20_000)} of 20,000 by default, and the boosters that leave out a fold at most
 {FOLLOWER_BINS} bins of a number. They take turns: in a round half of them grow a tree, with twice
-the learning rate. The last two lines of each five are the default but for the bins, and but for
-the turns. `in intervals`: how many of the rates reported have the true one in their 95% interval.
+the learning rate. In each group of five lines, the last two are the default without the limit on
+bins, and without the turns. `in intervals`: the share of reported rates whose 95% interval
+contains the true rate.
 
 """
 
@@ -116,7 +117,7 @@ PLACED = f"""
 Predictive equality at `at_fpr({TARGET})`, 20,000 generated loans, {TREES} trees, {{seeds}} draws:
 the false positive rate of everyone on 200,000 new loans, with its standard error. The default is
 five folds: boosters of half the rows spread their scores less than the booster of all rows, which
-is the one kept.
+is kept.
 
 """
 

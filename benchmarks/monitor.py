@@ -22,7 +22,7 @@ from fairboost._text import markdown_table
 from fairboost.metrics.intervals import wilson
 from fairboost.monitoring.checks import checks_of
 from fairboost.monitoring.counts import SHARE, PeriodCounts, Series
-from fairboost.monitoring.sequences import confidence_sequence, spend
+from fairboost.monitoring.sequences import confidence_sequence, difference_sequence, spend
 from fairboost.monitoring.watch import TrainingRate, Watched, watch
 
 FILE = Path(__file__).resolve().with_suffix(".md")
@@ -108,20 +108,21 @@ def allowed(case: Case, kind: str, z: float) -> float:
     With counts as expected (z = 0), or as unlucky as in one of 20 runs: the estimated difference
     is z standard errors too small.
     """
-    series, n0 = 5, CHANGED * case.rows
-    late = float(spend(ALPHA, series, CHANGED))
-    since_first = float(spend(ALPHA, series, 0))
+    watched, n0 = 6, CHANGED * case.rows  # five rates and shares, and one gap
+    late = float(spend(ALPHA, watched, CHANGED))
+    since_first = float(spend(ALPHA, watched, 0))
     for m in range(1, PERIODS - CHANGED + 1):
         n = m * case.rows
         p, q = RATE + case.move, RATE
-        other, least = (n0, 0.0) if kind == "change" else (n, TOLERANCE)
+        other = n0 if kind == "change" else n
         error = (p * (1 - p) / n, q * (1 - q) / other)
         size = np.sqrt(sum(error))
         p, q = p - z * error[0] / size, q + z * error[1] / size
-        low = confidence_sequence(n * p, n, late)[0]
-        a = since_first if kind == "change" else late
-        high = confidence_sequence(other * q, other, a)[1]
-        if low - high > least:
+        if kind == "change":
+            low = confidence_sequence(n * p, n, late)[0]
+            if low > confidence_sequence(other * q, other, since_first)[1]:
+                return m
+        elif difference_sequence(n * p, n, other * q, other, late)[0] > TOLERANCE:
             return m
     return np.inf
 
@@ -181,7 +182,7 @@ before."""
 DRIFT = """\
 The false negative rate of one group rises at period {changed}. Periods until the alarm are
 counted from the change (1: at the end of the first period with the new rate). *Change* is the
-alarm that the rate of the group has moved, *constraint* the one that the constraint is surely
+alarm that the rate of the group has moved, *constraint* the one that the constraint is certainly
 broken. *Expected* and *allowed* follow from the widths of the bands alone: the periods after
 which the bands show the drift if counts are as expected, and if counts are as unlucky as in one
 run of 20. *Within* is the share of runs that alarm within the latter. *Bound* is the smallest
@@ -190,9 +191,13 @@ mean delay of any method that knows both rates and fails with a probability of a
 constraint, from the old one plus the tolerance. A method that looks once per period needs one
 period at least."""
 WHY = """\
-Bands of two groups are combined by a union bound, and every sequence allows for all rates, all
-looks and all periods that it may have started at. That is why delays of more than a period are
-ten to twenty times the bound, which knows the rates and looks at one of them."""
+Every sequence allows for all rates, all looks and all periods that it may have started at. That is
+why delays of more than a period are eleven to fourteen times the bound, which knows the rates and
+looks at one of them. The gap of the two groups has a confidence sequence of its own. In its place
+a union bound over the sequences of both groups was tried. The median delays of *constraint* were
+then 12 in place of 8 periods (100 rows, +0.2), 7 in place of 4 (400 rows, +0.15, and 1,600 rows,
++0.1), 3 in place of 2 (400 rows, +0.2) and 2 in place of 1 (1,600 rows, +0.15). The median delay
+of *change* was 7 in place of 8 periods in one case (100 rows, +0.15), otherwise the same."""
 
 
 def page(silent: list[list[str]], drift: list[list[str]]) -> str:

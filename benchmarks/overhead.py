@@ -212,17 +212,17 @@ def report(engine: Engine, sizes: dict[int, int], n_jobs: int) -> str:
         "",
         f"Made by `python -m benchmarks.overhead{_flag(engine)}`: {FEATURES} features, {ROUNDS} "
         f"{engine.trees}, {n_jobs} threads, equal opportunity, `FairGBMClassifier` at its "
-        "defaults, but that a share is held out at every size: below 200,000 rows the defaults "
+        "defaults, except that a share is held out at every size. Below 200,000 rows the defaults "
         "may cross-fit, which costs several fits, and learn memberships. "
         f"Python {platform.python_version()}, {engine.title} {version(engine.package)}, NumPy "
         f"{np.__version__}, fairboost {fairboost.__version__}.",
         "",
-        "Ratios of the medians of alternating fits (interval: bootstrap over the fits), and of "
-        "the fastest ones, which other work on the machine disturbs least. Memory is "
-        f"the peak of a process that makes the data and does one fit, in MB: of {engine.title} "
-        f"without fairboost (bare), of {engine.title} with fairboost imported (plain), and "
-        "constrained; the ratios are of the last two (to reach: 1.15), and of the last to the "
-        "first.",
+        "Time ratios are ratios of the medians of alternating fits, with a bootstrap interval "
+        "over the fits, and ratios of the fastest fits, which other work on the machine disturbs "
+        "least. Memory is the peak of a process that makes the data and does one fit, in MB: "
+        f"{engine.title} without fairboost (bare), {engine.title} with fairboost imported "
+        "(plain), and a constrained fit. The memory ratio is constrained over plain (goal: 1.15). "
+        "The last column is constrained over bare.",
         "",
         "| rows | groups | fits | plain, s | fairboost, s | time ratio [95%] | of the fastest "
         "| to reach "

@@ -139,10 +139,11 @@ def report(n: int, repeats: int, n_jobs: int) -> str:
         "share of 0.2 held out and groups as observed. Python "
         f"{platform.python_version()}, {packages}, fairboost {fairboost.__version__}.",
         "",
-        f"Ratios of the medians of {repeats} alternating fits each (interval: bootstrap over the "
-        "fits), and of the fastest ones, which other work on the machine disturbs least. Memory "
-        "is the peak of a process that makes the data and does one fit, with fairboost imported "
-        f"in either. To reach: {TARGET:.2f} in both.",
+        f"Time ratios are ratios of the medians of {repeats} alternating fits each, with a "
+        "bootstrap interval over the fits, and ratios of the fastest fits, which other work on "
+        "the machine disturbs least. Memory is the peak of a process that makes the data and does "
+        f"one fit, with fairboost imported in both cases. The goal is {TARGET:.2f} for both "
+        "ratios.",
         "",
         "| engine | groups | constraint | plain, s | fairboost, s | time ratio [95%] | of the "
         "fastest | plain, MB | fairboost, MB | memory ratio |",

@@ -126,10 +126,11 @@ def report(sizes: list[int], workers: list[int], repeats: int) -> str:
         f"XGBoost {version('xgboost')}, Dask {version('dask')}, fairboost "
         f"{fairboost.__version__}.",
         "",
-        "Seconds are of `fit`, reading included, medians of alternating fits, each on a cluster "
-        f"of its own that was warmed up; the ratio (to reach: {TARGET}) is of the medians, with "
-        "the least and the largest ratio of a pair. Memory is the peak of the worker that needs "
-        "most, in MB. Bytes are what a worker gives to the sums of the constraints in a round.",
+        "Seconds are medians of the time of `fit`, including reading, over alternating fits. Each "
+        "fit has a cluster of its own that was warmed up. The ratio "
+        f"(goal: {TARGET}) is that of the medians, with the smallest and the largest ratio of a "
+        "pair. Memory is the peak of the worker that needs most, in MB. Bytes are those that a "
+        "worker sends for the sums of the constraints in a round.",
         "",
         "| rows | workers | fits | plain, s | fairboost, s | ratio [pairs] | plain, MB "
         "| fairboost, MB | ratio | bytes per round |",

@@ -299,16 +299,16 @@ def page(repeats: int) -> Iterator[str]:
 
 Made by `python -m benchmarks.small_data`: {FEATURES} features and 4 groups that are not among
 them, unless it says Adult, whose groups are the sexes (blind: without that column); equal
-opportunity, {THREADS} threads, {MADE}. Plain and fair fits alternate; ratios of
-medians, with intervals by bootstrap over the fits. `default` cross-fits at these sizes and learns
-memberships from 20,000 rows on, unless features give the groups away; `share` holds out a fifth
-and takes groups as observed; `paper` is the paper's algorithm on the training rows. The last
-column: the boosters that cross-fitting grows, one for all rows and one for each fold left out,
-grown side by side by the stock engine, each on one thread; where followers take turns (LightGBM
-at its default rate) they grow half of those trees. Where a ratio is above what was to be reached,
-the rest of it is: scores of the rows left out (a quarter of a booster's time on LightGBM, a third
-on XGBoost with categories, timed by hand), Python between the rounds, and for blind models
-memberships.
+opportunity, {THREADS} threads, {MADE}. Plain and fair fits alternate. Ratios are
+ratios of medians, with bootstrap intervals over the fits. `default` cross-fits at these sizes and
+learns memberships from 20,000 rows on, unless features reveal the groups. `share` holds out a
+fifth of the rows and takes groups as observed. `paper` is the paper's algorithm on the training
+rows. The last column is the time of the stock engine for the boosters of cross-fitting, one for
+all rows and one for each fold, side by side on one thread each. If the boosters of the folds take
+turns (LightGBM at its default learning rate), they grow half of those trees. If a ratio is above
+the goal, the rest of the time goes to three parts: scores of the left-out rows (a quarter of a
+booster's time on LightGBM, a third on XGBoost with categories, timed by hand), Python between the
+rounds, and memberships of blind models.
 
 {markdown_table(titles, ratios(repeats))}
 
@@ -338,9 +338,10 @@ of trees, up to 500.
     yield f"""
 ## Under load
 
-While other processes keep the cores busy; the last column is the ratio over that without them (to
-reach: 1.3). A plain fit on two threads then takes anything from half a second to several, so
-that these ratios say little more than that cross-fitting does not suffer more than it.
+Other processes keep the cores busy. The last column compares the ratio with the ratio without
+these processes (goal: 1.3). A plain fit on two threads then takes between half a second and
+several seconds, so these ratios only show that cross-fitting does not suffer more than a plain
+fit.
 
 {markdown_table(titles, under_load(repeats))}
 """
@@ -375,9 +376,9 @@ def cores_page(counts: list[int], repeats: int) -> str:
 
 Made by `python -m benchmarks.small_data --cores`: 20,000 rows, 200 trees, the rest as in
 small_data.md; {MADE}. As many threads as cores; plain and fair fits alternate, ratios of medians.
-To reach on 8 or more: 1.5. Trees of so few rows grow little faster on more cores, and what is
-beside them does not at all: memberships and the Python of rounds take two thirds of a plain fit
-each (timed by hand on 8 cores).
+Goal on 8 cores or more: 1.5. Trees of so few rows grow little faster on more cores. Memberships
+and the Python code of the rounds do not get faster at all: each takes two thirds of the time of a
+plain fit (timed by hand on 8 cores).
 
 {markdown_table(titles, lines)}
 """

@@ -40,41 +40,42 @@ CONFIDENCES = (None, 0.95)
 HEAD = """# How far a verdict can be trusted
 
 Made by `python -m benchmarks.verdicts`. Equal opportunity between two groups, tolerance .05, 20
-trees. Held out are a fifth of the rows (`share`), as many further rows (`set`), or folds
-(`cross`: five of 4,000 rows, two of 20,000 and of 100,000); `aware` models see the group, `blind`
-ones do not. Rows are drawn from a law (`draw` in the script): women have less of what is wanted,
-and one feature shows them as worse than they are. What is true is what a model does to new rows
-of that law. A line is 1,000 fits.
+trees. Held-out rows are a fifth of the rows (`share`), as many further rows (`set`), or folds
+(`cross`: five of 4,000 rows, two of 20,000 and of 100,000). `aware` models see the group, `blind`
+models do not. Rows are drawn from a known distribution (`draw` in the script): women have less
+merit, and one feature understates the merit of women. The true figures of a model are those on
+new rows of the same distribution. Each line of a table is 1,000 fits.
 
-- **Intervals hold.** Those of single rates hold in 94% to 100% of fits, the low end of a gap in
-  97% or more and the high end in 92% or more, where 95% is meant. The high end is worst where the
-  rows that judge also chose among many iterates (a share of 100,000 rows), or are few in folds
-  (4,000).
-- ***Met* is rarely wrong.** Of 12,150 such verdicts 123 were (1.0%), in no line with a hundred of
-  them more than 4.6%. Where training stops at the limit and few models are well inside, the few
-  that are called met are lucky ones more often: 9 of 89 (blind, a share of 100,000 rows, no
-  confidence). A verdict is about the rows seen, and does not know how rare its like is.
-- ***Met on these rows, not certain* is no more than it says.** Of such models 25% are beyond the
-  limit in truth where no confidence is asked for (39% to 44% at 4,000 rows with a share or a
-  set), and 20% with `confidence=0.95`.
-- **With `confidence=0.95`, 97% of the models well inside** (by two standard errors, as reported)
-  **are called met**, 76% without it: a blind model then ends close to the limit, on the very rows
-  that judge. Where errors are large few models are well inside: see the next point.
-- **What certainty takes is rows.** At 4,000 rows no fit is called met, and none has a true gap of
-  two standard errors inside. Aware models in folds with a confidence are called met less often
-  than without (20,000 rows: 3% instead of 48%): within 20 rounds multipliers swing, the models of
-  the folds differ, and the interval allows for it. Where it matters, train more than 20 trees.
-- **Rows that judge and do not steer** (last three columns: as many further rows, drawn from the
-  truth) call 90% of the models well inside met, and 92% where a confidence was asked for, and
-  are wrong in .5% and .2% of such verdicts. That is what test rows are for: `report_on` and
-  `fairboost train` judge by them. To set rows aside for it in every fit would cost those who
-  have test rows already.
+- **Intervals hold.** Intervals of single rates hold in 94% to 100% of fits. The low end of a gap
+  holds in 97% or more, and the high end in 92% or more. All aim at 95%. The high end is worst if
+  the rows that judge also chose among many iterates (a share of 100,000 rows), or if there are few
+  rows in folds (4,000).
+- ***Met* is rarely wrong.** 123 of 12,150 such verdicts were wrong (1.0%), and at most 4.6% in
+  every line with a hundred of them or more. If training stops at the limit and few models are well
+  inside, the few models that are called met are more often called so by luck: 9 of 89 were wrong
+  (blind, a share of 100,000 rows, no confidence).
+- ***Met on these rows, not certain* is not a promise.** The true gap of 25% of such models is
+  beyond the limit if no confidence is asked for (39% to 44% at 4,000 rows with a share or a set),
+  and of 20% with `confidence=0.95`.
+- **With `confidence=0.95`, 97% of the models well inside the limit** (by two standard errors, as
+  reported) **are called met**, and 76% without it. Without it, a blind model ends close to the
+  limit on the rows that judge it. If errors are large, few models are well inside: see the next
+  point.
+- **Certainty needs rows.** At 4,000 rows no fit is called met, and no fit has a true gap that is
+  two standard errors inside. In cross-fitting, aware models are called met less often with a
+  confidence than without (20,000 rows: 3% instead of 48%). Within 20 rounds multipliers still
+  swing and the models of the folds differ, which makes the interval wider. Train more than 20
+  trees.
+- **Test rows judge best.** The last three columns are for as many further rows, which took no part
+  in training. On these rows 90% of the models well inside are called met (92% with a confidence),
+  and .5% (.2%) of these verdicts are wrong. `report_on` and `fairboost train` use such rows. A fit
+  does not set rows aside for this purpose, because many users have test rows already.
 
-`true gap`: mean; `error`: standard error of the gap as reported; `rates`, `low end`, `high end`:
-how often they hold; `within`: the figure is within the limit, and how many of these are beyond
-it in truth; `met`, `not met`: certain verdicts, and how many are wrong; `well inside`: fits
-whose true gap is two standard errors inside the limit, and how many of these are called met;
-then the same by other rows.
+`true gap`: its mean. `error`: the reported standard error of the gap. `rates`, `low end`,
+`high end`: how often these intervals or ends hold. `within`: the figure is within the limit, and
+how many of these have a true gap beyond it. `met`, `not met`: certain verdicts, and how many are
+wrong. `well inside`: fits whose true gap is two standard errors inside the limit, and how many of
+these are called met. Then the same for other rows.
 """
 
 

@@ -141,7 +141,7 @@ def make_evidence(groups=GROUPS) -> Evidence:
         title=f"Loans {SCRIPT}",
         asked=Asked(
             tuple(f"false negative rate equal by {c}, tolerance 0.02" for c in columns),
-            0.02, None, 0.95, "a decision is positive from a probability of 0.5 on",
+            0.02, None, 0.95, "a decision is positive if the probability is at least 0.5",
             limits=tuple(Limit(c, "fnr", 0.02) for c in columns),
         ),
         data=Data(

@@ -2,11 +2,16 @@
 
 import os
 import stat
+import sys
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from fairboost._files import lock, whole_file, write_text
+from fairboost.cli import outputs
 from fairboost.exceptions import ModelFileError
+from fairboost.serving import export
 
 
 def test_a_file_takes_its_place_when_it_is_complete(tmp_path):
@@ -29,6 +34,78 @@ def test_what_was_there_stays_if_writing_fails(tmp_path, error):
         raise error
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def interrupted_at(k, code):
+    """A tracer that raises KeyboardInterrupt before the k-th line of a function is run."""
+    lines = iter(range(k + 1))
+
+    def trace(frame, event, _):
+        if frame.f_code is not code:
+            return None
+        if event == "line" and next(lines, None) == k:
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+def interrupt(k, manager, target, fill):
+    """Write to a target, with Ctrl-C at the k-th line of what makes way for it."""
+    before = sys.gettrace()
+    sys.settrace(interrupted_at(k, manager.__wrapped__.__code__))
+    try:
+        with manager(target) as temporary:
+            fill(temporary)
+    finally:
+        sys.settrace(before)
+
+
+def fill_file(path):
+    path.write_text("new")
+
+
+def fill_folder(path):
+    (path / "a").write_text("new")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # open files
+@pytest.mark.parametrize(
+    ("manager", "fill"),
+    [
+        (whole_file, fill_file),
+        (export.new_folder, fill_folder),
+        (outputs.new_folder, fill_folder),
+    ],
+)
+def test_ctrl_c_leaves_nothing_half_written_wherever_it_comes(tmp_path, manager, fill):
+    if manager is outputs.new_folder:
+        manager = contextmanager(partial(manager.__wrapped__, force=True))
+        manager.__wrapped__ = outputs.new_folder.__wrapped__
+    for k in range(60):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        target = folder / "a.txt"
+        try:
+            interrupt(k, manager, target, fill)
+        except KeyboardInterrupt:
+            assert [p.name for p in folder.iterdir()] in ([], ["a.txt"]), k
+            continue
+        assert target.exists()
+        break
+    assert 8 < k < 59  # every line was tried
+
+
+def test_ctrl_c_while_the_file_is_made_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(path, *options):
+        os.close(make(path, *options))
+        raise KeyboardInterrupt
+
+    make = os.open
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt), whole_file(tmp_path / "a.txt"):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_permissions_are_those_of_any_new_file(tmp_path):

@@ -29,7 +29,7 @@ def test_page_on_regression_runs_when_pasted_and_prints_what_it_shows(capsys):
     # Verdicts may differ with the figures, the rest of the report may not.
     assert "actual over expected by gender within 1 ± 0.02" in report
     first_words = [line.split()[:1] for line in report.splitlines() if "gender=" in line[:7]]
-    assert first_words == [["gender=F"], ["gender=M"]] * 2
+    assert first_words == [["gender=F"], ["gender=M"]] * 3
 
     found = re.findall(r"means (-?[\d.]+) and (-?[\d.]+), squared", printed[0])
     plain, fair = (abs(float(b) - float(a)) for a, b in found)

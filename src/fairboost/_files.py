@@ -6,8 +6,8 @@ import glob
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,11 +33,10 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         raise NotAFileError(f"cannot write {target}: it is a folder; name a file in it")
     remove_stale(target)
     # Keep the suffix: some writers choose the file format by it.
-    handle, name = tempfile.mkstemp(
-        dir=target.parent, prefix=partial_prefix(target), suffix=target.suffix
-    )
-    temporary = Path(name)
+    temporary, handle = partial_name(target, target.suffix), -1
     try:
+        # Made in here and not by tempfile, so that Ctrl-C finds the file removed at every moment.
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         lock(handle)
         yield temporary
         with temporary.open("rb") as file:
@@ -48,12 +47,18 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     finally:
-        os.close(handle)
+        if handle >= 0:
+            os.close(handle)
 
 
 def partial_prefix(target: Path) -> str:
     """How the names begin under which a file or folder is written until it is complete."""
     return f".{target.name}.partial-"
+
+
+def partial_name(target: Path, suffix: str = "") -> Path:
+    """A new name under which to write a file or folder until it is complete."""
+    return target.with_name(f"{partial_prefix(target)}{secrets.token_hex(8)}{suffix}")
 
 
 def lock(handle: int) -> bool:

@@ -49,19 +49,19 @@ class InvalidInputError(FairboostError):
 
 
 class ConstraintError(FairboostError):
-    """A constraint that is malformed, or that the data cannot be held to."""
+    """A constraint that is malformed, or that does not fit the data."""
 
 
 class EngineOptionError(FairboostError):
-    """An engine option that contradicts the method or that it would silently drop."""
+    """An engine option that contradicts the method, or that the engine would silently ignore."""
 
 
 class ClusterError(FairboostError):
-    """A cluster on which training could not be brought to its end; there is no model then."""
+    """Training on a cluster that did not finish; there is then no model."""
 
 
 class ExportError(FairboostError):
-    """A model that has no equal in a file format, or a file that decides otherwise than it."""
+    """A model that a file format cannot hold, or a file with other decisions than the model."""
 
 
 class ModelFileError(FairboostError):
@@ -69,7 +69,7 @@ class ModelFileError(FairboostError):
 
 
 class MissingFileError(ModelFileError, FileNotFoundError):
-    """A file that is not there, or a folder to read from or to write to."""
+    """A file or folder that does not exist."""
 
 
 class NotAFileError(ModelFileError, IsADirectoryError):
@@ -81,12 +81,12 @@ class EvidenceError(FairboostError):
 
 
 class FairnessWarning(UserWarning):
-    """Something a reader of the fairness figures has to know."""
+    """A warning about the fairness figures."""
 
 
 class NotMetWarning(FairnessWarning):
-    """A constraint that is not met on the rows that rates are read on when training ends."""
+    """A constraint that is not met at the end of training, on the rows that measure rates."""
 
 
 class SmallCellWarning(FairnessWarning):
-    """So few rows count that a rate is mostly noise, or that no one can tell if it is met."""
+    """Too few rows count: a rate is mostly noise, or a verdict is not certain."""

@@ -72,7 +72,7 @@ def test_the_page_on_monitoring_runs_when_pasted(tmp_path, monkeypatch, capsys):
             ended += [(words[0], run(words)) for words in commands(block)]
     assert ended == [("train", 0), ("predict", 0), ("monitor", 0), ("monitor", 3)]
     said = capsys.readouterr().err
-    assert "false negative rate of sex=female: has surely changed since 2026-09" in said
+    assert "false negative rate of sex=female: has certainly changed since 2026-09" in said
     assert namespace["low"].round(3).tolist() == [0.087, 0.158, 0.186]
     assert namespace["high"].round(3).tolist() == [0.358, 0.246, 0.214]
 

@@ -56,7 +56,7 @@ def test_without_drift_it_is_silent(run, watched, decided, tmp_path):
     out = tmp_path / "out"
     code, shown, said = run("monitor", watched, decided, "--by", "decided_at:month", "--out", out)
     assert code == 0
-    assert "No alarm stands at the end of 2025-08." in shown
+    assert "No alarm is active at the end of 2025-08." in shown
     assert "false negative rate equal by sex, tolerance 0.2" in shown
     assert "predicted positive rate of everyone at most 0.6" in shown
     assert "of 12,000 rows have a label; rates that need one are of these rows" in said
@@ -68,7 +68,7 @@ def test_without_drift_it_is_silent(run, watched, decided, tmp_path):
     assert (
         page.count("<svg") == 4
     )  # the gap, rates of groups, positive decisions at their target, shares
-    assert "No alarm stands" in page
+    assert "No alarm is active" in page
     facts = json.loads((out / "monitor.json").read_text())
     assert (facts["format"], facts["standing"], facts["confidence"]) == ("monitor", 0, 0.95)
     assert [line["labelled"] > 0 for line in facts["tables"]["periods"]] == [True] * 7 + [False]
@@ -92,7 +92,7 @@ def test_drift_raises_alarms_with_exit_code_3(run, watched, decided, tmp_path):
     assert moved["raised"] == "2025-05"
     assert ("constraint", "false negative rate equal by sex, tolerance 0.2") in alarms
     assert not any("male" in about.replace("female", "") for _, about in alarms)
-    assert "Exit code 3: false negative rate of sex=female: has surely changed" in said
+    assert "Exit code 3: false negative rate of sex=female: has certainly changed" in said
     # The change was dealt with: what is since then has not changed, and it is still unfair.
     code, shown, _ = run(*words, "--since", "2025-05", "--max-change", "0.5")
     assert code == 3
@@ -151,7 +151,7 @@ def test_a_model_trained_with_weights_is_not_compared_with_training(
     ("words", "said"),
     [
         (("--by", "month"), "there is no column 'month'"),
-        (("--by", "decided_at:month", "--since", "2024-01"), "--since '2024-01' is no period"),
+        (("--by", "decided_at:month", "--since", "2024-01"), "--since '2024-01' is not a period"),
         (("--by", "decided_at:month", "--label", "nothing"), "has no column 'nothing'"),
         (("--by", "decided_at:month", "--decision", "sex"), "'sex' is named twice among --by"),
         (("--by", "decided_at:month", "--label", "age_band"), "the label 'age_band' holds"),

@@ -30,7 +30,7 @@ ADVICE = [
     decides_little(1.0, 1.0, 100, 300),
     decides_little(0.5, 0.5, 100, 300),
     "not judged, since fewer rows count than min_group_rows asks for; lower min_group_rows=9",
-    "too few rows to tell, held out: at_fpr(0.001) was placed on 50 rows",
+    "inconclusive on the held-out rows: at_fpr(0.001) was placed on 50 rows",
     "it is other than asked. fairboost.metrics.threshold_at places it anew on recent rows",
     "y of holdout_set has the label 3, expected those of training",
     "sample_weight must not be negative, found -1",

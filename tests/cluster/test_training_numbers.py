@@ -383,7 +383,7 @@ def test_targets_of_which_nothing_could_come(client):
             {"score": rows["score"] - rows.groupby("sex")["score"].transform("mean")},
             "score",
             {"constraint": "calibrated"},
-            "in group sex=f y is .* cannot be told from 0",
+            "in group sex=f y is .* cannot be distinguished from 0",
         ),
     ):
         with pytest.raises(InvalidInputError, match=message):

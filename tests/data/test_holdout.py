@@ -47,7 +47,9 @@ def test_auto_cross_fits_where_a_row_tells_little():
         choose("auto", cells, 25_000.0, None, rng(), worth=worth) for worth in (1.0, 0.03)
     )
     assert (share.kind, cross.kind) == ("share", "cross")
-    assert cross.why.endswith("with a share of 20%, which tell as much as 150 tell about a rate")
+    assert cross.why.endswith(
+        "with a share of 20%, which are as informative as 150 rows of a rate"
+    )
     asked = choose(0.2, cells, 25_000.0, None, rng(), worth=0.03)
     assert asked.kind == "share"  # what is asked for goes before
 

@@ -606,7 +606,7 @@ def test_a_base_is_scored_on_rows_as_they_are(kind, make_toy, toy, other, how):
 def test_bases_that_do_not_fit(kind, base, toy, other):
     for error, match, X, y in (
         (InvalidInputError, "X has 3 features, but the frozen model was", toy.X[:, :3], toy.y),
-        (EngineOptionError, "tells the labels", toy.X, np.where(toy.y == 1, "yes", "no")),
+        (EngineOptionError, "knows the labels", toy.X, np.where(toy.y == 1, "yes", "no")),
     ):
         with pytest.raises(error, match=match):
             FairGBMClassifier(FrozenEstimator(base)).fit(X, y, sensitive_features=toy.group)
@@ -621,7 +621,7 @@ def test_bases_that_do_not_fit(kind, base, toy, other):
             X=toy.frame[["debt", "income", "noise", "district"]],
         )
     for iterate in ("average", "randomized"):
-        with pytest.raises(InvalidInputError, match="cannot be had on top of a frozen model"):
+        with pytest.raises(InvalidInputError, match="is not possible on top of a frozen model"):
             fit(FrozenEstimator(base), toy, other, iterate=iterate)
 
 

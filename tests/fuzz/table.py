@@ -45,11 +45,11 @@ OUTCOMES = {
 HEAD = """\
 # Robustness
 
-What random inputs find. `make fuzz N=200` runs the campaigns below and writes this page;
-`python -m tests.fuzz fits --n 20000 --workers 16 --out fits.json` runs one of them, and
-`python -m tests.fuzz table FILES...` joins what several runs have counted. Each case depends on
-its seed and number alone: `python -m tests.fuzz fits --seed 1 --case 45` runs it again, and with
-`--shrink` leaves out whatever can be left out.
+This page shows what random inputs found. `make fuzz N=200` runs the campaigns below and writes the
+page. `python -m tests.fuzz fits --n 20000 --workers 16 --out fits.json` runs one campaign, and
+`python -m tests.fuzz table FILES...` joins the counts of several runs. Each case depends only on
+its seed and number: `python -m tests.fuzz fits --seed 1 --case 45` runs it again, and `--shrink`
+reduces it to its smallest form.
 """
 
 

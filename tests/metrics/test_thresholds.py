@@ -394,14 +394,14 @@ def test_bad_targets(function, target):
     ],
 )
 def test_a_target_finer_than_the_rows_can_tell(call):
-    message = r"at_fpr\(0.01\) is finer than 4 negative rows can tell.*fpr 0\).*on 100 or more"
+    message = r"at_fpr\(0.01\) is finer than 4 negative rows can resolve.*fpr 0\).*on 100 or more"
     with pytest.warns(SmallCellWarning, match=message) as caught:
         call()
     assert caught[0].filename == __file__
 
 
 def test_a_floor_finer_than_the_rows_can_tell():
-    message = r"at_tpr\(0.9\) is finer than 3 positive rows can tell.*tpr 1\).*on 10 or more"
+    message = r"at_tpr\(0.9\) is finer than 3 positive rows can resolve.*tpr 1\).*on 10 or more"
     with pytest.warns(SmallCellWarning, match=message):
         fpr_at_tpr(Y, SCORE, 0.9)
 

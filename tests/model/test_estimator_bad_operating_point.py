@@ -27,7 +27,7 @@ OTHERS = [None, "5%", "at_fpr", "at_fpr(0.05)", at_fpr, OperatingPoint, object()
 def test_what_is_no_operating_point(refuses, point, constraint):
     refuses(
         InvalidInputError,
-        r"operating_point must be a probability in \(0, 1\), from which on decisions are positive,"
+        r"operating_point must be a probability in \(0, 1\), the least of a positive decision,"
         r" or at_fpr\(\.\.\.\), at_tpr\(\.\.\.\) or at_positive_rate\(\.\.\.\), found ",
         params={"operating_point": point, "constraint": constraint},
     )

@@ -167,7 +167,7 @@ def test_a_rate_too_small_to_tell_is_warned_of():
     """False positives are rare where features show the label."""
     few = Applicants(1_500, seed=3)
     few.X[:, 2] = 10 * few.y + few.X[:, 2]
-    with pytest.warns(SmallCellWarning, match="too few rows to tell a ratio, held out"):
+    with pytest.warns(SmallCellWarning, match="too few rows for a ratio, held out"):
         model = fitted(parity("fpr", ratio=0.8), data=few)
     assert "too few to estimate a ratio of rates" in str(model.fairness_report_)
 

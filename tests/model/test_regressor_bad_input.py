@@ -88,10 +88,10 @@ def test_the_engines_would_train_otherwise(engines):
         ([None, *Y[1:]], "found nan in row 0"),
         (pd.array([pd.NA, *Y[1:]], dtype="Float64"), "found nan in row 0"),
         (["text"] * N, "y must be a column of numbers, found list that holds something else"),
-        ([str(v) for v in Y], "<U.* are no numbers. Convert it, or use FairGBMClassifier"),
-        (pd.Series([str(v) for v in Y], dtype=object), "are no numbers"),
-        (pd.Series(pd.date_range("2020", periods=N)), "datetime64.* are no numbers"),
-        (Y + 0j, "complex128 are no numbers"),
+        ([str(v) for v in Y], "<U.* are not numbers. Convert it, or use FairGBMClassifier"),
+        (pd.Series([str(v) for v in Y], dtype=object), "are not numbers"),
+        (pd.Series(pd.date_range("2020", periods=N)), "datetime64.* are not numbers"),
+        (Y + 0j, "complex128 are not numbers"),
         (np.c_[Y, Y], r"found shape \(120, 2\); pass one number for each row"),
         (3.0, r"found shape \(\)"),
         (None, "requires y to be passed, but the target y is None"),
@@ -140,7 +140,7 @@ def test_rows_without_weight_tell_nothing(engines):
 def test_ratios_of_targets_that_cancel_out(engines):
     calibrated = {"constraint": "calibrated"}
     centred = np.where(GROUP == "b", Y - Y[GROUP == "b"].mean(), Y)
-    match = "in group sensitive_feature=b y is .* on average, which cannot be told from 0"
+    match = "in group sensitive_feature=b y is .* on average, which cannot be distinguished from 0"
     refuses(InvalidInputError, match, engines["squared"], y=centred, params=calibrated)
     for y in (-Y, with_one(Y, -0.1)):  # of one sign, or nearly so
         with pytest.raises(AssertionError, match="asked to train"):

@@ -533,8 +533,11 @@ def test_other_classes(forest, rows):
 @pytest.mark.parametrize(
     ("asked", "match"),
     [
-        ({"iterate": "average"}, "iterate='average' cannot be had on top of a frozen model"),
-        ({"iterate": "randomized"}, "iterate='randomized' cannot be had on top of a frozen model"),
+        ({"iterate": "average"}, "iterate='average' is not possible on top of a frozen model"),
+        (
+            {"iterate": "randomized"},
+            "iterate='randomized' is not possible on top of a frozen model",
+        ),
         (
             {"operating_point": at_positive_rate(0.3), "constraint": None, "tolerance": None},
             "would add trees to the frozen model for nothing",

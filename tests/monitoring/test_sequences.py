@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fairboost.exceptions import InvalidInputError
 from fairboost.monitoring import confidence_sequence
-from fairboost.monitoring.sequences import ODDS, spend
+from fairboost.monitoring.sequences import ODDS, difference_sequence, log_mixture, spend
 
 counts = st.integers(1, 5_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -85,6 +85,75 @@ def test_coverage_holds_at_all_looks_at_once(rates):
     low, high = confidence_sequence(events, total, 0.2)
     missed = ((mean < low) | (mean > high)).any(axis=1).mean()
     assert 0.02 < missed <= 0.2
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [(3, 10, 7, 12), (0, 17, 150, 230), (17, 17, 0, 9), (40, 150, 90, 110), (1, 1, 0, 300)],
+)
+def test_the_difference_spans_the_pairs_that_the_product_does_not_refute(counted):
+    rates = np.linspace(0, 1, 2_001)
+    events, total, other_events, other_total = counted
+    logs = [np.log(mixture(rates, *x)) for x in ((events, total), (other_events, other_total))]
+    product = np.add.outer(*logs)
+    for alpha in (0.2, 0.001):
+        one, other = np.nonzero(product < -np.log(alpha))
+        apart, step = rates[one] - rates[other], 2 * rates[1]
+        low, high = difference_sequence(*counted, alpha)
+        assert apart.min() - step <= low <= apart.min() + 1e-9
+        assert apart.max() - 1e-9 <= high <= apart.max() + step
+
+
+@settings(max_examples=50)
+@given(counts, counts, st.sampled_from([0.2, 0.05, 1e-4]))
+def test_the_difference_is_narrower_than_two_sequences_and_turns_with_its_groups(a, b, alpha):
+    low, high = difference_sequence(*a, *b, alpha)
+    assert -1 <= low <= a[0] / a[1] - b[0] / b[1] <= high <= 1
+    turned = difference_sequence(*b, *a, alpha)
+    assert turned == (pytest.approx(-high, abs=1e-8), pytest.approx(-low, abs=1e-8))
+    wider = difference_sequence(*a, *b, alpha / 10)
+    assert wider[0] <= low
+    assert high <= wider[1]
+    if min(a[1], b[1]) > 30:  # the corners that are cut off
+        one, other = confidence_sequence(*a, alpha / 2), confidence_sequence(*b, alpha / 2)
+        assert one[0] - other[1] <= low + 0.01
+        assert high <= one[1] - other[0] + 0.01
+
+
+def test_the_derivatives_of_the_mixture_are_finite_differences():
+    rates, step = np.linspace(0.02, 0.98, 25), 1e-5
+    events, total = np.full(25, 40.0), np.full(25, 150.0)
+    ends = [log_mixture(rates + sign * step, events, total) for sign in (-1, 1)]
+    _, slope, curvature = log_mixture(rates, events, total)
+    np.testing.assert_allclose((ends[1][0] - ends[0][0]) / (2 * step), slope, rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose((ends[1][1] - ends[0][1]) / (2 * step), curvature, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rates", [(0.1, 0.1), (0.5, 0.3), (0.45, 0.15)])
+def test_the_difference_is_covered_at_all_looks_at_once(rates):
+    """300 runs; the group of a row is drawn, and the rate of the first changes half-way."""
+    rng = np.random.default_rng(4)
+    first = rng.random((300, 400)) < 0.3
+    p = np.where(first, np.where(np.arange(400) < 200, rates[0], 0.2), rates[1])
+    events = rng.random((300, 400)) < p
+    looks = slice(7, None, 8)
+    total, other = first.cumsum(axis=1)[:, looks], (~first).cumsum(axis=1)[:, looks]
+    mean = [
+        (p * group).cumsum(axis=1)[:, looks] / np.maximum(n, 1)
+        for group, n in ((first, total), (~first, other))
+    ]
+    counted = [(events & group).cumsum(axis=1)[:, looks] for group in (first, ~first)]
+    low, high = difference_sequence(counted[0], total, counted[1], other, 0.2)
+    true = mean[0] - mean[1]
+    known = (total > 0) & (other > 0)
+    missed = (known & ((true < low) | (true > high))).any(axis=1).mean()
+    assert 0.002 < missed <= 0.2
+
+
+def test_a_difference_without_rows_is_not_known():
+    assert difference_sequence(0, 0, 3, 10) == (-1, 1)
+    with pytest.raises(InvalidInputError, match="swapped"):
+        difference_sequence(1, 3, 9, 4)
 
 
 def test_what_is_spent_adds_up():

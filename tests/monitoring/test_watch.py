@@ -67,6 +67,37 @@ def test_figures_follow_from_the_ends_of_bands():
     assert [s.name for s in everyone.series][-1] == "all known groups of sex"
 
 
+def test_the_narrower_end_of_a_difference_counts():
+    value, low, high = (np.array(x)[:, np.newaxis] for x in ([0.2, 0.5], [0.1, 0.4], [0.3, 0.6]))
+    gap = check(parity("fnr", 0.05, by="sex"))
+    assert gap.pairs == ((0, 1),)
+    ends = (np.array([-0.4]), np.array([-0.2]))
+    found = gap.figure(value, low, high, {(0, 1): ends})
+    assert np.ravel(found).tolist() == pytest.approx([0.3, 0.2, 0.4])
+    assert check(at_least("tpr", 0.6, by="sex")).pairs == ()
+
+
+def test_many_groups_are_compared_by_their_own_bands():
+    many = tuple((f"{k}",) for k in range(7))
+    (found,), _ = checks_of([parity("fnr", 0.05, by="sex")], {SEX: many})
+    assert found.pairs == ()
+    (few,), _ = checks_of([parity("fnr", 0.05, by="sex")], {SEX: many[:6]})
+    assert len(few.pairs) == 15
+
+
+def test_gaps_alarm_sooner_by_bands_of_differences(monkeypatch):
+    """A gap of 0.15 with a tolerance of 0.05 and 400 rows of each group in a period."""
+    from fairboost.monitoring import checks
+
+    counts = counted([[120, 180]] * 8, positive=400)
+    constraint = [check(parity("fnr", 0.05, by="sex"))]
+    (soon,) = watch(counts, constraint).alarms
+    monkeypatch.setattr(checks, "MOST_PAIRS", 0)
+    (later,) = watch(counts, constraint).alarms
+    assert soon.raised < later.raised
+    assert soon.low > 0.05
+
+
 def test_groups_without_rows_are_not_compared():
     lone = figures(parity("fnr", 0.05, by="sex"), [0.2, np.nan], [0.1, np.nan], [0.3, np.nan])
     assert np.isnan(lone).all()

@@ -124,9 +124,9 @@ def test_rates_by_group(model, rows, found, options, title, kind):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"rate": "recall"}, "rate='recall' is of a class, found of=None"),
-        ({"rate": "confused", "of": "low"}, "rate='confused' is of two classes, found of='low'"),
-        ({"rate": "accuracy", "of": "low"}, "rate='accuracy' is of no class"),
+        ({"rate": "recall"}, "rate='recall' takes a class, found of=None"),
+        ({"rate": "confused", "of": "low"}, "rate='confused' takes two classes, found of='low'"),
+        ({"rate": "accuracy", "of": "low"}, "rate='accuracy' takes no class"),
         ({"rate": "recall", "of": "none"}, "names a class that is not among 'high', 'low'"),
         ({"rate": "fnr", "of": "low"}, "is the class of a rate of classes, found rate='fnr'"),
     ],

@@ -226,8 +226,8 @@ def test_what_was_asked_in_figures(evidence, engine, loans, new):
     assert ("sex, age_band", "fpr") in {(g.attribute, g.rate) for g in found.gaps}
     text = to_markdown(found)
     assert "of female; at most 40.0% was asked for" in text or "of female; at most 40% was" in text
-    assert "No model without the constraint was given to compare with" in text
-    assert "No model without the constraint" not in to_markdown(evidence)
+    assert "There is no model without the constraint to compare with" in text
+    assert "There is no model without the constraint" not in to_markdown(evidence)
 
 
 def test_a_gap_that_the_constraint_enlarged_is_said_with_figures(engine, loans, new):

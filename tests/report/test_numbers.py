@@ -238,7 +238,7 @@ def test_a_bound_on_every_group_is_told_by_the_largest_loss(engine, rows, new):
 def test_without_a_plain_model_the_cost_is_not_known(model, new):
     text = to_markdown(gathered(model, new))
     assert "What it costs" not in text
-    assert "No model without the constraint was given" in text
+    assert "There is no model without the constraint" in text
 
 
 def test_a_model_without_constraints_is_audited(plain, new):
@@ -255,7 +255,7 @@ def test_predictions_that_say_nothing_are_called_so(rows, new, evidence):
     )
     blind = FairGBMRegressor(constant, constraint=None).fit(X, y, exposure=years)
     found = gathered(blind, new)
-    assert "does not surely predict better" in found.caution
+    assert "does not certainly predict better" in found.caution
     assert f"✗ {found.caution}" in to_markdown(found)
 
 
@@ -389,8 +389,8 @@ def test_a_median_is_said_to_be_no_mean(rows, new):
     model = FairGBMRegressor(engine, constraint=None).fit(X, y)
     new_X, new_y, new_groups, _ = new
     found = gather(model, new_X, new_y, sensitive_features=new_groups)
-    assert any("(absolute error) does not ask for means" in limit for limit in found.limits)
-    assert not any("does not ask for means" in limit for limit in make_number_evidence().limits)
+    assert any("(absolute error) does not estimate a mean" in limit for limit in found.limits)
+    assert not any("does not estimate a mean" in limit for limit in make_number_evidence().limits)
 
 
 def test_amounts_have_digits_that_tell_them_apart():

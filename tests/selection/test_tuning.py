@@ -164,7 +164,7 @@ def test_the_report_says_on_which_rows_the_model_was_chosen(tuned, held):
         said = (
             f"Chosen among 12 models by the validation rows of the search, where its gap is "
             f"{line['gap']:.4f} [{line['gap low']:.4f}, {line['gap high']:.4f}], {side} the "
-            f"tolerance of {asked:g}. Verdicts on the rows held out are on others"
+            f"tolerance of {asked:g}. The verdicts are about the held-out rows"
         )
         for report in (model.fairness_report_, model.report_on(held.X, held.y, **rows)):
             assert report.advice[0].startswith(said)
@@ -191,7 +191,7 @@ def test_it_is_said_that_the_rows_of_the_verdict_disagree_with_those_of_the_choi
         model = found.model
     assert not model.fairness_report_.within
     assert (
-        "within the tolerance of 0.001. Verdicts on the rows held out"
+        "within the tolerance of 0.001. The verdicts are about the held-out rows"
         in model.fairness_report_.advice[0]
     )
 
@@ -305,7 +305,10 @@ def test_an_engine_without_a_space_of_its_own():
         ({"n_trials": 0}, "n_trials must be a whole number from 1, found 0"),
         ({"models": 1}, "models must be a whole number from 2, found 1"),
         ({"sampler": "grid"}, "unknown sampler 'grid'"),
-        ({"space": {"leaves": [3]}}, "space names 'leaves', which is no option of LGBMClassifier"),
+        (
+            {"space": {"leaves": [3]}},
+            "space names 'leaves', which is not an option of LGBMClassifier",
+        ),
         ({"space": {"num_leaves": {"from": 3}}}, "a range has the keys low and high"),
         ({"validation_set": (1, 2)}, "validation_set must be a tuple"),
         ({"timeout": 0}, "the time was over before a trial was done"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from pathlib import Path
@@ -10,7 +11,9 @@ import jsonschema
 import numpy as np
 import pytest
 
+from fairboost.engines.ensemble import Feature
 from fairboost.serving.decide_file import schema
+from fairboost.serving.rows import given_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
 
@@ -74,22 +77,61 @@ def test_java_reads_fields_that_are_there():
 
 
 def test_the_repository_of_triton(shown):
-    namespace, folder = shown
+    _, folder = shown
     repository = folder / "repository"
     assert parsed((repository / "loans" / "config.pbtxt").read_text()) == {
         "backend": ["onnxruntime"]
     }
     assert (repository / "loans" / "1" / "model.onnx").is_file()
-    config = parsed((repository / "loans_fil" / "config.pbtxt").read_text())
+
+
+@pytest.mark.parametrize(
+    ("form", "case"),
+    [("lightgbm", None), ("treelite", None), ("xgboost", "numbers"), ("treelite", "at_fpr")],
+)
+def test_fil_decides_as_the_model_does(shown, fit, tmp_path, form, case):
+    """The files are read by treelite, as FIL does, and decided on by the option of FIL."""
+    import treelite
+
+    namespace, folder = shown
+    if case:
+        (model, X), folder = fit("xgboost", case), tmp_path / "loans_xgboost"
+        namespace["write_for_fil"](model, folder, form)
+        expected = model.predict(X)
+    else:
+        model, X, expected = (namespace[k] for k in ("model", "new", "expected"))
+        X = X.X
+        folder /= {"lightgbm": "repository/loans_lightgbm", "treelite": "repository/loans_fil"}[
+            form
+        ]
+    config = parsed((folder / "config.pbtxt").read_text())
     assert config["backend"] == ["fil"]
     ((given,),) = config["input"]
-    assert given["dims"] == [[len(namespace["new"].X.columns)]]
+    assert given["dims"] == [[X.shape[1]]]
     options = {p["key"][0]: p["value"][0]["string_value"][0] for p in config["parameters"][0]}
-    files = {"treelite_checkpoint": "checkpoint.tl"}
-    assert (repository / "loans_fil" / "1" / files[options["model_type"]]).is_file()
+    readers = {  # what FIL reads by default, by its own documents
+        "lightgbm": ("model.txt", treelite.frontend.load_lightgbm_model),
+        "xgboost_json": ("xgboost.json", treelite.frontend.load_xgboost_model),
+        "treelite_checkpoint": ("checkpoint.tl", treelite.Model.deserialize),
+    }
+    name, read = readers[options["model_type"]]
+    trees = read(folder / "1" / name)
+    told = json.loads((folder / "1" / f"{name}.decide.json").read_text())
+    codes = given_rows(X, features_of(told), told["engine"]["name"]).codes
+    proba = treelite.gtil.predict(trees, codes.astype(trees.input_type)).ravel()
     threshold = np.float32(options["threshold"])
-    ours = namespace["model"].threshold_
-    assert threshold < ours == np.nextafter(threshold, np.float32(1))
+    assert options["is_classifier"] == "true"
+    assert threshold < model.threshold_ == np.nextafter(threshold, np.float32(1))
+    positive = proba.astype(np.float32) > threshold
+    rule = told["decision"]
+    assert 0 < positive.mean() < 1
+    assert (np.where(positive, rule["positive"], rule["negative"]) == expected).all()
+
+
+def features_of(told):
+    """Features by decide.json, which is what a client of the server has."""
+    return [Feature(f["name"], f["type"], tuple(f["categories"]) if "categories" in f else None)
+            for f in told["features"]]  # fmt: skip
 
 
 def test_the_folder_of_kserve(shown):
@@ -102,13 +144,17 @@ def test_the_folder_of_kserve(shown):
         namespace["new"].X
     )
     np.testing.assert_allclose(proba, namespace["model"].predict_proba(namespace["new"].X)[:, 1])
-    (block,) = blocks("yaml")
-    assert re.search(r"modelFormat:\n\s+name: lightgbm\n\s+storageUri: \S+/kserve", block)
+    yaml = pytest.importorskip("yaml")
+    services = [yaml.safe_load(block) for block in blocks("yaml")]
+    for service in services:
+        assert service["apiVersion"] == "serving.kserve.io/v1beta1"
+        assert service["kind"] == "InferenceService"
+    models = [service["spec"]["predictor"]["model"] for service in services]
+    assert [m["modelFormat"]["name"] for m in models] == ["lightgbm", "mlflow"]
+    assert models[0]["storageUri"].endswith("/kserve")
 
 
 def test_the_schema_is_sound_and_refuses_what_is_not(shown):
-    import json
-
     _, folder = shown
     jsonschema.Draft202012Validator.check_schema(schema())
     told = json.loads((folder / "model.txt.decide.json").read_text())

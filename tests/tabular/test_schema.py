@@ -197,7 +197,7 @@ def test_labels_are_told_by_name_or_named():
     assert classes_of(["1", "0"], "y", None) == ("0", "1")
     assert classes_of(["-1", "1"], "y", None) == ("-1", "1")
     assert classes_of(["Bad", "Good"], "y", "bad") == ("Good", "Bad")
-    with pytest.raises(InvalidInputError, match="cannot be told which value is the positive"):
+    with pytest.raises(InvalidInputError, match="cannot tell which value is the positive"):
         classes_of(["bad", "good"], "y", None)
     with pytest.raises(InvalidInputError, match="--positive 'best' is not among the values"):
         classes_of(["bad", "good"], "y", "best")

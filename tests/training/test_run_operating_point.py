@@ -311,7 +311,7 @@ def test_ties_that_leave_no_one_to_decide_about_are_told(engine, toy):
 
 def test_a_threshold_placed_on_few_rows_is_told(engine, toy):
     model = FairGBMClassifier(engine(), constraint=None, operating_point=at_tpr(0.9), holdout=0.3)
-    with pytest.warns(SmallCellWarning, match=r"too few rows to tell, held out: at_tpr\(0.9\)"):
+    with pytest.warns(SmallCellWarning, match=r"inconclusive on the held-out rows: at_tpr\(0.9\)"):
         model.fit(toy.X, toy.y)
 
 
@@ -730,8 +730,8 @@ def test_the_report_says_what_the_operating_point_came_to(engine, toy, other, po
     value = rate_of(point.rate, model.predict(X) == 1, y, weight)
     (said,) = said_of(model.fairness_report_, point)
     assert said.startswith(
-        f"{point}: decisions are positive from a probability of {model.threshold_:.4g} on, where "
-        f"the {point.rate.title} of everyone is {value:.4f} ["
+        f"{point}: decisions are positive if the probability is at least "
+        f"{model.threshold_:.4g}, where the {point.rate.title} of everyone is {value:.4f} ["
     )
     assert said.endswith("] on the rows held out.")
     assert str(point) in str(model.fairness_report_)
@@ -776,7 +776,7 @@ def test_people_who_have_changed(engine, make_toy, point, push, limit):
 
 def test_at_a_probability_there_is_nothing_to_say(engine, toy, other):
     model = fit(engine(), toy, other, 0.4, "share")
-    assert not any("decisions are positive from" in a for a in model.fairness_report_.advice)
+    assert not any("decisions are positive if" in a for a in model.fairness_report_.advice)
 
 
 def test_test_rows_of_one_label_have_no_such_rate(engine, toy, other):

@@ -582,7 +582,7 @@ def test_the_first_line_speaks_of_the_test_rows_too():
     first = str(report).splitlines()[0]
     said = "on the test rows: 1 not met. On the rows held out: 1 met."
     assert said in first
-    assert any("not met, on the test rows; believe them" in line for line in report.advice)
+    assert any("not met, on the test rows; trust these" in line for line in report.advice)
     assert "test rows" not in str(build(held_out)).splitlines()[0]
 
 

@@ -8,8 +8,9 @@ import pytest
 from fairboost import parity
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.fairness.binding import bind
+from fairboost.fairness.calibration import of_labels
 from fairboost.fairness.means import above
-from fairboost.fairness.numbers import SameDistribution
+from fairboost.fairness.numbers import SameDistribution, calibrated
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates, build
 
 COUNT = 9
@@ -92,3 +93,30 @@ def test_figures_are_called_rates_where_they_are():
     rate = parity("ppr", 0.1, by="sex")
     assert header(build(measured()))[1] == "figure"
     assert header(build(measured(constraints=(rate,))))[1] == "rate"
+
+
+def calibration(variances=None):
+    """Women expected at 0.5 and 0.55 in fact, men at 0.4 in both."""
+    sex = SensitiveColumn("sex", np.repeat([0, 1], (2000, 1000)).astype(np.int32), ("F", "M"))
+    term = bind(of_labels(calibrated(0.05, by="sex")), build_cells(np.zeros(3000, int), [sex]))
+    values = (np.array([[0.5, 0.4], [0.55, 0.4]]),)
+    return MeasuredRates("held out", "", values, (term,), variances=(variances,))
+
+
+def test_calibration_shows_actual_over_expected_above_what_it_is_made_of():
+    expected, actual, both = 0.04, 0.24, 0.03  # variances of a row, and the covariance
+    covariances = np.repeat([[[expected], [both]], [[both], [actual]]], 2, axis=2)
+    report = build(calibration(covariances))
+    found = report.farthest.set_index("group")
+    assert found["rate"].unique() == ["actual over expected"]
+    assert found["held out"].tolist() == pytest.approx([1.1, 1.0])
+    assert report.verdicts[0].value == pytest.approx(0.1)  # the larger distance from 1
+    ratio, n = 1.1, 2000
+    error = np.sqrt((actual - 2 * ratio * both + ratio**2 * expected) / n) / 0.5
+    assert found.loc["sex=F", "high"] - 1.1 == pytest.approx(1.959964 * error, rel=1e-6)
+    assert 1.1 - found.loc["sex=F", "low"] == pytest.approx(1.959964 * error, rel=1e-6)
+    assert found.loc["sex=M", "low"] < 1.0  # a distance is not below 0, but a ratio may be below 1
+    lines = [line for line in str(report).splitlines() if line.startswith("sex=F")]
+    assert [line.split()[1] for line in lines] == ["actual", "mean", "share"]
+    assert " at " not in lines[0]
+    assert str(FairnessReport.from_dict(report.to_dict())) == str(report)

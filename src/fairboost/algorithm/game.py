@@ -458,9 +458,9 @@ class Session:
         """Stop a training of which nothing can be measured any more."""
         if not math.isfinite(found.loss + found.held_out_loss):
             raise InvalidInputError(
-                f"training diverged: after {len(self.rounds)} rounds the loss is no finite "
-                "number, expected one. Steps are too large: lower learning_rate of the estimator, "
-                "or multiplier_learning_rate; with linear_tree, scale the features down"
+                f"training diverged: after {len(self.rounds)} rounds the loss is not a "
+                "finite number. Steps are too large: lower learning_rate of the estimator, or "
+                "multiplier_learning_rate; with linear_tree, scale the features down"
             )
 
     def record(self) -> Record:

@@ -28,12 +28,12 @@ SENSITIVE: dict[str, Any] = {
     **REPEATABLE,
     **COLUMN,
     "required": True,
-    "help": "a column that says which group a row belongs to; repeatable",
+    "help": "a column with the group of each row; repeatable",
 }
-WEIGHT: dict[str, Any] = {**COLUMN, "help": "a column of weights of rows"}
+WEIGHT: dict[str, Any] = {**COLUMN, "help": "a column of sample weights"}
 EXPOSURE: dict[str, Any] = {
     **COLUMN,
-    "help": "a column of exposures, such as years insured: what is predicted is then per unit of "
+    "help": "a column of exposures, such as years insured; predictions are then per unit of "
     "exposure (regression)",
 }
 TASKS = ("classification", "classes", "regression")
@@ -60,7 +60,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="results as one JSON object on standard output, for programs",
     )
-    group.add_argument("--quiet", action="store_true", help="no progress bars and no remarks")
+    group.add_argument("--quiet", action="store_true", help="show no progress bars and no remarks")
     group.add_argument("--debug", action="store_true", help="show where an error comes from")
 
 
@@ -68,25 +68,27 @@ def add_folder_options(parser: argparse.ArgumentParser, **out: Any) -> Any:
     """Options on the folder to write; ``out`` says more of ``--out``."""
     group = parser.add_argument_group("what is written")
     group.add_argument("--out", type=Path, metavar="FOLDER", **out)
-    group.add_argument("--force", action="store_true", help="replace the folder if it is there")
+    group.add_argument("--force", action="store_true", help="replace the folder if it exists")
     group.add_argument("--title", help="title of the report")
     return group
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
     """Options on how CSV files and workbooks are read."""
-    group = parser.add_argument_group("CSV files and workbooks")
+    group = parser.add_argument_group("CSV and Excel files")
     group.add_argument("--encoding", default="utf-8", help="encoding of the text (default: utf-8)")
     group.add_argument(
-        "--delimiter", help="what separates fields: , ; | or tab (default: told by the header)"
+        "--delimiter", help="the field separator: , ; | or tab (default: found from the header)"
     )
     group.add_argument(
         "--missing",
         **REPEATABLE,
         metavar="TEXT",
-        help="a spelling of a missing value, beside the empty one, NA, NaN and null; repeatable",
+        help="a text that means a missing value, besides empty text, NA, NaN and null; repeatable",
     )
-    group.add_argument("--sheet", metavar="NAME", help="sheet of a workbook (default: the first)")
+    group.add_argument(
+        "--sheet", metavar="NAME", help="the sheet of an Excel file (default: the first)"
+    )
 
 
 def table_of(options: argparse.Namespace, path: Path, missing: tuple[str, ...] = ()) -> TableFile:
@@ -121,8 +123,8 @@ def add_point_options(parser: argparse.ArgumentParser) -> None:
         help="the score from which a decision is positive (default: 0.5)",
     )
     points: list[tuple[str, Callable[[float], OperatingPoint], str]] = [
-        ("--at-fpr", at_fpr, "where the false positive rate of everyone is at most this"),
-        ("--at-tpr", at_tpr, "where the true positive rate of everyone is at least this"),
+        ("--at-fpr", at_fpr, "decide where the false positive rate of everyone is at most this"),
+        ("--at-tpr", at_tpr, "decide where the true positive rate of everyone is at least this"),
         ("--at-positive-rate", at_positive_rate, "at most this share of positive decisions"),
     ]
     for flag, make, words in points:
@@ -131,8 +133,8 @@ def add_point_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--favourable",
         choices=("positive", "negative"),
-        help="the decision that people hope for, which the four-fifths rule is about; with fraud "
-        "it is the negative one (default: positive)",
+        help="the decision that people hope for, for the four-fifths rule; negative for fraud "
+        "(default: positive)",
     )
 
 
@@ -150,8 +152,8 @@ def add_min_group_rows(parser: argparse._ActionsContainer) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="groups of which fewer rows count are shown, and not compared with others "
-        "(default: 0, all are)",
+        help="show groups in which fewer rows count, but do not compare them (default: 0, compare "
+        "all groups)",
     )
 
 
@@ -161,8 +163,8 @@ def add_decide_option(parser: argparse._ActionsContainer) -> None:
         "--decide",
         choices=("interval", "estimate"),
         default="interval",
-        help="end with exit code 3 where a limit is surely broken, its whole interval beyond it "
-        "(interval, the default), or where the figure is beyond it, by chance or not (estimate)",
+        help="end with exit code 3 if the whole interval is beyond a limit (interval, the "
+        "default), or if the figure on these rows is beyond it, even by chance (estimate)",
     )
 
 
@@ -172,13 +174,13 @@ def add_label_options(
     """Options on the label, described by these words; returns the group, for other columns."""
     group = parser.add_argument_group("columns")
     group.add_argument("--label", required=required, **COLUMN, help=label)
-    told = "(default: the one that says yes, 1 or true)"
+    told = "(default: the value that means yes, such as yes, 1 or true)"
     group.add_argument("--positive", metavar="VALUE", help=f"{positive} {told}")
     group.add_argument(
         "--task",
         choices=TASKS,
-        help="what the label is: of two values (classification), of several (classes) or a number "
-        "(regression) (default: decided by its values)",
+        help="classification for two values, classes for three or more, regression for a number "
+        "(default: chosen by the values of the label)",
     )
     return group
 
@@ -198,7 +200,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_column_options(parser: argparse.ArgumentParser) -> None:
-    asked = "the label that decisions are after"
+    asked = "the positive label"
     group = add_label_options(parser, "the column to predict", asked)
     group.add_argument("--sensitive", **SENSITIVE)
     sight = group.add_mutually_exclusive_group()
@@ -210,7 +212,9 @@ def _add_column_options(parser: argparse.ArgumentParser) -> None:
         help="the model does not see the sensitive columns (the default)",
     )
     sight.add_argument(
-        "--aware", action="store_true", help="the model sees them, in use as in training"
+        "--aware",
+        action="store_true",
+        help="the model uses the sensitive columns, in training and prediction",
     )
     group.add_argument("--weight", **WEIGHT)
     group.add_argument("--exposure", **EXPOSURE)
@@ -218,9 +222,10 @@ def _add_column_options(parser: argparse.ArgumentParser) -> None:
         "--categorical",
         **REPEATABLE,
         **COLUMN,
-        help="a column whose numbers are codes; repeatable. Text is taken so anyway",
+        help="a column whose numbers are codes of categories; repeatable. Text is always "
+        "categorical",
     )
-    words = "a column that is no feature; repeatable"
+    words = "a column that is not a feature; repeatable"
     group.add_argument("--drop", **REPEATABLE, **COLUMN, help=words)
 
 
@@ -262,9 +267,9 @@ def _add_fairness_options(group: Any) -> None:
         "--tolerance",
         type=_tolerance,
         metavar="GAP",
-        help="how far apart the rates of two groups may be (default: 0.01); of numbers a share "
-        "for equal_distributions (default: 0.05) and calibrated (default: 0.01), else in the unit "
-        "of the prediction or the loss, and required",
+        help="the largest allowed difference between the rates of two groups (default: 0.01). For "
+        "numbers, a share for equal_distributions (default: 0.05) and calibrated (default: 0.01); "
+        "otherwise in the unit of the prediction or the loss, and required",
     )
     group.add_argument(
         "--relative",
@@ -322,32 +327,32 @@ def _add_class_options(group: Any) -> None:
         "--costs",
         type=Path,
         metavar="FILE",
-        help="a table of what decisions cost, whose first column names the class of a row, and "
-        "whose other columns the class that is given: the class of least expected cost is given, "
-        "and not the most likely one",
+        help="a table of costs: the first column names the class of a row, the other columns the "
+        "class that is given. The class of least expected cost is then given, not the most likely "
+        "one",
     )
 
 
 def _add_row_options(group: Any) -> None:
     rows = group.add_mutually_exclusive_group()
-    words = "share of the rows to test on, drawn by chance (default: 0.2)"
+    words = "fraction of the rows drawn as test rows (default: 0.2)"
     _add_share(rows, "--test-share", words, default=0.2)
-    rows.add_argument("--test", type=Path, metavar="FILE", help="rows to test on, in a file")
+    rows.add_argument("--test", type=Path, metavar="FILE", help="a file of test rows")
     group.add_argument(
         "--holdout",
         type=Path,
         metavar="FILE",
-        help="rows to read rates on in training (default: a part of those to train on)",
+        help="a file of rows for measuring group rates in training (default: some training rows)",
     )
     group.add_argument(
         "--holdout-share",
         type=_holdout_share,
         metavar="SHARE",
-        help="share of the rows to train on, to read rates on; beside --holdout rates are read on "
-        "both; or 'cross', which reads rates on all of them and trains as many models as there "
-        "are folds (default: chosen by their number, none beside --holdout)",
+        help="fraction of the training rows reserved for measuring group rates; with --holdout, "
+        "rates are measured on both. Or 'cross': measure rates on all rows, by one further model "
+        "for each fold (default: chosen by the number of rows; none with --holdout)",
     )
-    add_seed(group, "seed of every random draw (default: 0)")
+    add_seed(group, "random seed (default: 0)")
 
 
 def add_seed(group: Any, words: str) -> None:
@@ -375,12 +380,12 @@ def _add_engine_options(group: Any) -> None:
         "--engine",
         choices=("lightgbm", "xgboost"),
         default="lightgbm",
-        help="what grows the trees (default: lightgbm)",
+        help="the boosting library (default: lightgbm)",
     )
     group.add_argument(
         "--objective",
         choices=tuple(OBJECTIVES),
-        help="the loss of numbers (regression; default: squared)",
+        help="the loss (regression; default: squared)",
     )
     group.add_argument(
         "--option",
@@ -389,7 +394,9 @@ def _add_engine_options(group: Any) -> None:
         metavar="NAME=VALUE",
         help="an option of the engine, such as num_leaves=31; repeatable",
     )
-    group.add_argument("--jobs", type=int, metavar="N", help="threads (default: the engine's own)")
+    group.add_argument(
+        "--jobs", type=int, metavar="N", help="number of threads (default: that of the engine)"
+    )
 
 
 def _setting(text: str) -> tuple[str, Any]:

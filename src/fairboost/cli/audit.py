@@ -29,22 +29,23 @@ if TYPE_CHECKING:
 USAGE = "DATA --score|--decision COLUMN --sensitive COLUMN [--label COLUMN] [options]"
 SUMMARY = "rates by group of any scores or decisions, and the documents that laws ask for"
 DESCRIPTION = (
-    "Compare rates across groups, for the scores or decisions of any model or person: a table "
-    "with a column of scores or of decisions, sensitive columns and, where error rates are to be "
-    "compared, a column of labels. Without labels the shares of positive decisions are compared. "
-    "The table is read in pieces, so it may be larger than memory. If the label is a number, "
-    "means, actual over expected, losses and distributions are compared; if it is one of several "
-    "classes, shares given each class, recalls and confusions. These columns must then fit into "
-    "memory. --format prepares a document that a law or a supervisor asks for; see docs/law/."
+    "Compare rates across groups, for the scores or decisions of any model or person. The table "
+    "has a column of scores or decisions, sensitive columns and, for error rates, a column of "
+    "labels. Without labels, the shares of positive decisions are compared. The table is read in "
+    "pieces, so it may be larger than memory. If the label is a number, the command compares "
+    "means, actual over expected, losses and distributions. If the label is one of several "
+    "classes, it compares shares given each class, recalls and confusion matrices. The columns "
+    "must then fit into memory. --format prepares a document that a law or a supervisor asks for; "
+    "see docs/law/."
 )
 EXAMPLE = """\
   fairboost audit scores.csv --label approved --score score --sensitive sex
 
-A table of error rates by sex, each with its interval; how far apart they are; the four-fifths
-rule; and how well scores are calibrated. Name several sensitive columns to see them crossed as
-well; groups too small to judge by are marked. In a pipeline, `--max-gap fnr=0.05` ends with exit
-code 3 if false negative rates are surely further apart than that, and with `--decide estimate` if
-they are on these rows.
+The command prints error rates by sex with intervals, their gaps, the four-fifths rule and the
+calibration of the scores. With several sensitive columns it also crosses them, and marks groups
+that are too small to judge. In a pipeline, `--max-gap fnr=0.05` ends with exit code 3 if the gap
+of the false negative rates is certainly larger than 0.05, or with `--decide estimate` if it is
+larger on these rows.
 
 Without labels: `--decision hired` in place of `--label` and `--score`. For New York City's Local
 Law 144: `--decision hired --sex sex --race race --format ll144 --out ll144`.
@@ -58,29 +59,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the table: CSV, parquet, Arrow or xlsx; for some formats a folder (see --format)",
     )
-    words = "what came true (default: not known, only shares of decisions are compared)"
+    words = "the actual label (default: none; only shares of decisions are compared)"
     asked = "the positive value of the label and of the decision"
     columns = arguments.add_label_options(parser, words, asked, required=False)
-    words = "scores that rise with the positive label; of numbers predictions, in their unit"
+    words = "scores, larger for the positive label; for numbers, the predictions"
     scored = columns.add_mutually_exclusive_group()
     scored.add_argument("--score", **arguments.COLUMN, help=words)
-    words = "decisions of two values, such as yes and no; or the class given, of three or more"
+    words = "decisions of two values, such as yes and no, or the class that is given"
     scored.add_argument("--decision", **arguments.COLUMN, help=words)
     columns.add_argument("--sensitive", **{**arguments.SENSITIVE, "required": False})
     columns.add_argument("--weight", **arguments.WEIGHT)
-    words = "a column of exposures, such as years insured: means are per unit of it (regression)"
+    words = "a column of exposures, such as years insured; means are per unit (regression)"
     columns.add_argument("--exposure", **arguments.COLUMN, help=words)
     arguments.add_point_options(parser)
     judged = parser.add_argument_group("how it is judged")
     judged.add_argument(
-        "--level", type=float, default=0.95, help="coverage of intervals (default: 0.95)"
+        "--level", type=float, default=0.95, help="confidence of the intervals (default: 0.95)"
     )
     judged.add_argument(
         "--min-rows",
         type=int,
         default=30,
         metavar="N",
-        help="groups with fewer counting rows are marked as small (default: 30)",
+        help="mark groups in which fewer rows count as small (default: 30)",
     )
     arguments.add_min_group_rows(judged)
     judged.add_argument(
@@ -89,16 +90,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_limit,
         metavar="RATE=GAP",
         help="end with exit code 3 if a gap between groups is larger, such as fnr=0.05 (see "
-        f"--decide); rates: {', '.join(LIMITED[CLASSIFICATION])}; of classes "
-        f"{', '.join(LIMITED[CLASSES])}, of every class or of one (recall[A]=0.05); of numbers "
-        f"{', '.join(LIMITED[REGRESSION])} (ae: how far actual over expected is from 1); "
+        f"--decide). Rates: {', '.join(LIMITED[CLASSIFICATION])}; for classes "
+        f"{', '.join(LIMITED[CLASSES])}, of all classes or of one (recall[A]=0.05); for numbers "
+        f"{', '.join(LIMITED[REGRESSION])} (ae: distance of actual over expected from 1); "
         "repeatable",
     )
     judged.add_argument(
         "--loss",
         choices=("squared", "absolute", "poisson", "gamma", "tweedie"),
-        help="the loss whose mean is shown (regression; default: squared, with --exposure "
-        "poisson)",
+        help="the loss whose mean is shown (regression; default: squared, or poisson with "
+        "--exposure)",
     )
     arguments.add_decide_option(judged)
     filings.add_filing_options(parser)

@@ -9,18 +9,19 @@ from fairboost.cli.arguments import add_folder_options, add_training_options
 from fairboost.cli.console import Console
 
 USAGE = "DATA --label COLUMN --sensitive COLUMN [options]"
-SUMMARY = "what fairness costs, and which fairer models there are"
+SUMMARY = "show what fairness costs, and find less discriminatory models"
 DESCRIPTION = (
     "Train the engine alone, models from no constraint to zero tolerance, and the model that "
-    "`fairboost train` would write, and compare them on test rows: the trade-off, and the less "
-    "discriminatory alternatives. Options are those of `fairboost train`."
+    "`fairboost train` would write. Compare them on test rows: the trade-off between performance "
+    "and fairness, and the less discriminatory models. Options are those of `fairboost train`."
 )
 EXAMPLE = """\
   fairboost compare loans.csv --label approved --positive yes --sensitive sex \\
       --constraint equal_opportunity --tolerance 0.02 --models 10 --out comparison
 
-The engine alone, ten models from no constraint to zero tolerance, and the one that `fairboost
-train` would write, all on the same test rows: what each gets right, and how far groups are apart.
+The table shows the accuracy and the largest gap of the engine alone, of ten models from no
+constraint to zero tolerance, and of the model that `fairboost train` would write, all on the same
+test rows.
 """
 
 
@@ -28,9 +29,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_training_options(parser)
     parser.add_argument(
-        "--models", type=int, default=12, metavar="N", help="models on the curve (default: 12)"
+        "--models",
+        type=int,
+        default=12,
+        metavar="N",
+        help="number of models on the curve (default: 12)",
     )
-    add_folder_options(parser, help="write a report there (default: only a table)")
+    add_folder_options(parser, help="folder for a report (default: print a table only)")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

@@ -108,8 +108,8 @@ def _check_crossings(options: argparse.Namespace) -> None:
     for crossing in options.cross:
         if absent := [name for name in crossing if name not in options.sensitive]:
             raise InvalidInputError(
-                f"--cross {','.join(crossing)} names {', '.join(map(repr, absent))}, which is no "
-                f"sensitive column; expected some of {', '.join(options.sensitive)}, or add "
+                f"--cross {','.join(crossing)} names {', '.join(map(repr, absent))}, which is not "
+                f"a sensitive column; expected some of {', '.join(options.sensitive)}, or add "
                 f"--sensitive {absent[0]}"
             )
 

@@ -13,8 +13,8 @@ from fairboost.cli.wording import in_commands
 USAGE = "[options]"
 SUMMARY = "plain LightGBM against fairboost on generated loan applications"
 DESCRIPTION = (
-    "Generate loan applications with known unfairness, train plain LightGBM and fairboost on 60%% "
-    "of them and compare the two on the rest. Writes a table, a picture and the model."
+    "Generate loan applications with known unfairness, train plain LightGBM and fairboost on 60% "
+    "of them, and compare the two models on the rest. Write a table, a picture and the model."
 )
 EXAMPLE = """\
   fairboost demo --rows 20000 --out demo
@@ -26,11 +26,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=int, default=100_000, help="applications to generate (default: 100000)"
     )
-    add_seed(parser, "seed of the generator (default: 0)")
+    add_seed(parser, "random seed (default: 0)")
     parser.add_argument(
         "--out", type=Path, default=Path("demo"), help="folder to write to (default: demo)"
     )
-    parser.add_argument("--force", action="store_true", help="write though the folder has files")
+    parser.add_argument("--force", action="store_true", help="write even if the folder has files")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

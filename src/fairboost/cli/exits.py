@@ -17,12 +17,12 @@ DONE, FAILED, USAGE, NOT_MET, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 EXIT_CODES = {
     DONE: "done",
-    FAILED: "not done: a file, a column, a value or the disk is not as it should be",
-    USAGE: "not begun: the command line is wrong",
+    FAILED: "failed: there is a problem with a file, a column, a value or the disk",
+    USAGE: "not started: the command line is wrong",
     NOT_MET: "done, but a constraint is not met, a gap is larger than --max-gap allows, an alarm "
-    "stands, or the decisions say nothing",
+    "is active, or the decisions say nothing",
     INTERRUPTED: "interrupted by Ctrl-C; nothing half-written is left",
-    TERMINATED: "ended by the system or a scheduler (SIGTERM); likewise",
+    TERMINATED: "ended by the system or a scheduler (SIGTERM); nothing half-written is left",
 }
 """What the exit codes of all commands mean."""
 

@@ -12,9 +12,9 @@ from fairboost.exceptions import InvalidInputError
 USAGE = "MODEL --format FORMAT --out FILE [options]"
 SUMMARY = "a trained model for ONNX Runtime, treelite or a C compiler"
 DESCRIPTION = (
-    "Write a model that `fairboost train` wrote in a format of other programs. The file is read "
-    "back and compared with the model on drawn rows before it is kept. The rule of decisions is "
-    "written beside it, as FILE.decide.json."
+    "Convert a model that `fairboost train` wrote to a format of other programs. The command "
+    "reads the new file back and compares it with the model on random rows before it keeps the "
+    "file. The decision rule is written beside it, as FILE.decide.json."
 )
 EXAMPLE = """\
   fairboost export model --format onnx --out loans.onnx
@@ -32,12 +32,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--format",
         required=True,
         choices=FORMATS,
-        help="lightgbm and xgboost are the engine's own; c is a folder of C source",
+        help="lightgbm or xgboost: the engine's own format; c: a folder of C source",
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="file or folder to write to"
     )
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

@@ -57,7 +57,9 @@ def add_filing_options(parser: argparse.ArgumentParser) -> None:
         "`fairboost compare` or `fairboost study` (default: an audit, with a report)",
     )
     group.add_argument("--sex", **arguments.COLUMN, help="the column of sex (ll144)")
-    group.add_argument("--race", **arguments.COLUMN, help="that of race or ethnicity (ll144)")
+    group.add_argument(
+        "--race", **arguments.COLUMN, help="the column of race or ethnicity (ll144)"
+    )
     group.add_argument(
         "--leave-out-below",
         type=float,
@@ -69,7 +71,7 @@ def add_filing_options(parser: argparse.ArgumentParser) -> None:
         "--unknown",
         **arguments.REPEATABLE,
         metavar="TEXT",
-        help="a value that means that a category is not known, beside missing values and words "
+        help="a value that means that a category is not known, besides missing values and words "
         "such as Unknown or Prefer not to say (ll144, four_fifths); repeatable",
     )
     group.add_argument(

@@ -175,16 +175,16 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         + "\n".join([f"- It {sees} {', '.join(map(_code, schema.sensitive))}.", *files]),
         "## How to use it",
         "    fairboost predict . new.csv --out scores.csv",
-        f"{_use(evidence, schema)} a category is known to it by its place in `schema.json`, from "
-        "0 on.",
-        "## What it reached",
+        f"{_use(evidence, schema)} it takes a category as its position in `schema.json`, counted "
+        "from 0.",
+        "## Results",
         *(escape_markdown(said) for said in (evidence.caution, first_paragraph(evidence)) if said),
         "\n".join(f"- {escape_markdown(w)}" for w in evidence.warnings if w != evidence.caution),
         f"{level} intervals{f', in verdicts each end at {level}' if verdicts else ''}; "
         "`report.html` has everything.",
         _table(["constraint", "rows", "found", "verdict"], verdicts),
         _table(["model", "measure", "on test rows"], performance(evidence)),
-        "## What it looks at",
+        "## Features",
         _table(["column", "kind"], kinds),
         *(["Left out:", "\n".join(left_out)] if left_out else []),
         "## Limits",
@@ -207,7 +207,7 @@ def _use(evidence: Evidence, schema: TableSchema) -> str:
     model = evidence.model
     assert model is not None
     decides, says = (
-        f"A decision is positive from a probability of {model.threshold!r} on. ",
+        f"A decision is positive if the probability is at least {model.threshold!r}. ",
         "probabilities",
     )
     if schema.several:

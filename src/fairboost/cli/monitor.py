@@ -28,19 +28,19 @@ SUMMARY = "rates and gaps of a model in use, period by period, with alarms"
 DESCRIPTION = (
     "Watch a model after deployment. The table has the scores or decisions of the model, the "
     "sensitive columns, a column of dates or periods and, where error rates are constrained, the "
-    "labels that are known so far. For every period, and for all rows so far: rates by group, "
-    "each constraint of the model, the share of positive decisions, and shares of groups. "
-    "Intervals hold at all looks at once, so the command may be run after every period. The table "
-    "is read in pieces, so it may be larger than memory. See docs/monitoring.md."
+    "labels that are known so far. For every period, and for all rows so far, the command shows "
+    "rates by group, each constraint of the model, the share of positive decisions, and shares of "
+    "groups. Intervals hold at all looks at once, so the command may be run after every period. "
+    "The table is read in pieces, so it may be larger than memory. See docs/monitoring.md."
 )
 EXAMPLE = """\
   fairboost monitor model decided.csv --by decided_at:month --out monitoring
 
-monitoring/ then holds a page (HTML and Markdown), the same as JSON, and tables as CSV. Columns are
-found by the names that `fairboost train` and `fairboost predict` gave them; labels may be missing,
-as of recent decisions. Exit code 3 says that an alarm stands: a constraint or the target of the
-operating point is surely broken, or a rate or the share of a group has surely changed (by more
-than `--max-change`).
+monitoring/ then holds a page (HTML and Markdown), the same as JSON, and tables as CSV. Columns
+have the names that `fairboost train` and `fairboost predict` gave them. Labels may be missing, for
+example for recent decisions. Exit code 3 means that an alarm is active: a constraint or the target
+of the operating point is certainly broken, or a rate or the share of a group has certainly changed
+by more than `--max-change`.
 """
 
 
@@ -48,20 +48,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", type=Path, help="the folder that `fairboost train` wrote")
     parser.add_argument(
-        "data", type=Path, help="what the model decided: CSV, parquet, Arrow or xlsx"
+        "data", type=Path, help="scores or decisions of the model: CSV, parquet, Arrow or xlsx"
     )
     columns = parser.add_argument_group("columns")
     columns.add_argument(
         "--by",
         required=True,
         metavar="COLUMN[:RESOLUTION]",
-        help="a column of dates with the length of a period (day, week, month, quarter, year), "
-        "such as decided_at:month; or a column of names of periods",
+        help="a column of dates and the length of a period (day, week, month, quarter or year), "
+        "such as decided_at:month; or a column with the name of the period",
     )
-    words = "what came true, where it is known (default: the label of training, if it is there)"
+    words = "the actual label, where it is known (default: the label of training, if present)"
     columns.add_argument("--label", **arguments.COLUMN, help=words)
     scored = columns.add_mutually_exclusive_group()
-    words = "probabilities of the model, decided at its threshold (default: score)"
+    words = "probabilities of the model; its threshold decides (default: score)"
     scored.add_argument("--score", **arguments.COLUMN, help=words)
     words = "decisions, in the labels of training (default: decision, if there is no score)"
     scored.add_argument("--decision", **arguments.COLUMN, help=words)
@@ -70,20 +70,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--level",
         type=float,
         default=0.95,
-        help="probability that all intervals hold, at all looks (default: 0.95)",
+        help="probability that all intervals hold at all looks (default: 0.95)",
     )
     judged.add_argument(
         "--max-change",
         type=_change,
         default=0.0,
         metavar="CHANGE",
-        help="what a rate or the share of a group may move by without an alarm, such as 0.05 "
+        help="how much a rate or the share of a group may change without an alarm, such as 0.05 "
         "(default: 0)",
     )
-    words = "leave earlier periods out, for example after a change that was dealt with"
+    words = "leave out earlier periods, for example after you have dealt with a change"
     judged.add_argument("--since", metavar="PERIOD", help=words)
     arguments.add_reading_options(parser)
-    words = "write the page and the tables there (default: only shown on the screen)"
+    words = "folder for the page and the tables (default: print only)"
     arguments.add_folder_options(parser, help=words)
 
 
@@ -214,7 +214,7 @@ def _since(counts: PeriodCounts, period: str | None) -> PeriodCounts:
     if period not in counts.periods:
         shown = f"{counts.periods[0]} to {counts.periods[-1]}"
         raise InvalidInputError(
-            f"--since {period!r} is no period of the table, which has {shown}; name one of them"
+            f"--since {period!r} is not a period of the table, which has {shown}; name one of them"
         )
     start = counts.periods.index(period)
     return replace(counts, periods=counts.periods[start:], rows=counts.rows[start:])

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from fairboost._files import lock, open_to_all, partial_prefix, remove_stale, whole_file
+from fairboost._files import lock, open_to_all, partial_name, remove_stale, whole_file
 from fairboost.exceptions import InvalidInputError
 
 OUR_FILES = {
@@ -124,9 +124,10 @@ def new_folder(path: Path, *, force: bool) -> Iterator[Path]:
     missing = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_stale(target)
-    partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=partial_prefix(target)))
-    handle = os.open(partial, os.O_RDONLY)
+    partial, handle = partial_name(target), -1
     try:
+        partial.mkdir(0o700)
+        handle = os.open(partial, os.O_RDONLY)
         lock(handle)
         yield partial
         open_to_all(partial, 0o777)
@@ -138,7 +139,8 @@ def new_folder(path: Path, *, force: bool) -> Iterator[Path]:
                 parent.rmdir()
         raise
     finally:
-        os.close(handle)
+        if handle >= 0:
+            os.close(handle)
 
 
 def fill_folder(options: argparse.Namespace, write: Callable[[Path], object]) -> list[str]:

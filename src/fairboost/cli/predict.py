@@ -13,7 +13,7 @@ from fairboost.cli.console import Console
 from fairboost.exceptions import InvalidInputError
 
 USAGE = "MODEL DATA --out FILE [options]"
-SUMMARY = "scores and decisions of a model for new rows, or numbers that it predicts"
+SUMMARY = "scores and decisions, classes or numbers for new rows"
 DESCRIPTION = (
     "Score the rows of a table with a model that `fairboost train` wrote. The table is read and "
     "written in pieces, so it may be larger than memory."
@@ -21,11 +21,11 @@ DESCRIPTION = (
 EXAMPLE = """\
   fairboost predict model new.csv --keep id --keep approved --keep sex --out scores.csv
 
-scores.csv has three columns of new.csv, the probability of the positive label as score, and the
-decision in the labels of training; of three classes or more the probability of each (score[A],
-score[B], ...) and the class that is given; of a model that predicts a number, that number as
-prediction.
-No sensitive column is needed, unless the model was trained --aware. Rows keep their order.
+scores.csv has the three columns to keep, the probability of the positive label as score, and the
+decision in the labels of training. For three classes or more it has the probability of each class
+(score[A], score[B], ...) and the class that is given as decision. For a model of numbers it has
+the prediction. No sensitive column is needed, unless the model was trained with --aware. Rows keep
+their order.
 """
 
 
@@ -38,17 +38,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="file to write to; its name says the format, such as scores.parquet or scores.csv.gz",
+        help="file to write; the ending of its name sets the format, such as scores.parquet or "
+        "scores.csv.gz",
     )
     words = "a column to copy, such as an identifier; repeatable"
     parser.add_argument("--keep", **REPEATABLE, **COLUMN, help=words)
     parser.add_argument(
         "--exposure",
         **COLUMN,
-        help="a column of exposures: adds a column expected, the prediction times the exposure, "
-        "to the prediction per unit (regression with a log link)",
+        help="a column of exposures: adds the column expected, which is the prediction per unit "
+        "times the exposure (regression with a log link)",
     )
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     add_reading_options(parser)
 
 

@@ -11,10 +11,10 @@ from fairboost.cli.console import Console
 from fairboost.exceptions import MissingFileError
 
 USAGE = "FOLDER --out FILE [options]"
-SUMMARY = "draw a report again, under another title or in another format"
+SUMMARY = "write a report again, with another title or in another format"
 DESCRIPTION = (
-    "Draw the report of a model, an audit or a comparison again, from the evidence that `train`, "
-    "`audit` or `compare` left in its folder."
+    "Write the report of a model, an audit or a comparison again, from the evidence that `train`, "
+    "`audit` or `compare` wrote to its folder."
 )
 EXAMPLE = """\
   fairboost report model --title "Credit model, autumn" --format html --out autumn.html
@@ -27,10 +27,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("folder", type=Path, help="the folder, or its evidence.json")
     parser.add_argument("--title", help="another title")
-    formats, words = ("html", "markdown"), "what to draw (default: html)"
+    formats, words = ("html", "markdown"), "format of the report (default: html)"
     parser.add_argument("--format", choices=formats, default="html", help=words)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write to")
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

@@ -10,9 +10,9 @@ from fairboost.cli.console import Console
 USAGE = "CONFIG [options]"
 SUMMARY = "compare methods on your data by the paper's protocol"
 DESCRIPTION = (
-    "Run the study that a TOML file describes, or go on with it, and write tables and pictures. "
-    "It may be killed and started again at any time; started several times, the processes share "
-    "the work. See docs/study.md."
+    "Run or resume the study that a TOML file describes, and write tables and pictures. A study "
+    "can be interrupted and resumed at any time. If the command runs several times at once, the "
+    "processes share the work. See docs/study.md."
 )
 EXAMPLE = """\
   fairboost study studies/acs_income.toml --out acs_income
@@ -23,8 +23,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("config", type=Path, help="the study, such as studies/acs_income.toml")
     parser.add_argument("--out", type=Path, help="folder to write to (default: the study's name)")
-    parser.add_argument("--trials", type=int, help="stop after so many trials of this process")
-    parser.add_argument("--no-training", action="store_true", help="tables of what is there")
+    parser.add_argument("--trials", type=int, help="stop this process after this many trials")
+    parser.add_argument(
+        "--no-training", action="store_true", help="write tables from stored trials only"
+    )
     parser.add_argument("--retry-failed", action="store_true", help="run failed trials again")
 
 

@@ -311,26 +311,26 @@ def _in_words(found: pd.DataFrame, evidence: Evidence, tolerance: float) -> list
         return f"{chosen['model']!r}, at a cost of {chosen['cost']:,.{decimals[what]}f}."
 
     better = (
-        "No model is surely less discriminatory than the engine alone: these rows are too few to "
-        "tell, or there was little to mend."
+        "No model is certainly less discriminatory than the engine alone: there are too few rows, "
+        "or the gap of the engine alone is small."
     )
     if fairer:
         better = (
-            f"{len(fairer)} of {len(others)} models are surely less discriminatory than the "
+            f"{len(fairer)} of {len(others)} models are certainly less discriminatory than the "
             f"engine alone; of these the {most} is {best(fairer)}"
         )
     if within:
         last = f"The {most} with a gap within {tolerance:g} is {best(within)}"
     elif not deciding:
         last = (
-            "All of the models decide next to nothing about these rows; decide at another point."
+            "The decisions of all models are nearly constant on these rows; use another threshold."
         )
         if what == "loss":
-            last = "None of the models surely predicts better than one number for everyone."
+            last = "None of the models certainly predicts better than one number for everyone."
     else:
         least = min(deciding, key=lambda m: m["gap"])
         last = (
-            f"None has a gap within {tolerance:g} on these rows; the least is "
+            f"No model has a gap within {tolerance:g} on these rows; the smallest is "
             f"{least['gap']:,.{decimals['gap']}f}, of {least['model']!r}."
         )
     meaning = (

@@ -15,18 +15,17 @@ from fairboost.cli.exits import DONE, NOT_MET
 USAGE = "DATA --label COLUMN --sensitive COLUMN --out FOLDER [options]"
 SUMMARY = "train a fair model on a table, and report on it"
 DESCRIPTION = (
-    "Train gradient boosted trees on a table (CSV, parquet, Arrow or xlsx) so that error rates, "
-    "or means of the number that is predicted, are equal across groups, test them on rows left "
-    "aside, and write the model, a file that LightGBM or XGBoost read by themselves, a model card "
-    "and a report."
+    "Train gradient boosted trees on a table (CSV, parquet, Arrow or xlsx) under a fairness "
+    "constraint, such as equal error rates across groups. Test the model on rows that are set "
+    "aside. Write the model, a stock LightGBM or XGBoost file, a model card and a report."
 )
 EXAMPLE = """\
   fairboost train loans.csv --label approved --positive yes --sensitive sex \\
       --sensitive age_band --constraint equal_opportunity --tolerance 0.02 --out model
 
-The model must refuse good applicants equally often, whatever their sex and age: the shares may
-differ by 2 points. It is then in model/model.json, for LightGBM alone in model/model.txt, and
-model/report.html says what was reached on rows that it was not trained on.
+The model must refuse good applicants of every sex and age equally often, within 2 percentage
+points. The command writes model/model.json for fairboost, model/model.txt for stock LightGBM, and
+model/report.html with the results on the test rows.
 """
 
 SMALL = 100_000
@@ -42,8 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_folder_options(parser, required=True, help="folder to write to").add_argument(
         "--trade-off",
         action=argparse.BooleanOptionalAction,
-        help="train alternatives from no constraint to zero tolerance too, and show in the report "
-        f"what fairness costs (default: up to {SMALL:,} rows)",
+        help="also train models from no constraint to zero tolerance, and show in the report what "
+        f"fairness costs (default: up to {SMALL:,} rows)",
     )
 
 
@@ -76,7 +75,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         options,
         model,
         rows,
-        title=options.title or f"Fairness of a model of {rows.schema.label}",
+        title=options.title or f"Fairness report: predicting {rows.schema.label}",
         curve=models.trace_tradeoff(options, rows, console, ALTERNATIVES) if wanted else None,
         # One training more, so that the report can say what the constraint costs and changes.
         plain=None if wanted else models.fit_plain(options, rows),

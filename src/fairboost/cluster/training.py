@@ -221,7 +221,7 @@ def check_for_dask(
     if iterate not in ("best", "last"):
         raise InvalidInputError(
             f"iterate={iterate!r} is not supported on Dask, where the model of every round is "
-            "looked at, but not their mean or a draw; use iterate='best' or 'last'"
+            "measured, but not their mean or a draw; use iterate='best' or 'last'"
         )
     for name, value in asked.items():
         if value is not None and not (name == "categorical_feature" and value == "auto"):
@@ -334,7 +334,7 @@ def _check_options(stock: Any) -> None:
     if load_engine("xgboost").make(stock, None).rescales_trees:
         raise EngineOptionError(
             "the estimator drops trees (booster='dart', rate_drop or one_drop), which is not "
-            "supported on Dask: its last model is none that a round has looked at; use 'gbtree' "
+            "supported on Dask: no round has measured its last model; use 'gbtree' "
             "without these"
         )
 

@@ -128,7 +128,7 @@ def _await(client: Any, futures: dict[str, Any]) -> None:
         f"training stopped on {len(failures)} of {len(futures)} workers: "
         f"{type(first).__name__ if first else 'a task was cancelled'}: "
         f"{str(first).strip().splitlines()[0] if first else ''}. There is no model. The log of "
-        "the workers says more (client.get_worker_logs()); mend it and call fit again"
+        "the workers says more (client.get_worker_logs()); fix the cause and call fit again"
     ) from first
 
 

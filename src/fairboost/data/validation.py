@@ -186,7 +186,7 @@ def read_targets(given: ArrayLike, name: str) -> FloatArray:
     column = as_column(given)
     try:
         if column.dtype.kind not in "biufO" or _holds_text(column):
-            raise TypeError(f"{column.dtype} are no numbers")
+            raise TypeError(f"{column.dtype} are not numbers")
         found = column.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(

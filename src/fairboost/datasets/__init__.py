@@ -1,4 +1,4 @@
-"""Data to try things on: generators with known unfairness, and readers for real tables."""
+"""Example data: generators with known unfairness, and readers for real tables."""
 
 from __future__ import annotations
 

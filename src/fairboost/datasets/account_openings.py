@@ -376,8 +376,8 @@ def make_account_opening(
     seed : int, default 0
         Same n and seed, same rows.
     blind : bool, default False
-        Whether to leave ``age`` out of the features, so that 41 numbers remain. All else stays
-        the same, and some of it still tells of the age.
+        Whether to leave ``age`` out of the features, so that 41 numbers remain. Everything else
+        stays the same, and some features still depend on the age.
 
     Returns
     -------

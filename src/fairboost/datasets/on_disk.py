@@ -29,10 +29,10 @@ class ParquetRows:
     path : str or Path
         A file, or a folder of files with the same columns.
     leave_out : sequence of str
-        Columns that are no features: the label, sensitive columns, identifiers.
+        Columns that are not features: the label, sensitive columns, identifiers.
     cache : str or Path, optional
         A folder on a disk with room for the binned features, about a byte for each value, while a
-        model is trained; that for temporary files by default.
+        model is trained; by default the folder for temporary files.
 
     Examples
     --------

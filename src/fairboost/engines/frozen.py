@@ -30,7 +30,7 @@ def check_frozen(base: Any, fitted: bool, classes: Any) -> None:
     known, found = (np.asarray(labels).tolist() for labels in (base.classes_, classes))
     if known != found:
         raise EngineOptionError(
-            f"the frozen model tells the labels {known} apart, but y has {found}; code y as the "
+            f"the frozen model knows the labels {known}, but y has {found}; code y as the "
             "frozen model knows it"
         )
 

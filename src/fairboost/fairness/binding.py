@@ -147,7 +147,7 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
         raise ConstraintError(
             f"the sensitive column {', '.join(by)!r} has one group only "
             f"({groups.label(0) if len(groups) else 'none'}); parity needs two or more. Drop the "
-            "constraint, or pass the column that tells the groups apart"
+            "constraint, or pass the column that holds the groups"
         )
     counted = np.stack([_sum_counted(r, cells, groups, cells.all.weights) for r in moments])
     _check_every_group_counts(moments, groups, counted, which)

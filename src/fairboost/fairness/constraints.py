@@ -91,11 +91,12 @@ class Constraint(Protocol):
     column by itself (one copy of the constraint per column), a column name, several names for
     their crossing, or ``()`` for all rows as one group. A constraint may also offer
     ``figure(moments)``, ``limit`` and ``words(by)``: the figure is its largest violation plus the
-    limit, and a verdict then shows the figure held to the limit in these words; ``least`` says
-    what the figure cannot be below, and ``farthest(moments)`` which line of a group to print
-    where it reads many moments (:class:`~fairboost.fairness.moments.Farthest`). With ``given``, a
-    tuple of columns, groups are those of ``by`` crossed with these, and ``moments.strata`` says
-    which of them are alike in these: such groups are to be compared.
+    limit, and a verdict then shows the figure beside the limit in these words. ``least`` is the
+    smallest value that the figure can have. ``farthest(moments)`` and ``by_group(moments)`` name
+    the figure of each group to print (:class:`~fairboost.fairness.moments.Farthest`). With
+    ``given``, a tuple of columns, the groups are those of ``by`` crossed with these columns.
+    Groups with the same number in ``moments.strata`` have equal values in these columns, and only
+    such groups are compared.
     """
 
     @property
@@ -266,29 +267,29 @@ def parity(
         The rate to compare; one of the last two where a number is predicted. Of three classes or
         more "given" (the share that is given a class), "recall", "confused" or "accuracy".
     tolerance : float, optional
-        How far apart two groups may be; if left out the ``tolerance`` of the estimator. Of rates
-        in [0, 1), and 0.01 by default; of means in their unit.
+        How far apart two groups may be; by default the ``tolerance`` of the estimator. For rates
+        it lies in [0, 1), and is 0.01 by default. For means it has their unit.
     ratio : float, optional
         In place of a tolerance: every group's rate is at least ``ratio`` times the largest. 0.8 is
         the four-fifths rule. Above 0, and at most 1.
     by : str, Smooth or tuple of str, optional
         The sensitive column whose groups are compared, or a tuple of several to compare the groups
         of their crossing. :func:`~fairboost.smooth` compares windows of a number, such as an age.
-        By default every sensitive column is compared, each by itself, but for those that a
-        constraint is given.
+        By default every sensitive column is compared, each by itself, except for columns that a
+        constraint names in ``given``.
     given : str or tuple of str, optional
-        Compare groups among rows of the same value of this column, such as a risk class; of
-        several columns, of the same values of all. The columns are passed in
-        ``sensitive_features``, beside the groups. Rows where one of them is missing do not count.
+        Compare groups among rows with the same value of this column, such as a risk class, or of
+        all these columns. Pass the columns in ``sensitive_features``, beside the groups. Rows
+        where one of them is missing do not count.
     relative : bool, default=False
         The tolerance is a share of the rate, or mean, of all groups together; with ``given``, of
-        all groups of the same value of it.
+        all groups with the same value of that column.
     of : label or (label, label), or {"largest", "everyone"}, optional
-        This parameter has two meanings. Of "given", "recall" and "confused" it is always a class:
-        the one that the first two are of; of "confused" the class of the rows and the one that
-        they are given. Every class by default. Of other rates it goes with ``ratio`` and names
-        the rate that groups are compared with: the largest of all groups (the default), or that of
-        everyone whose group is known.
+        This parameter has two meanings. For "given" and "recall" it is a class, and for "confused"
+        a pair: the class of the rows and the class that they are given. The default is every
+        class. For other rates it belongs to ``ratio`` and names the rate that groups are compared
+        with: the largest rate of a group (the default), or the rate of everyone whose group is
+        known.
     reference : optional
         With ``ratio``: the group that others are compared with, in place of the group of largest
         rate. A value of the sensitive column, or a mapping of columns to values.
@@ -414,11 +415,11 @@ def bound(
         The rate to bound; one of the last two where a number is predicted. ``"error"`` is the
         share of wrong decisions.
     at_most : float
-        The bound; of a rate in (0, 1). For "at least", bound the opposite rate: TPR >= 0.8 is
+        The bound; in (0, 1) for a rate. For "at least", bound the opposite rate: TPR >= 0.8 is
         FNR <= 0.2.
     group : optional
         Value of the sensitive column (when there is one column), or a mapping of columns to
-        values. By default the bound is on everyone, rows of unknown group included.
+        values. By default the bound is on everyone, including rows of unknown group.
     of : label or (label, label), optional
         The class, as in :func:`parity`.
 

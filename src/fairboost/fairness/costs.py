@@ -43,7 +43,9 @@ def read_costs(costs: Any, n_classes: int, labels: Sequence[Any] = ()) -> CostTa
     try:
         table = np.asarray(costs, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"costs are no table of numbers ({error}); {expected}") from error
+        raise InvalidInputError(
+            f"costs are not a table of numbers ({error}); {expected}"
+        ) from error
     if table.shape != (n_classes, n_classes):
         raise InvalidInputError(f"costs have the shape {table.shape}; {expected}")
     if not np.isfinite(table).all():

@@ -117,24 +117,24 @@ def minimax(
     by: str | tuple[str, ...] | None = None,
     weight: float | None = None,
 ) -> Minimax:
-    """Ask that the largest error of a group be as small as it can be.
+    """Ask that the largest error of a group be as small as possible.
 
     Parameters
     ----------
     error : {"loss", "error", "fnr", "fpr"}
         The error of a group: its mean log loss, its share of wrong decisions, or its false
-        negative or false positive rate. The last two can be made 0 by deciding everyone
-        alike, so they need a budget: ``operating_point=at_positive_rate(0.3)`` (or another
+        negative or false positive rate. The last two are 0 if everyone gets the same
+        decision, so they need a budget: ``operating_point=at_positive_rate(0.3)`` (or another
         operating point), or a bound on what it costs, such as ``bound("fpr", 0.2)`` or
         ``bound("error", 0.25)``, in the same list of constraints.
     by : str or tuple of str, optional
         The sensitive column whose groups count, or a tuple of several to cross; every sensitive
         column by itself by default.
     weight : float, optional
-        What the largest error counts for beside the loss of everyone; 3 by default, 10 where a
-        bound holds against it, and 1 at an operating point. More makes the largest error smaller
-        and costs accuracy. Of ``"loss"`` the largest loss is all that is minimised, so it takes
-        no weight.
+        The weight of the largest error beside the loss of everyone: by default 3, 10 if a bound
+        limits it from the other side, and 1 at an operating point. A larger weight makes the
+        largest error smaller and costs accuracy. ``"loss"`` takes no weight, because only the
+        largest loss is minimised.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def minimax(
     name = error.lower() if isinstance(error, str) else ""
     if name != "loss" and name not in WRONG_RATES:
         raise ConstraintError(
-            f"minimax is of an error of groups, expected 'loss', 'error', 'fnr' or 'fpr', found "
+            f"minimax takes an error of groups, expected 'loss', 'error', 'fnr' or 'fpr', found "
             f"{error!r}; of 'tpr' and 'tnr' write 'fnr' and 'fpr', which are 1 less those rates"
         )
     if name == "loss" and weight is not None:

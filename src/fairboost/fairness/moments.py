@@ -46,20 +46,25 @@ class Moment(Protocol):
 
 
 class Farthest(NamedTuple):
-    """Of each group, the figure that is farthest from where it should be.
+    """Of each group, one figure to print.
 
-    What a constraint that reads many moments of a group may offer by ``farthest(moments)``:
-    reports then print one line per group.
+    A constraint that reads many moments of a group may offer it by ``farthest(moments)``: reports
+    then print the figure that is farthest from where it should be in place of the moments. A
+    constraint on a figure that follows from its moments may offer it by ``by_group(moments)``:
+    reports then print the figure above the moments.
     """
 
     title: str
     """What the figures are, in words."""
 
     at: tuple[str, ...]
-    """Per group, where its figure was found, such as the name of a quantile."""
+    """Per group, where its figure was found, such as the name of a quantile; may be empty."""
 
     inequalities: IntArray
     """Per group, the number of the violation whose excess over the limit the figure has."""
+
+    around: float = 0.0
+    """What is added to it: 1 for a ratio that is limited by its distance from 1."""
 
 
 @dataclass(frozen=True)

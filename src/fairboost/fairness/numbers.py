@@ -130,8 +130,8 @@ def equal_distributions(
 ) -> SameDistribution:
     """Ask for equal distributions of predictions in all groups.
 
-    The constraint ``"equal_distributions"`` of :class:`~fairboost.FairGBMRegressor`, of groups of
-    one's choice.
+    The constraint ``"equal_distributions"`` of :class:`~fairboost.FairGBMRegressor`, for groups
+    that you choose.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def equal_distributions(
         How far the distribution of a group may be from everyone's, a share of rows: the distance
         of Kolmogorov and Smirnov.
     by, given : str or tuple of str, optional
-        The groups to compare, and the columns in which rows that are compared are alike, as in
+        The groups to compare, and the columns within whose values they are compared, as in
         :func:`~fairboost.parity`.
 
     Examples
@@ -240,6 +240,11 @@ class Calibrated(OfAllGroups):
     def figure(self, moments: GroupMoments) -> float:
         """How far actual over expected is from 1, where it is farthest."""
         return float(np.abs(self.away(moments)).max())
+
+    def by_group(self, moments: GroupMoments) -> Farthest:
+        """Actual over expected of each group, over all parts, for reports."""
+        groups = len(moments.groups)
+        return Farthest(self.name, ("",) * groups, np.arange(groups), around=1.0)
 
     def words(self, by: str) -> str:
         """The constraint in words."""
@@ -367,12 +372,12 @@ def calibrated(
     tolerance : float, default=0.01
         How far A/E may be from 1.
     within : int, optional
-        Ask the same within parts of equal size of all predictions too; 10 for deciles. Parts are
-        cut at quantiles of the predictions on the rows where groups are compared, anew in every
-        round.
+        Ask for the same in each of so many parts of the predictions, too; 10 for deciles. Parts
+        are cut at quantiles of the predictions on the rows where groups are compared, again in
+        every round.
     by : str or tuple of str, optional
-        The sensitive column whose groups are held to it, or a tuple of several to cross; every
-        sensitive column by itself by default.
+        The sensitive column whose groups have the constraint, or a tuple of several columns to
+        cross. By default every sensitive column by itself.
 
     Examples
     --------

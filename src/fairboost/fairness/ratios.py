@@ -277,14 +277,14 @@ def at_least(
     by: str | tuple[str, ...] | None = None,
     of: object = None,
 ) -> Floor:
-    """Ask that a rate be at least so large in every group.
+    """Set a minimum for a rate in every group.
 
     Parameters
     ----------
     rate : {"fpr", "fnr", "tpr", "tnr", "ppr", "pnr"} or Rate
-        The rate. Of three classes or more "given", "recall", "confused" or "accuracy".
+        The rate. For three classes or more "given", "recall", "confused" or "accuracy".
     floor : float
-        The least that the rate of a group may be, in (0, 1).
+        The smallest allowed rate of a group, in (0, 1).
     by : str or tuple of str, optional
         The sensitive column whose groups have the floor, or a tuple of several columns for the
         groups of their crossing. By default the groups of every sensitive column have it.

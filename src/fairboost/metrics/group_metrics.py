@@ -67,8 +67,8 @@ class Audit:
     chosen : ChosenThreshold, optional
         How the threshold was chosen; None if it was given.
     at_most : tuple of float
-        What the gap of each line does not exceed at that confidence, where nothing is asked about
-        its low end: what a limit is held to.
+        One-sided upper ends of the gap of each line at that confidence; limits are compared with
+        them.
     pos_label : optional
         The positive label; None if it is not known.
 
@@ -232,9 +232,9 @@ def gap(
         all 0.02             96%  100%     98%  100%     98%  100%
         0.02, one of 0.04    98%  100%     99%  100%     99%  100%
 
-    Beside a group of 500 rows, one of 5 to 20 brought it down, at worst to 82% in cases tried.
-    What a pair of large groups shows, a small one beside them does not hide: every pair has an
-    interval of its own, and the low end of the gap is the largest of theirs.
+    A group of 5 to 20 rows beside a group of 500 lowered the coverage, to 82% in the worst case
+    that was tried. A small group does not hide the gap of two large groups: every pair has an
+    interval of its own, and the low end of the gap is the largest low end of a pair.
 
     Examples
     --------
@@ -264,14 +264,14 @@ def ratio(
 ) -> Estimate:
     """Smallest over largest rate among the groups of one attribute; 1 is parity.
 
-    When every rate is 0 the groups are equal, and the ratio is 1. All else is as in :func:`gap`,
-    parameters included.
+    If every rate is 0 the groups are equal, and the ratio is 1. For everything else, including the
+    parameters, see :func:`gap`.
 
     Notes
     -----
     In the cases of the table in :func:`gap`, 95% intervals held the truth in 95% to 100% of
-    samples; they are wide when events are few. A group that may expect less than one event beside
-    a much larger group brought it down: 20 rows at 0.02 beside 500 at 0.1 to 80%.
+    samples; they are wide if there are few events. A group with less than one expected event
+    beside a much larger group lowered the coverage: to 80% for 20 rows at 0.02 beside 500 at 0.1.
 
     Examples
     --------
@@ -308,30 +308,29 @@ def audit(
     Parameters
     ----------
     y_true, sensitive_features, rates, by, sample_weight, pos_label
-        As in :func:`group_rates`. The rates not reported unless asked for are 1 minus one that is,
-        with the same gaps but other ratios.
+        As in :func:`group_rates`. Rates that are not reported by default are 1 minus a reported
+        rate; they have the same gaps but other ratios.
     y_score : (n,) array
-        Probabilities of the positive label, or any scores that rise with it.
+        Probabilities of the positive label, or any scores that increase with it.
     threshold : float or OperatingPoint
         Scores at or above it are positive decisions. ``at_fpr(0.05)``, ``at_tpr(0.8)`` or
         ``at_positive_rate(0.02)`` choose it.
     chosen_on : tuple (y_true, y_score[, sample_weight]), optional
-        The rows to choose it on, as a rule those of a validation set; those that are audited if
-        left out.
+        The rows on which to choose the threshold, usually a validation set; by default the rows
+        that are audited.
     confidence, n_bootstrap, random_state
         As in :func:`gap`.
     min_rows : int
-        Rows that must count for a group not to be marked as small.
+        Groups in which fewer rows count are marked as small.
     min_group_rows : int
-        Rows that must count for a group to be compared with others; those with fewer are reported,
-        and left out of gaps and ratios. All are compared by default: a tiny group widens the
-        intervals of its own pairs alone.
+        Groups in which fewer rows count are reported, but left out of gaps and ratios. By default
+        all groups are compared: a tiny group widens only the intervals of its own pairs.
 
     Notes
     -----
-    Intervals take the threshold as given: they say what this threshold does with new people, not
-    what is true where the rate asked for has its target; :func:`tpr_at_fpr` is about that. They
-    may be taken so when it was chosen on the rows that are audited, too: at ``at_fpr(0.05)``,
+    Intervals take the threshold as given: they are about the decisions of this threshold for new
+    people, not about the point where the rate has its target (see :func:`tpr_at_fpr` for that).
+    They also hold if the threshold was chosen on the rows that are audited: at ``at_fpr(0.05)``,
     ``at_fpr(0.2)`` and ``at_tpr(0.8)`` on 400 and 4000 rows, 95% intervals of rates, precision,
     gap and ratio of two groups held the truth in 93% to 99% of 1000 samples.
 

@@ -17,7 +17,7 @@ error)::
 
     |r_g - r_h| -+ q sqrt(s_g² + s_h²)      q a quantile of max |e_g - e_h| / sqrt(s_g² + s_h²)
 
-The gap is at least the largest low end and at most the largest high end. A pair that is surely
+The gap is at least the largest low end and at most the largest high end. A pair that is certainly
 apart stays so whoever is compared beside it: a tiny group has a large s, and widens its own pairs
 alone. For the ratio, rates become logarithms, with half an event added since 0 has none. A group
 without events has none in resampled rows either, and so no errors; therefore the half event also

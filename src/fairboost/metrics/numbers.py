@@ -99,7 +99,7 @@ class NumberAudit:
         ``mean_actual``, ``a_over_e``, ``mean_loss`` and ``distance``, each with its ends ``_low``
         and ``_high``, and ``small``: fewer than ``min_rows`` rows. Undefined figures are NaN: the
         distance of everyone and of groups that are not compared, and A/E where the mean
-        prediction is 0 or cannot be told from it.
+        prediction is 0 or cannot be distinguished from 0.
     by_decile : pandas.DataFrame
         Actual over expected by ``attribute``, ``group`` and ``decile`` of everyone's predictions,
         1 the lowest: ``rows``, ``exposure``, the totals ``expected`` and ``actual``, ``a_over_e``
@@ -239,13 +239,13 @@ def audit_numbers(
     sensitive_features : column, table or dict of columns
         The sensitive attributes of the rows.
     exposure : (n,) array, optional
-        What each row was exposed to, such as years insured. All means are then per unit of it,
-        and rows weigh by it.
+        Exposure of each row, such as years insured. All means are then per unit of exposure, and
+        rows are weighted by exposure.
     sample_weight : (n,) array, optional
         Weights of the rows; 0 leaves one out.
     loss : {"squared", "absolute", "poisson", "gamma", "tweedie"} or Loss, optional
-        Whose mean is reported: the squared error if left out, or Poisson's deviance where there
-        are exposures. The deviance of Tweedie's loss has the power 1.5.
+        The loss whose mean is reported; by default the squared error, or the Poisson deviance if
+        there are exposures. The Tweedie deviance has the power 1.5.
     by : str, tuple of str, or list of these, optional
         Groups to compare; every sensitive column by itself if left out. A tuple is a crossing.
     confidence : float
@@ -269,8 +269,9 @@ def audit_numbers(
         30 events   95%
         300 events  96%
 
-    Deciles of small groups have few events, and intervals that are a little too short. That of
-    the farthest A/E from 1 allows for all groups at once, and held in 97% of samples or more.
+    Deciles of small groups have few events, so their intervals are a little too short. The
+    interval of the farthest A/E from 1 holds for all groups at once, and held in 97% of samples or
+    more.
 
     Examples
     --------

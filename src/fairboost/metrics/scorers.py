@@ -118,7 +118,7 @@ class ClassScorer:
                 "confused": "two classes, (a, b)",
             }
             raise InvalidInputError(
-                f"of={self.of!r} is no class of the rate {self.rate!r}; expected "
+                f"of={self.of!r} is not a class of the rate {self.rate!r}; expected "
                 f"{expected.get(self.rate, 'one class')}"
             )
 
@@ -229,11 +229,11 @@ def gap_scorer(
     pos_label : optional
         The positive label; the model's own if left out.
     loss : {"squared", "absolute", "poisson", "gamma", "tweedie"}, optional
-        The loss that is compared by ``"loss"``; if left out that of a ``FairGBMRegressor``, and
-        of other models the squared error, or Poisson's deviance where there are exposures.
+        The loss that ``"loss"`` compares. By default it is that of a ``FairGBMRegressor``; for
+        other models the squared error, or the Poisson deviance if there are exposures.
     of : label, or (label, label), optional
-        The class that ``"given"`` or ``"recall"`` is of; of ``"confused"`` the class of the rows
-        and the class that they are given. If left out, the largest gap of all classes counts.
+        The class of ``"given"`` or ``"recall"``; for ``"confused"`` the class of the rows and the
+        class that they are given. By default the largest gap over all classes counts.
 
     Returns
     -------
@@ -289,7 +289,7 @@ def a_over_e_scorer(
     by: str | tuple[str, ...] | None = None,
     columns: str | tuple[str, ...] | None = None,
 ) -> NumberScorer:
-    """Score models by how far actual over expected is from 1 in a group, at worst, negated.
+    """Score models by the largest distance of a group's actual over expected from 1, negated.
 
     Parameters
     ----------

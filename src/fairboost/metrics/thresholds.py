@@ -41,11 +41,11 @@ class ChosenThreshold:
     operating_point : OperatingPoint
         What was asked for.
     realised : float
-        What the rate came to on the rows that it was chosen on.
+        The rate on the rows where the threshold was chosen.
     rows : int
-        How many of these count towards it.
+        How many of these rows count towards the rate.
     on_other_rows : bool
-        Whether they are other rows than those that it is evaluated on.
+        Whether these are other rows than those on which it is evaluated.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def threshold_at(
     sample_weight: ArrayLike | None = None,
     pos_label: object = None,
 ) -> float:
-    """Threshold at which a rate of everyone has a value on some rows.
+    """Threshold at which a rate of everyone has a given value.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def tpr_at_fpr(
     pos_label: object = None,
     confidence: float = 0.95,
 ) -> Estimate:
-    """True positive rate where the false positive rate is at most so much.
+    """True positive rate at a given false positive rate.
 
     Parameters
     ----------
@@ -129,10 +129,10 @@ def tpr_at_fpr(
 
     Notes
     -----
-    With ``chosen_on`` the interval is Wilson's. It takes the threshold as given and says what
-    this threshold does with new people; their false positive rate may be another than was asked
-    for, :func:`fairboost.metrics.audit` shows it. Without, the interval is that of the point of
-    the ROC curve, and allows for the error of the threshold too, see
+    With ``chosen_on`` the interval is Wilson's. It takes the threshold as given and is about the
+    decisions of this threshold for new people. Their false positive rate may differ from the
+    target; :func:`fairboost.metrics.audit` shows it. Without ``chosen_on`` the interval is that of
+    the point of the ROC curve, and includes the error of the threshold, see
     :mod:`fairboost.metrics.thresholds`. How often that held the truth at 95%, in 2000 samples of
     scores that are normal, 1.5 standard deviations apart, and what Wilson's would have held::
 
@@ -170,9 +170,9 @@ def fpr_at_tpr(
     pos_label: object = None,
     confidence: float = 0.95,
 ) -> Estimate:
-    """False positive rate where the true positive rate is at least so much.
+    """False positive rate at a given true positive rate.
 
-    All is as in :func:`tpr_at_fpr`, with the two rates changing places.
+    See :func:`tpr_at_fpr`, with the two rates exchanged.
 
     Notes
     -----
@@ -216,7 +216,7 @@ def check_fine_enough(operating_point: OperatingPoint, rows: int, realised: floa
     needed = operating_point.rows_needed()
     if rows < needed and realised == float(operating_point.at_least):
         warn(
-            f"{operating_point} is finer than {rows} {operating_point.who_counts} can tell, so "
+            f"{operating_point} is finer than {rows} {operating_point.who_counts} can resolve, so "
             f"the threshold is beyond the scores of all of them ({operating_point.rate_name} "
             f"{realised:g}); choose it on {needed} or more, or ask for a coarser target",
             SmallCellWarning,

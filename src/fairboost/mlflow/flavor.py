@@ -64,13 +64,13 @@ def save_model(
     evidence : Evidence, optional
         What :func:`fairboost.report.gather` found; the report is then stored with the model.
     input_example : table, optional
-        A few rows, which are stored with the model. MLflow then checks types as they are here:
-        a column of whole numbers takes whole numbers, without missing values.
+        A few rows, which are stored with the model. MLflow then requires the types of these rows:
+        a column of whole numbers takes only whole numbers, without missing values.
     signature : mlflow.models.ModelSignature, optional
         Of inputs and outputs; found from the features of the model, and the types of
         ``input_example``, by default.
     pip_requirements : list of str, optional
-        What to install to serve it; fairboost and the engine in their present versions by default.
+        Packages that a server needs; by default fairboost and the engine in present versions.
     mlflow_model : mlflow.models.Model, optional
         What the flavour is added to; MLflow passes it.
 
@@ -150,12 +150,12 @@ def log_model(
     model : FairGBMClassifier or FairGBMRegressor
         The model.
     name : str
-        What MLflow calls it.
+        Name of the model in MLflow.
     evidence : Evidence, optional
         As of :func:`save_model`.
     report : FairnessReport, optional
-        Whose figures are logged as metrics, such as that of ``model.report_on(...)``; that of
-        the training by default.
+        The report whose figures are logged as metrics, such as ``model.report_on(...)``; by
+        default that of training.
     input_example : table, optional
         As of :func:`save_model`.
     registered_model_name : str, optional

@@ -164,7 +164,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         has_base = has_base or engine.base is not None
         if has_base and self.iterate in ("average", "randomized"):
             raise InvalidInputError(
-                f"iterate={self.iterate!r} cannot be had on top of a frozen model, which "
+                f"iterate={self.iterate!r} is not possible on top of a frozen model, which "
                 "stays as it is; use iterate='best' or 'last'"
             )
 

@@ -136,56 +136,59 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         parities without a tolerance of their own; 0.01 if left out. A tolerance that contradicts
         that of ``parity("fnr", 0.02)`` is refused.
     confidence : float in (0, 1), optional
-        Tighten the aim so that the constraints hold on all people at this confidence, as far as
-        the rows held out can tell; the report says where they cannot.
+        Aim farther inside the limits, so that the constraints hold among all people with this
+        confidence. The report says where there are too few held-out rows for it.
     operating_point : float in (0, 1) or OperatingPoint, default=0.5
-        The probability from which a decision is positive; or :func:`~fairboost.at_fpr`,
-        :func:`~fairboost.at_tpr` or :func:`~fairboost.at_positive_rate`, and the probability is
-        found, on the rows held out, at which that rate of everyone has its target. Rates are held
-        equal at this point.
+        The least probability of a positive decision. With :func:`~fairboost.at_fpr`,
+        :func:`~fairboost.at_tpr` or :func:`~fairboost.at_positive_rate`, the probability at which
+        this rate of everyone has its target is found on the held-out rows. Rates are held equal
+        at this point.
     holdout : {"auto", "cross"}, float or None, default="auto"
-        The rows on which rates are read: a share of the rows, which are then not trained on;
-        ``"cross"``, all rows out of fold, for which two to five further boosters are trained; or
-        None, the training rows. ``"auto"`` is a share of 20%, but cross-fits where that would be
-        too few rows to go by and the data is small enough for it to be quick. With
-        ``fit(holdout_set=...)`` that set alone is looked at, unless a share is asked for by its
-        number: then both are.
+        The rows on which rates are measured. A number is a share of the rows, which are then not
+        trained on. ``"cross"`` measures all rows out of fold, with two to five further boosters.
+        None measures the training rows. ``"auto"`` is a share of 20%, or ``"cross"`` where a share
+        would be too few rows and the data is small enough for it to be quick. With
+        ``fit(holdout_set=...)`` only that set is used, unless a share is given as a number: then
+        both are.
     multipliers : {"two_sided", "paper"}, default="two_sided"
-        Compare every group with the pooled rate, from both sides, and control the multipliers so
-        that they settle; or the paper's comparison with the largest rate, and plain ascent.
+        ``"two_sided"`` compares every group with the pooled rate, from both sides, and controls
+        the multipliers so that they settle. ``"paper"`` compares with the largest rate, and uses
+        plain ascent.
     multiplier_learning_rate : float or "auto", default="auto"
         Gain of the multipliers; ``"auto"`` is 1, and 0.1 for the paper's.
     proxy : {"auto", "cross_entropy", "hinge", "squared", "sigmoid"} or Proxy, default="auto"
         The smooth step that stands in for a decision in gradients; ``"auto"`` is the sigmoid, and
         the cross-entropy for the paper's multipliers.
     memberships : {"auto", "observed", "honest"}, default="auto"
-        What a row counts as in gradients: its group, or the probability of its group given its
-        features and label. ``"auto"`` takes the second from 20,000 to 200,000 rows if features do
-        not give the group away: trees would otherwise learn which *training rows* are in a group.
+        What a row counts as in gradients: its group (``"observed"``), or the probability of its
+        group given its features and label (``"honest"``). ``"auto"`` is ``"honest"`` from 20,000
+        to 200,000 rows if features do not reveal the group: trees would otherwise learn which
+        *training rows* are in a group.
     iterate : {"best", "last", "average", "randomized"}, default="best"
-        The model to keep: that of lowest held-out loss among the rounds within tolerance (of least
-        violation, if there is none), that of the last round, the mean over all rounds, or the
-        paper's randomized classifier, which scores each row by a round drawn for it.
+        The model to keep. ``"best"`` has the lowest held-out loss among the rounds within the
+        tolerance, or the least violation if no round is. ``"last"`` is that of the last round,
+        ``"average"`` the mean over all rounds. ``"randomized"`` is the paper's classifier, which
+        scores each row by a round drawn for it.
     min_group_rows : int, default=0
-        Groups of which fewer rows count towards a constrained rate are reported, and neither held
-        equal to others nor judged. All are by default: a tiny group does not hide what larger ones
-        show, but with one no verdict of *met* is certain.
+        Groups in which fewer rows count towards a constrained rate are reported, but not held
+        equal to others and not judged. By default all groups are compared. A tiny group does not
+        hide what larger groups show, but no verdict of *met* is certain with it.
     random_state : int, RandomState or None, default=None
         Seeds the draw of rows to hold out (the same one every time if None), the draws of
         ``iterate="randomized"``, and the engine if its own ``random_state`` is None.
     verbose : int, default=0
         1 shows a progress bar.
     pos_label : label, optional
-        The positive label, that of the decisions which rates count. The larger one if left out,
-        with a warning where labels are words that do not say which is positive: of "approved" and
-        "denied" it would be "denied".
+        The positive label. By default it is the larger label, with a warning if the labels are
+        words that do not say which one is positive: of "approved" and "denied" it would be
+        "denied".
     classes : sequence of labels, optional
-        Where y has three classes or more: those that constraints by name, and parities without a
-        class of their own, are about; all of them if left out.
+        With three classes or more: the classes that constraints given by name, and parities
+        without a class of their own, are about. The default is all classes.
     costs : array-like of shape (n_classes, n_classes), optional
-        What it costs to give a row of each class (lines) each class (columns), in the order of
-        ``classes_``; or a DataFrame that names them. The class of least expected cost is then
-        given, not the most likely one.
+        The cost of giving a row of each class (lines) each class (columns), in the order of
+        ``classes_``, or a DataFrame that names the classes. The model then gives the class of
+        least expected cost, not the most likely one.
     stage : LGBMClassifier or XGBClassifier, optional
         The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 40
         trees of 15 leaves, with a learning rate of 0.2.
@@ -207,9 +210,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     base_ : classifier
         The fitted base model that the stage is added to, if there is one of another kind.
     threshold_ : float
-        The probability from which ``predict`` says positive, and an exported model too; a little
-        above 1 where no one may be positive. It does not move probabilities; but
-        under a constraint these are scores of a fair decision, not calibrated within groups.
+        The least probability at which ``predict``, and an exported model, decides positively; a
+        little above 1 where no one may be positive. The threshold does not change probabilities.
+        Under a constraint, probabilities are not calibrated within groups.
     multipliers_ : pandas.Series
         The multipliers at the end of training, by inequality.
     trace_ : pandas.DataFrame
@@ -220,8 +223,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     best_iteration_ : int
         Number of rounds in the model kept.
     fairness_report_ : FairnessReport or None
-        Rates by group on the rows held out, with intervals, whether each constraint is met, and
-        what to do if not; made to be printed. None without constraints and operating point.
+        Rates by group on the held-out rows with intervals, whether each constraint is met, and
+        advice; print it. None without constraints and operating point.
     cluster_ : ClusterRun
         Where the model was trained, if it was on a Dask cluster: ``rows`` on each worker,
         ``partitions``, and ``bytes_per_round`` that each gave to sums.
@@ -232,8 +235,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
 
     Notes
     -----
-    With ``constraint=None`` the scores equal those of the engine alone; where a threshold has to
-    be found, those of the engine on the rows not held out, labels weighing as they did among all.
+    With ``constraint=None`` the scores equal those of the engine alone. If a threshold has to be
+    found, they equal those of the engine on the rows that are not held out, with losses reweighted
+    to the original class balance.
     Sample weights count in the loss and in every rate; ``class_weight``, ``scale_pos_weight`` and
     ``is_unbalance`` of the engine count in the loss only. The rows of a missing group count in the
     loss and in rates of everyone.

@@ -63,9 +63,9 @@ ITERATES = "best", "last", "average"
 class FairGBMRegressor(RegressorMixin, FairBooster):
     """Boosted trees that predict a number under fairness constraints, on stock engines.
 
-    Trains the given ``LGBMRegressor`` or ``XGBRegressor`` on its own loss plus what constraints on
-    groups add to it, as :class:`~fairboost.FairGBMClassifier` does for decisions. The result is a
-    stock booster; groups are needed in training only.
+    Trains the given ``LGBMRegressor`` or ``XGBRegressor`` on its own loss and constraints on
+    groups, as :class:`~fairboost.FairGBMClassifier` does for decisions. The result is a stock
+    booster. Groups are needed in training only.
 
     Parameters
     ----------
@@ -85,16 +85,16 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         list of these; or None for the engine's loss alone. :func:`~fairboost.calibrated` asks
         for calibration within deciles of the prediction too.
     tolerance : float, optional
-        How far apart groups may be, for constraints that have no tolerance of their own. Of
-        distributions a share of rows, 0.05 by default; of calibration a share, 0.01 by default; of
-        means and losses in their own unit, and needed.
+        How far apart groups may be, for constraints that have no tolerance of their own. It is a
+        share of rows for distributions (0.05 by default) and a share for calibration (0.01 by
+        default). For means and losses it has their unit, and is required.
     confidence : float in (0, 1), optional
-        Tighten the aim so that the constraints hold on all people at this confidence, as far as
-        the rows held out can tell; the report says where they cannot.
+        Aim farther inside the limits, so that the constraints hold among all people with this
+        confidence. The report says where there are too few held-out rows for it.
     holdout : {"auto", "cross"}, float or None, default="auto"
         The rows on which groups are compared, as in ``FairGBMClassifier``. For calibration
-        ``"auto"`` counts rows by what they tell of actual over expected. Where claims are rare
-        that is little, and up to 200,000 rows are cross-fitted instead of holding out a share.
+        ``"auto"`` counts rows by their information about actual over expected. Rows have little
+        information if claims are rare. Up to 200,000 rows are then cross-fitted.
     multiplier_learning_rate : float or "auto", default="auto"
         Gain of the multipliers; ``"auto"`` is 1, and more for few rounds.
     memberships : {"auto", "observed", "honest"}, default="auto"
@@ -125,9 +125,9 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
     Notes
     -----
     With ``constraint=None`` predictions equal those of the engine alone. With an exposure e the
-    model predicts y / e, and rows weigh by exposure in every mean. Of the losses that the engine
-    sets leaves to medians for (absolute, quantile) training under constraints takes the steps of a
-    parabola above the loss instead; see ``docs/regression.md``.
+    model predicts y / e, and rows are weighted by exposure in every mean. For the absolute and the
+    quantile loss, engines set leaves to medians or quantiles. Training under constraints minimises
+    a parabola above the loss instead; see ``docs/regression.md``.
 
     Examples
     --------
@@ -369,7 +369,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         *,
         exposure: ArrayLike | None = None,
     ) -> float:
-        """The share of the variance of y that predictions explain, as of any regressor.
+        """R², the share of the variance of y that predictions explain.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Rates and gaps after deployment, with intervals that hold however often one looks.
+"""Rates and gaps after deployment, with intervals that hold at all looks at once.
 
 On the command line: ``fairboost monitor``; ``docs/monitoring.md`` says how to read what it finds.
 

@@ -1,14 +1,16 @@
 """What is held to a limit after deployment: constraints of a model, and its operating point.
 
 A check reads the bands of some series, all of which hold at once. The ends of its figure follow
-from the ends of the bands, so they hold as well. A gap, for example, is at least the largest
-difference between the low end of a group and the high end of another.
+from the ends of the bands, so they hold as well. A ratio, for example, is at most the high end of
+one group over the low end of another. The ends of a gap follow from bands of the differences of
+two groups each, which are narrower than what the bands of the groups say of the difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -25,6 +27,12 @@ from fairboost.verdicts.verdict import AT_LEAST, Measure
 
 CheckKind: TypeAlias = Literal["constraint", "operating point"]
 GroupsBy: TypeAlias = dict[tuple[str, ...], tuple[Group, ...]]
+Differences: TypeAlias = Mapping[tuple[int, int], tuple[FloatArray, FloatArray]]
+"""Low and high ends of the rate of a series less that of another, by their places."""
+
+MOST_PAIRS = 15
+"""Pairs of groups that are compared by bands of their differences; of more, by their own bands:
+six groups have 15 pairs."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,20 @@ class Check:
         """Whether the limit is a lower one."""
         return self.measure in AT_LEAST
 
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Places of the series whose differences have bands of their own."""
+        if self.measure != "gap":
+            return ()
+        found = tuple(pair for part in self.strata for pair in combinations(part, 2))
+        return found if len(found) <= MOST_PAIRS else ()
+
     def figure(
-        self, value: FloatArray, low: FloatArray, high: FloatArray
+        self,
+        value: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        apart: Differences | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The figure and its ends, from those of the series.
 
@@ -71,6 +91,8 @@ class Check:
         ----------
         value, low, high : (n_series, m) float64
             Rates and bands of :attr:`series`; NaN where no row counts.
+        apart : mapping of (int, int) to (low, high), optional
+            Bands of the differences of :attr:`pairs`; NaN where one has no row that counts.
 
         Returns
         -------
@@ -78,7 +100,7 @@ class Check:
             NaN where fewer than two groups have rows that count, or no group has.
         """
         if self.measure == "gap":
-            found = [_gap(value[list(s)], low[list(s)], high[list(s)]) for s in self.strata]
+            found = [_gap(value, low, high, s, apart or {}) for s in self.strata]
             gaps, least, most = zip(*found, strict=True)
             return _largest(gaps), _largest(least), _largest(most)
         if self.measure == "ratio":
@@ -111,20 +133,25 @@ def _over(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def _gap(
-    value: FloatArray, low: FloatArray, high: FloatArray
+    value: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    part: Sequence[int],
+    apart: Differences,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The largest difference, and what it is at least and at most."""
-    lacking = (~np.isnan(value)).sum(axis=0) < 2
-    top, bottom = _largest(value), _smallest(value)
-    least = np.maximum(_largest(low) - _smallest(high), 0.0)
-    # The largest difference to another group, since a group is not apart from itself.
-    n, most = len(value), np.full(value.shape[1], np.nan)
-    for g in range(n):
-        for h in range(n):
-            if g != h:
-                most = np.fmax(most, high[g] - low[h])
-    none = np.where(lacking, np.nan, 0.0)
-    return top - bottom + none, least + none, most + none
+    """The largest difference among some series, and what it is at least and at most."""
+    found = value[list(part)]
+    least, most = np.zeros(found.shape[1]), np.full(found.shape[1], np.nan)
+    for g, h in combinations(part, 2):
+        # All bands hold at once, so the narrower end of each pair holds as well.
+        ends = low[g] - high[h], high[g] - low[h]
+        if (g, h) in apart:
+            narrow = apart[g, h]
+            ends = np.fmax(ends[0], narrow[0]), np.fmin(ends[1], narrow[1])
+        least = np.fmax(least, np.fmax(ends[0], -ends[1]))
+        most = np.fmax(most, np.fmax(ends[1], -ends[0]))
+    none = np.where((~np.isnan(found)).sum(axis=0) < 2, np.nan, 0.0)
+    return _largest(found) - _smallest(found) + none, least + none, most + none
 
 
 def _largest(lines: Any) -> FloatArray:

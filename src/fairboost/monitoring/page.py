@@ -78,17 +78,21 @@ def headline(watched: Watched) -> Text:
     """What was found, in a sentence or two."""
     last = watched.counts.periods[-1]
     standing, past = watched.standing, len(watched.alarms) - len(watched.standing)
-    before = f" {past} earlier {_alarms_in_words(past)} no longer stand{'s' * (past == 1)}."
+    before = f" {past} earlier {_alarms_in_words(past)} {_are(past)} no longer active."
     if standing:
         n = len(standing)
-        said = f"{n} {_alarms_in_words(n)} stand{'s' * (n == 1)} at the end of {last}."
+        said = f"{n} {_alarms_in_words(n)} {_are(n)} active at the end of {last}."
         return Text(said + before * bool(past), "bad")
-    said = f"No alarm stands at the end of {last}."
+    said = f"No alarm is active at the end of {last}."
     return Text(said + before * bool(past), "good")
 
 
 def _alarms_in_words(n: int) -> str:
     return "alarm" if n == 1 else "alarms"
+
+
+def _are(n: int) -> str:
+    return "is" if n == 1 else "are"
 
 
 def alarm_in_words(alarm: Alarm) -> str:
@@ -102,12 +106,12 @@ def alarm_in_words(alarm: Alarm) -> str:
     ends = f"{alarm.value:.3f} [{alarm.low:.3f}, {alarm.high:.3f}]"
     if alarm.kind != "change":
         return (
-            f"{alarm.about}: surely not met in the rows since {alarm.since} "
+            f"{alarm.about}: certainly not met in the rows since {alarm.since} "
             f"({alarm.against.partition(' at ')[0]} {ends}). Raised at the end of {alarm.raised}."
         )
     moved = f"{alarm.value:+.3f} [{alarm.low:+.3f}, {alarm.high:+.3f}]"
     return (
-        f"{alarm.about}: has surely changed since {alarm.since}, by {moved} against the "
+        f"{alarm.about}: has certainly changed since {alarm.since}, by {moved} against the "
         f"{alarm.against}. Raised at the end of {alarm.raised}."
     )
 
@@ -202,7 +206,7 @@ def _alarms(watched: Watched) -> Iterator[Block]:
             a.raised,
             a.since,
             _cell(a.value, a.low, a.high),
-            Cell("stands", 1.0, "bad") if a.now else Cell("no longer", 0.0),
+            Cell("active", 1.0, "bad") if a.now else Cell("no longer", 0.0),
         )
         for a in watched.alarms
     )

@@ -1,14 +1,15 @@
 """Watch rates over time: bands, verdicts per period, alarms.
 
 Of every series there are bands of rows since the first period, and of rows since each later
-period (:mod:`fairboost.monitoring.sequences`). All of them, and the intervals of the rows of
-training, hold at once with the confidence asked for. Every verdict and every alarm follows from
+period (:mod:`fairboost.monitoring.sequences`), and so there are of the difference of every two
+groups between which a gap is limited. All of them, and the intervals of the rows of training, hold
+at once with the confidence asked for. Every verdict and every alarm follows from
 them, so a false one occurs at some look with a probability of at most 1 less the confidence.
 
 An alarm is one of two:
 
-* a figure is surely beyond its limit, in all rows since some period;
-* a rate or the share of a group has surely moved by more than is allowed: its band since some
+* a figure is certainly beyond its limit, in all rows since some period;
+* a rate or the share of a group has certainly moved by more than is allowed: its band since some
   period lies beyond that of the rows before, or beyond the interval of the rows of training.
 """
 
@@ -22,9 +23,9 @@ import numpy as np
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.metrics.intervals import check_confidence, clopper_pearson
-from fairboost.monitoring.checks import Check
+from fairboost.monitoring.checks import Check, Differences
 from fairboost.monitoring.counts import PeriodCounts, Series
-from fairboost.monitoring.sequences import confidence_sequence, spend
+from fairboost.monitoring.sequences import confidence_sequence, difference_sequence, spend
 from fairboost.verdicts.verdict import status_of
 
 LATEST = 36
@@ -45,12 +46,15 @@ class Bands:
     value, low, high, rows : (n_series, n_periods, n_slots) float64
         Slot 0 has all rows up to the look, slot 1 + l those since l periods before it. NaN (0
         rows) where there are none, or the slot would reach back to the first period.
+    apart : tuple of mapping
+        Per check, the bands of differences that it reads; (n_periods, n_slots) each.
     """
 
     value: FloatArray
     low: FloatArray
     high: FloatArray
     rows: FloatArray
+    apart: tuple[Differences, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class PeriodVerdict:
 
 @dataclass(frozen=True)
 class Alarm:
-    """What surely is not as it should be.
+    """What certainly is not as it should be.
 
     Parameters
     ----------
@@ -191,14 +195,14 @@ def watch(
     """
     alpha = 1.0 - check_confidence(confidence)
     series = tuple(dict.fromkeys([*(s for c in checks for s in c.series), *more]))
-    bands = _bands(series, counts, alpha)
-    known = _reference(series, reference or {}, alpha)
     places = {s: k for k, s in enumerate(series)}
+    lines = [[places[s] for s in check.series] for check in checks]
+    bands = _bands(series, counts, alpha, list(zip(checks, lines, strict=True)))
+    known = _reference(series, reference or {}, alpha)
     verdicts: list[PeriodVerdict] = []
     alarms: list[tuple[int, Alarm]] = []
     for k, check in enumerate(checks):
-        lines = [places[s] for s in check.series]
-        figure = _figures(check, bands, lines)
+        figure = _figures(check, bands, lines[k], bands.apart[k])
         verdicts += _verdicts(k, check, figure)
         alarms += _alarm_of_check(check, figure, counts.periods)
     for k, one in enumerate(series):
@@ -216,8 +220,13 @@ def start_of(look: IntArray | int, slot: IntArray | int) -> IntArray:
     return np.where(first, start, -1)
 
 
-def _bands(series: Sequence[Series], counts: PeriodCounts, alpha: float) -> Bands:
-    """Bands of all series, at all looks and of all slots."""
+def _bands(
+    series: Sequence[Series],
+    counts: PeriodCounts,
+    alpha: float,
+    checks: Sequence[tuple[Check, list[int]]],
+) -> Bands:
+    """Bands of all series, and of differences that checks read, at all looks and of all slots."""
     n = len(counts.periods)
     looks, slots = np.indices((n, min(n, LATEST) + 1))
     start = start_of(looks, slots)
@@ -227,12 +236,28 @@ def _bands(series: Sequence[Series], counts: PeriodCounts, alpha: float) -> Band
         for out, by_period in zip((events, rows), one.count(counts), strict=True):
             so_far = np.concatenate([[0.0], np.cumsum(by_period)])
             out[k] = np.where(start >= 0, so_far[looks + 1] - so_far[np.maximum(start, 0)], 0.0)
-    each = spend(alpha, max(len(series), 1), np.maximum(start, 0))
+    watched = len(series) + sum(bool(check.pairs) for check, _ in checks)
+    each = spend(alpha, max(watched, 1), np.maximum(start, 0))
     low, high = confidence_sequence(events, rows, np.broadcast_to(each, shape))
     none = rows == 0
     with np.errstate(invalid="ignore"):
         value = np.where(none, np.nan, events / np.maximum(rows, 1.0))
-    return Bands(value, np.where(none, np.nan, low), np.where(none, np.nan, high), rows)
+    apart = tuple(_differences(check, at, events, rows, each) for check, at in checks)
+    return Bands(value, np.where(none, np.nan, low), np.where(none, np.nan, high), rows, apart)
+
+
+def _differences(
+    check: Check, at: list[int], events: FloatArray, rows: FloatArray, each: FloatArray
+) -> Differences:
+    """Bands of the differences that a check reads. Its pairs share the alpha of one series."""
+    found = {}
+    for g, h in check.pairs:
+        one, other = at[g], at[h]
+        counted = events[one], rows[one], events[other], rows[other]
+        low, high = difference_sequence(*counted, each / len(check.pairs))
+        none = (rows[one] == 0) | (rows[other] == 0)
+        found[g, h] = np.where(none, np.nan, low), np.where(none, np.nan, high)
+    return found
 
 
 def _reference(
@@ -250,11 +275,16 @@ def _reference(
     return out
 
 
-def _figures(check: Check, bands: Bands, lines: list[int]) -> tuple[FloatArray, ...]:
+def _figures(
+    check: Check, bands: Bands, lines: list[int], apart: Differences
+) -> tuple[FloatArray, ...]:
     """Figure, low and high of a check: (n_periods, n_slots) each."""
     shape = bands.value.shape[1:]
-    flat = (x[lines].reshape(len(lines), -1) for x in (bands.value, bands.low, bands.high))
-    return tuple(x.reshape(shape) for x in check.figure(*flat))
+    value, low, high = (
+        x[lines].reshape(len(lines), -1) for x in (bands.value, bands.low, bands.high)
+    )
+    pairs = {pair: (low.ravel(), high.ravel()) for pair, (low, high) in apart.items()}
+    return tuple(x.reshape(shape) for x in check.figure(value, low, high, pairs))
 
 
 def _verdicts(k: int, check: Check, figure: tuple[FloatArray, ...]) -> list[PeriodVerdict]:

@@ -1,9 +1,9 @@
 """Pictures of groups and of training, as display objects in scikit-learn's manner.
 
-A display holds the table that it draws (``display.table``, ``display.trace``), so that the figures
-can be had without the picture, and once drawn the axes (``display.ax_``) and the figure
-(``display.figure_``). Colours are safe for the colour-blind, lines differ by style or marker too,
-and no text or ground is coloured by hand, so a dark theme keeps its say.
+A display holds the table that it draws (``display.table``, ``display.trace``). After drawing it
+also holds the axes (``display.ax_``) and the figure (``display.figure_``). Colours are safe for
+the colour-blind, and lines also differ by style or marker. Text and background keep the colours of
+the theme, so dark themes work.
 """
 
 from fairboost.plots.classes import GroupConfusionDisplay

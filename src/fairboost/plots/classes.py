@@ -222,7 +222,7 @@ def rate_of_classes(
     known = {"accuracy": 0, "confused": 2}.get(rate, 1)
     if (of is not None) != (known > 0) or (of is not None and len(pair) != known):
         wanted = {0: "no class", 1: "a class", 2: "two classes"}[known]
-        raise InvalidInputError(f"rate={rate!r} is of {wanted}, found of={of!r}; mend of=")
+        raise InvalidInputError(f"rate={rate!r} takes {wanted}, found of={of!r}; correct of=")
     for label in pair if known else ():
         if label not in found.classes:
             listed = ", ".join(map(repr, found.classes))

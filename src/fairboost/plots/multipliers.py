@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class MultipliersDisplay:
-    """Multipliers and violations over the boosting rounds: how training came to its model.
+    """Multipliers and violations over the boosting rounds.
 
     A multiplier rises while its constraint is broken (violation above 0) and falls, or rests at 0,
     once it holds. The labelled lines are those of the largest multipliers, at most 12; the others

@@ -227,10 +227,10 @@ def distribution_functions(
 
 
 class GroupPredictionsDisplay(Display):
-    """Distribution functions of predictions by group: which share of a group has at most so much.
+    """Distribution functions of predictions by group: the share of a group up to each prediction.
 
-    The distance of two lines from bottom to top is the difference of shares at that level. The
-    largest is Kolmogorov and Smirnov's distance.
+    The vertical distance of two lines is the difference of shares at that prediction. The largest
+    one is the distance of Kolmogorov and Smirnov.
 
     Parameters
     ----------

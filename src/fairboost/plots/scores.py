@@ -104,8 +104,8 @@ class _ScoredRowsDisplay(Display):
 class GroupRocDisplay(_ScoredRowsDisplay):
     """The ROC curve of every group, and where on it decisions are made.
 
-    One threshold for all is another point on each curve: where the marks lie apart, so do the
-    groups' error rates.
+    One threshold for all groups is a different point on each curve. If the marks are far apart, so
+    are the error rates of the groups.
 
     Parameters
     ----------
@@ -299,11 +299,11 @@ class GroupScoresDisplay(_ScoredRowsDisplay):
 
 
 class GroupCalibrationDisplay(_ScoredRowsDisplay):
-    """How often the label was positive, against how often the model said so, for every group.
+    """The share of positive labels against the mean probability, for every group.
 
-    On the dotted line probabilities mean what they say. Above it the label was positive more often
-    than the model said. Where a number is predicted it is the mean of what was actual, against the
-    mean prediction.
+    On the dotted line the two are equal. Above it the label was positive more often than the model
+    predicted. For predicted numbers, the display shows the mean actual number against the mean
+    prediction.
 
     Parameters
     ----------

@@ -4,8 +4,8 @@
 >>> evidence = gather(model, X_test, y_test, sensitive_features=groups)  # doctest: +SKIP
 >>> write_report(evidence, "model")  # doctest: +SKIP
 
-:func:`gather` collects the figures, as plain data; :func:`to_html` and :func:`to_markdown` write
-them down. ``docs/report.md`` shows what comes out.
+:func:`gather` collects the figures as plain data. :func:`to_html` and :func:`to_markdown` write
+the report. ``docs/report.md`` shows the result.
 
 :func:`gather` is imported when it is first used: it brings the engines along, for which an audit
 of somebody else's scores has no use.

@@ -100,8 +100,15 @@ def _ends(found: Sequence[Confusion], classes: Sequence[str], level: str) -> Tab
         ends = [words.interval_cell(c.shares[k], c.low[k], c.high[k]) for k in (own, at or 0)]
         other = (classes[at], ends[1]) if at is not None else (words.ABSENT, Cell(words.ABSENT))
         rows.append((*_head(c), ends[0], *other, _note(c)))
-    header = ("by", "group", "class", "rows", "given its own class", "most often given else")
-    title = f"With {level} intervals: the right class, and the one most often given else"
+    header = (
+        "by",
+        "group",
+        "class",
+        "rows",
+        "given its own class",
+        "wrong class given most often",
+    )
+    title = f"With {level} intervals: the right class, and the wrong class given most often"
     return TableBlock.of(title, (*header, "share given that", "note"), rows, 3)
 
 

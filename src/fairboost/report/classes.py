@@ -40,7 +40,7 @@ LEAST_COST = "the class of least expected cost is given, by the table of costs; 
 LEAST_COST += "first"
 
 SAYS_LITTLE = (
-    "On the test rows {what}. Shares that are equal between groups are then worth nothing; allow "
+    "On the test rows {what}. Equal shares between groups then mean nothing; allow "
     "a larger tolerance, add features, or say what wrong decisions cost."
 )
 

@@ -37,7 +37,7 @@ def _plain(value: Any, place: str) -> Any:
         return float(value)  # a NumPy one, too
     raise EvidenceError(
         f"evidence{place} must be text, a finite number or a collection of these, found "
-        f"{value!r}; a figure that cannot be had is None"
+        f"{value!r}; a figure that is not known is None"
     )
 
 

@@ -724,7 +724,7 @@ class About:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that a report needs, and nothing else. Made by :func:`fairboost.report.gather`.
+    """The content of a report. Made by :func:`fairboost.report.gather`.
 
     Parameters
     ----------

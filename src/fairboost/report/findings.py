@@ -82,7 +82,7 @@ def summary(e: Evidence) -> Iterable[Block]:
             f"{e.min_rows} rows and cannot be judged; they are flagged below."
         )
     if told_below := [warning for warning in e.warnings if warning != e.caution]:
-        yield Text("To know before relying on it:")
+        yield Text("Before you rely on it:")
         yield Bullets(told_below)
 
 
@@ -172,11 +172,12 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     each = len({f.constraint for f in e.verdicts})
     yield Folded(f"All {each} constraints, one by one", (table,)) if several else table
     if e.model is not None and any(f.where == "test" for f in e.verdicts):
-        yield Text("The test rows took no part in training: they are the ones to go by.")
+        yield Text("The test rows took no part in training: trust the figures on the test rows.")
     if e.task == "numbers" and (e.data.exposure or e.data.weight):
         yield Text(
-            "Rows weigh differently. Those of the smallest group are counted as so many rows of "
-            "equal weight as would tell as much, so they are fewer here than in other tables."
+            "Rows have different weights. The rows of the smallest group are counted as the "
+            "number of rows of equal weight with the same information, so they are fewer here "
+            "than in other tables."
         )
 
 
@@ -346,7 +347,7 @@ def gaps(e: Evidence) -> Iterable[Block]:
         yield Text(
             f"The four-fifths rule looks at the {words.rate_title(ruled[0].rate)}, the share of "
             "favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
-            "It is not certain where the interval of the ratio holds 0.8."
+            "The result is not certain if the interval contains 0.8."
         )
     title = "Gaps and ratios on the test rows"
     if e.task != "classes":
@@ -412,8 +413,8 @@ def performance(e: Evidence) -> Iterable[Block]:
         if e.task == "numbers":
             better = "Lower is better; a difference above 0 is what the constraint costs."
         elif e.task == "classes":
-            better = "Higher is better for accuracy, lower for all else."
-        yield Text(f"The difference is this model less the plain engine, row by row. {better}")
+            better = "Higher is better for accuracy, lower for the other measures."
+        yield Text(f"The difference is this model minus the plain engine, row by row. {better}")
 
 
 def crossed(e: Evidence) -> Iterable[Block]:

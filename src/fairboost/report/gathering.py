@@ -67,19 +67,19 @@ def gather(
     model : FairGBMClassifier or FairGBMRegressor
         The model that was chosen, fitted.
     X, y, sensitive_features, sample_weight, exposure
-        Test rows, which no one has looked at before; as in ``fit`` of the model.
+        Test rows that had no part in training or in any choice; as in ``fit`` of the model.
     plain : classifier or regressor, optional
-        The engine without constraints, fitted, to compare with; that of the curve if left out. Of
-        a regressor under an exposure, predictions are per unit of exposure.
+        The fitted engine without constraints, to compare with; by default that of the curve. For a
+        regressor with exposures, its predictions are per unit of exposure.
     curve : TradeoffCurve, optional
         The alternatives that were considered, with the chosen model among them or beside them.
     train : tuple (X, y, sensitive_features[, sample_weight[, exposure]]), optional
         Training rows; with them, violations over the rounds are shown on these rows, too. The
         exposure is for regressors.
     about : About, optional
-        What the figures do not say: title, names, where rows came from.
+        Title, names, and the sources of the rows.
     **described
-        Fields of ``about`` by their names, such as ``title="Loans"`` or ``min_rows=50``.
+        Fields of ``about`` as keywords, such as ``title="Loans"`` or ``min_rows=50``.
 
     Returns
     -------

@@ -14,23 +14,23 @@ MEANINGS = {
     "interval": "the range that the figure would be expected to lie in among other people, drawn "
     "in the same way",
     "AUC": "area under the ROC curve: how often a row of the positive label has a higher score "
-    "than one of the negative label",
+    "than a row of the negative label",
     "ROC": "receiver operating characteristic: a curve of the true positive rate against the "
     "false positive rate, at every threshold",
-    "log loss": "mean of minus the logarithm of the probability that the model gave to the label "
-    "that came true",
+    "log loss": "mean of minus the logarithm of the probability that the model gave to the actual "
+    "label",
     "Brier score": "mean squared distance between the probability and the label, which is 0 or 1",
-    "SHA-256": "Secure Hash Algorithm with 256 bits: a checksum that tells whether a file is the "
-    "same",
-    "squared error": "mean square of the difference between prediction and what was actual",
-    "absolute error": "mean size of the difference between prediction and what was actual",
-    "deviance": "how far predictions are from what was actual, by the law that the loss of the "
-    "engine assumes; 0 where they agree in every row",
+    "SHA-256": "Secure Hash Algorithm with 256 bits: a checksum that shows whether a file was "
+    "changed",
+    "squared error": "mean square of the difference between prediction and actual number",
+    "absolute error": "mean size of the difference between prediction and actual number",
+    "deviance": "distance of predictions from actual numbers, by the distribution that the loss "
+    "of the engine assumes; 0 if they agree in every row",
     "A/E": "actual over expected: the mean of what was actual over the mean prediction",
-    "exposure": "what the prediction of a row is multiplied by, such as years insured; rows weigh "
+    "exposure": "the factor of the prediction of a row, such as years insured; rows are weighted "
     "by it in every mean",
-    "decile": "a tenth of all rows, by their prediction; where rows weigh differently, a tenth of "
-    "all weight",
+    "decile": "a tenth of all rows, by their prediction; with weights, a tenth of the total "
+    "weight",
     "n =": "the number of rows that count",
     **{name: rate.title for name, rate in RATES.items()},
 }
@@ -41,7 +41,7 @@ CLASS_MEANINGS = {
     "confusion matrix": "of the rows of each class, the share that is given each class",
     "Brier score": "mean over rows of the squared distances, summed over classes, between the "
     "probability of a class and 1 if it is the class of the row, else 0",
-    "mean cost": "mean of what the decisions cost, by the table of costs",
+    "mean cost": "mean cost of the decisions, by the table of costs",
 }
 """Words for decisions among three classes or more."""
 

@@ -87,9 +87,9 @@ def _asked(e: Evidence) -> Iterable[Block]:
         asked = f"A confidence of {100 * (a.confidence or 0):g}% was asked for. "
         yield Text(
             f"{'' if a.confidence is None else asked}“Met” and “not met” are certain: the whole "
-            f"{ends} lies on that side of the limit. “Not certain” means that the figure found is "
-            "on that side, but the interval reaches across the limit, so that it may be otherwise "
-            f"among other people.{NOTHING_SAID if of_two else ''}"
+            f"{ends} lies on that side of the limit. “Not certain” means that the figure is on "
+            "that side, but the interval contains the limit, so the figure may be on the other "
+            f"side among other people.{NOTHING_SAID if of_two else ''}"
         )
     yield _facts(
         ("Decisions", a.operating_point),
@@ -209,7 +209,7 @@ def _scores(e: Evidence) -> Iterable[Block]:
     pictures = (
         ("roc", e.roc, "ROC curves by {}. Marks: where decisions are made.", below),
         ("scores", e.scores, "Scores by {} and label.", outlines),
-        ("calibration", e.calibration, "Predicted against found shares by {}.", below),
+        ("calibration", e.calibration, "Predicted against actual shares by {}.", below),
     )
     for name, lines, caption, more in pictures:
         for column in dict.fromkeys(line.attribute for line in lines if line.attribute):
@@ -309,14 +309,14 @@ def _distributions(e: Evidence) -> Iterable[Block]:
     """Distribution functions by group, and some of their quantiles."""
     curves = e.distributions
     if curves and (by := e.data.exposure or e.data.weight):
-        yield Text(f"Shares and quantiles here count rows by what they weigh ({by}).")
+        yield Text(f"Shares and quantiles here are weighted ({by}).")
     for column in dict.fromkeys(d.attribute for d in curves if d.attribute):
         groups = [d.group for d in curves if d.attribute == column]
         yield Picture(
             "distributions",
             column,
-            f"Share of each group by {column} whose prediction is at most so high. Where lines "
-            "lie apart from bottom to top, groups differ by so large a share.",
+            f"Share of each group by {column} up to each prediction. Where lines "
+            "are apart vertically, the shares of the groups differ by this distance.",
             f"Groups: {words.join(groups)}. A table below has quantiles.",
         )
     if curves:
@@ -411,7 +411,11 @@ def _data(e: Evidence) -> Iterable[Block]:
 def _model(e: Evidence) -> Iterable[Block]:
     if (m := e.model) is None:
         return
-    at = None if m.threshold is None else f"positive from a probability of {m.threshold:.6g} on"
+    at = (
+        None
+        if m.threshold is None
+        else f"positive if the probability is at least {m.threshold:.6g}"
+    )
     yield _facts(
         ("Engine", f"{m.engine} {m.engine_version}"),
         ("Trained by", f"fairboost {m.fairboost_version}"),

@@ -10,50 +10,52 @@ from fairboost.report.lines import PLAIN
 from fairboost.report.words import noun
 
 SAID = {
-    "sampling": "Intervals allow for chance alone: how much the figures would differ on other "
+    "sampling": "Intervals cover chance only: how much the figures would differ for other "
     "people drawn in the same way. They do not allow for a population that changes, or that "
     "differs from the one that the rows were drawn from.",
-    "labels": "Error rates take the recorded label for the truth. Where labels themselves are "
-    "biased, such as past decisions of people, equal error rates do not make up for it.",
-    "no labels": "What came true is not in the data, so that there are no error rates. Equal "
-    "shares of favourable decisions do not show whether the decisions are right, nor whether they "
-    "are as often right in every group.",
-    "actual": "What was actual is taken as it was recorded. Where records themselves are biased, "
-    "such as claims that are paid more readily to some, neither equal errors nor predictions that "
-    "agree with what was actual make up for it.",
-    "no mean": "The loss that was trained ({loss}) does not ask for means, but for a median, a "
-    "quantile or something between. What was actual need not be equal to predictions on average, "
-    "even where they are right.",
-    "means": "Intervals of means are too short below some 30 rows, and for rare counts below some "
-    "50 events.",
-    "deciles": "Deciles are of this model's own predictions. In those of another model there are "
-    "other people, so two models cannot be compared decile by decile.",
+    "labels": "Error rates assume that the recorded labels are true. If labels are biased, such "
+    "as past decisions of people, equal error rates do not correct this.",
+    "no labels": "The data has no actual labels, so there are no error rates. Equal shares of "
+    "favourable decisions do not show whether the decisions are right, or right equally often in "
+    "every group.",
+    "actual": "The recorded numbers are assumed to be true. If records are biased, such as claims "
+    "that are paid more readily to some people, neither equal errors nor calibrated predictions "
+    "correct this.",
+    "no mean": "The loss of training ({loss}) does not estimate a mean, but a median, a quantile "
+    "or a value between. Actual numbers need not equal predictions on average, even if the "
+    "predictions are right.",
+    "means": "Intervals of means are too short below about 30 rows, and for rare counts below "
+    "about 50 events.",
+    "deciles": "Deciles are those of this model's own predictions. The deciles of another model "
+    "contain other people, so two models cannot be compared decile by decile.",
     "groups": "Only the groups named here were compared. Fairness between them says nothing "
-    "about other groups, nor about two similar people being treated the same way.",
-    "held out": "The rows held out steered training and chose the model, so their figures look a "
-    "little better than new people would. The test rows did not; believe those.",
-    "training": "Violations in training were read on the training rows, which trees fit. Only "
-    "the test rows say what new people will see.",
+    "about other groups, or about whether two similar people get the same decision.",
+    "held out": "Training used the held-out rows and chose the model by them, so figures on these "
+    "rows look a little better than those of new people. The test rows had no part in this: trust "
+    "the figures on the test rows.",
+    "training": "Violations in training were measured on the training rows, which trees fit. Only "
+    "the test rows show what to expect for new people.",
     "choice": "If the model was chosen among the alternatives by its figures on the test rows, "
     "these figures look better than they would on new people.",
-    "small": "Groups of fewer than {rows} counting rows are flagged: their {figures} are mostly "
-    "chance, and that no gap was found there does not mean that there is none.",
+    "small": "Groups in which fewer than {rows} rows count are flagged: their {figures} are "
+    "mostly chance. If no gap was found there, there may still be one.",
     "several": "Many figures are compared at once. Among twenty groups with equal true rates, one "
     "is expected to lie outside of a 95% interval.",
-    "missing": "Rows of unknown group count among everyone, and in no group: {columns}. If "
-    "people without an entry are treated differently, this report does not show it.",
-    "uncrossed": "Some sensitive columns were not crossed, as too many cells would come of it: "
-    "{crossings}. Merge groups to see them.",
-    "placed": "The plain engine's threshold was placed on the test rows themselves, which "
-    "flatters it a little at the operating point.",
-    "no plain": "No model without the constraint was given to compare with. What the constraint "
-    "costs, and which other gaps it enlarged, is not known.",
+    "missing": "Rows of unknown group count in the figures of everyone, and in no group: "
+    "{columns}. If people without an entry are treated differently, this report does not show "
+    "it.",
+    "uncrossed": "Some sensitive columns were not crossed, because this would give too many "
+    "groups: {crossings}. Merge groups to see them.",
+    "placed": "The plain engine's threshold was placed on the test rows themselves, so its "
+    "figures at the operating point are a little too good.",
+    "no plain": "There is no model without the constraint to compare with. So it is not known "
+    "what the constraint costs, and which other gaps it made larger.",
     "scores": "Under a constraint, scores serve fair decisions at the operating point. Within a "
     "group they need not be calibrated, and at another threshold rates may differ again.",
     "probabilities": "Under a constraint, probabilities of classes serve fair decisions. Within a "
     "group they need not be calibrated, and with other costs rates may differ again.",
     "four-fifths": "The four-fifths rule is a rule of thumb of employment law in the United "
-    "States. To pass it is no proof of fairness, and other law may ask for something else.",
+    "States. Passing it does not prove fairness, and other laws may ask for something else.",
 }
 """All that may have to be said, in order; what is on chance and on groups always."""
 

@@ -35,9 +35,9 @@ CONSTANT = "constant"
 """Name of a model that predicts the same for everyone."""
 
 SAYS_LITTLE = (
-    "On the test rows the model does not surely predict better than one that predicts the same "
+    "On the test rows the model does not certainly predict better than one that predicts the same "
     "number for everyone: its {measure} is {value}, that of the best constant {constant}. Means, "
-    "equal distributions and errors are then worth nothing."
+    "equal distributions and errors then mean nothing."
 )
 
 
@@ -285,7 +285,7 @@ def _performance(
 
 
 def _caution(loss: Loss, rows: TestSet, predictions: FloatArray) -> str:
-    """That predictions are not surely better than one number for everyone; empty if they are."""
+    """A caution if predictions are not certainly better than one number; otherwise empty."""
     assert rows.targets is not None
     years = np.ones(len(rows.labels)) if rows.exposure is None else rows.exposure
     title, weight = LOSS_TITLES[loss.name], _weight(rows)

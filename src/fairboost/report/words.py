@@ -321,11 +321,11 @@ def explain_decisions(
     --------
     >>> from fairboost import at_fpr
     >>> explain_decisions(0.5, 0.5)
-    'a decision is positive from a probability of 0.5 on'
+    'a decision is positive if the probability is at least 0.5'
     >>> explain_decisions(at_fpr(0.05), 0.7).partition(", ")[2]
     'placed so that the false positive rate of everyone is at most 0.05'
     """
-    where = f"a decision is positive from a {score} of {threshold:.4g} on"
+    where = f"a decision is positive if the {score} is at least {threshold:.4g}"
     if not isinstance(point, OperatingPoint):
         return where
     asked = f"{'at least' if point.at_least else 'at most'} {point.target:g}"

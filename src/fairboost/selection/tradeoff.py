@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 MOST_OF_SHARES = 0.99
 """The loosest tolerance of a share or a ratio that asks for something."""
 
-GO_BY = "test rows, model.report_on(...), are the ones to go by."
+GO_BY = "judge it on test rows, model.report_on(...)."
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class TradeoffCurve:
     table : pandas.DataFrame
         One row per model: ``tolerance`` (missing for the first), ``accuracy``, ``accuracy low``,
         ``accuracy high``, ``loss``, ``gap``, ``gap low``, ``gap high`` on the rows held out, and
-        ``trees``. The gap is the largest among the parities asked for: of three classes or more
-        it is the largest over the rates of all classes that are constrained. Where numbers are
-        predicted there is no accuracy, and ``loss``, with ``loss low`` and ``loss high``, is the
-        mean squared error or deviance, as the engine's objective says; ``gap`` is what the
-        constraint holds to its tolerance, in its own unit.
+        ``trees``. The gap is the largest among the parities asked for, and for three classes or
+        more the largest over the rates of all constrained classes. For predicted numbers there is
+        no accuracy. ``loss``, with ``loss low`` and ``loss high``, is then the mean squared error
+        or deviance, according to the engine's objective, and ``gap`` is the figure that the
+        constraint limits, in its own unit.
     """
 
     models: tuple[FairModel, ...]
@@ -104,7 +104,7 @@ class TradeoffCurve:
         Parameters
         ----------
         alpha : float in [0, 1], default=0.5
-            What accuracy, or the loss, weighs against fairness.
+            The weight of accuracy, or of the loss, against fairness.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class TradeoffCurve:
     def within(self, tolerance: float) -> Any:
         """The best model whose gap on the rows held out is within a tolerance.
 
-        The most accurate; of those that predict numbers that of least loss.
+        The most accurate model, or for predicted numbers the model of least loss.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class TradeoffCurve:
         chosen = best_within(self._score, self.table["gap"], tolerance)
         how = (
             f"Chosen among {len(self.models)} models by their figures on the rows held out, which "
-            f"look a little better for it; {GO_BY}"
+            f"therefore look a little better than they are; {GO_BY}"
         )
         return held_to(self.models[chosen], tolerance, how)
 
@@ -273,7 +273,7 @@ def tradeoff_curve(
     classes: Sequence[Any] | None = None,
     costs: ArrayLike | None = None,
 ) -> TradeoffCurve:
-    """Train models from no constraint to zero tolerance, for little more than the price of one.
+    """Train models from no constraint to zero tolerance, in little more time than one takes.
 
     Parameters
     ----------
@@ -286,15 +286,15 @@ def tradeoff_curve(
     constraint : str, constraint or sequence of them, default="auto"
         As in :class:`FairGBMClassifier`, or :class:`FairGBMRegressor`; ``"auto"`` is
         ``"equalized_odds"``, or ``"equal_distributions"``. The tolerance of every parity in it is
-        varied, bounds stay as they are. Of ``"bounded_group_loss"`` the bound is varied.
+        varied, and bounds are kept. For ``"bounded_group_loss"`` the bound is varied.
     tolerances : sequence of float, or int, default=20
-        The tolerances; or how many models to train, the one without constraints included, with
-        tolerances evenly spaced from that model's gap to zero. Bounds on the loss of every group
-        go from the largest loss of a group to the mean loss of everyone.
+        The tolerances, or the number of models to train, including the one without constraints;
+        tolerances are then evenly spaced from the gap of that model to zero. Bounds on the loss of
+        every group go from the largest loss of a group to the mean loss of everyone.
     holdout : float, "auto", "cross" or None, default="auto"
-        As in :class:`FairGBMClassifier`, but that ``"auto"`` never cross-fits, which multiplies
-        the cost by six: it is a share of 20%, or the ``holdout_set`` alone. None measures on the
-        training rows, which trees fit.
+        As in :class:`FairGBMClassifier`, except that ``"auto"`` never cross-fits, which would take
+        six times as long. It is a share of 20%, or the ``holdout_set`` alone. None measures on
+        the training rows, which trees fit.
     min_group_rows, random_state
         As in :class:`FairGBMClassifier`.
     operating_point, pos_label, classes, costs

@@ -130,8 +130,8 @@ class Tuned:
     def model(self) -> Any:
         """The best model whose gap on the validation rows is within the tolerance asked for.
 
-        The fairest, with a warning, if none is. Its report says what the gap is there; verdicts
-        are on the rows held out in training, and a warning says if these disagree.
+        If no model is, the fairest model, with a warning. Its report states this gap. The verdicts
+        are about the rows held out in training, and a warning says if the two disagree.
         """
         if not (self.table["gap"] <= self.tolerance).any():
             warnings.warn(
@@ -145,7 +145,7 @@ class Tuned:
     def within(self, tolerance: float) -> Any:
         """The best model whose gap on the validation rows is within a tolerance.
 
-        It is on the front: of models of equal score it is the fairest. Its report is as that of
+        Of models of equal score it is the fairest, so it is on the front. For its report see
         :attr:`model`.
 
         Parameters
@@ -170,7 +170,7 @@ class Tuned:
         Parameters
         ----------
         alpha : float in [0, 1], default=0.5
-            What the score weighs against fairness.
+            The weight of the score against fairness.
         """
         merit = weigh(alpha, *as_merits(self.table, "score"), "the score")
         return self._model(fairest_of_best(merit, self.table["gap"]), self.tolerance)
@@ -200,8 +200,8 @@ class Tuned:
         side = "within" if line["gap"] <= tolerance else "beyond"
         how = (
             f"Chosen among {len(self.table):,} models by the validation rows of the search, where "
-            f"its gap is {found}, {side} the tolerance of {tolerance:g}. Verdicts on the "
-            f"rows held out are on others, at which training looked; {GO_BY}"
+            f"its gap is {found}, {side} the tolerance of {tolerance:g}. The verdicts are about "
+            f"the held-out rows, which training has used; {GO_BY}"
         )
         return held_to(self._curves[trial].models[model], tolerance, how, searched=True)
 
@@ -213,9 +213,9 @@ class SearchOptions:
     Parameters
     ----------
     n_trials : int, default=30
-        Trials in all, those of earlier runs with the same storage included.
+        Number of trials, including those of earlier runs with the same storage.
     timeout : float, optional
-        Begin no trial after so many seconds.
+        Start no trial after this many seconds.
     models : int, default=10
         Models in a curve.
     sampler : {"tpe", "random", "nsga2"}, default="tpe"
@@ -269,7 +269,7 @@ def tune(
     costs: ArrayLike | None = None,
     **search: Any,
 ) -> Tuned:
-    """Search for the trade-off between a score and fairness, a whole curve per trial.
+    """Search for the best trade-off between a score and fairness; each trial is a whole curve.
 
     Parameters
     ----------
@@ -280,36 +280,35 @@ def tune(
     constraint, operating_point, pos_label, classes, costs
         As in :func:`tradeoff_curve`; the tolerance of every parity is varied.
     tolerance : float, optional
-        The gap that :attr:`Tuned.model` has to keep within, and that the search aims at; if left
-        out that of the parities in ``constraint``, or if they have none 0.01, and for numbers as
-        in :class:`FairGBMRegressor`.
+        The largest gap of :attr:`Tuned.model`, which the search aims at. By default it is that of
+        the parities in ``constraint``, or 0.01 if they have none; for numbers see
+        :class:`FairGBMRegressor`.
     space : mapping, optional
         Options of the engine to search: ``{"low": 10, "high": 100, "log": True}`` is a range, a
         list is a choice. Trees, their size, rows per leaf, learning rate and L2 if left out.
     scoring : str or callable, default="auto"
-        A scorer of scikit-learn; larger is better. ``"recall"`` where the operating point is a
-        false positive rate or a budget. ``"auto"`` is ``"accuracy"``, or where numbers are
-        predicted minus the loss of the engine's objective. With exposures a scorer gets y per
-        unit of exposure, and exposures as weights.
+        A scorer of scikit-learn; larger is better. Use ``"recall"`` if the operating point is a
+        false positive rate or a budget. ``"auto"`` is ``"accuracy"``, or for numbers minus the
+        loss of the engine's objective. With exposures a scorer gets y per unit of exposure, and
+        exposures as weights.
     validation_set : tuple (X, y, sensitive_features[, sample_weight[, exposure]]), optional
-        Rows to judge models by; if left out a fifth of the rows, drawn by label if there are
-        labels.
+        Rows by which models are chosen; by default a fifth of the rows, stratified by label.
     options : SearchOptions, optional
         How long to search, how, and where trials are kept.
     **search
-        Fields of ``options`` by their names, such as ``n_trials=50`` or ``storage=...``.
+        Fields of ``options`` as keywords, such as ``n_trials=50`` or ``storage=...``.
 
     Returns
     -------
     tuned : Tuned
         ``model``, ``within(tolerance)``, ``best(alpha)``, ``table``, ``front``, ``plot()``. Models
-        are trained again when they are asked for.
+        are trained again on request.
 
     Notes
     -----
-    Models are chosen by their figures on the validation rows, which are a little too good for it.
-    The report of a model, ``fairness_report_``, is on the rows that were held out in its training,
-    and says what it was chosen by. Judge the model that you keep on rows of its own,
+    Models are chosen by their figures on the validation rows, so these figures are a little too
+    good. The report of a model, ``fairness_report_``, is about the rows that were held out in its
+    training, and says how the model was chosen. Judge the model that you keep on test rows,
     ``model.report_on(...)``.
 
     Examples
@@ -534,6 +533,6 @@ def _check_options(engine: Estimator, space: Mapping[str, Any]) -> None:
     for option in space:
         if option not in known:
             raise InvalidInputError(
-                f"space names {option!r}, which is no option of {type(engine).__name__}; expected "
-                f"{', '.join(sorted(known))}"
+                f"space names {option!r}, which is not an option of {type(engine).__name__}; "
+                f"expected {', '.join(sorted(known))}"
             )

@@ -7,7 +7,6 @@ of the file, is in a ``decide.json`` beside it.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fairboost._files import open_to_all, partial_prefix, remove_stale, whole_file
+from fairboost._files import open_to_all, partial_name, remove_stale, whole_file
 from fairboost._typing import FloatArray
 from fairboost.exceptions import ExportError, MissingFileError
 from fairboost.serving import decide_file, onnx_file, stock, treelite_files
@@ -87,7 +86,7 @@ def format_named(name: str | None, path: Path, served: Served) -> str:
     endings = served.trained.file_endings
     if needed and endings and path.suffix not in endings:
         raise ExportError(
-            f"the engine tells the format of a model by the ending of its file, expected "
+            f"the engine finds the format of a model by the ending of its file, expected "
             f"{' or '.join(endings)}, found {str(path)!r}; rename it"
         )
     return name
@@ -189,8 +188,9 @@ def new_folder(path: Path) -> Iterator[Path]:
     if path.exists():
         raise ExportError(f"cannot write the folder {path}: it is there already; name another")
     remove_stale(path)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=partial_prefix(path)))
+    temporary = partial_name(path)
     try:
+        temporary.mkdir(0o700)
         yield temporary
         open_to_all(temporary, 0o777)
         temporary.rename(path)

@@ -308,7 +308,7 @@ class AuditedBatches:
                 )
             raise InvalidInputError(
                 f"the label {self.request.label!r} is missing in every row of "
-                f"{str(self.file.path)!r}; an audit needs to know what became of people"
+                f"{str(self.file.path)!r}; an audit of error rates needs the actual labels"
             )
         for coder in self.groups:
             if not coder.known:

@@ -51,8 +51,8 @@ BATCH_ROWS = 2**18
 """Rows of a batch: 20 columns of 8 bytes are 40 MB."""
 CSV_BLOCK = 8 * 2**20
 TOO_LONG = (
-    f"has a row of more than {CSV_BLOCK // 2**20} MB, as a quote that is not closed makes; mend "
-    "that row, or write the table as parquet"
+    f"has a row of more than {CSV_BLOCK // 2**20} MB, because of a quote that is not closed; "
+    "correct that row, or write the table as parquet"
 )
 MOST_COLUMNS = 100_000
 """More are no table that a model is trained on: as a rule the delimiter is another."""
@@ -581,7 +581,7 @@ def _explain(message: str, lines: Iterable[bytes]) -> str:
         expected, found, text = fields.groups()
         return (
             f"has a row of {found} fields where the header has {expected}: {text.strip()[:40]!r}; "
-            "mend that row, or name another --delimiter"
+            "correct that row, or name another --delimiter"
         )
     number = r"Row #(\d+): CSV conversion error to (?:double|float): invalid value '(.*)'"
     if wrong := re.search(number, message, re.DOTALL):
@@ -589,7 +589,7 @@ def _explain(message: str, lines: Iterable[bytes]) -> str:
         decided = value.lower() in ("yes", "no", "true", "false")
         return (
             f"has the invalid value {value!r} in line {line} of a column that must hold numbers; "
-            f"mend it, name another column, or pass --missing {value!r}"
+            f"correct it, name another column, or pass --missing {value!r}"
             f"{' (audit takes decisions as --decision)' if decided else ''}"
         )
     if "straddl" in message:  # an object straddles two blocks

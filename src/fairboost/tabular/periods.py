@@ -219,9 +219,9 @@ class _PeriodBatches(AuditedBatches):
             row = int(other.argmax())
             raise InvalidInputError(
                 f"row {before + row + 1} has the score {scores[row]:g} and the decision "
-                f"{asked.classes[codes[row]]!r}, and this model decides positively from "
-                f"{asked.threshold:g} on: the table is of another model or threshold. Name the "
-                "folder of the model that made it; or pass --decision to go by the decisions"
+                f"{asked.classes[codes[row]]!r}, and this model decides positively if the score "
+                f"is at least {asked.threshold:g}: the table is of another model or threshold. "
+                "Name the folder of that model; or pass --decision to use the decisions"
             )
         return decided, np.ones(len(decided), bool)
 

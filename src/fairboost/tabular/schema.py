@@ -449,7 +449,7 @@ def numbers_of_label(column: Any, what: str, before: int = 0) -> tuple[FloatArra
         row = int(unfit.argmax())
         value = columns.decoded(column)[row].as_py()
         remedy = (
-            f"mend such rows (there are {unfit.sum():,} among {len(unfit):,}), or, where it "
+            f"correct such rows (there are {unfit.sum():,} among {len(unfit):,}), or, where it "
             f"stands for a missing value of a CSV file, pass --missing {value!r}"
         )
         if (unfit | np.isnan(numbers)).all():
@@ -596,8 +596,8 @@ def _positive(values: list[str], label: str, asked: str | None, what: str = "lab
         if says_yes(positive, negative):
             return positive
     raise InvalidInputError(
-        f"the {what} {label!r} is {values[0]!r} or {values[1]!r}, and it cannot be told which "
-        f"value is the positive one; name it, for example --positive {values[1]!r}"
+        f"the {what} {label!r} is {values[0]!r} or {values[1]!r}, and the command cannot tell "
+        f"which value is the positive one; name it, for example --positive {values[1]!r}"
     )
 
 

@@ -121,8 +121,8 @@ class TrainingOptions:
             return p
         if not is_number(p) or not 0 < p < 1:
             raise InvalidInputError(
-                f"operating_point must be a probability in (0, 1), from which on decisions are "
-                f"positive, or at_fpr(...), at_tpr(...) or at_positive_rate(...), found {p!r}"
+                f"operating_point must be a probability in (0, 1), the least of a positive "
+                f"decision, or at_fpr(...), at_tpr(...) or at_positive_rate(...), found {p!r}"
             )
         return math.log(p / (1 - p))
 

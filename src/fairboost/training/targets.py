@@ -134,6 +134,6 @@ def _check_ratios(found: TargetFigures, columns: Sequence[str], within: int | No
                 raise InvalidInputError(
                     f"'calibrated' divides by the mean prediction, and in group "
                     f"{column}={value} y is {y / n:g} on average, which "
-                    "cannot be told from 0; use parity('prediction', ...), or a target without "
-                    "negative numbers"
+                    "cannot be distinguished from 0; use parity('prediction', ...), or a target "
+                    "without negative numbers"
                 )

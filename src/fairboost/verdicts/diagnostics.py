@@ -100,8 +100,8 @@ def decides_little(
     if not placed and min(decided, 1.0 - decided) < NEARLY_NONE * min(share, 1.0 - share):
         return (
             f"{DECIDES} next to nothing: {100 * decided:.4g}% of the decisions are "
-            f"positive, but {100 * share:.4g}% of the labels are. Equal rates of groups are then "
-            f"worth nothing; choose another operating point, such as {point}."
+            f"positive, but {100 * share:.4g}% of the labels are. Equal rates of groups then mean "
+            f"nothing; choose another operating point, such as {point}."
         )
     # Newcombe's interval of a difference: each rate as far off as its own interval allows.
     least, most = wilson(tpr * positives, positives)[0], wilson(fpr * negatives, negatives)[1]
@@ -111,7 +111,7 @@ def decides_little(
     return (
         f"{DECIDES} no better than one that ignores the features: it decides positively "
         f"about {100 * tpr:.4g}% of the rows with the positive label, and {100 * fpr:.4g}% of the "
-        "others. Equal rates of groups are then worth nothing; choose another operating point, "
+        "others. Equal rates of groups then mean nothing; choose another operating point, "
         f"such as {point}, allow a larger tolerance, or add features."
     )
 
@@ -309,7 +309,7 @@ def warn_of_untold_ratios(report: FairnessReport) -> None:
     if found:
         listed = "; ".join(f"{v.constraint}: {v}" for v in found)
         warn(
-            f"too few rows to tell a ratio, {report.where}: {listed}. The rates are too small for "
+            f"too few rows for a ratio, {report.where}: {listed}. The rates are too small for "
             f"so few rows; merge groups, or compare differences of rates. {SAYS_MORE}",
             SmallCellWarning,
         )
@@ -353,9 +353,9 @@ def warn_if_beside_the_point(realised: RealisedRate | None) -> None:
         )
     elif realised.rows < FEW * point.rows_needed():
         warn(
-            f"too few rows to tell, held out: {point} was placed on {realised.rows:,.0f} "
+            f"inconclusive on the held-out rows: {point} was placed on {realised.rows:,.0f} "
             f"{point.who_counts}, some {realised.rows / point.rows_needed():.0f} of them beyond "
-            "the threshold; on new people the rate may well be another by a third or more",
+            "the threshold; the rate of new people may differ by a third or more",
             SmallCellWarning,
         )
 
@@ -372,8 +372,8 @@ def warn_of_overshooting(lowest_loss: float, untrained_loss: float) -> None:
     """
     warn(
         f"the engine's steps are too large: the lowest loss of all rounds is {lowest_loss:.4g}, "
-        f"above the {untrained_loss:.4g} of giving everyone the same probability. Decisions tell "
-        "people apart, and the round to keep was chosen by them, but probabilities are worth "
-        "nothing; lower the learning rate, or let leaves have more rows",
+        f"above the {untrained_loss:.4g} of giving everyone the same probability. The "
+        "decisions are still useful, and the round to keep was chosen by them, but the "
+        "probabilities are not; lower the learning rate, or let leaves have more rows",
         FairnessWarning,
     )

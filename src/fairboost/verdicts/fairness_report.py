@@ -88,7 +88,7 @@ OUT_OF_FOLD, LUCK = {5: 1.2, 3: 1.5, 2: 2.0}, 1.5
 """In cross-fitting: what the variance of sampling is multiplied by, by the number of folds (models
 of half of the rows differ more from one of all), and how many times what a rate moves by from one
 round to the next is one standard error more."""
-ON_TEST = "believe them rather than rows that training has looked at."
+ON_TEST = "trust these rather than rows that training has used."
 NOT_ALL = "The table has the {rates} that are farthest apart; report.rates has all of them."
 
 
@@ -269,9 +269,9 @@ class FairnessReport:
     titles : tuple of (str, str)
         Names of moments that are no rates, and what they are in words.
     farthest : pandas.DataFrame, optional
-        Of constraints that read many moments of each group, the figure of each group that is
-        farthest from where it should be, in the columns of ``rates``, and where that is (``at``,
-        ``test at``).
+        In the columns of ``rates``, one figure of each group. Of constraints that read many
+        moments of a group, the figure that is farthest from where it should be, and where that is
+        (``at``, ``test at``). Of calibration, actual over expected.
     folded : tuple of str
         The moments in whose place the printed table shows ``farthest``; all of them are in
         ``rates``.
@@ -409,7 +409,7 @@ class FairnessReport:
                     for (r, low, high), d, place in zip(
                         figures,
                         decimals,
-                        ("" if pd.isna(a) else f" at {a}" for a in at),
+                        ("" if pd.isna(a) or not a else f" at {a}" for a in at),
                         strict=True,
                     )
                 ]
@@ -622,8 +622,8 @@ def _on_operating_point(measured: MeasuredRates, level: float) -> str:
     low, high = map(float, wilson(found.value * rows, rows, level))
     target, at_least = found.point.target, found.point.at_least
     said = (
-        f"{found.point}: decisions are positive from a probability of {found.threshold:.4g} on, "
-        f"where the {found.point.rate.title} of everyone is "
+        f"{found.point}: decisions are positive if the probability is at least "
+        f"{found.threshold:.4g}, where the {found.point.rate.title} of everyone is "
         f"{interval(found.value, low, high, 4)} on the {measured.rows}"
     )
     if high < target if at_least else low > target:
@@ -682,7 +682,7 @@ def _folded(measured: MeasuredRates) -> tuple[str, ...]:
 
 
 def _farthest_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame | None:
-    """One line per group and constraint that reads many moments; None if no constraint does."""
+    """One line per group and constraint that offers a figure of its own; None if none does."""
     columns = [*KEYS, "rows", measured[0].where, "low", "high", "at"]
     columns += ["test", "test low", "test high", "test rows", "test at"] * (len(measured) - 1)
     lines: dict[object, dict[str, Any]] = {}

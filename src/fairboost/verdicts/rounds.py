@@ -42,7 +42,7 @@ def rows_of(model: Any, train: tuple[Any, ...]) -> dict[str, Any]:
     """
     if len(getattr(model, "classes_", ())) > 2:
         raise InvalidInputError(
-            "violations on training rows are shown of two labels, and the model gives one of "
+            "violations on training rows are shown for two labels, and the model gives one of "
             f"{len(model.classes_)} classes; leave train out: those on the rows held out are shown"
         )
     names = ["X", "y", "sensitive_features", "sample_weight"]
@@ -84,7 +84,7 @@ def violations_by_round(
     if model.iterate not in ("best", "last"):
         raise InvalidInputError(
             f"iterate={model.iterate!r} keeps no model of single rounds; violations over the "
-            "rounds can be had with iterate='best' or 'last'"
+            "rounds are available with iterate='best' or 'last'"
         )
     names = [f"{PREFIX}{name}" for name in model.multipliers_.index]
     rows = X, y, sensitive_features, sample_weight

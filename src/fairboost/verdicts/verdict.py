@@ -428,7 +428,7 @@ def _margins(
 def judge_farthest(
     term: Term, rates: GroupMoments, level: float, rows: FloatArray, law: SamplingLaw
 ) -> tuple[Farthest, FloatArray] | None:
-    """The figure of each group that is farthest from where it should be, with its interval.
+    """The figure of each group that reports print, with its interval.
 
     Parameters
     ----------
@@ -438,18 +438,20 @@ def judge_farthest(
     Returns
     -------
     farthest, figures : Farthest, (3, n_groups) float64
-        The figures, and the ends of their intervals; None of a constraint that does not tell.
+        The figures, and the ends of their intervals; None of a constraint that offers none.
     """
-    c, own = term.constraint, _own_figure(term.constraint)
-    if own is None or not hasattr(c, "farthest"):
+    own, of = _own_figure(term.constraint), term.constraint
+    offered = getattr(of, "farthest", None) or getattr(of, "by_group", None)
+    if own is None or offered is None:
         return None
-    found: Farthest = c.farthest(rates)
+    found: Farthest = offered(rates)
+    c = getattr(of, "as_judged", of)
     violations = np.asarray(c.violations(rates), np.float64)
     units = np.eye(len(violations))[found.inequalities]
     slopes = np.stack([c.pullback(rates, unit) for unit in units])
     reach = float(ndtri(0.5 + level / 2)) * law.errors(slopes, rates.values, rows)
-    value = violations[found.inequalities] + own.limit
-    least = float(getattr(c, "least", -np.inf))
+    value = violations[found.inequalities] + own.limit + found.around
+    least = float(getattr(of, "least", -np.inf))
     return found, np.stack([value, np.maximum(value - reach, least), value + reach])
 
 

@@ -467,7 +467,7 @@ class LightGBMEngine:
         if forced and options.draws_rows(self.told):
             raise EngineOptionError(
                 "forcedsplits_filename beside a draw of rows (subsample, bagging or GOSS) forces "
-                "splits of nodes that have no rows, and LightGBM does not survive it; leave one "
+                "splits of nodes that have no rows, and LightGBM crashes on it; leave one "
                 "of the two out"
             )
         if forced and options.quantizes(self.told):
@@ -479,7 +479,7 @@ class LightGBMEngine:
             if j < rows.num_feature() and rows.feature_num_bin(j) <= 1:
                 raise EngineOptionError(
                     f"forcedsplits_filename forces a split on feature {j}, which has no two "
-                    "values to part, and LightGBM does not survive it; leave the split out"
+                    "different values, and LightGBM crashes on it; leave the split out"
                 )
 
     def _hold_out(

@@ -188,7 +188,7 @@ def check_monotone(params: dict[str, Any], X: Any, categorical: Any) -> None:
     if advanced and of_categories and not any(asked):
         raise EngineOptionError(
             "the estimator sets monotone_constraints_method='advanced', but no direction, which "
-            "LightGBM does not survive where features have categories; leave it out"
+            "LightGBM crashes on where features have categories; leave it out"
         )
     if of_categories and asked and len(asked) != (width := int(X.shape[1])):
         raise EngineOptionError(
