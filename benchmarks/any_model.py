@@ -27,6 +27,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,6 @@ from catboost import CatBoostClassifier
 from lightgbm import LGBMClassifier
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -57,6 +59,7 @@ from fairboost.model.stage import STAGE
 
 FILE = Path(__file__).resolve().with_suffix(".md")
 RESULTS = FILE.with_name(".any_model.jsonl")
+SCORES = FILE.with_name(".any_model_scores")
 SEEDS, ROWS, QUICK_ROWS = 3, 75_000, 6_000
 CONSTRAINTS = ("equal_opportunity", "demographic_parity")
 EXCESS, BELOW_JOINT, TIME = 1.3, 0.001, 0.2
@@ -140,23 +143,85 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - start
 
 
-def fair(constraint: str, seed: int, estimator: Any = None) -> FairGBMClassifier:
-    # The default stage, but for its threads: idle ones would count as CPU time.
-    stage = None if isinstance(estimator, LGBMClassifier) else LGBMClassifier(**STAGE, n_jobs=1)
+def fair(
+    constraint: str, seed: int, estimator: Any = None, stage: Any = None
+) -> FairGBMClassifier:
     return FairGBMClassifier(estimator, constraint=constraint, random_state=seed, stage=stage)
 
 
-def run_split(source: str, seed: int, keep: Callable[[dict], None], n: int | None) -> None:
-    """All that is measured on one split."""
+STAGES: dict[str, Callable[[], Any]] = {
+    # The default stage, but for its threads: idle ones would count as CPU time.
+    "": lambda: LGBMClassifier(**STAGE, n_jobs=1),
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one split: all of them in a drawn order, and where the parts end."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+    s: pd.Series
+    order: np.ndarray
+
+    @property
+    def cuts(self) -> tuple[int, int]:
+        """Where the first 60% of the rows end, and the first 80%."""
+        return int(0.6 * len(self.order)), int(0.8 * len(self.order))
+
+    def part(self, rows: slice) -> Split:
+        """Some of the rows, by their places in the order."""
+        which = self.order[rows]
+        return (
+            self.X.iloc[which].reset_index(drop=True),
+            self.y[which],
+            self.s.iloc[which].to_numpy(),
+        )
+
+
+def read_rows(source: str, seed: int, n: int | None) -> Rows:
     X, y, s = SOURCES[source][1](seed)
-    order = np.random.default_rng([seed, 1]).permutation(len(y))[:n]
-    cuts = [int(0.6 * len(order)), int(0.8 * len(order))]
-    first, second, last = np.split(order, cuts)
+    return Rows(X, y, s, np.random.default_rng([seed, 1]).permutation(len(y))[:n])
 
-    def part(rows: np.ndarray) -> Split:
-        return X.iloc[rows].reset_index(drop=True), y[rows], s.iloc[rows].to_numpy()
 
-    train, validation, both, test = map(part, (first, second, order[: cuts[1]], last))
+def base_scores(source: str, seed: int, n: int | None, folder: Path) -> dict[str, np.ndarray]:
+    """Probabilities by all base models: cross-fitted and frozen, of their stage and test rows.
+
+    They do not depend on the stage, and are kept in a file.
+    """
+    path = folder / f"{source}_{seed}_{n or 'all'}.npz"
+    if path.is_file():
+        with np.load(path) as kept:
+            return dict(kept)
+    rows = read_rows(source, seed, n)
+    first, second = rows.cuts
+    train, validation, both, test = map(
+        rows.part, (slice(first), slice(first, second), slice(second), slice(second, None))
+    )
+    found = {}
+    for name, make in BASES.items():
+        whole, scores = cross_fitted(make(seed), *both[:2], None, np.array([0, 1]), seed)
+        frozen = make(seed).fit(*train[:2])
+        found[f"{name} cross-fitted"] = scores
+        found[f"{name} cross-fitted test"] = whole.values(test[0])
+        found[f"{name} frozen"] = frozen.predict_proba(validation[0])[:, 1]
+        found[f"{name} frozen test"] = frozen.predict_proba(test[0])[:, 1]
+    folder.mkdir(exist_ok=True)
+    part = path.with_suffix(".part.npz")
+    np.savez_compressed(part, **found)
+    part.rename(path)
+    return found
+
+
+def run_split(
+    source: str, seed: int, keep: Callable[[dict], None], n: int | None, folder: Path
+) -> None:
+    """All that is measured on one split."""
+    scores = base_scores(source, seed, n, folder)
+    rows = read_rows(source, seed, n)
+    first, second = rows.cuts
+    parts = {"cross-fitted": rows.part(slice(second)), "frozen": rows.part(slice(first, second))}
+    both, test = parts["cross-fitted"], rows.part(slice(second, None))
     plain = min(timed(lambda: engine(seed).fit(*both[:2]))[1] for _ in range(3))
 
     def record(method: str, base: str, constraint: str, decided: np.ndarray, cpu: float) -> None:
@@ -167,40 +232,30 @@ def run_split(source: str, seed: int, keep: Callable[[dict], None], n: int | Non
         })  # fmt: skip
 
     for constraint in CONSTRAINTS:
-        asked = {"sensitive_features": both[2]}
-        model, cpu = timed(
-            lambda c=constraint, a=asked: fair(c, seed, engine(seed)).fit(*both[:2], **a)
-        )
-        record("joint", "", constraint, model.predict(test[0]), cpu)
-    for name, make in BASES.items():
-        whole, scores = cross_fitted(make(seed), *both[:2], None, np.array([0, 1]), seed)
-        frozen = make(seed).fit(*train[:2])
-        on_test = whole.values(test[0])
-        for constraint in CONSTRAINTS:
-            record("base", name, constraint, (on_test >= 0.5).astype(int), 0.0)
-            model, cpu = timed(
-                lambda c=constraint, q=scores: fair(c, seed).fit(
-                    *both[:2], sensitive_features=both[2], base_score=q
-                )
-            )
+        for method, (X, y, s) in {"joint": both, "joint on few": parts["frozen"]}.items():
+            model = fair(constraint, seed, engine(seed))
+            _, cpu = timed(partial(model.fit, X, y, sensitive_features=s))
+            record(method, "", constraint, model.predict(test[0]), cpu)
+    for name, (way, (X, y, s)), constraint in product(BASES, parts.items(), CONSTRAINTS):
+        given, on_test = scores[f"{name} {way}"], scores[f"{name} {way} test"]
+        record(f"base {way}", name, constraint, (on_test >= 0.5).astype(int), 0.0)
+        for kind, stage in STAGES.items():
+            model = fair(constraint, seed, stage=stage())
+            asked = {"sensitive_features": s, "base_score": given}
+            _, cpu = timed(partial(model.fit, X, y, **asked))
             decided = model.predict(test[0], base_score=on_test)
-            record("cross-fitted", name, constraint, decided, cpu)
-            model, cpu = timed(
-                lambda c=constraint, b=frozen: fair(c, seed, FrozenEstimator(b)).fit(
-                    *validation[:2], sensitive_features=validation[2]
-                )
-            )
-            record("frozen", name, constraint, model.predict(test[0]), cpu)
+            record(f"{way}{kind}", name, constraint, decided, cpu)
 
 
 def run(options: argparse.Namespace) -> None:
     done = {(r["source"], r["seed"]) for r in read(options.results)}
     work = [(s, k) for k in range(options.seeds) for s in options.sources if (s, k) not in done]
+    rows = QUICK_ROWS if options.quick else None
     for source, seed in tqdm(work):
         found: list[dict] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the table shows what was not met
-            run_split(source, seed, found.append, QUICK_ROWS if options.quick else None)
+            run_split(source, seed, found.append, rows, options.scores)
         with options.results.open("a") as file:  # a split as a whole or not at all
             file.writelines(json.dumps(record) + "\n" for record in found)
 
@@ -321,17 +376,22 @@ the training rows had gaps of 0.005, -0.007 and 0.020 on three left-out fifths, 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("command", choices=["run", "table"])
+    parser.add_argument("command", choices=["scores", "run", "table"])
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--scores", type=Path, default=SCORES)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--sources", nargs="+", default=list(SOURCES), choices=list(SOURCES))
     parser.add_argument("--quick", action="store_true", help="small, one seed, keeps nothing")
     options = parser.parse_args()
     if options.command == "table":
         FILE.write_text(report(read(options.results), REMARKS))
+    elif options.command == "scores":
+        for seed, source in tqdm(list(product(range(options.seeds), options.sources))):
+            base_scores(source, seed, None, options.scores)
     elif options.quick:
         with tempfile.TemporaryDirectory() as folder:
             options.results, options.seeds = Path(folder, "results.jsonl"), 1
+            options.scores = Path(folder, "scores")
             run(options)
             print(report(read(options.results), REMARKS))
     else:

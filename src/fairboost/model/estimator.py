@@ -32,8 +32,9 @@ from fairboost.data.validation import (
     python_value,
     take_columns,
 )
+from fairboost.engines.linear.stage import LinearStage
 from fairboost.engines.port import Engine, LossTerms
-from fairboost.engines.registry import engine_of
+from fairboost.engines.registry import engine_of, is_linear
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import (
@@ -51,6 +52,7 @@ from fairboost.fairness.rates import as_moment
 from fairboost.fairness.realised_rate import realise
 from fairboost.fairness.soft import (
     NOT_OF_CLASSES,
+    NOT_OF_LINEAR,
     NOT_OF_PAPER,
     placed,
     refuse_soft,
@@ -72,6 +74,7 @@ from fairboost.model.stage import (
     check_base,
     check_stage_table,
     columns_of_stage,
+    for_few_weights,
     more_rounds,
     on_base,
     split_eval_set,
@@ -185,9 +188,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         What it costs to give a row of each class (lines) each class (columns), in the order of
         ``classes_``; or a DataFrame that names them. The class of least expected cost is then
         given, not the most likely one.
-    stage : LGBMClassifier or XGBClassifier, optional
+    stage : LGBMClassifier, XGBClassifier or LinearStage, optional
         The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 40
-        trees of 15 leaves, with a learning rate of 0.2.
+        trees of 15 leaves, with a learning rate of 0.2. :class:`~fairboost.LinearStage` has a
+        weight per group in place of trees.
     stage_features : sequence of str or int, optional
         The columns of X that such a stage sees, by name or position; all if left out. The base
         model sees all of X, such as text that a ``Pipeline`` encodes and no engine reads.
@@ -280,7 +284,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         pos_label: object = None,
         classes: Sequence[Any] | None = None,
         costs: ArrayLike | None = None,
-        stage: Classifier | None = None,
+        stage: Classifier | LinearStage | None = None,
         stage_features: Sequence[str | int] | None = None,
     ) -> None:
         self.estimator = estimator
@@ -490,6 +494,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                 asked = holdout_set, self._columns, base_score is not None
                 holdout_set, held_whole, held_score = split_holdout_set(*asked)
             held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
+        if is_linear(self.stage):
+            options = for_few_weights(options)
         request = FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
         if staged:
             given_rows = whole, given, base_score, (held_whole, held_score), eval_tables
@@ -539,6 +545,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             refuse_soft(*asked, *NOT_OF_CLASSES)
         if self.multipliers == "paper":
             refuse_soft(*asked, *NOT_OF_PAPER)
+        if is_linear(self.stage):
+            refuse_soft(*asked, *NOT_OF_LINEAR)
 
     def _set_labels(self, classes: np.ndarray) -> None:
         """Set the attributes about labels, of two given the negative and the positive one."""

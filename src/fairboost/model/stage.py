@@ -15,7 +15,7 @@ from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.features import check_readable, column_names
 from fairboost.data.validation import as_column, check_same_rows, python_value, take_columns
 from fairboost.engines.frozen import STAGE_LEAVES
-from fairboost.engines.registry import default_estimator
+from fairboost.engines.registry import default_estimator, is_linear
 from fairboost.exceptions import InvalidInputError
 from fairboost.model.base_model import (
     OTHER_ROWS,
@@ -32,6 +32,7 @@ from fairboost.model.base_model import (
     said_of_seen_rows,
     with_rows,
 )
+from fairboost.training.options import TrainingOptions
 from fairboost.training.request import FitRequest
 
 STAGE: dict[str, Any] = {
@@ -53,6 +54,11 @@ def asks_for_stage(
         for name, value in {"stage": stage, "stage_features": stage_features}.items()
         if value is not None
     ]
+    if is_linear(inner):
+        raise InvalidInputError(
+            "LinearStage adds to the scores of a base model and is none itself; pass it as "
+            "stage=LinearStage(...), with the base model as the estimator or base_score=..."
+        )
     if base_score is not None:
         if estimator is not None:
             raise InvalidInputError(
@@ -89,10 +95,26 @@ def more_rounds(stage: Any, rounds: int) -> str:
     'stage=LGBMClassifier(n_estimators=80, learning_rate=0.2, num_leaves=15)'
     """
     n = max(SETTLED, 2 * rounds)
+    if is_linear(stage):
+        return f"stage=LinearStage(rounds={n}, ...)"
     if stage is not None:
         return f"stage={type(stage).__name__}(n_estimators={n}, ...)"
     rest = ", ".join(f"{name}={STAGE[name]}" for name in ("learning_rate", "num_leaves"))
     return f"stage=LGBMClassifier(n_estimators={n}, {rest})"
+
+
+def for_few_weights(options: TrainingOptions) -> TrainingOptions:
+    """Options of a ``LinearStage``: gradients go by observed groups.
+
+    A weight per group cannot single out training rows, and the sum of the gradients over many rows
+    is the same by observed groups and by their probabilities.
+    """
+    if options.memberships == "honest":
+        raise InvalidInputError(
+            "memberships='honest' is about gradients of trees, and LinearStage learns memberships "
+            "by itself; leave memberships out"
+        )
+    return replace(options, memberships="observed")
 
 
 def columns_of_stage(X: Matrix, asked: Sequence[Any] | None) -> tuple[int, ...] | None:

@@ -16,6 +16,7 @@ from fairboost.data.holdout import Holdout
 from fairboost.data.shared import nearest
 from fairboost.data.validation import CheckedRows
 from fairboost.engines.group_model import CodedRows
+from fairboost.engines.port import Compared
 from fairboost.fairness import soft
 from fairboost.fairness.binding import Term, leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
@@ -78,6 +79,21 @@ def lay_out_rows(
     cells = replace(cells, left_out=rows.cells.left_out)
     found = {k: p[trained] for k, p in _memberships(request, cells, constraints).items()}
     return replace(rows, memberships=found)
+
+
+def compared_in(rows: RowLayout) -> list[Compared]:
+    """The groups that constraints compare, and the labels whose rows count towards them."""
+    found: dict[tuple[str, ...], set[int]] = {}
+    for term in rows.terms:
+        counted = [moment.counts(np.arange(2)) for moment in term.moments]
+        labels = found.setdefault(term.groups.columns, set())
+        labels.update(np.flatnonzero(np.any(counted, axis=0)).tolist())
+    out = []
+    for columns, labels in found.items():
+        groups = rows.cells.groups_by(columns)
+        names = tuple(groups.label(g) for g in range(len(groups)))
+        out.append(Compared(names, groups.of_cell[rows.cells.codes], tuple(sorted(labels))))
+    return out
 
 
 def _threads(request: FitRequest, holdout: Holdout) -> Threads:

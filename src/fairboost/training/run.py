@@ -7,6 +7,7 @@ gets scores and never sees X.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,7 +21,7 @@ from fairboost.fairness.ratios import RatioParity
 from fairboost.fairness.reachable import check_reachable
 from fairboost.training.outcome import Training
 from fairboost.training.request import FitRequest
-from fairboost.training.rows import lay_out_rows
+from fairboost.training.rows import compared_in, lay_out_rows
 from fairboost.verdicts import diagnostics
 
 
@@ -46,7 +47,7 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
                 bar.update()
 
             model, _ = request.engine.train(
-                request.engine_data(rows.holdout),
+                replace(request.engine_data(rows.holdout), compared=partial(compared_in, rows)),
                 # Leaves that are set after a tree is grown, only the engine itself can set.
                 problem_of(
                     session, after_round, not rows.terms and request.loss_terms.renews_leaves

@@ -1,0 +1,655 @@
+"""A stage of few weights behind the port.
+
+To the game it is an engine as any other: each round takes gradients of the scores and moves the
+scores. What moves are the weights of :mod:`fairboost.engines.linear.tilt`, by a shrunken Newton
+step, and every round is an iterate. So all of the constraints, rows held out, multipliers and
+verdicts work on it as they do on trees.
+
+Memberships of the rows that weights are fitted on are those of boosters that have not seen these
+rows where rows are cross-fitted; where a share is held out they are in-sample, and the rates that
+multipliers answer to are not. A handful of weights cannot single out training rows, so gradients
+go by observed groups.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn
+
+import lightgbm
+import numpy as np
+
+from fairboost._numbers import probabilities
+from fairboost._typing import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    IntArray,
+    Matrix,
+    ScoreArray,
+)
+from fairboost.data.validation import by_row, take_rows
+from fairboost.engines.ensemble import Ensemble, Feature
+from fairboost.engines.lightgbm import engine as lightgbm_engine
+from fairboost.engines.lightgbm.data import take
+from fairboost.engines.lightgbm.group_model import QUIET, Categorical, LightGBMGroupModel
+from fairboost.engines.lightgbm.soundness import split_points as tree_splits
+from fairboost.engines.linear.stage import LinearStage, check_options
+from fairboost.engines.linear.tilt import tilt
+from fairboost.engines.lockstep import FOLLOWER_BINS, Lockstep
+from fairboost.engines.port import (
+    EngineData,
+    Gradients,
+    LossTerms,
+    Problem,
+    TrainedModel,
+)
+from fairboost.engines.soundness import integers, reals, require
+from fairboost.engines.tables import as_codes, as_table
+from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
+from fairboost.kernel.threads import thread_count
+
+FORMAT = "fairboost-linear-stage"
+LEARNING_RATE = 0.2
+"""Share of a Newton step that is taken. Multipliers are made for such steps."""
+RIDGE = 1.0
+"""What is added to the curvature of each weight, as if by one row at most."""
+MOST_STEPS = 100_000
+MOST_WEIGHT = 30.0
+"""Weights stay within it: beyond, a group's odds are 0 or infinite for every purpose."""
+SMALLEST_GROUP = 20
+"""Rows at a label below which a group is not learned: everyone is of it with its share."""
+STOPPING_SHARE, PATIENCE, MOST_ROUNDS, RATE, PENALTY = 0.15, 3, 60, 0.3, 10.0
+"""Rows that tell a booster when to stop, the rounds that it waits for a lower loss, the most that
+it takes, its learning rate, and the penalty on leaves."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """The memberships of one label, and the weights of its groups.
+
+    Parameters
+    ----------
+    label : {0, 1}
+        The label.
+    groups : tuple of str
+        Names of the groups.
+    learned : tuple of int
+        Those that the booster tells apart; none without one.
+    shares : (n_groups,) float64
+        Shares of the groups among rows of the label.
+    model : TrainedModel, optional
+        The booster.
+    path : (n_rounds + 1, n_groups) float64
+        The weights after each round, from the start on.
+    """
+
+    label: int
+    groups: tuple[str, ...]
+    learned: tuple[int, ...]
+    shares: FloatArray
+    model: TrainedModel | None
+    path: FloatArray
+
+    def members(self, X: Matrix) -> FloatArray:
+        """P(group | x, label) of rows."""
+        if self.model is None:
+            return self.spread(np.empty((as_table(X).shape[0], 0)))
+        return self.spread(_all_columns(self.model.probabilities(self.model.scores(X))))
+
+    def spread(self, likely: FloatArray) -> FloatArray:
+        """Probabilities of all groups, given those of the learned ones."""
+        out = np.tile(self.shares, (len(likely), 1))
+        if self.learned:
+            out[:, self.learned] = likely * self.shares[list(self.learned)].sum()
+        return out
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A fitted stage.
+
+    Parameters
+    ----------
+    estimator : LinearStage
+        Its options.
+    blocks : tuple of Block
+        Memberships and weights, by label and by set of groups.
+    n_rounds : int
+        Steps that were taken.
+    n_features : int
+        Columns that it sees.
+    """
+
+    estimator: LinearStage
+    blocks: tuple[Block, ...]
+    n_rounds: int
+    n_features: int
+    intercept: float = 0.0
+    n_base: int = 0
+    log_link: bool = False
+    file_endings: ClassVar[tuple[str, ...]] = (".json",)
+
+    @property
+    def booster(self) -> tuple[Any, ...]:
+        """The stock boosters of the memberships."""
+        return tuple(b.model.booster for b in self.blocks if b.model is not None)
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """What the boosters call the features."""
+        models = [b.model for b in self.blocks if b.model is not None]
+        return models[0].feature_names if models else None
+
+    def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
+        """What the stage adds to the log-odds of the base model."""
+        lightgbm_engine.check_table(X)
+        at = self.n_rounds if rounds is None else rounds
+        out = np.zeros(as_table(X).shape[0])
+        for block in self.blocks:
+            out += tilt(block.members(X), block.path[at], block.label)[0]
+        return out
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Probabilities of scores."""
+        return probabilities(scores, single=False)
+
+    def predictions(self, scores: FloatArray) -> FloatArray:
+        """Numbers that scores stand for; there are none."""
+        return scores
+
+    def text(self) -> str:
+        """The weights and the boosters as JSON."""
+        written = [
+            {
+                "label": b.label,
+                "groups": list(b.groups),
+                "learned": list(b.learned),
+                "shares": b.shares.tolist(),
+                "path": b.path.tolist(),
+                "booster": None if b.model is None else b.model.text().split("\n"),
+            }
+            for b in self.blocks
+        ]
+        found = {"format": FORMAT, "rounds": self.n_rounds, "memberships": written}
+        return json.dumps(found, indent=1, allow_nan=False)
+
+    def export(self, **notes: object) -> str:
+        """The same; notes are written beside it."""
+        return self.text()
+
+    def text_for_others(self) -> str:
+        """No other program reads it."""
+        return self._refuse()
+
+    def said_by_stock(self, text: str, X: Matrix) -> FloatArray:
+        """No stock booster reads it."""
+        return self._refuse()
+
+    def ensemble(self) -> Ensemble:
+        """It is no sum of trees."""
+        return self._refuse()
+
+    def features(self, names: Sequence[str]) -> tuple[Feature, ...]:
+        """It is no sum of trees."""
+        return self._refuse()
+
+    def first(self, rounds: int) -> LinearModel:
+        """The model after some rounds."""
+        cut = tuple(replace(b, path=b.path[: rounds + 1]) for b in self.blocks)
+        return replace(self, blocks=cut, n_rounds=min(rounds, self.n_rounds))
+
+    def with_stage(self, stage: Any) -> LinearModel:
+        """There is no stage on it."""
+        return self._refuse()
+
+    def with_tree_weights(self, weights: FloatArray) -> LinearModel:
+        """It has no trees to weigh."""
+        return self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ExportError(
+            "a LinearStage is no booster but a formula of several, so it has no such form; use "
+            "export('stage.json'), which writes the formula and its stock boosters"
+        )
+
+
+@dataclass
+class Part:
+    """Rows, and what their scores are made of."""
+
+    start: FloatArray
+    members: list[FloatArray]
+
+    def scores(self, labels: Sequence[int], weights: Sequence[FloatArray]) -> FloatArray:
+        """Scores at some weights."""
+        out = self.start.copy()
+        for label, members, theta in zip(labels, self.members, weights, strict=True):
+            out += tilt(members, theta, label)[0]
+        return out
+
+
+class LinearBoosters:
+    """Weights that take rounds, one set per follower and last the one that is kept.
+
+    Parameters
+    ----------
+    labels : sequence of int
+        The label of each block.
+    trained : sequence of Part
+        The rows of each set of weights.
+    left_out : sequence of Part
+        The rows that each follower leaves out.
+    held_out : sequence of Part
+        The rows held out of all, table by table.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int],
+        trained: Sequence[Part],
+        left_out: Sequence[Part],
+        held_out: Sequence[Part],
+    ) -> None:
+        self.labels, self.trained = labels, trained
+        self.left_out, self.held_out = left_out, held_out
+        none = [np.zeros(m.shape[1]) for m in trained[-1].members]
+        self.weights = [[w.copy() for w in none] for _ in trained]
+        self.path = [none]
+
+    def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
+        """Take a shrunken Newton step of the weights."""
+        gradient, hessian = gradients(self.scores(k))
+        weights, members = self.weights[k], self.trained[k].members
+        if weights:
+            blocks = zip(members, weights, self.labels, strict=True)
+            slopes = np.concatenate([tilt(m, w, label)[1] for m, w, label in blocks], axis=1)
+            curvature = slopes.T @ (slopes * hessian[:, np.newaxis])
+            curvature[np.diag_indices_from(curvature)] += RIDGE
+            step = np.linalg.solve(curvature, slopes.T @ gradient.astype(np.float64))
+            ends = np.cumsum([len(w) for w in weights])[:-1]
+            self.weights[k] = [
+                np.clip(w - LEARNING_RATE * s, -MOST_WEIGHT, MOST_WEIGHT)
+                for w, s in zip(weights, np.split(step, ends), strict=True)
+            ]
+        if k == -1:
+            self.path.append(self.weights[-1])
+
+    def scores(self, k: int) -> FloatArray:
+        """Scores of the rows that weights k are fitted on."""
+        return self.trained[k].scores(self.labels, self.weights[k])
+
+    def left_out_scores(self, k: int) -> FloatArray:
+        """Scores of the rows that follower k leaves out."""
+        return self.left_out[k].scores(self.labels, self.weights[k])
+
+    def held_out_scores(self) -> list[FloatArray]:
+        """Scores of the rows held out."""
+        return [part.scores(self.labels, self.weights[-1]) for part in self.held_out]
+
+    def n_rounds(self) -> int:
+        """Steps of the weights that are kept."""
+        return len(self.path) - 1
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Learns the groups of the rows of one label.
+
+    Parameters
+    ----------
+    label : {0, 1}
+        The label.
+    groups : tuple of str
+        Names of the groups.
+    rows : (m,) int
+        The rows to learn from, by their positions in the table.
+    codes : (m,) int
+        Groups of these rows.
+    weight : (m,) float64
+        Their weights.
+    options : dict
+        Those of LightGBM.
+    """
+
+    label: int
+    groups: tuple[str, ...]
+    rows: IntArray
+    codes: IntArray
+    weight: FloatArray
+    options: dict[str, Any]
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """Shares of the groups; equal ones where there is no row."""
+        found = np.bincount(self.codes, self.weight, len(self.groups)).astype(np.float64)
+        found = found if found.sum() > 0 else np.ones(len(found))
+        shares: FloatArray = found / found.sum()
+        return shares
+
+    @cached_property
+    def learned(self) -> IntArray:
+        """The groups that have rows enough; none where fewer than two have."""
+        counts = np.bincount(self.codes, minlength=len(self.groups))
+        found = np.flatnonzero(counts >= SMALLEST_GROUP)
+        return found if len(found) > 1 else found[:0]
+
+    def bin(self, X: Matrix, categorical: Categorical) -> lightgbm.Dataset:
+        """The rows of the table, binned."""
+        places = np.zeros(len(self.groups), np.int64)
+        places[self.learned] = np.arange(len(self.learned))
+        options = QUIET | self.options | {"max_bin": FOLLOWER_BINS}
+        return lightgbm.Dataset(
+            take_rows(X, self.rows), places[self.codes], weight=self.weight,
+            categorical_feature=categorical, params=options,
+        ).construct()  # fmt: skip
+
+    def grow(
+        self, binned: lightgbm.Dataset, among: BoolArray, rng: np.random.Generator
+    ) -> lightgbm.Booster:
+        """A booster of some of the rows; those of its own that it does not grow on stop it."""
+        which = np.flatnonzero(among & np.isin(self.codes, self.learned))
+        stop = rng.random(len(which)) < STOPPING_SHARE
+        n = len(self.learned)
+        options = QUIET | self.options | {
+            "objective": "binary" if n == 2 else "multiclass", "num_class": 1 if n == 2 else n,
+            "learning_rate": RATE, "max_bin": FOLLOWER_BINS, "lambda_l2": PENALTY,
+        }  # fmt: skip
+        return lightgbm.train(
+            options,
+            take(binned, which[~stop]),
+            MOST_ROUNDS,
+            valid_sets=[take(binned, which[stop])],
+            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
+        )
+
+    def block(self, model: TrainedModel | None) -> Block:
+        """Memberships without weights."""
+        none = np.zeros((1, len(self.groups)))
+        learned = tuple(self.learned.tolist())
+        return Block(self.label, self.groups, learned, self.shares, model, none)
+
+
+@dataclass(frozen=True)
+class LinearEngine:
+    """Fits the weights of a stage on gradients handed to it.
+
+    Parameters
+    ----------
+    estimator : LinearStage
+        The options.
+    """
+
+    estimator: LinearStage
+    base: None = None
+    library: ctypes.CDLL | None = None
+    rescales_trees: bool = False
+    predicts_otherwise: bool = False
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads that the options ask for."""
+        return self.estimator.n_jobs
+
+    @property
+    def n_rounds(self) -> int:
+        """Steps of the weights."""
+        return int(self.estimator.rounds)
+
+    @property
+    def learning_rate(self) -> float:
+        """The share of a Newton step that is taken."""
+        return LEARNING_RATE
+
+    def loss_terms(
+        self,
+        labels: IntArray | FloatArray,
+        sample_weight: Float32Array | None,
+        offset: FloatArray | None = None,
+    ) -> LossTerms:
+        """The plain logistic loss, from the base model's score on."""
+        return LossTerms(0.0)
+
+    def group_model(self, fit_options: dict[str, Any]) -> LightGBMGroupModel:
+        """What would learn groups for gradients; a stage of few weights goes by observed ones."""
+        categorical = fit_options.get("categorical_feature", "auto")
+        return LightGBMGroupModel(categorical, thread_count(self.n_jobs))
+
+    def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
+        """Refuse tables that LightGBM does not read, and arguments about trees."""
+        for name in ("eval_set", "eval_metric", "callbacks"):
+            if fit_options.get(name):
+                raise InvalidInputError(
+                    f"{name} is about rounds of trees, and LinearStage has none; leave {name} "
+                    "out, or use stage=LGBMClassifier(...)"
+                )
+        of_trees = lightgbm_engine.make(lightgbm_engine.make_estimator(), np.array([0, 1]))
+        of_trees.check_arguments(X, fit_options)
+
+    def train(
+        self, data: EngineData, problem: Problem, intercept: float | FloatArray
+    ) -> tuple[LinearModel, Any]:
+        """Learn memberships, and fit the weights."""
+        rows = StageRows.of(data, problem)
+        rng = np.random.default_rng(self.estimator.random_state)
+        blocks, whole, outside = [], [], []
+        for learner in self._learners(data, rows.trained, rng):
+            block, ours, theirs = rows.learn(learner, rng)
+            blocks.append(block)
+            whole.append(ours)
+            outside.append(theirs)
+        boosters = rows.boosters([b.label for b in blocks], whole, outside)
+        Lockstep(problem, boosters, thread_count(self.n_jobs)).run(self.n_rounds)
+        steps = zip(*boosters.path, strict=True)
+        kept = [replace(b, path=np.array(path)) for b, path in zip(blocks, steps, strict=True)]
+        width = int(np.shape(rows.table)[1])
+        return LinearModel(self.estimator, tuple(kept), boosters.n_rounds(), width), None
+
+    def _learners(
+        self, data: EngineData, trained: IntArray, rng: np.random.Generator
+    ) -> list[Learner]:
+        """What learns the groups of each label that is compared."""
+        assert data.compared is not None
+        labels = data.labels[trained]
+        weight = np.ones(len(data.labels))
+        if data.sample_weight is not None:
+            weight = data.sample_weight.astype(np.float64)
+        options = {
+            "num_leaves": int(self.estimator.num_leaves), "num_threads": thread_count(self.n_jobs)
+        }  # fmt: skip
+        found = []
+        for compared in data.compared():
+            for label in compared.labels:
+                known = (labels == label) & (compared.codes >= 0) & (weight[trained] > 0)
+                which = np.flatnonzero(known)
+                if len(which) > self.estimator.max_rows:
+                    drawn = rng.choice(which, int(self.estimator.max_rows), replace=False)
+                    which = np.sort(drawn)
+                places, codes = trained[which], compared.codes[which]
+                of_rows = weight[places] / weight[places].mean() if len(which) else weight[:0]
+                found.append(Learner(label, compared.groups, places, codes, of_rows, options))
+        return found
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """The rows of a training.
+
+    Parameters
+    ----------
+    data : EngineData
+        As the engine gets them.
+    table, values : Matrix
+        The features, and the same with codes for categories.
+    trained : (m,) int
+        Positions of the rows that weights are fitted on.
+    folds : (n,) int
+        The fold of each row; all 0 where there are none.
+    n_folds : int
+        Number of folds.
+    """
+
+    data: EngineData
+    table: Matrix
+    values: Matrix
+    trained: IntArray
+    folds: IntArray
+    n_folds: int
+
+    @classmethod
+    def of(cls, data: EngineData, problem: Problem) -> StageRows:
+        """Those of a problem."""
+        n = len(data.labels)
+        trained = np.arange(n) if data.trained is None else np.flatnonzero(data.trained)
+        folds = np.zeros(n, np.int64)
+        for k, follower in enumerate(problem.followers):
+            folds[follower.fold] = k
+        table = by_row(as_table(data.X))
+        return cls(data, table, _coded(table), trained, folds, len(problem.followers))
+
+    def learn(
+        self, learner: Learner, rng: np.random.Generator
+    ) -> tuple[Block, FloatArray, FloatArray | None]:
+        """Memberships to keep, those of the rows of the table, and those of a held-out set."""
+        data, n = self.data, len(self.folds)
+        held_out = None if data.held_out is None else by_row(as_table(data.held_out[0]))
+        if not len(learner.learned):
+            block = learner.block(None)
+            theirs = None if held_out is None else block.members(held_out)
+            return block, block.spread(np.empty((n, 0))), theirs
+        binned = learner.bin(self.table, data.fit_options.get("categorical_feature", "auto"))
+        whole = learner.grow(binned, np.ones(len(learner.rows), bool), rng)
+        classes, width = np.arange(len(learner.learned)), int(np.shape(self.table)[1])
+        options = lightgbm_engine.make_estimator(n_jobs=learner.options["num_threads"], verbose=-1)
+        text = whole.model_to_string(num_iteration=whole.best_iteration)
+        model = lightgbm_engine.restore(options, text, 0.0, classes, width, 0)
+        block = learner.block(model)
+        members = np.empty((n, len(learner.groups)))
+        for k in range(max(self.n_folds, 1)):
+            mine, grown = np.flatnonzero(self.folds == k), whole
+            if self.n_folds:
+                grown = learner.grow(binned, self.folds[learner.rows] != k, rng)
+            found = np.asarray(grown.predict(take_rows(self.values, mine)))
+            members[mine] = block.spread(_all_columns(found))
+        return block, members, None if held_out is None else block.members(held_out)
+
+    def boosters(
+        self,
+        labels: Sequence[int],
+        members: Sequence[FloatArray],
+        outside: Sequence[FloatArray | None],
+    ) -> LinearBoosters:
+        """Weights of the followers, and last those that are kept, on their rows."""
+        data = self.data
+        start = np.zeros(len(self.folds)) if data.offset is None else data.offset
+
+        def part(which: Any) -> Part:
+            return Part(start[which], [m[which] for m in members])
+
+        trained = [part(self.folds != k) for k in range(self.n_folds)]
+        left_out = [part(self.folds == k) for k in range(self.n_folds)]
+        held = []
+        if data.trained is not None:
+            held.append(part(~data.trained))
+        if data.held_out is not None:
+            n = as_table(data.held_out[0]).shape[0]
+            begun = np.zeros(n) if data.held_out_offset is None else data.held_out_offset
+            held.append(Part(begun, [m for m in outside if m is not None]))
+        return LinearBoosters(labels, [*trained, part(self.trained)], left_out, held)
+
+
+def _coded(table: Matrix) -> Matrix:
+    """A table with codes for categories, which is read faster."""
+    coded = as_codes(table, np.float64)
+    return table if coded is None else coded.values
+
+
+def _all_columns(likely: FloatArray) -> FloatArray:
+    """Probabilities of two groups as two columns."""
+    return np.stack([1 - likely, likely], axis=1) if likely.ndim == 1 else likely
+
+
+def version() -> str:
+    """Version of LightGBM, which learns the memberships."""
+    return lightgbm_engine.version()
+
+
+def check_estimator(estimator: Any) -> None:
+    """Refuse options that do not fit."""
+    check_options(estimator)
+
+
+def make(estimator: Any, classes: Any) -> LinearEngine:
+    """An engine that fits weights."""
+    check_options(estimator)
+    return LinearEngine(estimator)
+
+
+def stage_on(frozen: Any, X: Matrix, classes: Any) -> LinearEngine:
+    """Refuse: it goes on from any base model by the scores of the model."""
+    raise EngineOptionError("a LinearStage is fitted on a base model, and is none itself")
+
+
+def make_estimator(*, regressor: bool = False, **options: Any) -> LinearStage:
+    """A stage with these options; numbers have none."""
+    return LinearStage(**options)
+
+
+def split_points(text: str, n_features: int) -> dict[int, list[float]]:
+    """The values at which the boosters split each feature; they are checked."""
+    found: dict[int, set[float]] = {}
+    for block in _read(text)["memberships"]:
+        if block["booster"] is not None:
+            booster = "\n".join(block["booster"])
+            for feature, values in tree_splits(booster, n_features).items():
+                found.setdefault(feature, set()).update(values)
+    return {feature: sorted(found[feature]) for feature in sorted(found)}
+
+
+def restore(
+    estimator: Any, text: str, intercept: Any, classes: Any, n_features: int, n_base: int
+) -> LinearModel:
+    """A fitted stage from its text, which is checked."""
+    check_options(estimator)
+    found = _read(text)
+    blocks = tuple(_block(b, found["rounds"], n_features) for b in found["memberships"])
+    return LinearModel(estimator, blocks, found["rounds"], n_features)
+
+
+def _read(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    require(isinstance(found, dict) and found.get("format") == FORMAT, "it is no linear stage")
+    rounds, listed = found.get("rounds"), found.get("memberships")
+    require(type(rounds) is int and 0 <= rounds <= MOST_STEPS, f"it has {rounds!r:.40} rounds")
+    require(isinstance(listed, list), "it has no list of memberships")
+    return found
+
+
+def _block(written: dict[str, Any], rounds: int, n_features: int) -> Block:
+    """Memberships and weights, checked."""
+    groups, label = written["groups"], written["label"]
+    require(label in (0, 1) and type(label) is int, f"memberships of the label {label!r:.40}")
+    named = isinstance(groups, list) and all(isinstance(g, str) for g in groups)
+    require(named and len(groups) > 0, "groups have no names")
+    n, path, listed = len(groups), written["path"], written["learned"]
+    require(
+        isinstance(path, list) and len(path) == rounds + 1, "weights of some rounds are missing"
+    )
+    steps = [reals(step, n, "path", MOST_WEIGHT) for step in path]
+    shares = reals(written["shares"], n, "shares", 1.0)
+    require(bool((shares >= 0).all()) and abs(shares.sum() - 1) < 1e-6, "shares are no shares")
+    require(isinstance(listed, list), "learned is no list")
+    learned = integers(listed, len(listed), "learned", 0, n - 1)
+    require(len(np.unique(learned)) == len(learned) != 1, "it learned groups twice, or one alone")
+    require((written["booster"] is None) == (not len(learned)), "a booster is missing")
+    model = None
+    if written["booster"] is not None:
+        options = lightgbm_engine.make_estimator(verbose=-1)
+        booster = "\n".join(written["booster"])
+        rest = 0.0, np.arange(len(learned)), n_features, 0
+        model = lightgbm_engine.restore(options, booster, *rest)
+    return Block(label, tuple(groups), tuple(learned.tolist()), shares, model, np.array(steps))
