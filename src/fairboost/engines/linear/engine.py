@@ -5,9 +5,10 @@ scores. What moves are the weights of :mod:`fairboost.engines.linear.tilt`, by a
 step, and every round is an iterate. So all of the constraints, rows held out, multipliers and
 verdicts work on it as they do on trees.
 
-Memberships of the rows that weights are fitted on are those of boosters that have not seen these
-rows where rows are cross-fitted; where a share is held out they are in-sample, and the rates that
-multipliers answer to are not. A handful of weights cannot single out training rows, so gradients
+Where rates are read out of fold, the memberships are: each of two boosters predicts the half of
+the rows that it has not seen. The weights are the same for all rows. They are a handful, and
+follow multipliers that answer to the rates of all rows anyway. Where rows are held out, neither
+boosters nor weights see them. A handful of weights cannot single out training rows, so gradients
 go by observed groups.
 """
 
@@ -15,13 +16,15 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
 import lightgbm
 import numpy as np
+import pandas as pd
+from sklearn.base import clone
 
 from fairboost._numbers import probabilities
 from fairboost._typing import (
@@ -40,14 +43,15 @@ from fairboost.engines.lightgbm.group_model import QUIET, Categorical, LightGBMG
 from fairboost.engines.lightgbm.soundness import split_points as tree_splits
 from fairboost.engines.linear.stage import LinearStage, check_options
 from fairboost.engines.linear.tilt import tilt
-from fairboost.engines.lockstep import FOLLOWER_BINS, Lockstep
+from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import (
     EngineData,
-    Gradients,
     LossTerms,
     Problem,
     TrainedModel,
+    in_a_row,
 )
+from fairboost.engines.signals import raise_dropped
 from fairboost.engines.soundness import integers, reals, require
 from fairboost.engines.tables import as_codes, as_table
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
@@ -55,7 +59,9 @@ from fairboost.kernel.threads import thread_count
 
 FORMAT = "fairboost-linear-stage"
 LEARNING_RATE = 0.2
-"""Share of a Newton step that is taken. Multipliers are made for such steps."""
+"""Share of a Newton step that is taken. Multipliers are made for such steps. With 0.5 rates swing
+where features give the group away, unless the gain of multipliers is halved; then it takes more
+rounds where they do not."""
 RIDGE = 1.0
 """What is added to the curvature of each weight, as if by one row at most."""
 MOST_STEPS = 100_000
@@ -63,9 +69,13 @@ MOST_WEIGHT = 30.0
 """Weights stay within it: beyond, a group's odds are 0 or infinite for every purpose."""
 SMALLEST_GROUP = 20
 """Rows at a label below which a group is not learned: everyone is of it with its share."""
-STOPPING_SHARE, PATIENCE, MOST_ROUNDS, RATE, PENALTY = 0.15, 3, 60, 0.3, 10.0
+STOPPING_SHARE, PATIENCE, MOST_ROUNDS, RATE, PENALTY = 0.15, 3, 20, 0.5, 10.0
 """Rows that tell a booster when to stop, the rounds that it waits for a lower loss, the most that
 it takes, its learning rate, and the penalty on leaves."""
+
+BINS = {"max_bin": FOLLOWER_BINS, "bin_construct_sample_cnt": 5_000, "enable_bundle": False}
+"""Coarse bins from a few rows. Features are not bundled, since rows that LightGBM did not look at
+might contradict it."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,7 @@ class LinearModel:
 
     Parameters
     ----------
-    estimator : LinearStage
+    options : LinearStage
         Its options.
     blocks : tuple of Block
         Memberships and weights, by label and by set of groups.
@@ -125,7 +135,7 @@ class LinearModel:
         Columns that it sees.
     """
 
-    estimator: LinearStage
+    options: LinearStage
     blocks: tuple[Block, ...]
     n_rounds: int
     n_features: int
@@ -133,6 +143,19 @@ class LinearModel:
     n_base: int = 0
     log_link: bool = False
     file_endings: ClassVar[tuple[str, ...]] = (".json",)
+
+    @property
+    def estimator(self) -> LinearStage:
+        """The stage with its weights."""
+        found = {
+            (b.label, group): float(weight)
+            for b in self.blocks
+            for group, weight in zip(b.groups, b.path[-1], strict=True)
+        }
+        fitted: LinearStage = clone(self.options)
+        index = pd.MultiIndex.from_tuples(list(found) or [], names=["label", "group"])
+        fitted.weights_ = pd.Series(list(found.values()), index, np.float64, name="weight")
+        return fitted
 
     @property
     def booster(self) -> tuple[Any, ...]:
@@ -218,82 +241,64 @@ class LinearModel:
         )
 
 
-@dataclass
-class Part:
-    """Rows, and what their scores are made of."""
-
-    start: FloatArray
-    members: list[FloatArray]
-
-    def scores(self, labels: Sequence[int], weights: Sequence[FloatArray]) -> FloatArray:
-        """Scores at some weights."""
-        out = self.start.copy()
-        for label, members, theta in zip(labels, self.members, weights, strict=True):
-            out += tilt(members, theta, label)[0]
-        return out
-
-
-class LinearBoosters:
-    """Weights that take rounds, one set per follower and last the one that is kept.
+class Weights:
+    """The weights of a stage on some rows, and how they take a round.
 
     Parameters
     ----------
     labels : sequence of int
-        The label of each block.
-    trained : sequence of Part
-        The rows of each set of weights.
-    left_out : sequence of Part
-        The rows that each follower leaves out.
-    held_out : sequence of Part
-        The rows held out of all, table by table.
+        The label of each block of memberships.
+    start : (n,) float64
+        The base model's scores of the rows that weights are fitted on.
+    members : sequence of (n, n_groups) float64
+        The memberships of these rows, by block.
+    held_out : sequence of ((m,) float64, sequence of (m, n_groups) float64)
+        The same of rows held out, table by table.
     """
 
     def __init__(
         self,
         labels: Sequence[int],
-        trained: Sequence[Part],
-        left_out: Sequence[Part],
-        held_out: Sequence[Part],
+        start: FloatArray,
+        members: Sequence[FloatArray],
+        held_out: Sequence[tuple[FloatArray, Sequence[FloatArray]]] = (),
     ) -> None:
-        self.labels, self.trained = labels, trained
-        self.left_out, self.held_out = left_out, held_out
-        none = [np.zeros(m.shape[1]) for m in trained[-1].members]
-        self.weights = [[w.copy() for w in none] for _ in trained]
-        self.path = [none]
+        self.labels, self.start, self.members = labels, start, members
+        self.held_out = held_out
+        self.path = [[np.zeros(m.shape[1]) for m in members]]
+        self._move()
 
-    def update(self, k: int, gradients: Callable[[ScoreArray], Gradients]) -> None:
-        """Take a shrunken Newton step of the weights."""
-        gradient, hessian = gradients(self.scores(k))
-        weights, members = self.weights[k], self.trained[k].members
-        if weights:
-            blocks = zip(members, weights, self.labels, strict=True)
-            slopes = np.concatenate([tilt(m, w, label)[1] for m, w, label in blocks], axis=1)
+    def _move(self) -> None:
+        """Scores and their derivatives at the last weights."""
+        self.scores, self.slopes = self.start.copy(), []
+        for block in zip(self.members, self.path[-1], self.labels, strict=True):
+            term, slopes = tilt(*block)
+            self.scores += term
+            self.slopes.append(slopes)
+
+    def held_out_scores(self) -> ScoreArray:
+        """Scores of the rows held out."""
+        parts = []
+        for start, members in self.held_out:
+            scores = start.copy()
+            for block in zip(members, self.path[-1], self.labels, strict=True):
+                scores += tilt(*block)[0]
+            parts.append(scores)
+        return in_a_row(parts)
+
+    def step(self, gradient: Float32Array, hessian: Float32Array) -> None:
+        """Take a shrunken Newton step, given derivatives by the score of each row."""
+        now = self.path[-1]
+        if now:
+            slopes = np.concatenate(self.slopes, axis=1)
             curvature = slopes.T @ (slopes * hessian[:, np.newaxis])
             curvature[np.diag_indices_from(curvature)] += RIDGE
             step = np.linalg.solve(curvature, slopes.T @ gradient.astype(np.float64))
-            ends = np.cumsum([len(w) for w in weights])[:-1]
-            self.weights[k] = [
-                np.clip(w - LEARNING_RATE * s, -MOST_WEIGHT, MOST_WEIGHT)
-                for w, s in zip(weights, np.split(step, ends), strict=True)
-            ]
-        if k == -1:
-            self.path.append(self.weights[-1])
-
-    def scores(self, k: int) -> FloatArray:
-        """Scores of the rows that weights k are fitted on."""
-        return self.trained[k].scores(self.labels, self.weights[k])
-
-    def left_out_scores(self, k: int) -> FloatArray:
-        """Scores of the rows that follower k leaves out."""
-        return self.left_out[k].scores(self.labels, self.weights[k])
-
-    def held_out_scores(self) -> list[FloatArray]:
-        """Scores of the rows held out."""
-        return [part.scores(self.labels, self.weights[-1]) for part in self.held_out]
-
-    def n_rounds(self) -> int:
-        """Steps of the weights that are kept."""
-        return len(self.path) - 1
+            ends = np.cumsum([len(w) for w in now])[:-1]
+            parts = zip(now, np.split(LEARNING_RATE * step, ends), strict=True)
+            now = [np.clip(w - s, -MOST_WEIGHT, MOST_WEIGHT) for w, s in parts]
+        self.path.append(now)
+        self._move()
 
 
 @dataclass(frozen=True)
@@ -342,7 +347,7 @@ class Learner:
         """The rows of the table, binned."""
         places = np.zeros(len(self.groups), np.int64)
         places[self.learned] = np.arange(len(self.learned))
-        options = QUIET | self.options | {"max_bin": FOLLOWER_BINS}
+        options = QUIET | self.options | BINS
         return lightgbm.Dataset(
             take_rows(X, self.rows), places[self.codes], weight=self.weight,
             categorical_feature=categorical, params=options,
@@ -357,7 +362,7 @@ class Learner:
         n = len(self.learned)
         options = QUIET | self.options | {
             "objective": "binary" if n == 2 else "multiclass", "num_class": 1 if n == 2 else n,
-            "learning_rate": RATE, "max_bin": FOLLOWER_BINS, "lambda_l2": PENALTY,
+            "learning_rate": RATE, "lambda_l2": PENALTY, **BINS,
         }  # fmt: skip
         return lightgbm.train(
             options,
@@ -435,19 +440,28 @@ class LinearEngine:
     ) -> tuple[LinearModel, Any]:
         """Learn memberships, and fit the weights."""
         rows = StageRows.of(data, problem)
-        rng = np.random.default_rng(self.estimator.random_state)
-        blocks, whole, outside = [], [], []
-        for learner in self._learners(data, rows.trained, rng):
-            block, ours, theirs = rows.learn(learner, rng)
-            blocks.append(block)
-            whole.append(ours)
-            outside.append(theirs)
-        boosters = rows.boosters([b.label for b in blocks], whole, outside)
-        Lockstep(problem, boosters, thread_count(self.n_jobs)).run(self.n_rounds)
-        steps = zip(*boosters.path, strict=True)
-        kept = [replace(b, path=np.array(path)) for b, path in zip(blocks, steps, strict=True)]
+        seed = self.estimator.random_state
+        rng = np.random.default_rng(0 if seed is None else seed)  # the same every time
+        found = [rows.learn(learner, rng) for learner in self._learners(data, rows.trained, rng)]
+        weights = rows.weights(found)
+        folds = bool(problem.followers)
+
+        def measured() -> ScoreArray | None:
+            if folds:
+                return weights.scores  # of which memberships are out of fold
+            return weights.held_out_scores() if problem.held_out else None
+
+        for k in range(self.n_rounds):
+            raise_dropped()
+            weights.step(*problem.play(weights.scores, measured()))
+            problem.after_round(k + 1)
+        problem.finish(weights.scores, measured())
+        paths = zip(*weights.path, strict=True)
+        blocks = [
+            replace(f.block, path=np.array(path)) for f, path in zip(found, paths, strict=True)
+        ]
         width = int(np.shape(rows.table)[1])
-        return LinearModel(self.estimator, tuple(kept), boosters.n_rounds(), width), None
+        return LinearModel(self.estimator, tuple(blocks), self.n_rounds, width), None
 
     def _learners(
         self, data: EngineData, trained: IntArray, rng: np.random.Generator
@@ -476,6 +490,23 @@ class LinearEngine:
 
 
 @dataclass(frozen=True)
+class Learned:
+    """What was learned about one label.
+
+    Parameters
+    ----------
+    block : Block
+        Memberships to keep.
+    ours, outside : (n, n_groups) float64
+        Memberships of the rows of the table, and of a held-out set if there is one.
+    """
+
+    block: Block
+    ours: FloatArray
+    outside: FloatArray | None
+
+
+@dataclass(frozen=True)
 class StageRows:
     """The rows of a training.
 
@@ -487,79 +518,72 @@ class StageRows:
         The features, and the same with codes for categories.
     trained : (m,) int
         Positions of the rows that weights are fitted on.
-    folds : (n,) int
-        The fold of each row; all 0 where there are none.
-    n_folds : int
-        Number of folds.
+    halves : (n,) int, optional
+        Where rows are measured out of fold, which of two halves each row is in.
     """
 
     data: EngineData
     table: Matrix
     values: Matrix
     trained: IntArray
-    folds: IntArray
-    n_folds: int
+    halves: IntArray | None
 
     @classmethod
     def of(cls, data: EngineData, problem: Problem) -> StageRows:
         """Those of a problem."""
         n = len(data.labels)
         trained = np.arange(n) if data.trained is None else np.flatnonzero(data.trained)
-        folds = np.zeros(n, np.int64)
-        for k, follower in enumerate(problem.followers):
-            folds[follower.fold] = k
+        halves = np.zeros(n, np.int64) if problem.followers else None
+        if halves is not None:
+            for k, follower in enumerate(problem.followers):
+                halves[follower.fold] = k % 2
         table = by_row(as_table(data.X))
-        return cls(data, table, _coded(table), trained, folds, len(problem.followers))
+        return cls(data, table, _coded(table), trained, halves)
 
-    def learn(
-        self, learner: Learner, rng: np.random.Generator
-    ) -> tuple[Block, FloatArray, FloatArray | None]:
-        """Memberships to keep, those of the rows of the table, and those of a held-out set."""
-        data, n = self.data, len(self.folds)
+    def learn(self, learner: Learner, rng: np.random.Generator) -> Learned:
+        """Memberships given one label."""
+        data, n = self.data, len(self.data.labels)
         held_out = None if data.held_out is None else by_row(as_table(data.held_out[0]))
         if not len(learner.learned):
             block = learner.block(None)
-            theirs = None if held_out is None else block.members(held_out)
-            return block, block.spread(np.empty((n, 0))), theirs
+            outside = None if held_out is None else block.members(held_out)
+            return Learned(block, block.spread(np.empty((n, 0))), outside)
         binned = learner.bin(self.table, data.fit_options.get("categorical_feature", "auto"))
         whole = learner.grow(binned, np.ones(len(learner.rows), bool), rng)
-        classes, width = np.arange(len(learner.learned)), int(np.shape(self.table)[1])
-        options = lightgbm_engine.make_estimator(n_jobs=learner.options["num_threads"], verbose=-1)
-        text = whole.model_to_string(num_iteration=whole.best_iteration)
-        model = lightgbm_engine.restore(options, text, 0.0, classes, width, 0)
-        block = learner.block(model)
-        members = np.empty((n, len(learner.groups)))
-        for k in range(max(self.n_folds, 1)):
-            mine, grown = np.flatnonzero(self.folds == k), whole
-            if self.n_folds:
-                grown = learner.grow(binned, self.folds[learner.rows] != k, rng)
-            found = np.asarray(grown.predict(take_rows(self.values, mine)))
-            members[mine] = block.spread(_all_columns(found))
-        return block, members, None if held_out is None else block.members(held_out)
+        block = learner.block(_stock(whole, learner, int(np.shape(self.table)[1])))
+        ours = np.empty((n, len(learner.groups)))
+        halves = np.full(n, -1) if self.halves is None else self.halves
+        for half in np.unique(halves).tolist():
+            mine, grown = np.flatnonzero(halves == half), whole
+            if self.halves is not None:
+                grown = learner.grow(binned, halves[learner.rows] != half, rng)
+            found = grown.predict(
+                take_rows(self.values, mine), num_threads=learner.options["num_threads"]
+            )
+            ours[mine] = block.spread(_all_columns(np.asarray(found)))
+        return Learned(block, ours, None if held_out is None else block.members(held_out))
 
-    def boosters(
-        self,
-        labels: Sequence[int],
-        members: Sequence[FloatArray],
-        outside: Sequence[FloatArray | None],
-    ) -> LinearBoosters:
-        """Weights of the followers, and last those that are kept, on their rows."""
+    def weights(self, found: Sequence[Learned]) -> Weights:
+        """Weights of nothing yet, on these rows."""
         data = self.data
-        start = np.zeros(len(self.folds)) if data.offset is None else data.offset
+        start = np.zeros(len(data.labels)) if data.offset is None else data.offset
 
-        def part(which: Any) -> Part:
-            return Part(start[which], [m[which] for m in members])
+        def part(which: Any) -> tuple[FloatArray, list[FloatArray]]:
+            return start[which], [f.ours[which] for f in found]
 
-        trained = [part(self.folds != k) for k in range(self.n_folds)]
-        left_out = [part(self.folds == k) for k in range(self.n_folds)]
-        held = []
-        if data.trained is not None:
-            held.append(part(~data.trained))
+        held_out = [] if data.trained is None else [part(~data.trained)]
         if data.held_out is not None:
             n = as_table(data.held_out[0]).shape[0]
             begun = np.zeros(n) if data.held_out_offset is None else data.held_out_offset
-            held.append(Part(begun, [m for m in outside if m is not None]))
-        return LinearBoosters(labels, [*trained, part(self.trained)], left_out, held)
+            held_out.append((begun, [f.outside for f in found if f.outside is not None]))
+        return Weights([f.block.label for f in found], *part(self.trained), held_out)
+
+
+def _stock(booster: lightgbm.Booster, learner: Learner, n_features: int) -> TrainedModel:
+    """A booster as a model that is kept."""
+    options = lightgbm_engine.make_estimator(n_jobs=learner.options["num_threads"], verbose=-1)
+    text = booster.model_to_string(num_iteration=booster.best_iteration)
+    return lightgbm_engine.adopt(options, text, 0.0, np.arange(len(learner.learned)), n_features)
 
 
 def _coded(table: Matrix) -> Matrix:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 from sklearn.base import BaseEstimator
 
 from fairboost._numbers import is_number
@@ -24,12 +25,24 @@ class LinearStage(BaseEstimator):
         Newton steps of the weights, each of which the multipliers answer to.
     num_leaves : int, default=15
         Leaves of the trees that learn memberships.
-    max_rows : int, default=20000
+    max_rows : int, default=10000
         Rows of each label that memberships are learned from at most.
     n_jobs : int, optional
         Threads, as in ``LGBMClassifier``.
     random_state : int, optional
-        Seed of the draw of these rows; that of ``FairGBMClassifier`` by default.
+        Seed of the draw of these rows; by default drawn from that of ``FairGBMClassifier``, or
+        the same every time if that is None too.
+
+    Attributes
+    ----------
+    weights_ : pandas.Series
+        Of ``model.estimator_``: the weight of each group and label (1 is the positive one). People
+        of the group and the positive label count exp(weight) times in the odds of the score, those
+        of the negative label exp(-weight) times.
+
+    References
+    ----------
+    R. Xian, H. Zhao. Optimal Group Fair Classifiers from Linear Post-Processing. 2024.
 
     Examples
     --------
@@ -44,14 +57,18 @@ class LinearStage(BaseEstimator):
     >>> model = model.fit(new.X, new.y, sensitive_features=new.sensitive["sex"])
     >>> model.predict_proba(new.X).shape
     (4000, 2)
+    >>> model.estimator_.weights_.index.tolist()
+    [(1, 'sex=female'), (1, 'sex=male')]
     """
+
+    weights_: pd.Series
 
     def __init__(
         self,
         *,
         rounds: int = 40,
         num_leaves: int = 15,
-        max_rows: int = 20_000,
+        max_rows: int = 10_000,
         n_jobs: int | None = None,
         random_state: int | None = None,
     ) -> None:

@@ -56,6 +56,8 @@ def tilt(members: FloatArray, theta: FloatArray, label: int) -> tuple[FloatArray
     sign = SIGNS[label]
     logs = sign * theta
     top = logs.max()
-    parts = members * np.exp(logs - top)
-    total = parts.sum(axis=1)
-    return sign * (np.log(total) + top), parts / total[:, np.newaxis]
+    factors = np.exp(logs - top)
+    total = members @ factors
+    slopes = members / total[:, np.newaxis]
+    slopes *= factors
+    return sign * (np.log(total) + top), slopes
