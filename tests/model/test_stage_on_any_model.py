@@ -645,7 +645,7 @@ def test_few_errors_in_all_are_not_few_of_a_rare_label():
 @pytest.mark.parametrize(
     ("stage", "advised"),
     [
-        (None, r"\(stage=LGBMClassifier\(n_estimators=80, learning_rate=0.2, num_leaves=15\)\)"),
+        (None, r"\(stage=LGBMClassifier\(n_estimators=80, learning_rate=0.3, num_leaves=15\)\)"),
         (small(), r"\(stage=LGBMClassifier\(n_estimators=80, ...\)\)"),
     ],
 )

@@ -74,7 +74,7 @@ from fairboost.model.stage import (
     check_base,
     check_stage_table,
     columns_of_stage,
-    for_few_weights,
+    for_stage,
     more_rounds,
     on_base,
     split_eval_set,
@@ -164,6 +164,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         What a row counts as in gradients: its group, or the probability of its group given its
         features and label. ``"auto"`` takes the second from 20,000 to 200,000 rows if features do
         not give the group away: trees would otherwise learn which *training rows* are in a group.
+        The few trees of a stage on a base model of another kind go by groups.
     iterate : {"best", "last", "average", "randomized"}, default="best"
         The model to keep: that of lowest held-out loss among the rounds within tolerance (of least
         violation, if there is none), that of the last round, the mean over all rounds, or the
@@ -189,8 +190,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         ``classes_``; or a DataFrame that names them. The class of least expected cost is then
         given, not the most likely one.
     stage : LGBMClassifier, XGBClassifier or LinearStage, optional
-        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 40
-        trees of 15 leaves, with a learning rate of 0.2. :class:`~fairboost.LinearStage` has a
+        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 20
+        trees of 15 leaves, with a learning rate of 0.3. :class:`~fairboost.LinearStage` has a
         weight per group in place of trees.
     stage_features : sequence of str or int, optional
         The columns of X that such a stage sees, by name or position; all if left out. The base
@@ -494,8 +495,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                 asked = holdout_set, self._columns, base_score is not None
                 holdout_set, held_whole, held_score = split_holdout_set(*asked)
             held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
-        if is_linear(self.stage):
-            options = for_few_weights(options)
+        if staged:
+            options = for_stage(options, self.stage)
         request = FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
         if staged:
             given_rows = whole, given, base_score, (held_whole, held_score), eval_tables

@@ -206,9 +206,11 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
     rng = np.random.default_rng(request.seed)
     labels = not_spared(counted, cells) if spare else frozenset(cells.labels.tolist())
     ratios = any(isinstance(t.constraint, RatioParity) for t in terms)
-    exacting = ratios or isinstance(point, OperatingPoint)
+    need: holdout.FoldNeed = "stage" if request.is_stage else "usual"
+    if ratios or isinstance(point, OperatingPoint):
+        need = "exacting"
     worth = _worth(request, terms)
-    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, exacting, worth)
+    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, need, worth)
 
 
 def _worth(request: FitRequest, terms: Sequence[Term]) -> float:

@@ -14,7 +14,6 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost.algorithm.game import Session
-from fairboost.algorithm.multipliers import SETTLED
 from fairboost.engines.port import Follower, Problem
 from fairboost.engines.signals import heeding_signals
 from fairboost.fairness.ratios import RatioParity
@@ -31,8 +30,8 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
         rows = lay_out_rows(request, request.options.constraints(request.columns))
         check_reachable(rows.terms, rows.cells, request.options.operating_point)
     engine = request.engine
-    rounds = SETTLED if request.has_base else engine.n_rounds  # a stage on it has little to move
-    player = request.options.player(rounds, engine.learning_rate * request.loss_terms.pace)
+    rate = engine.learning_rate * request.loss_terms.pace
+    player = request.options.player(request.rounds_to_settle, rate)
     session = Session(request.options.game(rows, request.loss_terms, player))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []

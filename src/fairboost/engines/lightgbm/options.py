@@ -413,8 +413,9 @@ def quantizes(params: dict[str, Any]) -> bool:
 
 
 def looks_at_few_rows(params: dict[str, Any]) -> bool:
-    """Tell whether bins are made from fewer rows than by default."""
-    return int(option(params, "bin_construct_sample_cnt", 200_000)) < 200_000
+    """Tell whether bins are made from fewer rows than by default, and features bundled by them."""
+    few = int(option(params, "bin_construct_sample_cnt", 200_000)) < 200_000
+    return few and is_true(option(params, "enable_bundle", True))
 
 
 def _boosting(params: dict[str, Any]) -> str:

@@ -241,7 +241,7 @@ class LinearModel:
         )
 
 
-class Weights:
+class GroupTilts:
     """The weights of a stage on some rows, and how they take a round.
 
     Parameters
@@ -563,7 +563,7 @@ class StageRows:
             ours[mine] = block.spread(_all_columns(np.asarray(found)))
         return Learned(block, ours, None if held_out is None else block.members(held_out))
 
-    def weights(self, found: Sequence[Learned]) -> Weights:
+    def weights(self, found: Sequence[Learned]) -> GroupTilts:
         """Weights of nothing yet, on these rows."""
         data = self.data
         start = np.zeros(len(data.labels)) if data.offset is None else data.offset
@@ -576,7 +576,7 @@ class StageRows:
             n = as_table(data.held_out[0]).shape[0]
             begun = np.zeros(n) if data.held_out_offset is None else data.held_out_offset
             held_out.append((begun, [f.outside for f in found if f.outside is not None]))
-        return Weights([f.block.label for f in found], *part(self.trained), held_out)
+        return GroupTilts([f.block.label for f in found], *part(self.trained), held_out)
 
 
 def _stock(booster: lightgbm.Booster, learner: Learner, n_features: int) -> TrainedModel:
