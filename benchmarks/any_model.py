@@ -4,15 +4,17 @@ Every seed splits the rows 60/20/20 at random. Joint training by LightGBM has th
 rows. A base model gets a stage in two ways:
 
 * *cross-fitted*: the base and the stage share these 80%. The base is fitted on all of them at
-  prediction, and the stage is trained on its scores out of fold. The base is cross-fitted once for
-  both constraints, and its scores are passed as ``base_score``.
-* *frozen*: the base is fitted on the first 60%, the stage on the other 20%.
+  prediction, and the stage is trained on its scores out of fold.
+* *frozen*: the base is fitted on the first 60%, the stage on the other 20%. Joint training on
+  these 20% alone shows what the number of rows costs.
 
-The measure is the excess of ``benchmarks.holds``, over groups and seeds. Times are CPU times of
-the process on one thread: the fit of the stage alone, over a plain LightGBM fit of 100 trees on
-the 80%.
+The scores of base models do not depend on the stage; they are kept in files, and passed as
+``base_score``. The measure is the excess of ``benchmarks.holds``, over groups and seeds. Times are
+CPU times of the process on one thread: the fit of the stage alone, over a plain LightGBM fit of
+100 trees on the 80%.
 
-    python -m benchmarks.any_model run             # most of an hour on one core
+    python -m benchmarks.any_model scores          # of the base models, half a minute per split
+    python -m benchmarks.any_model run             # ten seconds per split, with these scores
     python -m benchmarks.any_model table           # writes any_model.md
     python -m benchmarks.any_model run --quick     # small, one seed, keeps nothing
 """
@@ -51,7 +53,7 @@ from xgboost import XGBClassifier
 
 from benchmarks.holds_cases import RATES, acs_income, adult
 from benchmarks.holds_methods import excess, gap, group_rates
-from fairboost import FairGBMClassifier
+from fairboost import FairGBMClassifier, LinearStage
 from fairboost._text import markdown_table
 from fairboost.datasets import make_loans
 from fairboost.model.base_model import cross_fitted
@@ -60,7 +62,7 @@ from fairboost.model.stage import STAGE
 FILE = Path(__file__).resolve().with_suffix(".md")
 RESULTS = FILE.with_name(".any_model.jsonl")
 SCORES = FILE.with_name(".any_model_scores")
-SEEDS, ROWS, QUICK_ROWS = 3, 75_000, 6_000
+SEEDS, ROWS, QUICK_ROWS = 5, 75_000, 6_000
 CONSTRAINTS = ("equal_opportunity", "demographic_parity")
 EXCESS, BELOW_JOINT, TIME = 1.3, 0.001, 0.2
 
@@ -151,7 +153,8 @@ def fair(
 
 STAGES: dict[str, Callable[[], Any]] = {
     # The default stage, but for its threads: idle ones would count as CPU time.
-    "": lambda: LGBMClassifier(**STAGE, n_jobs=1),
+    "trees": lambda: LGBMClassifier(**STAGE, n_jobs=1),
+    "linear": lambda: LinearStage(n_jobs=1),
 }
 
 
@@ -244,7 +247,7 @@ def run_split(
             asked = {"sensitive_features": s, "base_score": given}
             _, cpu = timed(partial(model.fit, X, y, **asked))
             decided = model.predict(test[0], base_score=on_test)
-            record(f"{way}{kind}", name, constraint, decided, cpu)
+            record(f"{way} {kind}", name, constraint, decided, cpu)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -264,37 +267,50 @@ def read(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
-def table_of(records: list[dict], source: str, method: str) -> tuple[str, list[dict]]:
-    """A table of one source and one way to add a stage, and its figures."""
-    lines, figures = [], []
+def table_of(records: list[dict], source: str, way: str) -> tuple[str, dict[str, list[dict]]]:
+    """A table of one source and one way to add a stage, and its figures by kind of stage."""
+    lines: list[list[str]] = []
+    figures: dict[str, list[dict]] = {kind: [] for kind in STAGES}
     for constraint in CONSTRAINTS:
         asked = [r for r in records if (r["source"], r["constraint"]) == (source, constraint)]
-        joint = {r["seed"]: r for r in asked if r["method"] == "joint"}
+        joint, few = (
+            {r["seed"]: r for r in asked if r["method"] == method}
+            for method in ("joint", "joint on few")
+        )
         rates = RATES[constraint]
-        lines.append([
-            constraint, "trained jointly", *_figures(list(joint.values()), rates), "", "", "",
-        ])  # fmt: skip
-        for base in BASES:
-            chosen = [r for r in asked if r["method"] == method and r["base"] == base]
-            before = [r for r in asked if r["method"] == "base" and r["base"] == base]
+        rest = [""] * (4 if way == "frozen" else 3)
+        own = [constraint, "trained jointly", ""]
+        lines.append([*own, *_figures(list(joint.values()), rates), *rest])
+        for base, kind in product(BASES, STAGES):
+            chosen = [r for r in asked if r["method"] == f"{way} {kind}" and r["base"] == base]
+            before = [r for r in asked if r["method"] == f"base {way}" and r["base"] == base]
             if not chosen:
                 continue
             below = np.array([joint[r["seed"]]["accuracy"] - r["accuracy"] for r in chosen])
-            error = f" ± {below.std(ddof=1) / np.sqrt(len(below)):.4f}" if len(below) > 1 else ""
+            rest = [_mean(below)]
+            if way == "frozen":
+                rest.append(_mean([few[r["seed"]]["accuracy"] - r["accuracy"] for r in chosen]))
             ratio = float(np.median([r["time"] for r in chosen]))
             base_accuracy = np.mean([r["accuracy"] for r in before])
-            lines.append([
-                constraint, base, *_figures(chosen, rates), f"{below.mean():+.4f}{error}",
-                f"{ratio:.2f}", f"{base_accuracy:.4f}",
-            ])  # fmt: skip
-            figures.append({
+            rest += [f"{ratio:.2f}", f"{base_accuracy:.4f}"]
+            lines.append([constraint, base, kind, *_figures(chosen, rates), *rest])
+            figures[kind].append({
                 "excess": excess(chosen, rates), "below": float(below.mean()), "time": ratio,
             })  # fmt: skip
-    titles = (
-        "constraint", "base model", "accuracy", "gap", "excess", "accuracy of joint less its own",
-        "time of the stage", "accuracy of the base alone",
-    )  # fmt: skip
+    titles = [
+        "constraint", "base model", "stage", "accuracy", "gap", "excess",
+        "accuracy of joint less its own", "time of the stage", "accuracy of the base alone",
+    ]  # fmt: skip
+    if way == "frozen":
+        titles.insert(7, "joint on the rows of the stage alone, less its own")
     return markdown_table(titles, lines), figures
+
+
+def _mean(values: Any) -> str:
+    """A mean over splits, with its standard error where there are several."""
+    found = np.asarray(values)
+    error = f" ± {found.std(ddof=1) / np.sqrt(len(found)):.4f}" if len(found) > 1 else ""
+    return f"{found.mean():+.4f}{error}"
 
 
 def _figures(records: list[dict], rates: tuple[str, ...]) -> list[str]:
@@ -303,8 +319,8 @@ def _figures(records: list[dict], rates: tuple[str, ...]) -> list[str]:
     return [f"{accuracy:.4f}", f"{gaps:.4f}", f"{excess(records, rates):.2f}"]
 
 
-def reached(figures: list[dict]) -> list[str]:
-    """How many cases reach each goal."""
+def reached(kind: str, figures: list[dict]) -> list[str]:
+    """How many cases of a kind of stage reach each goal."""
     n = len(figures)
     goals = {
         f"excess at most {EXCESS}": ("excess", EXCESS),
@@ -316,7 +332,7 @@ def reached(figures: list[dict]) -> list[str]:
         values = [f[name] for f in figures]
         held = sum(v <= limit for v in values)
         spread = f"mean {np.mean(values):.4g}, largest {max(values):.4g}"
-        lines.append(f"- {words}: {held} of {n} cases ({spread}).")
+        lines.append(f"- {kind}, {words}: {held} of {n} cases ({spread}).")
     return lines
 
 
@@ -330,21 +346,24 @@ def report(records: list[dict], remarks: str) -> str:
         "pooled rate beyond the tolerance, in standard errors of the test rows, as a root mean "
         "square; a model whose rates are equal in truth has 1 at most. Time: CPU time of the fit "
         "of the stage over that of a plain LightGBM fit of 100 trees on the same 80% of the "
-        "rows; the base model is not in it. Means over splits; ± is the standard error over "
-        "splits.",
+        "rows; the base model is not in it, since its scores are given. Stage: 20 small trees, "
+        "the default, or a `LinearStage`. Means over splits; ± is the standard error over splits.",
     ]
     how = {
         "cross-fitted": "Base and stage share 80% of the rows (the base is cross-fitted)",
         "frozen": "Frozen base of 60% of the rows, stage on another 20%",
     }
-    for method, words in how.items():
-        tables, figures = [], []
+    for way, words in how.items():
+        tables: list[str] = []
+        figures: dict[str, list[dict]] = {kind: [] for kind in STAGES}
         for source, (title, _) in SOURCES.items():
             if any(r["source"] == source for r in records):
-                table, found = table_of(records, source, method)
+                table, found = table_of(records, source, way)
                 tables += [f"### {title}", table]
-                figures += found
-        parts += [f"## {words}", "\n".join(reached(figures)), *tables]
+                for kind in STAGES:
+                    figures[kind] += found[kind]
+        goals = [line for kind in STAGES for line in reached(kind, figures[kind])]
+        parts += [f"## {words}", "\n".join(goals), *tables]
     return "\n\n".join([*parts, *([remarks] if remarks else [])]) + "\n"
 
 

@@ -188,6 +188,12 @@ def test_a_threshold_is_placed_on_scores_of_five_folds():
     assert choose("cross", cells, 0.0, None, rng(), need="exacting").n_folds == 5
 
 
+def test_a_stage_is_cut_into_halves():
+    for n, n_folds in ((8_000, 5), (9_000, 2), (30_000, 2)):
+        cells = build_cells(np.arange(n) % 2, [])
+        assert choose("cross", cells, 0.0, None, rng(), need="stage").n_folds == n_folds
+
+
 def test_nothing():
     assert chosen(None, cells_of([9, 9])) is NOTHING_HELD_OUT
     assert NOTHING_HELD_OUT.trained is None and NOTHING_HELD_OUT.n_folds == 0
