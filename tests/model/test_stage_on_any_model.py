@@ -673,28 +673,3 @@ def test_memberships_of_a_stage_are_learned_where_asked_for(forest, rows):
     )
     np.testing.assert_array_equal(auto, observed)
     assert np.abs(honest - observed).max() > 0.01
-
-
-def test_bins_of_few_rows_decide_as_they_were_measured():
-    """Two features are never both other than 0 in most rows: LightGBM would bundle them."""
-    rng = np.random.default_rng(0)
-    n = 24_000
-    X = np.zeros((n, 4))
-    X[np.arange(n), rng.integers(0, 4, n)] = rng.normal(size=n)
-    both = rng.choice(n, 40, replace=False)
-    X[both] = rng.normal(size=(40, 4))
-    group = np.where(rng.random(n) < expit(X[:, 0]), "a", "b")
-    p = expit(X.sum(axis=1) + 0.7 * X[:, 0])
-    y = (rng.random(n) < p).astype(int)
-    new = slice(12_000, None)
-    model = FairGBMClassifier(constraint="demographic_parity", iterate="last")
-    model.fit(
-        X[:12_000], y[:12_000], sensitive_features=group[:12_000], base_score=p[:12_000],
-        holdout_set=(X[new], y[new], group[new], None, p[new]),
-    )  # fmt: skip
-    decided = model.predict(X[new], base_score=p[new])
-    found = model.trace_.filter(like="rate: ")
-    measured = model.fairness_report_.rates.select_dtypes("number").to_numpy()
-    assert len(found) == 20
-    for g in "ab":
-        assert np.isclose(measured, decided[group[new] == g].mean(), atol=1e-12).any()

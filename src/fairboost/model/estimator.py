@@ -164,7 +164,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         What a row counts as in gradients: its group, or the probability of its group given its
         features and label. ``"auto"`` takes the second from 20,000 to 200,000 rows if features do
         not give the group away: trees would otherwise learn which *training rows* are in a group.
-        The few trees of a stage on a base model of another kind go by groups.
+        Up to 40 trees of a stage on a base model of another kind go by groups.
     iterate : {"best", "last", "average", "randomized"}, default="best"
         The model to keep: that of lowest held-out loss among the rounds within tolerance (of least
         violation, if there is none), that of the last round, the mean over all rounds, or the
@@ -496,7 +496,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                 holdout_set, held_whole, held_score = split_holdout_set(*asked)
             held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
         if staged:
-            options = for_stage(options, self.stage)
+            options = for_stage(options, self.stage, engine.n_rounds)
         request = FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
         if staged:
             given_rows = whole, given, base_score, (held_whole, held_score), eval_tables

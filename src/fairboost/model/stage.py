@@ -38,7 +38,7 @@ from fairboost.training.request import FitRequest
 
 STAGE: dict[str, Any] = {
     "n_estimators": 20, "learning_rate": 0.3, "num_leaves": STAGE_LEAVES, "verbose": -1,
-    "max_bin": FOLLOWER_BINS, "bin_construct_sample_cnt": 10_000, "enable_bundle": False,
+    "max_bin": FOLLOWER_BINS, "subsample_for_bin": 10_000, "enable_bundle": False,
 }  # fmt: skip
 """A stage on another model. On three random splits of three tables and three base models, 20 trees
 at a rate of 0.3 with a gain of 2 left as little of the gaps as 40 at 0.2 with a gain of 1, in half
@@ -107,21 +107,26 @@ def more_rounds(stage: Any, rounds: int) -> str:
     return f"stage=LGBMClassifier(n_estimators={n}, {rest})"
 
 
-def for_stage(options: TrainingOptions, stage: Any) -> TrainingOptions:
-    """Options of a stage: gradients go by observed groups, unless the user asks otherwise.
+FEW_TREES = 40
+"""Up to here gradients of a stage go by observed groups. So many trees of 15 leaves hardly single
+out training rows: gaps and accuracy on new rows were those of learned memberships, which took
+longer than all the rest (``benchmarks/any_model.md``)."""
 
-    A few small trees hardly single out training rows: gaps and accuracy on new rows were those of
-    learned memberships, which took longer than all the rest (``benchmarks/any_model.md``). The
-    weights of a ``LinearStage`` cannot.
+
+def for_stage(options: TrainingOptions, stage: Any, rounds: int) -> TrainingOptions:
+    """Options of a stage of so many rounds: which memberships its gradients go by.
+
+    The few weights of a ``LinearStage`` cannot single out rows, and need none.
     """
-    if options.memberships == "honest":
-        if is_linear(stage):
-            raise InvalidInputError(
-                "memberships='honest' is about gradients of trees, and LinearStage learns "
-                "memberships by itself; leave memberships out"
-            )
-        return options
-    return replace(options, memberships="observed")
+    if is_linear(stage) and options.memberships == "honest":
+        raise InvalidInputError(
+            "memberships='honest' is about gradients of trees, and LinearStage learns memberships "
+            "by itself; leave memberships out"
+        )
+    few = is_linear(stage) or rounds <= FEW_TREES
+    if few and options.memberships == "auto":
+        return replace(options, memberships="observed")
+    return options
 
 
 def columns_of_stage(X: Matrix, asked: Sequence[Any] | None) -> tuple[int, ...] | None:

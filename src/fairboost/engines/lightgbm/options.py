@@ -53,6 +53,7 @@ ALIASES = Aliases({
     "use_quantized_grad": ("use_quantized_grad",),
     "verbosity": ("verbosity", "verbose"),
     "bin_construct_sample_cnt": ("bin_construct_sample_cnt", "subsample_for_bin"),
+    "enable_bundle": ("enable_bundle", "is_enable_bundle", "bundle"),
     "num_iterations": (
         "num_iterations", "n_estimators", "num_iteration", "n_iter", "num_tree", "num_trees",
         "num_round", "num_rounds", "nrounds", "num_boost_round", "max_iter",

@@ -42,7 +42,7 @@ from fairboost.engines.lightgbm.data import take
 from fairboost.engines.lightgbm.group_model import QUIET, Categorical, LightGBMGroupModel
 from fairboost.engines.lightgbm.soundness import split_points as tree_splits
 from fairboost.engines.linear.stage import LinearStage, check_options
-from fairboost.engines.linear.tilt import tilt
+from fairboost.engines.linear.tilt import pull_back, slopes, tilt
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import (
     EngineData,
@@ -64,6 +64,8 @@ where features give the group away, unless the gain of multipliers is halved; th
 rounds where they do not."""
 RIDGE = 1.0
 """What is added to the curvature of each weight, as if by one row at most."""
+CURVATURE_ROWS = 10_000
+"""Rows that the curvature is computed on, about."""
 MOST_STEPS = 100_000
 MOST_WEIGHT = 30.0
 """Weights stay within it: beyond, a group's odds are 0 or infinite for every purpose."""
@@ -174,7 +176,7 @@ class LinearModel:
         at = self.n_rounds if rounds is None else rounds
         out = np.zeros(as_table(X).shape[0])
         for block in self.blocks:
-            out += tilt(block.members(X), block.path[at], block.label)[0]
+            out += tilt(block.members(X), block.path[at], block.label)
         return out
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
@@ -266,39 +268,38 @@ class GroupTilts:
         self.labels, self.start, self.members = labels, start, members
         self.held_out = held_out
         self.path = [[np.zeros(m.shape[1]) for m in members]]
-        self._move()
+        self.some = slice(None, None, 1 + len(start) // CURVATURE_ROWS)
+        self.scores = start
 
-    def _move(self) -> None:
-        """Scores and their derivatives at the last weights."""
-        self.scores, self.slopes = self.start.copy(), []
-        for block in zip(self.members, self.path[-1], self.labels, strict=True):
-            term, slopes = tilt(*block)
-            self.scores += term
-            self.slopes.append(slopes)
+    def _scores(self, start: FloatArray, members: Sequence[FloatArray]) -> FloatArray:
+        """Scores at the last weights."""
+        out = start.copy()
+        for block in zip(members, self.path[-1], self.labels, strict=True):
+            out += tilt(*block)
+        return out
 
     def held_out_scores(self) -> ScoreArray:
         """Scores of the rows held out."""
-        parts = []
-        for start, members in self.held_out:
-            scores = start.copy()
-            for block in zip(members, self.path[-1], self.labels, strict=True):
-                scores += tilt(*block)[0]
-            parts.append(scores)
-        return in_a_row(parts)
+        return in_a_row([self._scores(*part) for part in self.held_out])
 
     def step(self, gradient: Float32Array, hessian: Float32Array) -> None:
         """Take a shrunken Newton step, given derivatives by the score of each row."""
         now = self.path[-1]
         if now:
-            slopes = np.concatenate(self.slopes, axis=1)
-            curvature = slopes.T @ (slopes * hessian[:, np.newaxis])
+            blocks = list(zip(self.members, now, self.labels, strict=True))
+            by_score = gradient.astype(np.float64)
+            slope = [pull_back(*block, by_score) for block in blocks]
+            parts_of = [slopes(m[self.some], w, label) for m, w, label in blocks]
+            some = np.concatenate(parts_of, axis=1)
+            # Curvature only says how far to go, and a part of the rows says that.
+            share = hessian[self.some] * (len(hessian) / len(some))
+            curvature = some.T @ (some * share[:, np.newaxis])
             curvature[np.diag_indices_from(curvature)] += RIDGE
-            step = np.linalg.solve(curvature, slopes.T @ gradient.astype(np.float64))
-            ends = np.cumsum([len(w) for w in now])[:-1]
-            parts = zip(now, np.split(LEARNING_RATE * step, ends), strict=True)
+            step = LEARNING_RATE * np.linalg.solve(curvature, np.concatenate(slope))
+            parts = zip(now, np.split(step, np.cumsum([len(w) for w in now])[:-1]), strict=True)
             now = [np.clip(w - s, -MOST_WEIGHT, MOST_WEIGHT) for w, s in parts]
         self.path.append(now)
-        self._move()
+        self.scores = self._scores(self.start, self.members)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ SIGNS = (-1.0, 1.0)
 """Of the negative and the positive label."""
 
 
-def tilt(members: FloatArray, theta: FloatArray, label: int) -> tuple[FloatArray, FloatArray]:
-    """The term of one label, and its derivatives.
+def tilt(members: FloatArray, theta: FloatArray, label: int) -> FloatArray:
+    """What is added to scores: the term of one label.
 
     Parameters
     ----------
@@ -40,24 +40,41 @@ def tilt(members: FloatArray, theta: FloatArray, label: int) -> tuple[FloatArray
     label : {0, 1}
         The label.
 
-    Returns
-    -------
-    term, slopes : (n,) float64, (n, n_groups) float64
-        What is added to scores, and its derivative by each weight; rows of it sum to 1.
-
     Examples
     --------
     >>> members = np.array([[1.0, 0.0], [0.5, 0.5]])
-    >>> term, slopes = tilt(members, np.array([np.log(3), 0.0]), 1)
-    >>> np.exp(term).round(3), slopes.round(3)
-    (array([3., 2.]), array([[1.  , 0.  ],
-           [0.75, 0.25]]))
+    >>> np.exp(tilt(members, np.array([np.log(3), 0.0]), 1)).round(3)
+    array([3., 2.])
     """
-    sign = SIGNS[label]
-    logs = sign * theta
-    top = logs.max()
-    factors = np.exp(logs - top)
-    total = members @ factors
-    slopes = members / total[:, np.newaxis]
-    slopes *= factors
-    return sign * (np.log(total) + top), slopes
+    factors, top = _factors(theta, label)
+    found: FloatArray = SIGNS[label] * (np.log(members @ factors) + top)
+    return found
+
+
+def slopes(members: FloatArray, theta: FloatArray, label: int) -> FloatArray:
+    """Derivatives of the term by each weight, (n, n_groups); rows sum to 1.
+
+    Examples
+    --------
+    >>> slopes(np.array([[0.5, 0.5]]), np.array([np.log(3), 0.0]), 1).round(3)
+    array([[0.75, 0.25]])
+    """
+    factors, _ = _factors(theta, label)
+    out = members / (members @ factors)[:, np.newaxis]
+    out *= factors
+    return out
+
+
+def pull_back(
+    members: FloatArray, theta: FloatArray, label: int, gradient: FloatArray
+) -> FloatArray:
+    """Derivatives by each weight of what has this gradient by scores: ``slopes.T @ gradient``."""
+    factors, _ = _factors(theta, label)
+    return factors * (members.T @ (gradient / (members @ factors)))
+
+
+def _factors(theta: FloatArray, label: int) -> tuple[FloatArray, float]:
+    """What people count, up to a common factor, and its logarithm."""
+    logs = SIGNS[label] * theta
+    top = float(logs.max())
+    return np.exp(logs - top), top
