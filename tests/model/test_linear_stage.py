@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import lightgbm
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
 import pytest
 from lightgbm import LGBMClassifier
+from scipy.sparse import csc_matrix
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
@@ -298,6 +301,25 @@ def test_columns_of_the_stage_and_categories(base, rows):
     np.testing.assert_array_equal(model.predict(other, base_score=score), decided)
     # The one column gives the group away: a shift for each group.
     assert len(np.unique(model._model.scores(frame[["kind"]]).round(6))) == 2
+
+
+@pytest.mark.parametrize("form", ["polars", "arrow", "sparse", "list"])
+@pytest.mark.parametrize("holdout", [0.3, "cross"])
+def test_any_table(base, rows, form, holdout):
+    data = rows.seen
+    frame = pd.DataFrame(data.X, columns=list("wxyz"))
+    table = {
+        "polars": lambda: polars.from_pandas(frame),
+        "arrow": lambda: pyarrow.Table.from_pandas(frame),
+        "sparse": lambda: csc_matrix(data.X),
+        "list": lambda: data.X.tolist(),
+    }[form]()
+    fit = {"base_score": base.predict_proba(data.X)[:, 1]}
+    expected = on(None, data, fit=fit, holdout=holdout)
+    model = on(None, data, X=table, fit=fit, holdout=holdout)
+    np.testing.assert_array_equal(
+        model.predict_proba(table, **fit), expected.predict_proba(data.X, **fit)
+    )
 
 
 def test_the_positive_label_may_be_the_smaller_one(rows):

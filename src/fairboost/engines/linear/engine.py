@@ -5,8 +5,8 @@ scores. What moves are the weights of :mod:`fairboost.engines.linear.tilt`, by a
 step, and every round is an iterate. So all of the constraints, rows held out, multipliers and
 verdicts work on it as they do on trees.
 
-Where rates are read out of fold, the memberships are: each of two boosters predicts the half of
-the rows that it has not seen. The weights are the same for all rows. They are a handful, and
+Where rates are read out of fold, the memberships are: each fold is predicted by a booster that has
+not seen it. The weights are the same for all rows. They are a handful, and
 follow multipliers that answer to the rates of all rows anyway. Where rows are held out, neither
 boosters nor weights see them. A handful of weights cannot single out training rows, so gradients
 go by observed groups.
@@ -519,27 +519,27 @@ class StageRows:
         The features, and the same with codes for categories.
     trained : (m,) int
         Positions of the rows that weights are fitted on.
-    halves : (n,) int, optional
-        Where rows are measured out of fold, which of two halves each row is in.
+    folds : (n,) int, optional
+        Where rows are measured out of fold, the fold of each.
     """
 
     data: EngineData
     table: Matrix
     values: Matrix
     trained: IntArray
-    halves: IntArray | None
+    folds: IntArray | None
 
     @classmethod
     def of(cls, data: EngineData, problem: Problem) -> StageRows:
         """Those of a problem."""
         n = len(data.labels)
         trained = np.arange(n) if data.trained is None else np.flatnonzero(data.trained)
-        halves = np.zeros(n, np.int64) if problem.followers else None
-        if halves is not None:
+        folds = np.zeros(n, np.int64) if problem.followers else None
+        if folds is not None:
             for k, follower in enumerate(problem.followers):
-                halves[follower.fold] = k % 2
+                folds[follower.fold] = k
         table = by_row(as_table(data.X))
-        return cls(data, table, _coded(table), trained, halves)
+        return cls(data, table, _coded(table), trained, folds)
 
     def learn(self, learner: Learner, rng: np.random.Generator) -> Learned:
         """Memberships given one label."""
@@ -553,11 +553,11 @@ class StageRows:
         whole = learner.grow(binned, np.ones(len(learner.rows), bool), rng)
         block = learner.block(_stock(whole, learner, int(np.shape(self.table)[1])))
         ours = np.empty((n, len(learner.groups)))
-        halves = np.full(n, -1) if self.halves is None else self.halves
-        for half in np.unique(halves).tolist():
-            mine, grown = np.flatnonzero(halves == half), whole
-            if self.halves is not None:
-                grown = learner.grow(binned, halves[learner.rows] != half, rng)
+        folds = np.zeros(n, np.int64) if self.folds is None else self.folds
+        for fold in np.unique(folds).tolist():
+            mine, grown = np.flatnonzero(folds == fold), whole
+            if self.folds is not None:
+                grown = learner.grow(binned, folds[learner.rows] != fold, rng)
             found = grown.predict(
                 take_rows(self.values, mine), num_threads=learner.options["num_threads"]
             )
