@@ -5,11 +5,10 @@ scores. What moves are the weights of :mod:`fairboost.engines.linear.tilt`, by a
 step, and every round is an iterate. So all of the constraints, rows held out, multipliers and
 verdicts work on it as they do on trees.
 
-Where rates are read out of fold, the memberships are: each fold is predicted by a booster that has
-not seen it. The weights are the same for all rows. They are a handful, and
-follow multipliers that answer to the rates of all rows anyway. Where rows are held out, neither
-boosters nor weights see them. A handful of weights cannot single out training rows, so gradients
-go by observed groups.
+Where rates are read out of fold, so are memberships: each fold is predicted by a booster that has
+not seen it. The weights are the same for all rows. They are a handful, and follow multipliers that
+answer to the rates of all rows anyway. Where rows are held out, neither boosters nor weights see
+them. A handful of weights cannot single out training rows, so gradients go by observed groups.
 """
 
 from __future__ import annotations
@@ -359,7 +358,8 @@ class Learner:
     ) -> lightgbm.Booster:
         """A booster of some of the rows; those of its own that it does not grow on stop it."""
         which = np.flatnonzero(among & np.isin(self.codes, self.learned))
-        stop = rng.random(len(which)) < STOPPING_SHARE
+        stop = np.zeros(len(which), bool)
+        stop[rng.permutation(len(which))[: max(1, int(STOPPING_SHARE * len(which)))]] = True
         n = len(self.learned)
         options = QUIET | self.options | {
             "objective": "binary" if n == 2 else "multiclass", "num_class": 1 if n == 2 else n,
