@@ -38,6 +38,7 @@ from fairboost.exceptions import (
     InvalidInputError,
     ModelFileError,
 )
+from fairboost.study.linear_post import fit_rule
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairboost.exceptions.FairnessWarning")
 
@@ -131,6 +132,42 @@ def test_groups_that_features_reveal_by_half():
     decided = model.predict(X, base_score=p)
     gap = abs(decided[in_a & (y == 1)].mean() - decided[~in_a & (y == 1)].mean())
     assert gap <= 0.0101
+
+
+def known_world(n, seed):
+    """Rows of which P(label, group | x) is known, as an array of rows, labels and groups."""
+    rng = np.random.default_rng(seed)
+    kind, u = rng.integers(0, 3, n), rng.normal(size=n)
+    share = np.array([0.9, 0.5, 0.1])[kind]
+    shares, likely = np.stack([share, 1 - share], axis=1), expit(u[:, None] + [0.8, -0.4])
+    joint = np.stack([shares * (1 - likely), shares * likely], axis=1)
+    in_b = (rng.random(n) >= share).astype(int)
+    y = (rng.random(n) < likely[np.arange(n), in_b]).astype(int)
+    return np.column_stack([kind, u]), y, in_b, joint
+
+
+@pytest.mark.parametrize("constraint", ["equal_opportunity", "demographic_parity"])
+def test_no_linear_rule_is_more_accurate(constraint):
+    """The linear program knows the true probabilities; at the same gap it is hardly better."""
+    (X, y, groups, joint), (new, _, _, true) = (known_world(20_000, 1), known_world(50_000, 2))
+    model = FairGBMClassifier(constraint=constraint, tolerance=0.02, stage=linear())
+    model.fit(X, y, sensitive_features=groups, base_score=joint[:, 1].sum(axis=1))
+
+    def expected(decided):
+        """Accuracy and gap, by the true probabilities."""
+        right = np.where(decided, true[:, 1].sum(axis=1), true[:, 0].sum(axis=1)).mean()
+        counts = true[:, 1] if constraint == "equal_opportunity" else true.sum(axis=1)
+        first, second = (decided[:, None] * counts).sum(axis=0) / counts.sum(axis=0)
+        return right, abs(first - second)
+
+    of_base, wide = expected(true[:, 1].sum(axis=1) >= 0.5)
+    accuracy, gap = expected(model.predict(new, base_score=true[:, 1].sum(axis=1)) == 1)
+    rule = fit_rule(true[:5_000], constraint, max(gap, 0.005))
+    best, reached = expected(rule(true, 0) == 1)
+    assert wide > 0.1
+    assert gap < 0.04
+    assert reached < gap + 0.02  # what 5,000 rows tell
+    assert best - 0.003 < accuracy < of_base
 
 
 # Gaps close on new rows
