@@ -4,15 +4,18 @@ Every seed splits the rows 60/20/20 at random. Joint training by LightGBM has th
 rows. A base model gets a stage in two ways:
 
 * *cross-fitted*: the base and the stage share these 80%. The base is fitted on all of them at
-  prediction, and the stage is trained on its scores out of fold. The base is cross-fitted once for
-  both constraints, and its scores are passed as ``base_score``.
-* *frozen*: the base is fitted on the first 60%, the stage on the other 20%.
+  prediction, and the stage is trained on its scores out of fold.
+* *frozen*: the base is fitted on the first 60%, the stage on the other 20%. Joint training on
+  these 20% alone shows what the number of rows costs.
 
-The measure is the excess of ``benchmarks.holds``, over groups and seeds. Times are CPU times of
-the process on one thread: the fit of the stage alone, over a plain LightGBM fit of 100 trees on
-the 80%.
+The scores of base models do not depend on the stage; they are kept in files, and passed as
+``base_score``. The measure is the excess of ``benchmarks.holds``, over groups and seeds. Times are
+CPU times of the process on one thread: the fit of the stage alone, over a plain LightGBM fit of
+100 trees on the 80%.
 
-    python -m benchmarks.any_model run             # most of an hour on one core
+    python -m benchmarks.any_model scores          # of the base models, half a minute per split
+    python -m benchmarks.any_model run             # ten seconds per split, with these scores
+    python -m benchmarks.any_model choices --seeds 3   # other stages: what was tried
     python -m benchmarks.any_model table           # writes any_model.md
     python -m benchmarks.any_model run --quick     # small, one seed, keeps nothing
 """
@@ -26,9 +29,14 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything reads it
 
@@ -38,7 +46,6 @@ from catboost import CatBoostClassifier
 from lightgbm import LGBMClassifier
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -49,15 +56,18 @@ from xgboost import XGBClassifier
 
 from benchmarks.holds_cases import RATES, acs_income, adult
 from benchmarks.holds_methods import excess, gap, group_rates
-from fairboost import FairGBMClassifier
+from fairboost import FairGBMClassifier, LinearStage
 from fairboost._text import markdown_table
+from fairboost.data.holdout import fold_count
 from fairboost.datasets import make_loans
 from fairboost.model.base_model import cross_fitted
 from fairboost.model.stage import STAGE
 
 FILE = Path(__file__).resolve().with_suffix(".md")
 RESULTS = FILE.with_name(".any_model.jsonl")
-SEEDS, ROWS, QUICK_ROWS = 3, 75_000, 6_000
+TRIED = FILE.with_name(".any_model_choices.jsonl")
+SCORES = FILE.with_name(".any_model_scores")
+SEEDS, ROWS, QUICK_ROWS = 5, 75_000, 6_000
 CONSTRAINTS = ("equal_opportunity", "demographic_parity")
 EXCESS, BELOW_JOINT, TIME = 1.3, 0.001, 0.2
 
@@ -140,23 +150,142 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - start
 
 
-def fair(constraint: str, seed: int, estimator: Any = None) -> FairGBMClassifier:
-    # The default stage, but for its threads: idle ones would count as CPU time.
-    stage = None if isinstance(estimator, LGBMClassifier) else LGBMClassifier(**STAGE, n_jobs=1)
-    return FairGBMClassifier(estimator, constraint=constraint, random_state=seed, stage=stage)
+def fair(constraint: str, seed: int, estimator: Any = None, **options: Any) -> FairGBMClassifier:
+    return FairGBMClassifier(estimator, constraint=constraint, random_state=seed, **options)
 
 
-def run_split(source: str, seed: int, keep: Callable[[dict], None], n: int | None) -> None:
-    """All that is measured on one split."""
+@dataclass(frozen=True)
+class Kind:
+    """A kind of stage.
+
+    Parameters
+    ----------
+    stage : callable
+        Makes the stage.
+    options : dict
+        Further options of ``FairGBMClassifier``.
+    usual_folds, usual_memberships : bool
+        Cut rows into folds, and decide on memberships, as in training from scratch.
+    """
+
+    stage: Callable[[], Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    usual_folds: bool = False
+    usual_memberships: bool = False
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Have the program decide as the kind says."""
+        with ExitStack() as stack:
+            if self.usual_folds:
+                folds = partial(_usual_folds, fold_count)
+                stack.enter_context(patch("fairboost.data.holdout.fold_count", folds))
+            if self.usual_memberships:
+                stack.enter_context(patch("fairboost.model.stage.FEW_TREES", 0))
+            yield
+
+
+def _usual_folds(count: Callable[..., int], n: int, need: str = "usual") -> int:
+    return count(n, "usual" if need == "stage" else need)
+
+
+def small_trees(**options: Any) -> Callable[[], LGBMClassifier]:
+    # On one thread: idle ones would count as CPU time.
+    return lambda: LGBMClassifier(**{**STAGE, **options}, n_jobs=1)
+
+
+STAGES = {"trees": Kind(small_trees()), "linear": Kind(lambda: LinearStage(n_jobs=1))}
+"""The default stage, and the linear one."""
+
+FINE = {"max_bin": 255, "subsample_for_bin": 200_000, "enable_bundle": True}
+FORTY = {"n_estimators": 40, "learning_rate": 0.2}
+SLOW = {"multiplier_learning_rate": 1.0}
+CHOICES = {
+    "40 trees at 0.2, memberships learned where it pays, fine bins, usual folds": Kind(
+        small_trees(**FORTY, **FINE), SLOW, usual_folds=True, usual_memberships=True
+    ),
+    "the same by observed groups": Kind(small_trees(**FORTY, **FINE), SLOW, usual_folds=True),
+    "and in coarse bins": Kind(small_trees(**FORTY), SLOW, usual_folds=True),
+    "and in two folds": Kind(small_trees(**FORTY), SLOW),
+    "30 trees at 0.2, gain 4/3": Kind(small_trees(n_estimators=30, learning_rate=0.2)),
+    "20 trees at 0.3, gain 2 (the default)": Kind(small_trees()),
+    "20 trees at 0.3, gain 1": Kind(small_trees(), SLOW),
+    "20 trees at 0.3, gain 2, a share held out": Kind(small_trees(), {"holdout": 0.2}),
+}
+"""What was tried, one change after the other."""
+TRIED_ON = ("forest", "logistic regression", "CatBoost")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one split: all of them in a drawn order, and where the parts end."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+    s: pd.Series
+    order: np.ndarray
+
+    @property
+    def cuts(self) -> tuple[int, int]:
+        """Where the first 60% of the rows end, and the first 80%."""
+        return int(0.6 * len(self.order)), int(0.8 * len(self.order))
+
+    def part(self, rows: slice) -> Split:
+        """Some of the rows, by their places in the order."""
+        which = self.order[rows]
+        return (
+            self.X.iloc[which].reset_index(drop=True),
+            self.y[which],
+            self.s.iloc[which].to_numpy(),
+        )
+
+
+def read_rows(source: str, seed: int, n: int | None) -> Rows:
     X, y, s = SOURCES[source][1](seed)
-    order = np.random.default_rng([seed, 1]).permutation(len(y))[:n]
-    cuts = [int(0.6 * len(order)), int(0.8 * len(order))]
-    first, second, last = np.split(order, cuts)
+    return Rows(X, y, s, np.random.default_rng([seed, 1]).permutation(len(y))[:n])
 
-    def part(rows: np.ndarray) -> Split:
-        return X.iloc[rows].reset_index(drop=True), y[rows], s.iloc[rows].to_numpy()
 
-    train, validation, both, test = map(part, (first, second, order[: cuts[1]], last))
+def base_scores(source: str, seed: int, n: int | None, folder: Path) -> dict[str, np.ndarray]:
+    """Probabilities by all base models: cross-fitted and frozen, of their stage and test rows.
+
+    They do not depend on the stage, and are kept in a file.
+    """
+    path = folder / f"{source}_{seed}_{n or 'all'}.npz"
+    if path.is_file():
+        with np.load(path) as kept:
+            return dict(kept)
+    rows = read_rows(source, seed, n)
+    first, second = rows.cuts
+    train, validation, both, test = map(
+        rows.part, (slice(first), slice(first, second), slice(second), slice(second, None))
+    )
+    found = {}
+    for name, make in BASES.items():
+        whole, scores = cross_fitted(make(seed), *both[:2], None, np.array([0, 1]), seed)
+        frozen = make(seed).fit(*train[:2])
+        found[f"{name} cross-fitted"] = scores
+        found[f"{name} cross-fitted test"] = whole.values(test[0])
+        found[f"{name} frozen"] = frozen.predict_proba(validation[0])[:, 1]
+        found[f"{name} frozen test"] = frozen.predict_proba(test[0])[:, 1]
+    folder.mkdir(exist_ok=True)
+    part = path.with_suffix(".part.npz")
+    np.savez_compressed(part, **found)
+    part.rename(path)
+    return found
+
+
+def run_split(
+    source: str, seed: int, keep: Callable[[dict], None], options: argparse.Namespace
+) -> None:
+    """All that is measured on one split."""
+    n = QUICK_ROWS if options.quick else None
+    trying = options.command == "choices"
+    kinds, bases = (CHOICES, TRIED_ON) if trying else (STAGES, BASES)
+    scores = base_scores(source, seed, n, options.scores)
+    rows = read_rows(source, seed, n)
+    first, second = rows.cuts
+    parts = {"cross-fitted": rows.part(slice(second)), "frozen": rows.part(slice(first, second))}
+    both, test = parts["cross-fitted"], rows.part(slice(second, None))
     plain = min(timed(lambda: engine(seed).fit(*both[:2]))[1] for _ in range(3))
 
     def record(method: str, base: str, constraint: str, decided: np.ndarray, cpu: float) -> None:
@@ -167,30 +296,20 @@ def run_split(source: str, seed: int, keep: Callable[[dict], None], n: int | Non
         })  # fmt: skip
 
     for constraint in CONSTRAINTS:
-        asked = {"sensitive_features": both[2]}
-        model, cpu = timed(
-            lambda c=constraint, a=asked: fair(c, seed, engine(seed)).fit(*both[:2], **a)
-        )
-        record("joint", "", constraint, model.predict(test[0]), cpu)
-    for name, make in BASES.items():
-        whole, scores = cross_fitted(make(seed), *both[:2], None, np.array([0, 1]), seed)
-        frozen = make(seed).fit(*train[:2])
-        on_test = whole.values(test[0])
-        for constraint in CONSTRAINTS:
-            record("base", name, constraint, (on_test >= 0.5).astype(int), 0.0)
-            model, cpu = timed(
-                lambda c=constraint, q=scores: fair(c, seed).fit(
-                    *both[:2], sensitive_features=both[2], base_score=q
-                )
-            )
+        for method, (X, y, s) in {"joint": both, "joint on few": parts["frozen"]}.items():
+            model = fair(constraint, seed, engine(seed))
+            _, cpu = timed(partial(model.fit, X, y, sensitive_features=s))
+            record(method, "", constraint, model.predict(test[0]), cpu)
+    for name, (way, (X, y, s)), constraint in product(bases, parts.items(), CONSTRAINTS):
+        given, on_test = scores[f"{name} {way}"], scores[f"{name} {way} test"]
+        record(f"base {way}", name, constraint, (on_test >= 0.5).astype(int), 0.0)
+        for kind, how in kinds.items():
+            model = fair(constraint, seed, stage=how.stage(), **how.options)
+            asked = {"sensitive_features": s, "base_score": given}
+            with how.at_work():
+                _, cpu = timed(partial(model.fit, X, y, **asked))
             decided = model.predict(test[0], base_score=on_test)
-            record("cross-fitted", name, constraint, decided, cpu)
-            model, cpu = timed(
-                lambda c=constraint, b=frozen: fair(c, seed, FrozenEstimator(b)).fit(
-                    *validation[:2], sensitive_features=validation[2]
-                )
-            )
-            record("frozen", name, constraint, model.predict(test[0]), cpu)
+            record(f"{way} {kind}", name, constraint, decided, cpu)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -200,7 +319,7 @@ def run(options: argparse.Namespace) -> None:
         found: list[dict] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the table shows what was not met
-            run_split(source, seed, found.append, QUICK_ROWS if options.quick else None)
+            run_split(source, seed, found.append, options)
         with options.results.open("a") as file:  # a split as a whole or not at all
             file.writelines(json.dumps(record) + "\n" for record in found)
 
@@ -209,37 +328,82 @@ def read(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
-def table_of(records: list[dict], source: str, method: str) -> tuple[str, list[dict]]:
-    """A table of one source and one way to add a stage, and its figures."""
-    lines, figures = [], []
+def table_of(records: list[dict], source: str, way: str) -> tuple[str, dict[str, list[dict]]]:
+    """A table of one source and one way to add a stage, and its figures by kind of stage."""
+    lines: list[list[str]] = []
+    figures: dict[str, list[dict]] = {kind: [] for kind in STAGES}
     for constraint in CONSTRAINTS:
         asked = [r for r in records if (r["source"], r["constraint"]) == (source, constraint)]
-        joint = {r["seed"]: r for r in asked if r["method"] == "joint"}
+        joint, few = (
+            {r["seed"]: r for r in asked if r["method"] == method}
+            for method in ("joint", "joint on few")
+        )
         rates = RATES[constraint]
-        lines.append([
-            constraint, "trained jointly", *_figures(list(joint.values()), rates), "", "", "",
-        ])  # fmt: skip
-        for base in BASES:
-            chosen = [r for r in asked if r["method"] == method and r["base"] == base]
-            before = [r for r in asked if r["method"] == "base" and r["base"] == base]
+        rest = [""] * (4 if way == "frozen" else 3)
+        first = [constraint, "trained jointly", ""]
+        lines.append([*first, *_figures(list(joint.values()), rates), *rest])
+        for base, kind in product(BASES, STAGES):
+            chosen = [r for r in asked if r["method"] == f"{way} {kind}" and r["base"] == base]
+            before = [r for r in asked if r["method"] == f"base {way}" and r["base"] == base]
             if not chosen:
                 continue
             below = np.array([joint[r["seed"]]["accuracy"] - r["accuracy"] for r in chosen])
-            error = f" ± {below.std(ddof=1) / np.sqrt(len(below)):.4f}" if len(below) > 1 else ""
+            rest, own = [_mean(below)], {}
+            if way == "frozen":
+                fewer = [few[r["seed"]]["accuracy"] - r["accuracy"] for r in chosen]
+                rest.append(_mean(fewer))
+                own["below few"] = float(np.mean(fewer))
             ratio = float(np.median([r["time"] for r in chosen]))
             base_accuracy = np.mean([r["accuracy"] for r in before])
-            lines.append([
-                constraint, base, *_figures(chosen, rates), f"{below.mean():+.4f}{error}",
-                f"{ratio:.2f}", f"{base_accuracy:.4f}",
-            ])  # fmt: skip
-            figures.append({
+            rest += [f"{ratio:.2f}", f"{base_accuracy:.4f}"]
+            lines.append([constraint, base, kind, *_figures(chosen, rates), *rest])
+            figures[kind].append({
                 "excess": excess(chosen, rates), "below": float(below.mean()), "time": ratio,
+                **own,
             })  # fmt: skip
-    titles = (
-        "constraint", "base model", "accuracy", "gap", "excess", "accuracy of joint less its own",
-        "time of the stage", "accuracy of the base alone",
-    )  # fmt: skip
+    titles = [
+        "constraint", "base model", "stage", "accuracy", "gap", "excess",
+        "accuracy of joint less its own", "time of the stage", "accuracy of the base alone",
+    ]  # fmt: skip
+    if way == "frozen":
+        titles.insert(7, "joint on the rows of the stage alone, less its own")
     return markdown_table(titles, lines), figures
+
+
+def _mean(values: Any) -> str:
+    """A mean over splits, with its standard error where there are several."""
+    found = np.asarray(values)
+    error = f" ± {found.std(ddof=1) / np.sqrt(len(found)):.4f}" if len(found) > 1 else ""
+    return f"{found.mean():+.4f}{error}"
+
+
+def choices_table(records: list[dict]) -> str:
+    """A line for each thing tried and each way to add a stage: means over all cases."""
+    joint = {
+        (r["source"], r["seed"], r["constraint"]): r["accuracy"]
+        for r in records
+        if r["method"] == "joint"
+    }
+    lines = []
+    for way, kind in product(WAYS, CHOICES):
+        chosen = [r for r in records if r["method"] == f"{way} {kind}"]
+        cases = [
+            [r for r in chosen if (r["source"], r["constraint"], r["base"]) == case]
+            for case in product(SOURCES, CONSTRAINTS, TRIED_ON)
+        ]
+        found = [excess(c, RATES[c[0]["constraint"]]) for c in cases if c]
+        below = [joint[r["source"], r["seed"], r["constraint"]] - r["accuracy"] for r in chosen]
+        gaps = np.mean([gap(r, RATES[r["constraint"]]) for r in chosen])
+        held = sum(e <= EXCESS for e in found)
+        lines.append([
+            way, kind, f"{np.mean(below):+.4f}", f"{gaps:.4f}", f"{np.mean(found):.2f}",
+            f"{held} of {len(found)}", f"{np.median([r['time'] for r in chosen]):.2f}",
+        ])  # fmt: skip
+    titles = (
+        "base", "stage", "accuracy of joint less its own", "gap", "excess",
+        f"excess at most {EXCESS}", "time",
+    )  # fmt: skip
+    return markdown_table(titles, lines)
 
 
 def _figures(records: list[dict], rates: tuple[str, ...]) -> list[str]:
@@ -248,24 +412,35 @@ def _figures(records: list[dict], rates: tuple[str, ...]) -> list[str]:
     return [f"{accuracy:.4f}", f"{gaps:.4f}", f"{excess(records, rates):.2f}"]
 
 
-def reached(figures: list[dict]) -> list[str]:
-    """How many cases reach each goal."""
+def reached(kind: str, figures: list[dict]) -> list[str]:
+    """How many cases of a kind of stage reach each goal."""
     n = len(figures)
     goals = {
         f"excess at most {EXCESS}": ("excess", EXCESS),
         f"accuracy at most {BELOW_JOINT} below that of joint training": ("below", BELOW_JOINT),
+        f"accuracy at most {BELOW_JOINT} below that of joint training on the rows of the stage": (
+            "below few", BELOW_JOINT,
+        ),
         f"stage at most {TIME:.0%} of a LightGBM fit of 100 trees": ("time", TIME),
-    }
+    }  # fmt: skip
     lines = []
     for words, (name, limit) in goals.items():
-        values = [f[name] for f in figures]
+        values = [f[name] for f in figures if name in f]
+        if not values:
+            continue
         held = sum(v <= limit for v in values)
-        spread = f"mean {np.mean(values):.4g}, largest {max(values):.4g}"
-        lines.append(f"- {words}: {held} of {n} cases ({spread}).")
+        spread = f"mean {np.mean(values):.4f}, largest {max(values):.4f}"
+        lines.append(f"- {kind}, {words}: {held} of {n} cases ({spread}).")
     return lines
 
 
-def report(records: list[dict], remarks: str) -> str:
+WAYS = {
+    "cross-fitted": "Base and stage share 80% of the rows (the base is cross-fitted)",
+    "frozen": "Frozen base of 60% of the rows, stage on another 20%",
+}
+
+
+def report(records: list[dict], tried: list[dict], remarks: str) -> str:
     seeds = len({r["seed"] for r in records})
     parts = [
         "# A fair stage on any model",
@@ -275,66 +450,89 @@ def report(records: list[dict], remarks: str) -> str:
         "pooled rate beyond the tolerance, in standard errors of the test rows, as a root mean "
         "square; a model whose rates are equal in truth has 1 at most. Time: CPU time of the fit "
         "of the stage over that of a plain LightGBM fit of 100 trees on the same 80% of the "
-        "rows; the base model is not in it. Means over splits; ± is the standard error over "
-        "splits.",
+        "rows; the base model is not in it, since its scores are given. Stage: 20 small trees, "
+        "the default, or a `LinearStage`. Means over splits; ± is the standard error over splits.",
     ]
-    how = {
-        "cross-fitted": "Base and stage share 80% of the rows (the base is cross-fitted)",
-        "frozen": "Frozen base of 60% of the rows, stage on another 20%",
-    }
-    for method, words in how.items():
-        tables, figures = [], []
+    for way, words in WAYS.items():
+        tables: list[str] = []
+        figures: dict[str, list[dict]] = {kind: [] for kind in STAGES}
         for source, (title, _) in SOURCES.items():
             if any(r["source"] == source for r in records):
-                table, found = table_of(records, source, method)
+                table, found = table_of(records, source, way)
                 tables += [f"### {title}", table]
-                figures += found
-        parts += [f"## {words}", "\n".join(reached(figures)), *tables]
-    return "\n\n".join([*parts, *([remarks] if remarks else [])]) + "\n"
+                for kind in STAGES:
+                    figures[kind] += found[kind]
+        goals = [line for kind in STAGES for line in reached(kind, figures[kind])]
+        parts += [f"## {words}", "\n".join(goals), *tables]
+    if tried:
+        n = len({r["seed"] for r in tried})
+        parts += [
+            "## What was tried",
+            f"Means over {n} random splits, the three tables, both constraints and three base "
+            f"models ({', '.join(TRIED_ON)}); times are medians.",
+            choices_table(tried),
+        ]
+    return "\n\n".join([*parts, remarks]) + "\n"
 
 
 REMARKS = """## What was found
 
-One random split is not enough to judge the first two goals: read single figures with their
-sampling errors. On the test rows of ACSIncome the standard error of a gap of false negative rates
-is 0.013, and all methods share these rows. Models of CatBoost that were fitted on four fifths of
-the training rows had gaps of 0.005, -0.007 and 0.020 on three left-out fifths, and of 0.034 to
-0.039 on these test rows. `run` goes on where it ended, and adds splits with `--seeds`.
+Read single figures with their sampling errors. On the test rows of ACSIncome the standard error
+of a gap of false negative rates is 0.013. An earlier version of this page had one split, on which
+13 of 36 cases missed the goal for the excess; over five splits none of these cases does. The
+options of stages were chosen on the first three splits. On the other two, 34 of 36 cases of trees
+and 35 of linear stages reach the goal for the excess where base and stage share their rows, and
+34 of either on frozen bases; trees are 0.0004 less accurate than joint training there, and 0.0003
+more accurate on the first three.
 
-- *Excess.* The goal is reached on Adult, and under demographic parity on the loans. It is missed
-  in most cases of ACSIncome and under equal opportunity on the loans, where sex is not among the
-  features. Part of it is the split, as above. Part of it is that a stage moves more slowly there:
-  with 20 trees in place of 40, held-out gaps of the loans (scores by CatBoost) were 0.022 in
-  place of 0.007.
-- *Accuracy.* A stage that shares its rows with the base model is level with joint training, or
-  ahead of it. A frozen model of 60% of the rows with a stage on 20% is behind: joint training
-  sees four times the rows of that stage. A base model that is much worse than LightGBM stays
-  behind too. A forest grown to leaves of single rows (accuracy 0.854 on Adult alone) reached
-  0.862 under equal opportunity; 0.869 when its log-odds were halved first. A stage adds to a base
+- *Excess.* Where base and stage share their rows the goal is reached in all cases, by trees and
+  by linear stages. On frozen bases one case of trees misses it (CatBoost on Adult, demographic
+  parity) and two of linear stages (HistGradientBoosting and CatBoost on ACSIncome, equal
+  opportunity).
+- *Accuracy.* A stage of trees that shares its rows with the base model is level with joint
+  training on average. It misses the goal in ten cases, by 0.0019 at most. A frozen model of 60%
+  of the rows with a stage on 20% is 0.003 behind joint training on all of these rows, and 0.003
+  ahead of joint training on the rows of the stage alone: what costs is the number of rows.
+- *Linear stages* are within 0.003 of trees on boosted base models, on average. They leave a weak
+  base model as weak as it is: logistic regression on Adult stays 0.02 behind, and trees make up
+  for most of it. A base model that is noisy stays noisy under any stage: a stage adds to the base
   model, and cannot take its noise away.
-- *Time.* The goal is missed in all cases; a stage costs about as much as a plain fit of 100
-  trees. In a profile of a stage of 20 trees on ACSIncome, as shares of a plain fit: binning 0.13,
-  trees 0.10, the check of how well features reveal the group 0.09, passes over the rows 0.05.
-  Cross-fitting, where few rows count, doubles all of it. Learned memberships, where the group is
-  not among the features, add 0.75 on 60,000 rows of the loans (1.3 with them, 0.6 without)."""
+- *Time.* On 15,000 rows a stage takes 0.21 of a plain fit on 60,000, and 14 of 36 cases of trees
+  reach the goal. Times that are so close to the goal differ by 5% from run to run. On 60,000 rows
+  no case reaches the goal. Binning the rows again is 0.12 of a plain fit there, 20 small trees are
+  0.12, and reading and checking are the rest. Where few rows of a group count, as under equal
+  opportunity, rates are read out of fold, and trees count twice.
+
+The first line of the last table is how stages were trained before. Learned memberships cost more
+than all the rest, and neither gaps nor accuracy on new rows were better for them. Two folds do
+where three to five did. Twenty trees need a higher gain of multipliers: with a gain of 1 gaps
+remain. A share in place of cross-fitting costs little on 60,000 rows, and much on 15,000."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("command", choices=["run", "table"])
+    parser.add_argument("command", choices=["scores", "run", "choices", "table"])
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--tried", type=Path, default=TRIED)
+    parser.add_argument("--scores", type=Path, default=SCORES)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--sources", nargs="+", default=list(SOURCES), choices=list(SOURCES))
     parser.add_argument("--quick", action="store_true", help="small, one seed, keeps nothing")
     options = parser.parse_args()
     if options.command == "table":
-        FILE.write_text(report(read(options.results), REMARKS))
+        FILE.write_text(report(read(options.results), read(options.tried), REMARKS))
+    elif options.command == "scores":
+        for seed, source in tqdm(list(product(range(options.seeds), options.sources))):
+            base_scores(source, seed, None, options.scores)
     elif options.quick:
         with tempfile.TemporaryDirectory() as folder:
             options.results, options.seeds = Path(folder, "results.jsonl"), 1
+            options.scores = Path(folder, "scores")
             run(options)
-            print(report(read(options.results), REMARKS))
+            print(report(read(options.results), [], REMARKS))
     else:
+        if options.command == "choices":
+            options.results = options.tried
         run(options)
     return 0
 

@@ -70,7 +70,7 @@ def one_fit(case: tuple[int, bool, int | None, int, int, int]) -> tuple[float, f
         warnings.simplefilter("ignore", FairnessWarning)
         if folds is not None:
             stack.enter_context(
-                patch("fairboost.data.holdout.fold_count", lambda n, exacting=False: folds)
+                patch("fairboost.data.holdout.fold_count", lambda n, need="usual": folds)
             )
         for module in [m for m in sys.modules.values() if m.__name__.startswith("fairboost.")]:
             if hasattr(module, "FOLLOWER_BINS"):

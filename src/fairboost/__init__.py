@@ -18,6 +18,7 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from fairboost.data.probabilities import group_probabilities
     from fairboost.data.windows import smooth
+    from fairboost.engines.linear.stage import LinearStage
     from fairboost.fairness.constraints import bound, parity
     from fairboost.fairness.minimax import minimax
     from fairboost.fairness.numbers import calibrated, equal_distributions
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FairGBMClassifier",
     "FairGBMRegressor",
+    "LinearStage",
     "SearchOptions",
     "TradeoffCurve",
     "Tuned",
@@ -54,6 +56,7 @@ __all__ = [
 _HOMES = {
     "data.probabilities": ("group_probabilities",),
     "data.windows": ("smooth",),
+    "engines.linear.stage": ("LinearStage",),
     "fairness.constraints": ("bound", "parity"),
     "fairness.minimax": ("minimax",),
     "fairness.numbers": ("calibrated", "equal_distributions"),

@@ -187,7 +187,13 @@ def test_many_rows_are_cut_into_few_folds(n, n_folds):
 def test_a_threshold_is_placed_on_scores_of_five_folds():
     """Boosters of half the rows spread their scores less than the one that is kept."""
     cells = build_cells(np.arange(30_000) % 2, [])
-    assert choose("cross", cells, 0.0, None, rng(), exacting=True).n_folds == 5
+    assert choose("cross", cells, 0.0, None, rng(), need="exacting").n_folds == 5
+
+
+def test_a_stage_is_cut_into_halves():
+    for n, n_folds in ((8_000, 5), (9_000, 2), (30_000, 2)):
+        cells = build_cells(np.arange(n) % 2, [])
+        assert choose("cross", cells, 0.0, None, rng(), need="stage").n_folds == n_folds
 
 
 def test_nothing():

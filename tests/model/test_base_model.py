@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
+from sklearn.metrics import roc_auc_score
 
+from fairboost.exceptions import FairnessWarning
 from fairboost.model.base_model import (
     MOST_CLIPPED,
     PROBABILITIES,
     BaseModel,
     best_clip,
+    check_given,
     platt,
+    ranked_above,
 )
 
 
@@ -83,3 +89,33 @@ def test_values_that_part_the_labels_have_a_finite_map():
     slope, shift = platt(values, (values > 0).astype(int), np.ones(100))
     assert 0 < slope < 100
     assert shift == pytest.approx(0, abs=1e-6)
+
+
+@given(st.integers(2, 60), st.integers(1, 10), st.integers(0, 1_000))
+def test_the_auc_is_that_of_scikit_learn(n, distinct, seed):
+    rng = np.random.default_rng(seed)
+    values, labels = rng.integers(0, distinct, n) / distinct, rng.integers(0, 2, n)
+    labels[:2] = 0, 1
+    area, _ = ranked_above(values, labels)
+    assert area == pytest.approx(roc_auc_score(labels, values))
+
+
+def test_the_error_of_an_auc_is_that_of_random_orders():
+    rng = np.random.default_rng(0)
+    values, labels = rng.random(200), (np.arange(200) < 60).astype(int)
+    found = [ranked_above(rng.permutation(values), labels) for _ in range(2_000)]
+    assert np.std([area for area, _ in found]) == pytest.approx(found[0][1], rel=0.1)
+
+
+def test_scores_in_another_order_are_warned_of():
+    rng = np.random.default_rng(0)
+    values = rng.random(4_000)
+    labels = (rng.random(4_000) < values).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_given(values, labels, 1)
+    shuffled = values[rng.permutation(4_000)]
+    if shuffled[labels == 1].mean() < shuffled[labels == 0].mean():  # which is refused
+        shuffled = 1 - shuffled
+    with pytest.warns(FairnessWarning, match=r"says nothing about the label: its AUC is 0\.5"):
+        check_given(shuffled, labels, 1)

@@ -648,10 +648,31 @@ def test_few_errors_in_all_are_not_few_of_a_rare_label():
 @pytest.mark.parametrize(
     ("stage", "advised"),
     [
-        (None, r"\(stage=LGBMClassifier\(n_estimators=80, learning_rate=0.2, num_leaves=15\)\)"),
+        (None, r"\(stage=LGBMClassifier\(n_estimators=80, learning_rate=0.3, num_leaves=15\)\)"),
         (small(), r"\(stage=LGBMClassifier\(n_estimators=80, ...\)\)"),
     ],
 )
 def test_more_rounds_of_a_stage_are_asked_for_by_its_engine(forest, rows, stage, advised):
     model = on(FrozenEstimator(forest), rows.seen, stage=stage, tolerance=0.0)
     assert re.search(advised, unwrapped(model.fairness_report_))
+
+
+@pytest.mark.parametrize(("trees", "gain"), [(10, 2.0), (20, 2.0), (30, 80 / 60), (40, 1.0)])
+def test_short_stages_have_a_higher_gain(forest, rows, trees, gain):
+    """The first step of the multipliers: gain and damping times unit and violation."""
+    asked = {"stage": small(n_estimators=trees), "tolerance": 0.0, "iterate": "last"}
+    auto = on(FrozenEstimator(forest), rows.seen, **asked)
+    named = on(FrozenEstimator(forest), rows.seen, multiplier_learning_rate=gain, **asked)
+    np.testing.assert_array_equal(auto.multipliers_, named.multipliers_)
+
+
+def test_memberships_of_a_stage_are_learned_where_asked_for(forest, rows):
+    asked = {"stage": small(), "iterate": "last"}
+    auto, observed, honest = (
+        on(FrozenEstimator(forest), rows.new, memberships=name, **asked).decision_function(
+            rows.test.X
+        )
+        for name in ("auto", "observed", "honest")
+    )
+    np.testing.assert_array_equal(auto, observed)
+    assert np.abs(honest - observed).max() > 0.01

@@ -36,6 +36,7 @@ from fairboost.data.validation import DEFAULT_COLUMN
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 
 HoldoutLike: TypeAlias = Literal["auto", "cross"] | float | None
+FoldNeed: TypeAlias = Literal["usual", "exacting", "stage"]
 HoldoutKind: TypeAlias = Literal["none", "share", "cross", "set", "both"]
 
 SHARE = 0.2
@@ -115,12 +116,12 @@ class Holdout:
         return [np.flatnonzero(self.folds != k) for k in range(self.n_folds)]
 
 
-def fold_count(n_rows: int, exacting: bool = False) -> int:
+def fold_count(n_rows: int, need: FoldNeed = "usual") -> int:
     """Folds to cut rows into: many of few rows, of which boosters can spare none.
 
     From 20,000 rows on, half of them teach nearly as much as all: gaps and accuracy on new rows
-    are those of 5 folds (``benchmarks/folds.md``). ``exacting`` constraints need 5 folds at every
-    size, because scores of boosters on half the rows are spread otherwise than those of the
+    are those of 5 folds (``benchmarks/folds.md``). ``"exacting"`` constraints need 5 folds at
+    every size, because scores of boosters on half the rows are spread otherwise than those of the
     booster that is kept:
 
     * a threshold is placed on the scores: rates on new rows miss the target with 2 folds;
@@ -128,8 +129,13 @@ def fold_count(n_rows: int, exacting: bool = False) -> int:
       the ratio on new rows by +0.060 ± 0.026 on the ten splits by which they were chosen, and by
       -0.023 ± 0.046 on ten others (standard errors);
     * several classes, where a rate may be of one class in a small group.
+
+    A ``"stage"`` of few small trees on the scores of a base model has less to learn: from 9,000
+    rows on two folds do (``benchmarks/any_model.md``).
     """
-    return 5 if exacting or n_rows < 10_000 else 3 if n_rows < 20_000 else 2
+    if need == "stage" and n_rows >= 9_000:
+        return 2
+    return 5 if need == "exacting" or n_rows < 10_000 else 3 if n_rows < 20_000 else 2
 
 
 NOTHING_HELD_OUT = Holdout("none", "groups are compared on the training rows")
@@ -142,7 +148,7 @@ def choose(
     sample_weight: Weights | None,
     rng: np.random.Generator,
     labels: Collection[int] = (0, 1),
-    exacting: bool = False,
+    need: FoldNeed = "usual",
     worth: float = 1.0,
 ) -> Holdout:
     """Choose the rows to hold out, stratified by cell.
@@ -161,9 +167,9 @@ def choose(
         Draws the rows.
     labels : collection of {0, 1}
         The labels that rates count.
-    exacting : bool
-        Whether a threshold is placed on the scores of these rows, or ratios of rates are limited
-        (:func:`fold_count`).
+    need : {"usual", "exacting", "stage"}
+        Whether a threshold is placed on the scores of these rows, or ratios of rates are limited,
+        which is exacting; else whether a stage is added to a base model (:func:`fold_count`).
     worth : float
         What a row tells about a constrained moment, over what it tells about a rate at even odds;
         at most 1.
@@ -175,7 +181,7 @@ def choose(
     quick = SHARE * smallest * worth < CROSS_BELOW_CELL and n <= CROSS_BELOW_ROWS
     if holdout == "cross" or (holdout == "auto" and quick):
         several = int(cells.labels.max()) > 1  # classes
-        n_folds = fold_count(n, exacting or several)
+        n_folds = fold_count(n, "exacting" if several else need)
         why = f"cross-fitting in {n_folds} folds"
         if holdout == "auto":
             why += f", as only {_rows_for(SHARE, smallest)} with a share of {SHARE:.0%}"

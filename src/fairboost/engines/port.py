@@ -124,6 +124,25 @@ class LossTerms:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Groups that constraints compare, for a stage that learns who is in them.
+
+    Parameters
+    ----------
+    groups : tuple of str
+        Their names.
+    codes : (m,) int
+        Group of each row trained on; -1 where it is in none.
+    labels : tuple of int
+        The labels whose rows count.
+    """
+
+    groups: tuple[str, ...]
+    codes: IntArray
+    labels: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class EngineData:
     """The user's data, as it is handed on to the engine.
 
@@ -147,6 +166,8 @@ class EngineData:
     offset, held_out_offset : (n,) and (m,) float64, optional
         What the score of each row starts from, beside the intercept: the logarithm of its
         exposure. Scores have it in them; the model that is kept does not.
+    compared : callable, optional
+        Gives the groups that constraints compare. Engines of trees do not ask for them.
     """
 
     X: Matrix
@@ -159,6 +180,7 @@ class EngineData:
     held_out: tuple[Matrix, IntArray | FloatArray] | None = None
     offset: FloatArray | None = None
     held_out_offset: FloatArray | None = None
+    compared: Callable[[], Sequence[Compared]] | None = None
 
 
 def in_a_row(parts: Sequence[ScoreArray]) -> ScoreArray:

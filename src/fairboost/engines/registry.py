@@ -13,12 +13,15 @@ from typing import Any, Protocol, cast
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._typing import Matrix
+from fairboost.engines.linear.stage import LinearStage
 from fairboost.engines.options import check_kind
 from fairboost.engines.port import Engine, TrainedModel
 from fairboost.exceptions import ModelFileError
 
 ENGINES = ("lightgbm", "xgboost")
 """Names of the packages; the first is there always."""
+LINEAR = "linear"
+"""The engine of :class:`~fairboost.LinearStage`, which is of no package of its own."""
 
 
 class EngineModule(Protocol):
@@ -63,8 +66,15 @@ def name_of(estimator: object) -> str:
     >>> name_of(LGBMClassifier())
     'lightgbm'
     """
+    if is_linear(estimator):
+        return LINEAR
     # Of no engine: the first one says what it expects.
     return next((p for p in _packages(estimator) if p in ENGINES), ENGINES[0])
+
+
+def is_linear(estimator: object) -> bool:
+    """Whether it is a stage of few weights."""
+    return isinstance(estimator, LinearStage)
 
 
 def is_of_engine(estimator: object) -> bool:
@@ -108,7 +118,7 @@ def default_estimator(**options: Any) -> Any:
 
 def load_engine(name: str) -> EngineModule:
     """The engine of that name, as a model file gives it."""
-    if name not in ENGINES:
+    if name not in (*ENGINES, LINEAR):
         raise ModelFileError(
             f"the model was trained by the engine {name!r}, expected {' or '.join(ENGINES)}; "
             "install a newer fairboost"

@@ -29,6 +29,10 @@ NOT_OF_PAPER = (
     "by the paper's multipliers, which read smooth rates by cell",
     "use multipliers='two_sided', the default",
 )
+NOT_OF_LINEAR = (
+    "by LinearStage, which learns the group that a row is in",
+    "use the default stage of trees, or pass the most likely group",
+)
 NOT_OF_MEANS = (
     "with minimax(...), calibrated(...) and bound('error', ...), which read losses and "
     "probabilities by group",

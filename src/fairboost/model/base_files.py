@@ -16,6 +16,8 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._files import write_text
+from fairboost.engines.linear.tilt import SIGNS
+from fairboost.engines.registry import LINEAR
 from fairboost.engines.registry import name_of as engine_name
 from fairboost.exceptions import ExportError, InvalidInputError, ModelFileError
 from fairboost.model import probe
@@ -173,37 +175,87 @@ def export_stage(path: str | Path, form: str | None, model: Any) -> None:
     if (form or ENDINGS.get(Path(path).suffix, engine)) != engine:
         raise ExportError(
             "the model is a stage on a base model that the file would not hold, so its decisions "
-            f"cannot be exported to {form or Path(path).suffix}; use format={engine!r}, which "
-            "writes the stage and a note of how to add its scores to those of the base model"
+            f"cannot be exported to {form or Path(path).suffix}; leave format out or use "
+            f"format={engine!r}, which writes the stage and a note of how to add its scores to "
+            "those of the base model"
         )
     if endings and Path(path).suffix not in endings:
         raise ExportError(
             f"the engine finds the format of a model by the ending of its file, expected "
             f"{' or '.join(endings)}, found {str(path)!r}; rename it"
         )
+    if engine == LINEAR:
+        write_text(path, _as_json(_note(model, **_linear(Path(path), model._model))))
+        return
     point = model.operating_point
     write_text(path, model._model.export(threshold=model.threshold_, operating_point=point))
-    _write_note(path, model)
+    stage = {
+        "s": "raw score of the stage file (LightGBM raw_score=True, XGBoost output_margin=True)",
+        "engine": engine,
+        "stage_file": Path(path).name,
+        "stage_sha256": _sha256(path),
+    }
+    write_text(f"{path}.base.json", _as_json(_note(model, **stage)))
 
 
-def _write_note(path: str | Path, model: Any) -> None:
-    """Write beside an exported stage how its scores are added to those of the base model."""
+def _linear(path: Path, stage: Any) -> dict[str, Any]:
+    """Write the boosters of a linear stage beside its file; returns how scores are made of them.
+
+    Their numbers are exact: a factor is the exponential of a weight.
+    """
+    listed = []
+    for k, block in enumerate(stage.blocks):
+        sign, theta = SIGNS[block.label], block.path[-1]
+        columns = {int(g): column for column, g in enumerate(block.learned)}
+        groups = [
+            {
+                "name": name,
+                "factor": float(np.exp(sign * theta[g])),
+                "share": float(block.shares[g]),
+                "column": columns.get(g),
+            }
+            for g, name in enumerate(block.groups)
+        ]
+        found: dict[str, Any] = {"label": block.label, "sign": int(sign), "groups": groups}
+        if block.model is not None:
+            file = path.with_name(f"{path.stem}.{k}.txt")
+            write_text(file, block.model.text())
+            found |= {"file": file.name, "sha256": _sha256(file)}
+        listed.append(found)
+    return {
+        "s": "sum over memberships of sign * log(sum over groups of factor * w)",
+        "w": (
+            "share, if column is null; else P * (sum of share over groups with a column). P is "
+            "column number column of the probabilities that lightgbm.Booster(model_file=file) "
+            "predicts; of two columns it predicts the last, and the other is 1 less that"
+        ),
+        "engine": LINEAR,
+        "memberships": listed,
+    }
+
+
+def _sha256(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _as_json(note: dict[str, Any]) -> str:
+    return json.dumps(note, indent=1, allow_nan=False) + "\n"
+
+
+def _note(model: Any, **stage: Any) -> dict[str, Any]:
+    """How scores of a stage are added to those of the base model."""
     base: BaseModel = model._base
     names = getattr(model, "feature_names_in_", None)
     columns = range(model.n_features_in_) if model._columns is None else model._columns
     seen = [int(k) if names is None else str(names[k]) for k in columns]
-    note = {
+    return {
         "format": "fairboost-stage",
         "formula": "probability = 1 / (1 + exp(-(b + s)))",
         "b": FORMULAS[base.kind],
-        "s": "raw score of the stage file (LightGBM raw_score=True, XGBoost output_margin=True)",
         "decision": "positive where probability >= threshold",
         "threshold": float(model.threshold_),
         "labels": {"negative": str(model._labels[0]), "positive": str(model._labels[1])},
         "base": recipe(base),
-        "engine": engine_name(model._model.estimator),
-        "stage_file": Path(path).name,
-        "stage_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+        **stage,
         "stage_features": seen,
     }
-    write_text(f"{path}.base.json", json.dumps(note, indent=1, allow_nan=False) + "\n")

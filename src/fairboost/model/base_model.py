@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logit
+from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
+from fairboost._warnings import warn
 from fairboost.data.validation import as_column, by_row, python_value, read_targets, take_rows
 from fairboost.engines.registry import is_of_engine
-from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.exceptions import EngineOptionError, FairnessWarning, InvalidInputError
 from fairboost.model import probe
 
 MOST_CLIPPED = 0.05
@@ -235,7 +237,10 @@ def check_no_decisions(values: FloatArray) -> None:
 
 
 def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
-    """Refuse scores that are decisions, or of which those of the positive label are lower."""
+    """Refuse scores that are decisions, or of which those of the positive label are lower.
+
+    Warns of scores that are unrelated to labels, such as those of rows in another order.
+    """
     if values.min() == values.max():
         raise InvalidInputError(
             f"base_score is {values[0]:g} in every row, so that it says nothing about any; pass "
@@ -250,6 +255,40 @@ def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
             "label, or the rows are in another order. Pass probabilities of the positive label, "
             "such as 1 - base_score, in the order of X, or name the other label as pos_label"
         )
+    some = slice(None, None, 1 + len(labels) // RANKED_ROWS)
+    if not 0 < labels[some].sum() < len(labels[some]):
+        return
+    area, error = ranked_above(values[some], labels[some])
+    if abs(area - 0.5) <= CHANCE * error:
+        warn(
+            f"base_score says nothing about the label: its AUC is {area:.3f}, and of scores in "
+            f"random order 99 of 100 are within {CHANCE * error:.3f} of 0.5. Check that "
+            "base_score is in the order of X, and that it predicts this label",
+            FairnessWarning,
+        )
+
+
+RANKED_ROWS = 10_000
+"""Rows that are ranked, about: so many show whether scores say anything at all."""
+CHANCE = 2.576
+"""Standard errors of the AUC within which 99 of 100 random orders lie."""
+
+
+def ranked_above(values: FloatArray, labels: IntArray) -> tuple[float, float]:
+    """The AUC of scores, and its standard error where scores say nothing about labels.
+
+    The AUC is the chance that a row of the positive label has the larger score; ties count half.
+
+    Examples
+    --------
+    >>> area, error = ranked_above(np.array([0.1, 0.2, 0.3, 0.4]), np.array([0, 1, 0, 1]))
+    >>> area, round(error, 3)
+    (0.75, 0.323)
+    """
+    ones = int(labels.sum())
+    pairs = ones * (len(labels) - ones)
+    above = float(rankdata(values)[labels == 1].sum()) - ones * (ones + 1) / 2
+    return above / pairs, float(np.sqrt((len(labels) + 1) / (12 * pairs)))
 
 
 def said_of_seen_rows(log_odds: FloatArray, labels: IntArray, remedy: str = OTHER_ROWS) -> str:

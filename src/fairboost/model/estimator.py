@@ -33,8 +33,9 @@ from fairboost.data.validation import (
     python_value,
     take_columns,
 )
+from fairboost.engines.linear.stage import LinearStage
 from fairboost.engines.port import Engine, LossTerms
-from fairboost.engines.registry import engine_of
+from fairboost.engines.registry import engine_of, is_linear
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import (
@@ -52,6 +53,7 @@ from fairboost.fairness.rates import as_moment
 from fairboost.fairness.realised_rate import realise
 from fairboost.fairness.soft import (
     NOT_OF_CLASSES,
+    NOT_OF_LINEAR,
     NOT_OF_PAPER,
     placed,
     refuse_soft,
@@ -73,6 +75,7 @@ from fairboost.model.stage import (
     check_base,
     check_stage_table,
     columns_of_stage,
+    for_stage,
     more_rounds,
     on_base,
     split_eval_set,
@@ -163,7 +166,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         What a row counts as in gradients: its group (``"observed"``), or the probability of its
         group given its features and label (``"honest"``). ``"auto"`` is ``"honest"`` from 20,000
         to 200,000 rows if features do not reveal the group: trees would otherwise learn which
-        *training rows* are in a group.
+        *training rows* are in a group. A stage on a base model of another kind of up to 40 trees
+        uses groups.
     iterate : {"best", "last", "average", "randomized"}, default="best"
         The model to keep. ``"best"`` has the lowest held-out loss among the rounds within the
         tolerance, or the least violation if no round is. ``"last"`` is that of the last round,
@@ -189,9 +193,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         The cost of giving a row of each class (lines) each class (columns), in the order of
         ``classes_``, or a DataFrame that names the classes. The model then gives the class of
         least expected cost, not the most likely one.
-    stage : LGBMClassifier or XGBClassifier, optional
-        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 40
-        trees of 15 leaves, with a learning rate of 0.2.
+    stage : LGBMClassifier, XGBClassifier or LinearStage, optional
+        The engine of a stage on a base model, unfitted; by default an ``LGBMClassifier`` of 20
+        trees of 15 leaves, with a learning rate of 0.3. :class:`~fairboost.LinearStage` has a
+        weight per group in place of trees.
     stage_features : sequence of str or int, optional
         The columns of X that such a stage sees, by name or position; all if left out. The base
         model sees all of X, such as text that a ``Pipeline`` encodes and no engine reads.
@@ -285,7 +290,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         pos_label: object = None,
         classes: Sequence[Any] | None = None,
         costs: ArrayLike | None = None,
-        stage: Classifier | None = None,
+        stage: Classifier | LinearStage | None = None,
         stage_features: Sequence[str | int] | None = None,
     ) -> None:
         self.estimator = estimator
@@ -495,6 +500,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
                 asked = holdout_set, self._columns, base_score is not None
                 holdout_set, held_whole, held_score = split_holdout_set(*asked)
             held_out = check_holdout_set(holdout_set, X, data.classes, numbers)
+        if staged:
+            options = for_stage(options, self.stage, engine.n_rounds)
         request = FitRequest(options, engine, y, data, held_out, fit_options, self._seed())
         if staged:
             given_rows = whole, given, base_score, (held_whole, held_score), eval_tables
@@ -544,6 +551,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             refuse_soft(*asked, *NOT_OF_CLASSES)
         if self.multipliers == "paper":
             refuse_soft(*asked, *NOT_OF_PAPER)
+        if is_linear(self.stage):
+            refuse_soft(*asked, *NOT_OF_LINEAR)
 
     def _set_labels(self, classes: np.ndarray) -> None:
         """Set the attributes about labels, of two given the negative and the positive one."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import ArrayLike, Float32Array, Matrix
+from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.holdout import Holdout
 from fairboost.data.validation import CheckedRows
 from fairboost.engines.port import Engine, EngineData, LossTerms
@@ -54,7 +55,24 @@ class FitRequest:
     @property
     def has_base(self) -> bool:
         """Whether training starts from a model, which is then the first iterate."""
-        return self.engine.base is not None or self.data.base_scores is not None
+        return self.engine.base is not None or self.is_stage
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether a stage is added to the scores of a base model of another kind."""
+        return self.data.base_scores is not None
+
+    @property
+    def rounds_to_settle(self) -> int:
+        """Rounds that the gain of multipliers is made for.
+
+        What is added to a model has little to move. A stage on scores is given twice the rounds
+        that it has, so that 20 trees have a gain of 2 and 40 have one of 1; with a gain of 3 gaps
+        on new rows were larger.
+        """
+        if not self.is_stage:
+            return SETTLED if self.has_base else self.engine.n_rounds
+        return min(SETTLED, max(2 * self.engine.n_rounds, SETTLED // 2))
 
     @property
     def columns(self) -> list[str]:

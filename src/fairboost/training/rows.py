@@ -16,6 +16,7 @@ from fairboost.data.holdout import Holdout
 from fairboost.data.shared import nearest
 from fairboost.data.validation import CheckedRows
 from fairboost.engines.group_model import CodedRows
+from fairboost.engines.port import Compared
 from fairboost.fairness import soft
 from fairboost.fairness.binding import Term, leave_out_small
 from fairboost.fairness.constraints import Constraint, columns_of
@@ -83,6 +84,21 @@ def lay_out_rows(
     cells = replace(cells, left_out=rows.cells.left_out)
     found = {k: p[trained] for k, p in _memberships(request, cells, constraints).items()}
     return replace(rows, memberships=found)
+
+
+def compared_in(rows: RowLayout) -> list[Compared]:
+    """The groups that constraints compare, and the labels whose rows count towards them."""
+    found: dict[tuple[str, ...], set[int]] = {}
+    for term in rows.terms:
+        counted = [moment.counts(np.arange(2)) for moment in term.moments]
+        labels = found.setdefault(term.groups.columns, set())
+        labels.update(np.flatnonzero(np.any(counted, axis=0)).tolist())
+    out = []
+    for columns, labels in found.items():
+        groups = rows.cells.groups_by(columns)
+        names = tuple(groups.label(g) for g in range(len(groups)))
+        out.append(Compared(names, groups.of_cell[rows.cells.codes], tuple(sorted(labels))))
+    return out
 
 
 def _threads(request: FitRequest, holdout: Holdout) -> Threads:
@@ -195,7 +211,9 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
     rng = np.random.default_rng(request.seed)
     labels = not_spared(counted, cells) if spare else frozenset(cells.labels.tolist())
     ratios = any(isinstance(t.constraint, RatioParity) for t in terms)
-    exacting = ratios or isinstance(point, OperatingPoint)
+    need: holdout.FoldNeed = "stage" if request.is_stage else "usual"
+    if ratios or isinstance(point, OperatingPoint):
+        need = "exacting"
     worth = _worth(request, terms)
     device = request.engine.device
     # Fewer rows are drawn quickly enough, and are then the same ones as without a GPU.
@@ -206,7 +224,7 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
         by_stratum = replace(shares, spared=shares.spared[cell_of])
         held = hold_out(device, by_stratum, strata, rng)
         return holdout.of_share(shares, cells, held, weight)
-    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, exacting, worth)
+    return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, need, worth)
 
 
 def _worth(request: FitRequest, terms: Sequence[Term]) -> float:

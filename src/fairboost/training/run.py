@@ -7,20 +7,20 @@ gets scores and never sees X.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost.algorithm.game import Session
-from fairboost.algorithm.multipliers import SETTLED
 from fairboost.engines.port import Follower, Problem
 from fairboost.engines.signals import heeding_signals
 from fairboost.fairness.ratios import RatioParity
 from fairboost.fairness.reachable import check_reachable
 from fairboost.training.outcome import Training
 from fairboost.training.request import FitRequest
-from fairboost.training.rows import lay_out_rows
+from fairboost.training.rows import compared_in, lay_out_rows
 from fairboost.verdicts import diagnostics
 
 
@@ -30,8 +30,8 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
         rows = lay_out_rows(request, request.options.constraints(request.columns))
         check_reachable(rows.terms, rows.cells, request.options.operating_point)
     engine = request.engine
-    rounds = SETTLED if request.has_base else engine.n_rounds  # a stage on it has little to move
-    player = request.options.player(rounds, engine.learning_rate * request.loss_terms.pace)
+    rate = engine.learning_rate * request.loss_terms.pace
+    player = request.options.player(request.rounds_to_settle, rate)
     session = Session(request.options.game(rows, request.loss_terms, player))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []
@@ -46,7 +46,7 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
                 bar.update()
 
             model, _ = request.engine.train(
-                request.engine_data(rows.holdout),
+                replace(request.engine_data(rows.holdout), compared=partial(compared_in, rows)),
                 # Leaves that are set after a tree is grown, only the engine itself can set.
                 problem_of(
                     session, after_round, not rows.terms and request.loss_terms.renews_leaves

@@ -9,7 +9,12 @@ from lightgbm.basic import _ConfigAliases
 from scipy.special import expit
 
 from fairboost.engines.lightgbm import options
-from fairboost.engines.lightgbm.options import check_options, read_loss_terms, read_metrics
+from fairboost.engines.lightgbm.options import (
+    check_options,
+    looks_at_few_rows,
+    read_loss_terms,
+    read_metrics,
+)
 from fairboost.exceptions import EngineOptionError
 
 
@@ -219,3 +224,12 @@ def test_first_metric_only():
     assert names(read_metrics(params(first_metric_only=True), both[::-1], True))[0] == "auc"
     alone = read_metrics(params(first_metric_only=True), "binary_error", True)
     assert names(alone) == ["binary_error", "binary_logloss"]
+
+
+def test_bins_of_few_rows_matter_where_features_are_bundled():
+    """Scores of such a training are measured again, by predicting."""
+    few = {"bin_construct_sample_cnt": 1_000}
+    assert not looks_at_few_rows({})
+    assert looks_at_few_rows(few)
+    for name, value in (("enable_bundle", False), ("is_enable_bundle", "false")):
+        assert not looks_at_few_rows({**few, name: value})

@@ -634,10 +634,18 @@ def restore(
     estimator: Any, text: str, intercept: Any, classes: Any, n_features: int, n_base: int
 ) -> LightGBMModel:
     """Make a fitted model of a stock booster's text, as when loading from a file."""
-    check_kind(estimator, expected := _class_for(classes))
+    check_kind(estimator, _class_for(classes))
     n_classes = 2 if classes is None else len(classes)
     split_points(text, n_features, [kind_of(estimator, n_classes).objective])
     check_threads(options.option(estimator.get_params(), "num_threads"))
+    return adopt(estimator, text, intercept, classes, n_features, n_base)
+
+
+def adopt(
+    estimator: Any, text: str, intercept: Any, classes: Any, n_features: int, n_base: int = 0
+) -> LightGBMModel:
+    """The same of a text that LightGBM has just written, which is not checked."""
+    expected = _class_for(classes)
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
     dummy = expected(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=1)
     labels = np.arange(2.0) if classes is None else np.asarray(classes)

@@ -54,6 +54,7 @@ ALIASES = Aliases({
     "verbosity": ("verbosity", "verbose"),
     "device_type": ("device_type", "device"),
     "bin_construct_sample_cnt": ("bin_construct_sample_cnt", "subsample_for_bin"),
+    "enable_bundle": ("enable_bundle", "is_enable_bundle", "bundle"),
     "num_iterations": (
         "num_iterations", "n_estimators", "num_iteration", "n_iter", "num_tree", "num_trees",
         "num_round", "num_rounds", "nrounds", "num_boost_round", "max_iter",
@@ -420,8 +421,9 @@ def quantizes(params: dict[str, Any]) -> bool:
 
 
 def looks_at_few_rows(params: dict[str, Any]) -> bool:
-    """Tell whether bins are made from fewer rows than by default."""
-    return int(option(params, "bin_construct_sample_cnt", 200_000)) < 200_000
+    """Tell whether bins are made from fewer rows than by default, and features bundled by them."""
+    few = int(option(params, "bin_construct_sample_cnt", 200_000)) < 200_000
+    return few and is_true(option(params, "enable_bundle", True))
 
 
 def _boosting(params: dict[str, Any]) -> str:
