@@ -23,10 +23,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.stats import t as student
 
-OURS, PLAIN = "fairboost", "plain"
+OURS, CROSS, PLAIN = "fairboost", "cross", "plain"
 LEVEL = 0.95
 DEFAULT = 0.01
 """The tolerance of a default fit."""
+
+FEWEST = 3
+"""Seeds of a comparison, at least."""
 
 
 class Key(NamedTuple):
@@ -206,18 +209,28 @@ def compare(curve: Fits, points: Fits, overlap: float, *, search: bool = False) 
     return Comparison(gaps, leads, mean)
 
 
-def overall(leads: dict[Case, Lead]) -> tuple[float, float]:
+def overall(leads: dict[Case, Lead], *, weighted: bool = False) -> tuple[float, float]:
     """The mean over cases, and half the width of its interval.
 
     Cases of one data set share their splits: their errors are taken to be one and the same. Those
     of different data sets are independent.
+
+    Parameters
+    ----------
+    leads : dict
+        By case.
+    weighted : bool, default=False
+        Whether cases weigh as much as they are certain: by one over their variance.
     """
-    errors: dict[str, list[float]] = {}
-    for case, lead in leads.items():
-        errors.setdefault(case[0], []).append(np.sqrt(variance(lead.pseudo, lead.overlap)))
-    total = sum(sum(each) ** 2 for each in errors.values()) / len(leads) ** 2
+    each = np.array([variance(lead.pseudo, lead.overlap) for lead in leads.values()])
+    weight = 1 / np.maximum(each, 1e-12) if weighted else np.ones(len(each))
+    weight /= weight.sum()
+    errors: dict[str, float] = {}
+    for case, part in zip(leads, weight * np.sqrt(each), strict=True):
+        errors[case[0]] = errors.get(case[0], 0.0) + float(part)
     fewest = min(len(lead.pseudo) for lead in leads.values())
-    return float(np.mean([lead.mean for lead in leads.values()])), half_width(total, fewest)
+    half = half_width(sum(error**2 for error in errors.values()), fewest)
+    return float(weight @ [lead.mean for lead in leads.values()]), half
 
 
 def default_lead(results: Results, case: Case, peer: str, overlap: float) -> Lead | None:
