@@ -174,7 +174,8 @@ class Comparison(NamedTuple):
     """A curve against the points of another, at the gaps of the points."""
 
     gaps: np.ndarray
-    leads: list[Lead | None]  # None where the curve has no gap so small
+    all_leads: list[Lead]  # over the end of the curve where it has no gap so small
+    leads: list[Lead | None]  # None there
     mean: Lead | None  # over the others
 
 
@@ -199,14 +200,12 @@ def compare(curve: Fits, points: Fits, overlap: float, *, search: bool = False) 
     pseudo, full = pseudo_values(statistic, n), statistic(np.arange(n))
     gaps = points.points()[0]
     reached = gaps >= curve.points()[0].min()
-    leads = [
-        Lead(float(mean), values, overlap) if ok else None
-        for mean, values, ok in zip(full, pseudo, reached, strict=True)
-    ]
+    every = [Lead(float(mean), values, overlap) for mean, values in zip(full, pseudo, strict=True)]
+    leads = [lead if ok else None for lead, ok in zip(every, reached, strict=True)]
     mean = None
     if reached.any():
         mean = Lead(float(full[reached].mean()), pseudo[reached].mean(axis=0), overlap)
-    return Comparison(gaps, leads, mean)
+    return Comparison(gaps, every, leads, mean)
 
 
 def overall(leads: dict[Case, Lead], *, weighted: bool = False) -> tuple[float, float]:
@@ -233,16 +232,19 @@ def overall(leads: dict[Case, Lead], *, weighted: bool = False) -> tuple[float, 
     return float(weight @ [lead.mean for lead in leads.values()]), half
 
 
-def default_lead(results: Results, case: Case, peer: str, overlap: float) -> Lead | None:
-    """A default fit less the best that a search of the peer finds at its gap.
+def default_lead(
+    results: Results, case: Case, peer: str, overlap: float
+) -> tuple[Lead, bool] | None:
+    """A default fit less the best that a search of the peer finds at its gap, and if it has one.
 
     The search sees the figures of the test rows: it picks the right tolerances, or a mixture of
-    two. None where the peer has no gap so small.
+    two. Where the peer has no gap so small, the best is that of its smallest gap.
     """
     found = fits(results, case, [PLAIN, OURS, peer])
-    if len(found) < 3 or DEFAULT not in found[OURS].tolerances:
+    if len(found) < 3 or found[peer].accuracy.shape[1] < FEWEST:
         return None
     at = found[OURS].tolerances.index(DEFAULT)
     point = Fits([DEFAULT], *(each[at : at + 1] for each in found[OURS][1:]))
-    lead = compare(joined(found[peer], found[PLAIN]), point, overlap, search=True).leads[0]
-    return lead and Lead(-lead.mean, -lead.pseudo, overlap)
+    compared = compare(joined(found[peer], found[PLAIN]), point, overlap, search=True)
+    lead = compared.all_leads[0]
+    return Lead(-lead.mean, -lead.pseudo, overlap), compared.leads[0] is not None

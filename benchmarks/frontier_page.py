@@ -195,13 +195,15 @@ def _interval(mean: float, half: float) -> str:
 
 DEFAULT_TEXT = f"""## One default fit against a search
 
-One fit of fairboost at its default tolerance ({DEFAULT:g}) against the best that a search over
-all tolerances of a peer finds at the gap of this fit. The search is given the figures of the
-test rows, so it makes no mistake in its choice, and may mix two of its models; this favours the
-peer. The share is that of cases in which the default fit is the more accurate one in the mean;
-*not reached* are cases in which no model of the peer has a gap so small. Times are in fits of
-plain LightGBM, the mean over cases; post-processing methods fit their models once for all
-tolerances.
+One fit of fairboost at its default tolerance ({DEFAULT:g}) is compared with the best that a
+search over all tolerances of a peer finds at the gap of this fit. The search is given the
+figures of the test rows, so that it makes no mistake in its choice, and it may mix two of its
+models: this favours the peer. *More accurate* is the share of cases in which the default fit is
+the more accurate one in the mean, among cases in which a model of the peer has a gap so small;
+the lead is their mean, weighted by precision. In the other cases, *not reached*, the comparison
+is with the peer's model of smallest gap, which is larger than that of the default fit. Times are
+CPU times in fits of plain LightGBM, the mean over cases; post-processing methods fit their
+models once for all tolerances.
 """
 
 
@@ -209,23 +211,25 @@ def default_table(results: Results, about: dict[str, About]) -> str:
     """A default fit against a search of each peer."""
     rows = []
     for features in ("blind", "aware"):
-        found: dict[str, dict[Case, Lead | None]] = {}
+        found: dict[str, dict[Case, tuple[Lead, bool]]] = {}
         for case, peer in _pairs(results, about, features):
-            if against(results, case, peer, 0.0) is not None:
-                lead = default_lead(results, case, peer, about[case[0]].overlap)
+            lead = default_lead(results, case, peer, about[case[0]].overlap)
+            if lead is not None:
                 found.setdefault(peer, {})[case] = lead
         for peer, by in found.items():
-            leads = {case: lead for case, lead in by.items() if lead}
-            words = [lead.verdict for lead in leads.values()]
-            better = sum(lead.mean > 0 for lead in leads.values())
-            mean = _interval(*overall(leads, weighted=True)) if leads else ""
+            reached = {case: lead for case, (lead, ok) in by.items() if ok}
+            others = [lead for lead, ok in by.values() if not ok]
+            words = [lead.verdict for lead in reached.values()]
             times = np.mean([_times(results, case, peer) for case in by], axis=0)
             rows.append([
-                f"{features}, {NAMES[peer]}", str(len(by)), f"{better} of {len(leads)}", mean,
-                *(str(words.count(word)) for word in WORDS), str(len(by) - len(leads)),
+                f"{features}, {NAMES[peer]}", str(len(by)),
+                f"{sum(lead.mean > 0 for lead in reached.values())} of {len(reached)}",
+                _interval(*overall(reached, weighted=True)) if reached else "",
+                *(str(words.count(word)) for word in WORDS),
+                f"{sum(lead.mean > 0 for lead in others)} of {len(others)}",
                 f"{times[0]:.1f}", f"{times[1]:.1f}",
             ])  # fmt: skip
-    titles = ["peer", "cases", "more accurate", "mean lead", *WORDS, "not reached",
+    titles = ["peer", "cases", "more accurate", "lead", *WORDS, "more accurate, not reached",
               "time, default fit", "time, search"]  # fmt: skip
     return markdown_table(titles, rows) + "\n"
 
@@ -369,14 +373,16 @@ def draw_leads(results: Results, about: dict[str, About], path: Path) -> None:
     cases = [c for c in dict.fromkeys(c for p in peers for c in found.get(p, {})) if c[2] in DRAWN]
     figure, ax = plt.subplots(figsize=(8, 0.42 * len(cases) + 1.6), layout="constrained")
     for k, peer in enumerate(peers, start=1):
+        label = NAMES[peer]
         for row, case in enumerate(cases):
             lead = found.get(peer, {}).get(case)
             if lead:
                 ax.errorbar(
                     lead.mean, row + 0.22 * (k - 2), xerr=lead.half, marker=MARKERS[k],
                     color=COLOURS[k], markersize=5, elinewidth=1.2,
-                    label=NAMES[peer] if row == 0 else None,
+                    label=label,
                 )  # fmt: skip
+                label = None
     ax.axvline(0.0, color=GREY, linewidth=1)
     ax.set_xlim(-0.0125, 0.0225)  # COMPAS goes beyond
     ax.set_yticks(range(len(cases)), [f"{about[c[0]].title}, {SHORT[c[2]]}" for c in cases])

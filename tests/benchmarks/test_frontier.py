@@ -138,13 +138,14 @@ def test_the_mean_over_cases():
 
 
 def test_a_default_fit_against_a_search():
-    lead = default_lead(results(), CASE, "linear", 0.0)
-    assert lead is None  # the peer has no gap so small
+    lead, reached = default_lead(results(), CASE, "linear", 0.0)
+    assert not reached  # the peer has no gap so small: its model at a gap of 0.03 is the best
+    assert lead.mean == pytest.approx(-0.1 * 0.02 - 0.002, abs=1e-9)
     found = results()
     for seed in range(3):
         found[Key(*CASE, "linear", 0.01, seed)] = record(0.01, 0.88 + 0.01 * seed)
-    lead = default_lead(found, CASE, "linear", 0.0)
-    assert lead.mean == pytest.approx(0.9 - 0.1 * 0.19 - 0.88, abs=1e-9)
+    lead, reached = default_lead(found, CASE, "linear", 0.0)
+    assert reached and lead.mean == pytest.approx(0.9 - 0.1 * 0.19 - 0.88, abs=1e-9)
 
 
 def test_the_page_and_the_pictures_have_every_case(tmp_path):
