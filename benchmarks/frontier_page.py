@@ -384,7 +384,7 @@ def draw_leads(results: Results, about: dict[str, About], path: Path) -> None:
                 )  # fmt: skip
                 label = None
     ax.axvline(0.0, color=GREY, linewidth=1)
-    ax.set_xlim(-0.0125, 0.0225)  # COMPAS goes beyond
+    ax.set_xlim(-0.0125, 0.0305)  # COMPAS goes beyond
     ax.set_yticks(range(len(cases)), [f"{about[c[0]].title}, {SHORT[c[2]]}" for c in cases])
     ax.set_ylim(len(cases) - 0.5, -0.5)
     ax.tick_params(labelsize=8)
