@@ -12,7 +12,8 @@ before any case gets its second.
     python -m benchmarks.frontier table                        # writes frontier.md and pictures
 
 The real tables are read from FAIRBOOST_DATA or ../shared/data and left out where they are missing.
-``frontier_leads.py`` has the statistics, ``frontier_page.py`` makes the page.
+``frontier_leads.py`` has the statistics, ``frontier_page.py`` makes the page,
+``frontier_pictures.py`` the pictures.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from tqdm import tqdm
 
 from benchmarks import holds_cases
 from benchmarks.frontier_leads import Key, Results
-from benchmarks.frontier_page import About, draw, draw_leads, page
+from benchmarks.frontier_page import About, page
+from benchmarks.frontier_pictures import draw, draw_leads
 from benchmarks.holds_cases import RATES
 from fairboost.datasets import available, make_loans
 from fairboost.study import METHODS, Rows, Task

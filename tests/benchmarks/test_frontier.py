@@ -23,7 +23,8 @@ from benchmarks.frontier_leads import (
     squared_gaps,
     variance,
 )
-from benchmarks.frontier_page import About, against, draw, draw_leads, page
+from benchmarks.frontier_page import About, against, page
+from benchmarks.frontier_pictures import draw, draw_leads
 
 CASE = ("d", "blind", "demographic_parity")
 MANY = 10**9  # rows, so that rates have no sampling variance to speak of
