@@ -156,8 +156,8 @@ def variance(values: np.ndarray, overlap: float) -> float:
     return float(values.var(ddof=1) * (1 / len(values) + overlap / (1 - overlap)))
 
 
-def half_width(variance: float, n: int) -> float:
-    """Half the width of the t interval."""
+def half_width(variance: float, n: float) -> float:
+    """Half the width of the t interval, with one degree of freedom less than n."""
     return float(student.ppf((1 + LEVEL) / 2, max(n - 1, 1)) * np.sqrt(variance))
 
 
@@ -219,17 +219,22 @@ def overall(leads: dict[Case, Lead], *, weighted: bool = False) -> tuple[float, 
     leads : dict
         By case.
     weighted : bool, default=False
-        Whether cases weigh as much as they are certain: by one over their variance.
+        Whether cases whose variance is above the median weigh less, by one over the variance.
+        All others weigh the same: with few seeds a variance may be small by chance.
     """
     each = np.array([variance(lead.pseudo, lead.overlap) for lead in leads.values()])
-    weight = 1 / np.maximum(each, 1e-12) if weighted else np.ones(len(each))
+    weight = 1 / np.maximum(each, np.median(each)) if weighted else np.ones(len(each))
     weight /= weight.sum()
     errors: dict[str, float] = {}
-    for case, part in zip(leads, weight * np.sqrt(each), strict=True):
-        errors[case[0]] = errors.get(case[0], 0.0) + float(part)
-    fewest = min(len(lead.pseudo) for lead in leads.values())
-    half = half_width(sum(error**2 for error in errors.values()), fewest)
-    return float(weight @ [lead.mean for lead in leads.values()]), half
+    freedom: dict[str, int] = {}
+    for (case, lead), part in zip(leads.items(), weight * np.sqrt(each), strict=True):
+        rows = case[0].removesuffix("_race")  # other groups of the same rows
+        errors[rows] = errors.get(rows, 0.0) + float(part)
+        freedom[rows] = min(freedom.get(rows, len(lead.pseudo)), len(lead.pseudo) - 1)
+    total = sum(error**2 for error in errors.values())
+    # Degrees of freedom by Satterthwaite.
+    degrees = total**2 / sum(error**4 / freedom[rows] for rows, error in errors.items())
+    return float(weight @ [lead.mean for lead in leads.values()]), half_width(total, degrees + 1)
 
 
 def default_lead(

@@ -119,6 +119,8 @@ accuracy and a gap no larger than the interpolated one.
   (jackknife, t). Test rows of two seeds overlap in real tables; the variance is that of Nadeau
   and Bengio (2003).
 - **ahead**, **behind**: the interval excludes 0. **even**: it does not.
+- **weighted by precision**: a case whose variance is above the median counts less, by one over
+  its variance. Cases of the same rows are taken to err together.
 - **not reached**: the gap of the peer is smaller than the smallest of fairboost. Such points do
   not count in a lead.
 """

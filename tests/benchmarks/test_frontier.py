@@ -133,9 +133,14 @@ def test_the_variance_of_seeds_that_overlap():
 def test_the_mean_over_cases():
     one, other = Lead(1.0, np.array([0.0, 2.0]), 0.0), Lead(3.0, np.array([2.0, 4.0]), 0.0)
     mean, half = overall({("a", "", ""): one, ("b", "", ""): other})
-    assert (mean, half) == (2.0, pytest.approx(12.706 * np.sqrt(1 / 2), abs=1e-3))
-    same = overall({("a", "", "x"): one, ("a", "", "y"): other})[1]
-    assert same == pytest.approx(one.half)  # two cases of one data set tell no more than one
+    # Two variances of one degree of freedom each have two.
+    assert (mean, half) == (2.0, pytest.approx(4.303 * np.sqrt(1 / 2), abs=1e-3))
+    same = overall({("a", "", "x"): one, ("a_race", "", "y"): other})[1]
+    assert same == pytest.approx(one.half)  # two cases of the same rows tell no more than one
+    sure = [Lead(0.0, np.array([-size, size]), 0.0) for size in (0.01, 1e-6)]
+    three = {("a", "", ""): one, ("b", "", ""): sure[0], ("c", "", ""): sure[1]}
+    # Of the three the first counts for 1e-4 of another, and the last for no more than the second.
+    assert overall(three, weighted=True)[0] == pytest.approx(0.5e-4, rel=1e-3)
 
 
 def test_a_default_fit_against_a_search():
