@@ -1,125 +1,94 @@
-"""The page and the pictures of ``benchmarks.frontier``."""
+"""The page of ``benchmarks.frontier``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
-from scipy.stats import t as student
 
+from benchmarks.frontier_leads import (
+    CROSS,
+    DEFAULT,
+    FEWEST,
+    LEVEL,
+    OURS,
+    PLAIN,
+    Case,
+    Comparison,
+    Lead,
+    Results,
+    compare,
+    default_lead,
+    fits,
+    joined,
+    overall,
+)
 from fairboost._text import markdown_table
-from fairboost.plots.style import COLOURS, GREY, MARKERS
 
-mpl.use("Agg")
-from matplotlib import pyplot as plt
-
-OURS, PLAIN = "fairboost", "plain"
-LEVEL = 0.95
 NAMES = {
     "linear": "linear post-processing",
     "linear_aware": "linear post-processing †",
     "OxonFair": "OxonFair, inferred groups",
     "EG": "fairlearn EG",
-    "group_frontier": "group thresholds † (ceiling)",
+    "M2FGB": "M2FGB",
+    "group_frontier": "group thresholds †",
 }
 """Peers, as the page calls them."""
+SHARING = ("linear", "linear_aware", "OxonFair", "group_frontier")
+"""Peers that fit their models once for all tolerances."""
 SHORT = {
     "equal_opportunity": "equal opportunity",
     "demographic_parity": "demographic parity",
     "equalized_odds": "equalized odds",
+    "predictive_equality": "predictive equality",
 }
+WORDS = ("ahead", "even", "behind")
 
 
-class Key(NamedTuple):
-    """What a fit is of."""
+class About(NamedTuple):
+    """What the page has to know of a data set."""
 
-    data: str
-    features: str
-    constraint: str
-    method: str
-    tolerance: float
-    seed: int
-
-
-Results: TypeAlias = dict[Key, dict]
-Case: TypeAlias = tuple[str, str, str]
-
-
-class Line(NamedTuple):
-    """A peer at a tolerance in a case, against fairboost at the same gap."""
-
-    peer: str
-    tolerance: float
-    accuracy: np.ndarray
-    gap: np.ndarray
-    seeds: list[int]  # in which fairboost reaches the gap of the peer
-    lead: np.ndarray  # accuracy of fairboost less that of the peer, in these seeds
-    below: int  # other seeds
-
-
-def of_case(results: Results, case: Case, method: str) -> dict[float, dict[int, tuple]]:
-    """Gap and accuracy of a method in a case, by tolerance and seed."""
-    found: dict[float, dict[int, tuple]] = {}
-    for key, record in results.items():
-        if key[:4] == (*case, method):
-            found.setdefault(key.tolerance, {})[key.seed] = record["gap"], record["accuracy"]
-    return dict(sorted(found.items()))
-
-
-def frontier(results: Results, case: Case) -> dict[int, np.ndarray]:
-    """Gaps and accuracies of fairboost, in the order of the gaps; plain is its loosest tolerance.
-
-    Only of seeds that have every tolerance.
-    """
-    fits = [*of_case(results, case, OURS).values(), *of_case(results, case, PLAIN).values()]
-    seeds = set.intersection(*(set(fit) for fit in fits)) if len(fits) > 1 else set()
-    return {seed: np.array(sorted(fit[seed] for fit in fits)).T for seed in sorted(seeds)}
-
-
-def lines(results: Results, case: Case) -> list[Line]:
-    """All comparisons of a case."""
-    ours, out = frontier(results, case), []
-    for peer in NAMES:
-        for tolerance, by_seed in of_case(results, case, peer).items():
-            both = [seed for seed in ours if seed in by_seed]
-            if not both:
-                continue
-            gap, accuracy = np.array([by_seed[seed] for seed in both]).T
-            reached = np.array([g >= ours[s][0, 0] for g, s in zip(gap, both, strict=True)])
-            at = np.array([np.interp(g, *ours[s]) for g, s in zip(gap, both, strict=True)])
-            seeds = [seed for seed, ok in zip(both, reached, strict=True) if ok]
-            lead = (at - accuracy)[reached]
-            out.append(Line(peer, tolerance, accuracy, gap, seeds, lead, int((~reached).sum())))
-    return out
-
-
-def interval(values: np.ndarray) -> float:
-    """Half the width of the interval of a mean; infinite for a single value."""
-    n = len(values)
-    if n < 2:
-        return float("inf")
-    return float(student.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
-
-
-WORDS = ("ahead", "even", "behind", "not reached")
-
-
-def verdict(lead: np.ndarray) -> str:
-    """Ahead or behind, where the interval of the mean is on one side of zero; even otherwise."""
-    if not len(lead):
-        return "not reached"
-    mean, half = lead.mean(), interval(lead)
-    return "ahead" if mean > half else "behind" if -mean > half else "even"
+    title: str
+    overlap: float
 
 
 def cases_of(results: Results, data: str) -> list[Case]:
-    """Cases of a data set that have results, blind first."""
-    found = {key[:3] for key in results if key.data == data}
-    return [c for f in ("blind", "aware") for k in SHORT if (c := (data, f, k)) in found]
+    """Cases of a data set that have enough seeds, blind first."""
+    found: dict[Case, set[int]] = {}
+    for key in results:
+        if key.data == data and key.method == OURS:
+            found.setdefault(key[:3], set()).add(key.seed)
+    cases = [(data, f, k) for f in ("blind", "aware") for k in SHORT]
+    return [case for case in cases if len(found.get(case, ())) >= FEWEST]
+
+
+def against(results: Results, case: Case, peer: str, overlap: float) -> Comparison | None:
+    """Fairboost, with plain LightGBM as its loosest tolerance; None with too few seeds."""
+    found = fits(results, case, [PLAIN, OURS, peer])
+    if len(found) < 3 or found[peer].accuracy.shape[1] < FEWEST:
+        return None
+    return compare(joined(found[OURS], found[PLAIN]), found[peer], overlap)
+
+
+def all_leads(
+    results: Results, about: dict[str, About], features: str
+) -> dict[str, dict[Case, Lead | None]]:
+    """The mean lead over a peer in every case, by peer and case; None where no gap is reached."""
+    out: dict[str, dict[Case, Lead | None]] = {}
+    for case, peer in _pairs(results, about, features):
+        found = against(results, case, peer, about[case[0]].overlap)
+        if found is not None:
+            out.setdefault(peer, {})[case] = found.mean
+    return out
+
+
+def _pairs(results: Results, about: dict[str, About], features: str) -> Iterator[tuple[Case, str]]:
+    for data in about:
+        for case in cases_of(results, data):
+            if case[1] == features:
+                yield from ((case, peer) for peer in NAMES)
 
 
 HEAD = """# The whole trade-off, against the strongest peers
@@ -127,154 +96,208 @@ HEAD = """# The whole trade-off, against the strongest peers
 Made by `python -m benchmarks.frontier run` and `python -m benchmarks.frontier table`.
 LightGBM {lightgbm}, fairlearn {fairlearn}.
 
-Every seed divides the rows anew. All methods get the same training rows, the same test rows and
-LightGBM at its defaults (100 trees). They are the methods of `fairboost study` (docs/study.md).
-Numbers beside a name are tolerances. *Blind*: the group is no feature. *Aware*: it is one.
-† needs the group of everyone it decides on; among blind methods it is a ceiling, no competitor.
+Every seed divides the rows anew. All methods of a seed get the same training rows, the same test
+rows and LightGBM at its defaults (100 trees). They are the methods of `fairboost study`
+(docs/study.md). Numbers beside a name are tolerances; M2FGB has none, and the number is its
+weight of the worst group. *Blind*: the group is no feature. *Aware*: it is one. † needs the
+group of everyone it decides on; among blind methods it is a ceiling, no competitor. Where a
+table has more rows, the ACS cases train on 60,000 and test on 100,000 rows that each seed draws.
 
-- **lead**: accuracy of fairboost less that of the peer, *at the gap that the peer reaches on the
-  test rows*, by seed; the mean over seeds with its {level:.0%} t interval. The accuracy of
-  fairboost at a gap is interpolated between its five tolerances and plain LightGBM.
+**How methods are compared.** The gap of a method at a tolerance is the root of the mean, over
+seeds, of the squared difference of the two rates on test rows less the sampling variance of the
+rates, which is an unbiased estimate of the squared true gap (of more groups: of the squared
+spread; of equalized odds the larger of two gaps). The **lead** is the accuracy of fairboost less
+that of the peer *at the gap that the peer reaches*, both in means over seeds, and interpolated
+between the five tolerances of fairboost and plain LightGBM.
+
+The usual way, which interpolates in each seed at the gap seen on test rows, is biased: chance
+makes a gap even where there is none, and a point is picked by the noise of its gap.
+Interpolation itself is fair, because a random choice between two models has the interpolated
+accuracy and a gap no larger than the interpolated one.
+
+- **±**: half of the {level:.0%} interval of the mean over seeds, of paired differences
+  (jackknife, t). Test rows of two seeds overlap in real tables; the variance is that of Nadeau
+  and Bengio (2003).
 - **ahead**, **behind**: the interval excludes 0. **even**: it does not.
-- **below**: seeds in which the gap of the peer is smaller than any gap of fairboost. They do not
-  count in the lead; **not reached** where all seeds are such.
-- **gap**: largest less smallest rate of two groups on test rows, of equalized odds the larger of
-  the two gaps. Chance alone makes a gap larger than 0.
+- **weighted by precision**: a case whose variance is above the median counts less, by one over
+  its variance. Cases of the same rows are taken to err together.
+- **not reached**: the gap of the peer is smaller than the smallest of fairboost. Such points do
+  not count in a lead.
 """
 
 
-def page(results: Results, titles: dict[str, str], pictures: dict[str, str]) -> str:
+def page(results: Results, about: dict[str, About], pictures: dict[str, str]) -> str:
     """The page."""
     parts = [
         HEAD.format(level=LEVEL, lightgbm=version("lightgbm"), fairlearn=version("fairlearn"))
     ]
-    parts.append(f"\n## Ahead, even, behind\n\n{summary(results, titles)}")
-    for data, title in titles.items():
+    for features in ("blind", "aware"):
+        if found := all_leads(results, about, features):
+            parts.append(f"\n## Ahead, even, behind: {features}\n\n{summary(found)}")
+    parts.append(f"\n{DEFAULT_TEXT}\n{default_table(results, about)}")
+    if any(key.method == CROSS for key in results):
+        parts.append(f"\n{CROSS_TEXT}\n{cross_table(results, about)}")
+    for data, (title, overlap) in about.items():
         if not (cases := cases_of(results, data)):
             continue
         parts.append(f"\n## {title}\n")
         if data in pictures:
             parts.append(f"\n![{title}](../docs/{pictures[data]})\n")
         for case in cases:
-            seeds = len(frontier(results, case))
-            parts.append(f"\n### {case[1]}, {SHORT[case[2]]} ({seeds} seeds)\n\n")
-            parts.append(case_table(results, case) + "\n")
+            parts.append(f"\n### {title}, {case[1]}, {SHORT[case[2]]}\n\n")
+            parts.append(case_table(results, case, overlap) + "\n")
     return "".join(parts)
 
 
-def summary(results: Results, titles: dict[str, str]) -> str:
-    """One line per case and peer, and one per peer over all cases."""
-    rows, every = [], {}
-    for data in titles:
-        for case in cases_of(results, data):
-            found = lines(results, case)
-            for peer in dict.fromkeys(line.peer for line in found):
-                mine = [line for line in found if line.peer == peer]
-                every.setdefault(peer, []).extend(mine)
-                rows.append(
-                    [f"{case[0]}, {case[1]}, {SHORT[case[2]]}", NAMES[peer], *_counts(mine)]
-                )
-    for peer, mine in every.items():
-        rows.append(["**all cases**", NAMES[peer], *_counts(mine)])
-    titles_ = ["case", "peer", *WORDS, "mean lead", "smallest lead"]
-    return markdown_table(titles_, rows) + "\n"
+def summary(found: dict[str, dict[Case, Lead | None]]) -> str:
+    """One line per case, one column per peer, and the mean over cases."""
+    cases = list(dict.fromkeys(case for leads in found.values() for case in leads))
+    rows = []
+    for case in cases:
+        seeds = {len(lead.pseudo) for by in found.values() if (lead := by.get(case))}
+        cells = [_cell(by[case]) if case in by else "" for by in found.values()]
+        span = "-".join(str(n) for n in sorted({min(seeds), max(seeds)})) if seeds else ""
+        rows.append([f"{case[0]}, {SHORT[case[2]]}", span, *cells])
+    leads = [{c: lead for c, lead in by.items() if lead} for by in found.values()]
+    means, weighted = (
+        [_interval(*overall(by, weighted=flag)) if by else "" for by in leads]
+        for flag in (False, True)
+    )
+    counts = [
+        ", ".join(f"{sum(lead.verdict == word for lead in by.values())} {word}" for word in WORDS)
+        for by in leads
+    ]
+    rows += [
+        ["**mean over cases**", "", *means],
+        ["**mean, weighted by precision**", "", *weighted],
+        ["**cases**", "", *counts],
+    ]
+    return markdown_table(["case", "seeds", *(NAMES[peer] for peer in found)], rows) + "\n"
 
 
-def mean_leads(mine: list[Line]) -> np.ndarray:
-    """The mean lead over some lines, of every seed in which one of them has a lead."""
-    found: dict[int, list[float]] = {}
-    for line in mine:
-        for seed, lead in zip(line.seeds, line.lead, strict=True):
-            found.setdefault(seed, []).append(lead)
-    return np.array([np.mean(leads) for leads in found.values()])
+def _cell(lead: Lead | None) -> str:
+    return "not reached" if lead is None else f"{_signed(lead)} {lead.verdict}"
 
 
-def _counts(mine: list[Line]) -> list[str]:
-    words = [verdict(line.lead) for line in mine]
-    lead = mean_leads(mine)
-    counts = [str(words.count(word)) for word in WORDS]
-    means = [float(line.lead.mean()) for line in mine if len(line.lead)]
-    return [*counts, _signed(lead), f"{min(means):+.4f}" if means else ""]
+def _signed(lead: Lead) -> str:
+    return _interval(lead.mean, lead.half)
 
 
-def case_table(results: Results, case: Case) -> str:
+def _interval(mean: float, half: float) -> str:
+    return f"{mean:+.4f} ± {half:.4f}"
+
+
+DEFAULT_TEXT = f"""## One default fit against a search
+
+One fit of fairboost at its default tolerance ({DEFAULT:g}) is compared with the best that a
+search over all tolerances of a peer finds at the gap of this fit. The search is given the
+figures of the test rows, so that it makes no mistake in its choice, and it may mix two of its
+models: this favours the peer. *More accurate* is the share of cases in which the default fit is
+the more accurate one in the mean, among cases in which a model of the peer has a gap so small;
+the lead is their mean, weighted by precision. In the other cases, *not reached*, the comparison
+is with the peer's model of smallest gap, which is larger than that of the default fit. Times are
+CPU times in fits of plain LightGBM, the mean over cases; post-processing methods fit their
+models once for all tolerances.
+"""
+
+
+def default_table(results: Results, about: dict[str, About]) -> str:
+    """A default fit against a search of each peer."""
+    rows = []
+    for features in ("blind", "aware"):
+        found: dict[str, dict[Case, tuple[Lead, bool]]] = {}
+        for case, peer in _pairs(results, about, features):
+            lead = default_lead(results, case, peer, about[case[0]].overlap)
+            if lead is not None:
+                found.setdefault(peer, {})[case] = lead
+        for peer, by in found.items():
+            reached = {case: lead for case, (lead, ok) in by.items() if ok}
+            others = [lead for lead, ok in by.values() if not ok]
+            words = [lead.verdict for lead in reached.values()]
+            times = np.mean([_times(results, case, peer) for case in by], axis=0)
+            rows.append([
+                f"{features}, {NAMES[peer]}", str(len(by)),
+                f"{sum(lead.mean > 0 for lead in reached.values())} of {len(reached)}",
+                _interval(*overall(reached, weighted=True)) if reached else "",
+                *(str(words.count(word)) for word in WORDS),
+                f"{sum(lead.mean > 0 for lead in others)} of {len(others)}",
+                f"{times[0]:.1f}", f"{times[1]:.1f}",
+            ])  # fmt: skip
+    titles = ["peer", "cases", "more accurate", "lead", *WORDS, "more accurate, not reached",
+              "time, default fit", "time, search"]  # fmt: skip
+    return markdown_table(titles, rows) + "\n"
+
+
+def _times(results: Results, case: Case, peer: str) -> tuple[float, float]:
+    """Seconds of a default fit and of a search, over those of plain LightGBM.
+
+    Of each the smallest over seeds, as other work on the machine only makes them larger.
+    """
+    found = fits(results, case, [PLAIN, OURS, peer])
+    plain = float(found[PLAIN].seconds.min())
+    each = found[peer].seconds.min(axis=1)
+    ours = found[OURS].seconds[found[OURS].tolerances.index(DEFAULT)].min()
+    return float(ours) / plain, float(each.max() if peer in SHARING else each.sum()) / plain
+
+
+CROSS_TEXT = """## What the held-out rows cost
+
+By default a fifth of the rows is held out of the trees where at least 2,000 held-out rows count
+in every group's rate, and all rows are used, by cross-fitting, where fewer do. In the cases
+below the default holds rows out, and `holdout="cross"` is measured beside it. The smallest gap
+is that of the tightest tolerance. The lead of cross is over the default, at the gaps of the
+default; the other leads are over linear post-processing, at its gaps. Time is that of
+cross-fitting over that of the default.
+"""
+
+
+def cross_table(results: Results, about: dict[str, About]) -> str:
+    """Fairboost with ``holdout="cross"`` beside the default."""
+    rows = []
+    for features, linear in (("blind", "linear"), ("aware", "linear_aware")):
+        gains: dict[Case, Lead] = {}
+        for case in dict.fromkeys(case for case, _ in _pairs(results, about, features)):
+            found = fits(results, case, [PLAIN, OURS, CROSS, linear])
+            if len(found) < 4 or found[CROSS].accuracy.shape[1] < FEWEST:
+                continue
+            if np.isin(found[CROSS].accuracy, found[OURS].accuracy).all():
+                continue  # it is cross-fitted by default
+            overlap = about[case[0]].overlap
+            curves = {ours: joined(found[ours], found[PLAIN]) for ours in (OURS, CROSS)}
+            leads = [compare(curve, found[linear], overlap).mean for curve in curves.values()]
+            if gain := compare(curves[CROSS], found[OURS], overlap).mean:
+                gains[case] = gain
+            seconds = [found[m].seconds.min(axis=1).mean() for m in (CROSS, OURS)]
+            rows.append([
+                f"{case[0]}, {features}, {SHORT[case[2]]}", str(found[CROSS].accuracy.shape[1]),
+                *(f"{found[m].points()[0].min():.4f}" for m in (OURS, CROSS)), _cell(gain),
+                *(_cell(lead) for lead in leads), f"{seconds[0] / seconds[1]:.1f}",
+            ])  # fmt: skip
+        if gains:
+            rows.append([f"**mean, {features}**", "", "", "", _interval(*overall(gains))])
+            rows[-1] += ["", "", ""]
+    titles = ["case", "seeds", "smallest gap, default", "smallest gap, cross", "lead of cross",
+              "default, over linear", "cross, over linear", "time"]  # fmt: skip
+    return markdown_table(titles, rows) + "\n"
+
+
+def case_table(results: Results, case: Case, overlap: float) -> str:
     """Plain, fairboost, and the peers with their leads."""
     rows = []
-    for method in (PLAIN, OURS):
-        for tolerance, by_seed in of_case(results, case, method).items():
-            gap, accuracy = np.array(list(by_seed.values())).T
-            name = method if method == PLAIN else f"{method}, {tolerance:g}"
-            rows.append([name, *_means(accuracy, gap), "", "", ""])
-    for line in lines(results, case):
-        rows.append([
-            f"{NAMES[line.peer]}, {line.tolerance:g}", *_means(line.accuracy, line.gap),
-            _signed(line.lead), verdict(line.lead), str(line.below or ""),
-        ])  # fmt: skip
-    titles = ["method", "accuracy", "gap", "lead", "", "below"]
-    return markdown_table(titles, rows)
-
-
-def _means(accuracy: np.ndarray, gap: np.ndarray) -> list[str]:
-    return [f"{accuracy.mean():.4f}", f"{gap.mean():.4f}"]
-
-
-def _signed(lead: np.ndarray) -> str:
-    half = interval(lead)
-    mean = f"{lead.mean():+.4f}" if len(lead) else ""
-    return mean + (f" ± {half:.4f}" if np.isfinite(half) else "")
-
-
-def draw(results: Results, titles: dict[str, str], folder: Path) -> dict[str, str]:
-    """A picture per data set: accuracy over gap, means over seeds; the names of the files."""
-    out = {}
-    for data, title in titles.items():
-        cases = cases_of(results, data)
-        if not cases:
+    for method in (PLAIN, OURS, *NAMES):
+        found = fits(results, case, [method])
+        if method not in found or not found[method].accuracy.shape[1]:
             continue
-        features = list(dict.fromkeys(case[1] for case in cases))
-        constraints = list(dict.fromkeys(case[2] for case in cases))
-        figure, axes = plt.subplots(
-            len(features), len(constraints), squeeze=False, layout="constrained",
-            figsize=(3.6 * len(constraints) + 0.4, 2.9 * len(features) + 0.7),
-        )  # fmt: skip
-        for case in cases:
-            ax = axes[features.index(case[1]), constraints.index(case[2])]
-            _draw_case(ax, results, case)
-        for ax in axes[-1]:
-            ax.set_xlabel("gap on test rows")
-        for line in axes:
-            line[0].set_ylabel("accuracy on test rows")
-        shown = {}
-        for ax in axes.flat:
-            handles, names = ax.get_legend_handles_labels()
-            shown |= dict(zip(names, handles, strict=True))
-        figure.legend(shown.values(), shown, loc="outside lower center", ncols=4, fontsize=8,
-                      frameon=False)  # fmt: skip
-        figure.suptitle(title, fontsize=11)
-        out[data] = f"frontier_{data}.png"
-        figure.savefig(folder / out[data], dpi=100)
-        plt.close(figure)
-    return out
-
-
-def _draw_case(ax: plt.Axes, results: Results, case: Case) -> None:
-    for k, method in enumerate((OURS, *NAMES)):
-        points = _mean_points(of_case(results, case, method).values())
-        if not len(points):
-            continue
-        ours = method == OURS
-        ax.plot(
-            *points.T, marker=MARKERS[k], color=COLOURS[k], markersize=5 if ours else 4,
-            linewidth=2 if ours else 1, linestyle="-" if ours else "--",
-            label=NAMES.get(method, method), zorder=3 if ours else 2,
-        )  # fmt: skip
-    plain = _mean_points(of_case(results, case, PLAIN).values())
-    if len(plain):
-        ax.plot(*plain.T, marker="*", color=GREY, linestyle="", markersize=9, label="LightGBM")
-    ax.set_title(f"{case[1]}, {SHORT[case[2]]}", fontsize=9)
-    ax.grid(alpha=0.3)
-    ax.tick_params(labelsize=8)
-
-
-def _mean_points(fits: Iterable[dict[int, tuple]]) -> np.ndarray:
-    return np.array(sorted(tuple(np.mean(list(fit.values()), axis=0)) for fit in fits))
+        mine = found[method]
+        compared = against(results, case, method, overlap) if method in NAMES else None
+        for k, (tolerance, gap, accuracy) in enumerate(
+            zip(mine.tolerances, *mine.points(), strict=True)
+        ):
+            name = method if method == PLAIN else f"{NAMES.get(method, method)}, {tolerance:g}"
+            cells = ["", ""]
+            if compared:
+                lead = compared.leads[k]
+                cells = [_signed(lead), lead.verdict] if lead else ["", "not reached"]
+            seeds = str(mine.accuracy.shape[1])
+            rows.append([name, seeds, f"{accuracy:.4f}", f"{gap:.4f}", *cells])
+    return markdown_table(["method", "seeds", "accuracy", "gap", "lead", ""], rows)

@@ -270,6 +270,9 @@ def report(results: Results) -> str:
         "its defaults (100 trees) but in the random configurations; the tolerance is "
         f"{TOLERANCE} where a method has one. Figures are of the remaining 20%: means over "
         "seeds, with 95% t intervals.", "",
+        "This page shows whether constraints hold. [The whole trade-off](frontier.md) compares "
+        "the accuracy at an equal gap with that of the strongest peers: linear post-processing, "
+        "thresholds by inferred group, min-max boosting, and group thresholds.", "",
         "*Excess* is how far the rates of groups are from the pooled rate beyond half the "
         "tolerance, in standard errors of the group's test rate, as a root mean square over "
         "groups, rates and seeds: noise alone gives at most 1. *Gap* is largest less smallest "

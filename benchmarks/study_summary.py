@@ -236,6 +236,11 @@ def page(cases: list[str]) -> str:
         "Made by `python -m benchmarks.study_summary` from the folders beside this page, whose "
         "`results.md` have everything. Marked peers are left to those pages: † sees the group of "
         "everyone it decides on, ‡ draws lots.",
+        "These studies have one to three splits, and the choice of the split moves every gap by "
+        "about .01. [The whole trade-off](../../benchmarks/frontier.md) answers the question of "
+        "who is ahead at an equal gap better: it compares methods in pairs, on the same splits "
+        "and seeds, and has an interval for every difference. This page remains for what that one "
+        "does not have: the paper's protocol, searches over the options of LightGBM, and fraud.",
         "## Where we stand",
         "Alphas up to .95 at which 95% of bootstrap draws put us ahead of every peer without a "
         "mark, ahead of none or some of them but behind nobody, or behind someone.",

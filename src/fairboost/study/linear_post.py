@@ -164,11 +164,14 @@ def _solve(
     objective = np.append((costs[:, 1:] - costs[:, :1]).ravel() / n, np.zeros(len(pairs)))
     upper = np.append(np.ones(n * others), np.full(len(pairs), np.inf))
     lower = np.append(np.zeros(n * others), np.full(len(pairs), -np.inf))
-    solved = linprog(
-        objective, sp.csc_array(sp.vstack(program)), limits,
-        bounds=np.column_stack([lower, upper]), method="highs",
-    )  # fmt: skip
-    if solved.x is None:
+    for presolve in (True, False):  # with it HiGHS may end without an answer
+        solved = linprog(
+            objective, sp.csc_array(sp.vstack(program)), limits,
+            bounds=np.column_stack([lower, upper]), method="highs", options={"presolve": presolve},
+        )  # fmt: skip
+        if solved.x is not None:
+            break
+    else:
         raise RuntimeError(f"the linear program was not solved: {solved.message}")
     return solved
 
