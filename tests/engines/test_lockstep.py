@@ -36,6 +36,9 @@ class FakeBoosters:
     def held_out_scores(self):
         return [np.full(2, 90.0 + self.rounds[-1]), np.full(3, 1.0)]
 
+    def positions(self, rows):
+        return rows
+
     def n_rounds(self):
         return self.rounds[-1]
 
