@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -225,7 +224,7 @@ class Game:
             units = self.margins.grown(units, state.dual.integral)
         dual = self.player.step(state.dual, aimed, units)  # line 9
         coefficients = self._pullbacks(smooth, dual)
-        # Here rather than in the next round, since this may run beside the engine.
+        # Here rather than in the next round, since on a GPU this costs no time.
         weights = self._weights(coefficients)
         return Turn(slopes, State(dual, coefficients, cut, weights), found)
 
@@ -402,19 +401,12 @@ class Session:
         self.playing = self._state
         self.rounds: list[Round] = []
         self.after_last: Round | None = None
-        # On a GPU multipliers move beside the engine, which does not wait for them; but sums over
-        # several machines are made in one order, which is that of a single thread.
-        alone = game.layout.all_reduce is ONE_MACHINE
-        on_device = game.layout.device is not None
-        self.aside = ThreadPoolExecutor(1) if on_device and alone else None
-        self.ending: Future[None] | None = None
+        self.begun: tuple[State, Begun] | None = None
 
     @property
     def state(self) -> State:
         """As the last round left it."""
-        if self.ending is not None:
-            ending, self.ending = self.ending, None
-            ending.result()
+        self._settle()
         return self._state
 
     def play(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> tuple[Any, Any]:
@@ -424,15 +416,20 @@ class Session:
             begun = self.game.begin(state, scores, held_out)
         # Followers take the round under the same multipliers, after this one was played.
         self.playing = replace(state, cut=begun.cut)
-        if self.aside is None:
-            self._end(state, begun)
-        else:
-            self.ending = self.aside.submit(self._end, state, begun)
+        # On a GPU the engine gets the gradient at once. The round ends when the next one asks for
+        # the state: the device then sends the rows down the newest tree, and the host is free.
+        self.begun = state, begun
+        if self.game.layout.device is None:
+            self._settle()
         return begun.slopes.gradient, begun.slopes.hessian
 
-    def _end(self, state: State, begun: Begun) -> None:
+    def _settle(self) -> None:
+        """End the round that has begun, if there is one."""
+        if self.begun is None:
+            return
+        begun, self.begun = self.begun, None
         with _quietly():
-            turn = self.game.end(state, begun)
+            turn = self.game.end(*begun)
         self._check(turn.found)
         self._state = turn.state
         self.rounds.append(turn.found)
@@ -465,11 +462,11 @@ class Session:
 
     def record(self) -> Record:
         """What is to be kept of the training."""
-        game, layout = self.game, self.game.layout
+        state, game, layout = self.state, self.game, self.game.layout
         return Record(
             rounds=tuple(self.rounds),
             after_last=self.after_last,
-            state=self.state,
+            state=state,
             inequalities=game.inequalities,
             terms=layout.measured_terms,
             holdout=layout.holdout.without_rows(),
@@ -480,5 +477,3 @@ class Session:
     def close(self) -> None:
         """Let the threads go."""
         self.game.layout.threads.close()
-        if self.aside is not None:
-            self.aside.shutdown()

@@ -31,6 +31,7 @@ from fairboost.cluster.training import (
     train_on_dask,
 )
 from fairboost.data.cells import SensitiveColumn
+from fairboost.data.device_arrays import is_device_frame
 from fairboost.data.features import check_readable
 from fairboost.data.validation import (
     DEFAULT_COLUMN,
@@ -456,8 +457,9 @@ def _call(part: Matrix, told: tuple[FairBooster, str, list[str]], *beside: Any) 
 
 
 def columns_of_table(X: Matrix) -> Matrix:
-    """What scikit-learn looks at: of a table on disk, which it does not know, the columns."""
-    return pd.DataFrame(columns=X.columns) if is_on_disk(X) else X
+    """What scikit-learn looks at: of a table on disk or on a GPU, the columns."""
+    unknown = is_on_disk(X) or is_device_frame(X)
+    return pd.DataFrame(columns=list(X.columns)) if unknown else X
 
 
 def as_numbers(scores: FloatArray) -> FloatArray:

@@ -241,21 +241,19 @@ class BinaryPasses:
 
     def measure(self, scores: ScoreArray, cut: DecisionCut) -> Measured | Measuring:
         """Weight of positive decisions by cell, and the loss."""
-        if self.device is None:
-            return self._measured(scores, cut, *self.held_out.measure(scores, self._least(cut)))
-        found = self.held_out.measuring(scores, self._least(cut))
-        return Measuring(lambda: self._measured(scores, cut, *found()))
-
-    def _measured(
-        self, scores: ScoreArray, cut: DecisionCut, positive: FloatArray, loss: float
-    ) -> Measured:
+        least, shared = self._least(cut), self._shared(scores, cut)
         placed = self._placed if self.task.point is not None else None
-        shared = self._shared(scores, cut)
-        if placed is None:
-            return Measured(positive[np.newaxis], loss, shared=shared)
-        last = slice(len(scores) - len(placed.codes), None)
-        decided, _ = self.placed_pass.measure(scores[last], self._least(cut))
-        return Measured(positive[np.newaxis], loss, decided[np.newaxis], shared)
+        last = scores[len(scores) - len(placed.codes) :] if placed is not None else None
+        if self.device is None:
+            positive, loss = self.held_out.measure(scores, least)
+            decided = None if last is None else self.placed_pass.measure(last, least)[0]
+            return _measured(positive, loss, decided, shared)
+        # All passes begin now: the next round overwrites the scores.
+        found = self.held_out.measuring(scores, least)
+        there = None if last is None else self.placed_pass.measuring(last, least)
+        return Measuring(
+            lambda: _measured(*found(), None if there is None else there()[0], shared)
+        )
 
     def _shared(self, scores: ScoreArray, cut: DecisionCut) -> FloatArray | None:
         """Positive decisions in groups that rows belong to by weights, if there are any."""
@@ -365,6 +363,13 @@ class BinaryPasses:
             np.maximum(up, 0.0) + np.maximum(-down, 0.0),
             np.maximum(down, 0.0) + np.maximum(-up, 0.0),
         )
+
+
+def _measured(
+    positive: FloatArray, loss: float, decided: FloatArray | None, shared: FloatArray | None
+) -> Measured:
+    placed = None if decided is None else decided[np.newaxis]
+    return Measured(positive[np.newaxis], loss, placed, shared)
 
 
 def _by_group(soft: Sequence[MemberWeights]) -> list[SoftWeights]:

@@ -19,7 +19,7 @@ from fairboost import (
 )
 from fairboost.data.device_arrays import on_host
 from fairboost.data.holdout import Shares
-from fairboost.datasets import make_loans
+from fairboost.datasets import ParquetRows, make_loans
 from fairboost.engines.xgboost import device as module
 from fairboost.engines.xgboost import engine
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
@@ -146,6 +146,19 @@ def test_a_held_out_set_and_weights(device):
     difference = ours.predict_proba(last) - theirs.predict_proba(last)
     assert np.abs(difference).mean() < 0.02
     assert ours.fairness_report_.columns == theirs.fairness_report_.columns
+
+
+def test_a_threshold_is_placed_on_the_given_set(device):
+    first, last = NUMBERS[:4_000], NUMBERS[4_000:]
+    fit = {"holdout_set": (last, LOANS.y[4_000:], SEX[4_000:])}
+    told = first, LOANS.y[:4_000], SEX[:4_000]
+    options = {"holdout": 0.3, "operating_point": at_fpr(0.15), "iterate": "last", "fit": fit}
+    ours, theirs = (fitted(engine_on(name), *told, **options) for name in (None, "cuda"))
+    assert theirs.threshold_ == pytest.approx(ours.threshold_, abs=0.02)
+    good = LOANS.y[4_000:] == 0
+    assert theirs.predict(last)[good].mean() == pytest.approx(0.15, abs=0.002)
+    columns = [name for name in ours.trace_ if name.startswith("rate")]
+    np.testing.assert_allclose(ours.trace_[columns][:3], theirs.trace_[columns][:3], atol=0.01)
 
 
 def test_early_stopping_goes_by_the_right_metric(device):
@@ -299,3 +312,42 @@ def test_many_rows_are_drawn_on_the_gpu(device):
     assert counts[::2].sum() == expected[::2].sum() and np.ptp(counts[::2]) < 60
     # Every row is as likely as any other: halves of the rows have equal shares.
     assert abs(first[:50_000].mean() - first[50_000:].mean()) < 0.01
+
+
+def test_tables_on_disk(device, tmp_path):
+    NUMBERS.assign(y=LOANS.y, sex=SEX.to_numpy()).to_parquet(tmp_path / "loans.parquet")
+    rows = ParquetRows(tmp_path / "loans.parquet", leave_out=["y", "sex"])
+    told = rows, rows.column("y"), rows.column("sex")
+    ours, theirs = (fitted(engine_on(name), *told, holdout=0.3) for name in (None, "cuda"))
+    difference = ours.predict_proba(NUMBERS) - theirs.predict_proba(NUMBERS)
+    assert np.abs(difference).mean() < 0.02
+
+
+class Frame:
+    """A data frame of cuDF, as far as fairboost looks at it."""
+
+    def __init__(self, table):
+        self.table, self.columns, self.dtypes = table, table.columns, table.dtypes
+        self.shape = table.shape
+
+    def __len__(self):
+        return len(self.table)
+
+    def to_cupy(self):
+        return self.table.to_numpy(np.float32)
+
+    def to_pandas(self):
+        return self.table
+
+
+@needs_compiler
+def test_frames_of_cudf(fake):
+    model = fitted(engine_on(), Frame(NUMBERS), holdout=0.3)
+    again = fitted(engine_on(), NUMBERS, holdout=0.3)
+    assert list(model.feature_names_in_) == list(NUMBERS.columns)
+    np.testing.assert_allclose(
+        model.predict_proba(Frame(NUMBERS)), again.predict_proba(NUMBERS), atol=1e-6
+    )
+    assert model.booster_.feature_names == list(NUMBERS.columns)
+    with pytest.raises(InvalidInputError, match=r"X is in the memory of a GPU \(Frame\)"):
+        fitted(engine_on(None), Frame(NUMBERS))
