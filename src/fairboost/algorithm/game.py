@@ -409,6 +409,10 @@ class Session:
         self._settle()
         return self._state
 
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+
     def play(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> tuple[Any, Any]:
         """Play a round; returns gradient and Hessian, buffers that the next call overwrites."""
         state = self.state
