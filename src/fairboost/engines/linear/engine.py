@@ -54,6 +54,7 @@ from fairboost.engines.signals import raise_dropped
 from fairboost.engines.soundness import integers, reals, require
 from fairboost.engines.tables import as_codes, as_table
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
+from fairboost.kernel.cuda import Device
 from fairboost.kernel.threads import thread_count
 
 FORMAT = "fairboost-linear-stage"
@@ -395,6 +396,8 @@ class LinearEngine:
     library: ctypes.CDLL | None = None
     rescales_trees: bool = False
     predicts_otherwise: bool = False
+
+    device: ClassVar[Device | None] = None  # it has few weights, and no use for a GPU
 
     @property
     def n_jobs(self) -> int | None:
