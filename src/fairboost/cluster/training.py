@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -36,7 +36,7 @@ from fairboost.cluster.workers import run_together
 from fairboost.data.cells import Cells
 from fairboost.data.holdout import Holdout, Shares, choose_shares, join
 from fairboost.data.validation import DEFAULT_COLUMN
-from fairboost.engines.port import EngineData, LossTerms
+from fairboost.engines.port import Engine, EngineData, LossTerms
 from fairboost.engines.registry import load_engine
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
@@ -577,10 +577,23 @@ def _train_here(
     """
     from distributed import get_worker
 
-    worker = get_worker()
-    n_jobs = order.stock.get_params().get("n_jobs") or worker.state.nthreads
+    n_jobs = order.stock.get_params().get("n_jobs") or get_worker().state.nthreads
     engine = load_engine("xgboost").make(order.stock.set_params(n_jobs=n_jobs), order.classes)
-    threads = Threads(thread_count(n_jobs), engine.library)
+    with nullcontext() if engine.device is None else engine.device.used():
+        return _train_by(engine, parts, all_reduce, rank, order)
+
+
+def _train_by(
+    engine: Engine,
+    parts: Sequence[SortedPartition],
+    all_reduce: Any,
+    rank: int,
+    order: _WorkOrder,
+) -> tuple[Training, int] | None:
+    from distributed import get_worker
+
+    worker = get_worker()
+    threads = Threads(thread_count(engine.n_jobs), engine.library)
     rows = _joined(parts)
     places = np.concatenate([np.arange(at.start, at.stop) for at in order.places[rank]])
     layout = _rows_here(order.layout, rows, places)

@@ -102,13 +102,14 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
 
     def _train(self, request: FitRequest) -> None:
         """Train, and set the fitted attributes."""
-        result, session = train(request, progress=bool(self.verbose))
-        self._keep(result)
-        again = result.rescaled or self.iterate in ("average", "randomized")
-        # In cross-fitting rates are those of other models, however theirs are rounded.
-        out_of_fold = session.game.layout.holdout.kind == "cross"
-        if again or (request.engine.predicts_otherwise and not out_of_fold):
-            self._measure_again(session.game, request)
+        with request.on_device():
+            result, session = train(request, progress=bool(self.verbose))
+            self._keep(result)
+            again = result.rescaled or self.iterate in ("average", "randomized")
+            # In cross-fitting rates are those of other models, however theirs are rounded.
+            out_of_fold = session.game.layout.holdout.kind == "cross"
+            if again or (request.engine.predicts_otherwise and not out_of_fold):
+                self._measure_again(session.game, request)
 
     def _train_on_dask(
         self, rows: DaskRows, holdout_set: Any, asked: dict[str, Any], pos_label: object = None

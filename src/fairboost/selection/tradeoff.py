@@ -378,6 +378,12 @@ class _Curve:
                 "of groups; leave it out of the curve, or fit a FairGBMClassifier with it"
             )
         kind.check_varied(varied)
+        with request.on_device():
+            self._train_base()
+
+    def _train_base(self) -> None:
+        """Train the model that stages go on from."""
+        request, engine, options = self.request, self.request.engine, self.request.options
         with heeding_signals():
             self.rows = lay_out_rows(request, self.constraints(0.0), spare=False)
         session = Session(options.game(self.rows, request.loss_terms, Rest()))
@@ -413,6 +419,10 @@ class _Curve:
     @heeding_signals()
     def stage(self, tolerance: float) -> Training:
         """Go on from the base model under the constraints at a tolerance."""
+        with self.request.on_device():
+            return self._stage(tolerance)
+
+    def _stage(self, tolerance: float) -> Training:
         rows = self.rows.with_constraints(self.constraints(tolerance))
         options = self.request.options
         game = options.game(rows, self.request.loss_terms, options.player(self.kind.settling))

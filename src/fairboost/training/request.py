@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -73,6 +74,11 @@ class FitRequest:
         if not self.is_stage:
             return SETTLED if self.has_base else self.engine.n_rounds
         return min(SETTLED, max(2 * self.engine.n_rounds, SETTLED // 2))
+
+    def on_device(self) -> AbstractContextManager[None]:
+        """Make the engine's GPU, if it has one, that on which arrays are made."""
+        device = self.engine.device
+        return nullcontext() if device is None else device.used()
 
     @property
     def columns(self) -> list[str]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -384,10 +383,7 @@ class XGBoostEngine:
         builtin, function = options.read_metrics(self.told, self.objective)
         params = self._params(builtin, intercept, problem.by_engine)
         device, callbacks = self.device, list(estimator.callbacks or [])
-        with (
-            nullcontext() if device is None else device.used(),
-            xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)),
-        ):
+        with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
             threads = Threads(thread_count(self.n_jobs), self.library)
             folds = [f.fold for f in problem.followers]
             tables = self._tables(data)
