@@ -162,6 +162,6 @@ def test_no_rows_are_no_error():
 def test_without_cupy_one_line_says_so(monkeypatch):
     cuda.import_cupy.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(EngineOptionError, match=r"needs CuPy, which is not installed; run pip"):
+    with pytest.raises(EngineOptionError, match=r"needs CuPy, which is not installed; if"):
         cuda.import_cupy()
     cuda.import_cupy.cache_clear()

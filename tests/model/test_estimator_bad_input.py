@@ -213,7 +213,7 @@ def test_small_cells_are_named_in_a_warning(engine, toy, no_training):
     [
         (
             lambda y: np.zeros(len(y)),
-            r"two classes or more, found 1 class: 0.0. a classifier needs rows",
+            r"two classes or more, found 1 class: 0.0. A classifier needs rows",
         ),
         (lambda y: np.where(y, "yes", "yes"), r"found 1 class: 'yes'"),
         (lambda y: np.where(y, 1.0, np.nan), r"y contains NaN or infinity; drop the rows"),

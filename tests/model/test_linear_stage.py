@@ -487,7 +487,7 @@ def test_other_formats_are_refused(fitted, tmp_path):
         ({"stage": linear(rounds=0)}, "rounds of LinearStage must be a whole number, 1 or more"),
         ({"stage": linear(num_leaves=1.5)}, "num_leaves of LinearStage"),
         ({"memberships": "honest"}, "LinearStage learns memberships by itself"),
-        ({"iterate": "average"}, "cannot be had on top of a frozen model"),
+        ({"iterate": "average"}, "is not possible on top of a frozen model"),
         ({"fit": {"callbacks": [print]}}, "callbacks is about rounds of trees"),
         ({"constraint": None, "operating_point": at_positive_rate(0.2)}, "for nothing"),
     ],

@@ -429,7 +429,7 @@ def check_several_classes(classes: np.ndarray) -> None:
         found = "".join(map(repr, classes.tolist()))
         raise InvalidInputError(
             f"y must have two classes or more, found {n} class{'es' * (n == 0)}: {found}. "
-            "a classifier needs rows of both classes."
+            "A classifier needs rows of both classes."
         )
     if n > MOST_CLASSES:
         raise InvalidInputError(

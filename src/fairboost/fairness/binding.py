@@ -239,10 +239,7 @@ def leave_out_small(cells: Cells, constraints: Sequence[Constraint], least: int)
     for c in constraints:
         by = columns_of(c)
         groups = cells.groups_by(by)
-        rows = np.min(
-            [_sum_counted(as_moment(m), cells, groups, cells.all.counts) for m in c.moments],
-            axis=0,
-        )
+        rows = np.min([rows_that_count(as_moment(m), cells, groups) for m in c.moments], axis=0)
         rows = np.maximum(rows, 0.0)  # corrected weights may be negative, which is told later
         small = {groups.names[g] for g in np.flatnonzero(rows < least)}
         if isinstance(c, Bound):  # compares nothing
@@ -315,6 +312,22 @@ def _unseen(groups: Groups, n_given: int) -> list[tuple[object, ...]]:
 def _sum_counted(moment: Moment, cells: Cells, groups: Groups, per_cell: FloatArray) -> FloatArray:
     which, group = counted_cells(moment, cells.all.labels, groups.of_cell)
     return np.bincount(group, per_cell[which], len(groups)).astype(np.float64)
+
+
+def rows_that_count(moment: Moment, cells: Cells, groups: Groups) -> FloatArray:
+    """Rows of each group that count towards a moment, or as many of equal weight if fewer.
+
+    A row of weight 0 is left out of everything else, and does not count here either.
+    """
+    counts = _sum_counted(moment, cells, groups, cells.all.counts)
+    if cells.shared:  # weights of rows in groups may be negative
+        return counts
+    weights, squares = (
+        _sum_counted(moment, cells, groups, per_cell)
+        for per_cell in (cells.all.weights, cells.all.squares)
+    )
+    alone = np.divide(weights**2, squares, out=np.zeros_like(squares), where=squares > 0)
+    return np.minimum(counts, np.round(alone, 6))
 
 
 def _check_every_group_counts(

@@ -42,19 +42,19 @@ def import_cupy() -> Any:
         import cupy
     except ImportError as error:
         raise EngineOptionError(
-            "device='cuda' needs CuPy, which is not installed; run pip install 'fairboost[gpu]', "
-            "or leave device out to train on the CPU"
+            "a GPU as device= needs CuPy, which is not installed; if this machine has an NVIDIA "
+            "GPU, run pip install 'fairboost[gpu]', else leave device out to train on the CPU"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise EngineOptionError(
-            f"device='cuda' needs an NVIDIA GPU, and none was found ({error}); leave device out "
-            "to train on the CPU"
+            f"a GPU as device= needs an NVIDIA GPU, and none was found ({error}); leave device "
+            "out to train on the CPU"
         ) from error
     if not count:
         raise EngineOptionError(
-            "device='cuda' needs an NVIDIA GPU, and this machine has none; leave device out to "
+            "a GPU as device= needs an NVIDIA GPU, and this machine has none; leave device out to "
             "train on the CPU"
         )
     return cupy

@@ -251,13 +251,17 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             confidence=options.asked_confidence,
             positive=positive,
             paper=options.multipliers == "paper",
-            rounds=len(self.trace_),
+            rounds=self._rounds_to_settle(),
             more_rounds=self._more_rounds(),
         )
 
     def _more_rounds(self) -> str:
         """The option by which more rounds are trained."""
         return fairness_report.MORE_ROUNDS
+
+    def _rounds_to_settle(self) -> int:
+        """Rounds of the training, as far as multipliers settle by their number."""
+        return len(self.trace_)
 
     @property
     def estimator_(self) -> Any:

@@ -7,6 +7,7 @@ scores these rows otherwise is another one.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from pathlib import Path
@@ -204,6 +205,10 @@ def _linear(path: Path, stage: Any) -> dict[str, Any]:
     Their numbers are exact: a factor is the exponential of a weight.
     """
     listed = []
+    # Those of an export to the same path before, of which there may be more.
+    for old in path.parent.glob(f"{glob.escape(path.stem)}.*.txt"):
+        if old.name.removeprefix(f"{path.stem}.").removesuffix(".txt").isdecimal():
+            old.unlink()
     for k, block in enumerate(stage.blocks):
         sign, theta = SIGNS[block.label], block.path[-1]
         columns = {int(g): column for column, g in enumerate(block.learned)}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 from scipy.stats import rankdata
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import has_fit_parameter
@@ -248,18 +248,17 @@ def check_given(values: FloatArray, labels: IntArray, positive: object) -> None:
         )
     check_no_decisions(values)
     means = [float(values[labels == label].mean()) for label in (0, 1)]
-    if means[1] < means[0]:
+    some = slice(None, None, 1 + len(labels) // RANKED_ROWS)
+    told = 0 < labels[some].sum() < len(labels[some])
+    area, error = ranked_above(values[some], labels[some]) if told else (0.5, 0.0)
+    if area < 0.5 - CHANCE * error:
         raise InvalidInputError(
             f"base_score is {means[1]:.3g} on average where the label is positive, "
             f"{positive!r}, and {means[0]:.3g} elsewhere: they are probabilities of the other "
             "label, or the rows are in another order. Pass probabilities of the positive label, "
             "such as 1 - base_score, in the order of X, or name the other label as pos_label"
         )
-    some = slice(None, None, 1 + len(labels) // RANKED_ROWS)
-    if not 0 < labels[some].sum() < len(labels[some]):
-        return
-    area, error = ranked_above(values[some], labels[some])
-    if abs(area - 0.5) <= CHANCE * error:
+    if told and abs(area - 0.5) <= CHANCE * error:
         warn(
             f"base_score says nothing about the label: its AUC is {area:.3f}, and of scores in "
             f"random order 99 of 100 are within {CHANCE * error:.3f} of 0.5. Check that "
@@ -327,6 +326,11 @@ def is_base(estimator: Any) -> bool:
 def frozen_base(estimator: Any, classes: np.ndarray) -> BaseModel:
     """A fitted classifier as a base model, checked; ``classes`` are negative and positive."""
     name, known = type(estimator).__name__, getattr(estimator, "classes_", None)
+    if known is None and is_regressor(estimator):
+        raise EngineOptionError(
+            f"the {name} in FrozenEstimator predicts numbers, expected a classifier; pass a "
+            "classifier, or probabilities of the positive label as fit(..., base_score=...)"
+        )
     if known is None:
         raise EngineOptionError(
             f"the {name} in FrozenEstimator is not fitted; fit it first, or pass it without "

@@ -620,6 +620,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     def _build_report(self, *measured: MeasuredRates) -> FairnessReport:
         return self._judged(*measured, positive="" if self._several else str(self.pos_label_))
 
+    def _rounds_to_settle(self) -> int:
+        # A round fits all weights of a linear stage anew: half as many settle them.
+        return (1 + isinstance(self.stage, LinearStage)) * super()._rounds_to_settle()
+
     def _more_rounds(self) -> str:
         on_base = self._base is not None or self._model.n_base > 0
         return more_rounds(self.stage, len(self.trace_)) if on_base else super()._more_rounds()

@@ -86,6 +86,12 @@ def asks_for_stage(
 def stage_estimator(stage: Any, rounds: int | None = None) -> Any:
     """The unfitted engine of a stage: the user's, or small trees of LightGBM."""
     if stage is not None:
+        if isinstance(stage, type | str):
+            name = stage.__name__ if isinstance(stage, type) else stage
+            raise InvalidInputError(
+                f"stage must be an unfitted LGBMClassifier, XGBClassifier or LinearStage, found "
+                f"{name!r}; pass an object with its options, such as LinearStage()"
+            )
         return stage
     options = STAGE if rounds is None else {**STAGE, "n_estimators": rounds}
     return default_estimator(**options)

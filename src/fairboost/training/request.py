@@ -77,6 +77,8 @@ class FitRequest:
 
     def on_device(self) -> AbstractContextManager[None]:
         """Make the engine's GPU, if it has one, that on which arrays are made."""
+        # What is wrong on every machine is said before that a machine has no GPU.
+        _ = self.options.constraints(self.columns), self.loss_terms
         device = self.engine.device
         return nullcontext() if device is None else device.used()
 

@@ -12,9 +12,9 @@ from fairboost._typing import FloatArray
 from fairboost._warnings import warn
 from fairboost.data.cells import Cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
-from fairboost.fairness.binding import Term
+from fairboost.fairness.binding import Term, rows_that_count
 from fairboost.fairness.constraints import Parity
-from fairboost.fairness.rates import Rate, counted_cells
+from fairboost.fairness.rates import Rate
 from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.metrics.intervals import wilson
 from fairboost.verdicts.ratios import too_few_to_tell
@@ -281,8 +281,7 @@ def warn_of_small_cells(terms: Sequence[Term], cells: Cells) -> None:
     what = "rate" if all(isinstance(m, Rate) for t in terms for m in t.moments) else "figure"
     for t in terms:
         for rate in t.moments:
-            counted, groups = counted_cells(rate, cells.all.labels, t.groups.of_cell)
-            rows = np.bincount(groups, cells.all.counts[counted], len(t.groups))
+            rows = rows_that_count(rate, cells, t.groups)
             for g in np.flatnonzero(rows < SMALL_CELL).tolist():
                 small.append(f"{t.groups.label(g)} ({int(rows[g])} rows for {rate.name})")
     if names := list(dict.fromkeys(small)):

@@ -256,7 +256,7 @@ def test_a_machine_without_a_gpu_gets_one_clear_line():
     if BOTH[1].values[0]() is not None:
         pytest.skip("there is a GPU")
     module.open_device.cache_clear()
-    with pytest.raises(EngineOptionError, match=r"device='cuda' needs .*leave device out"):
+    with pytest.raises(EngineOptionError, match=r"a GPU as device= needs .*leave device out"):
         fitted(engine_on())
 
 

@@ -276,7 +276,7 @@ def test_nothing_is_printed(toy, other, capfd):
         ({"num_class": 3}, "num_class=3, but y has two classes"),
         ({"multi_strategy": "multi_output_tree"}, "multi_strategy='multi_output_tree', expected"),
         ({"process_type": "update"}, "process_type='update', expected 'default': fairboost gro"),
-        ({"device": "tpu"}, "device='tpu', expected 'cpu', 'cuda' or 'cuda:1'"),
+        ({"device": "tpu"}, "device='tpu', expected 'cpu', 'cuda', or 'cuda:1'"),
         ({"device": "cuda", "booster": "dart"}, "device='cuda' and drops trees"),
         ({"device": "cuda", "tree_method": "exact"}, "tree_method='exact'; on a GPU"),
         ({"boost_from_average": 0}, "base_score sets where to start"),

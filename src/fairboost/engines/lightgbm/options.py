@@ -143,8 +143,8 @@ def check_shared(
     if (device := option(params, "device_type")) == "cuda":
         raise EngineOptionError(
             f"the estimator sets device_type={device!r}. LightGBM takes gradients of the host "
-            "only, and copying them in every round would cost more than the GPU gains; use "
-            "XGBClassifier(device='cuda'), or leave device_type out"
+            "only, and copying them in every round would cost more than the GPU gains; leave "
+            "device_type out, or, for two labels, use XGBClassifier(device='cuda')"
         )
     if (categorical := option(params, "categorical_feature")) is not None:
         raise EngineOptionError(

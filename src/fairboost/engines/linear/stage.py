@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from fairboost._numbers import is_number
+from fairboost._numbers import is_finite
 from fairboost.exceptions import EngineOptionError
 
 
@@ -80,10 +80,19 @@ class LinearStage(BaseEstimator):
 
 
 def check_options(stage: LinearStage) -> None:
-    """Refuse options that are no whole numbers, or too small."""
-    for name, least in {"rounds": 1, "num_leaves": 2, "max_rows": 100}.items():
+    """Refuse options that are no whole numbers, too small or too large."""
+    for name, least, most in (
+        ("rounds", 1, None), ("num_leaves", 2, 131_072), ("max_rows", 100, None),
+        ("n_jobs", None, None), ("random_state", 0, 2**31 - 1),
+    ):  # fmt: skip
         value = getattr(stage, name)
-        if not is_number(value) or int(value) != value or value < least:
-            raise EngineOptionError(
-                f"{name} of LinearStage must be a whole number, {least} or more, found {value!r}"
-            )
+        if value is None and name in ("n_jobs", "random_state"):
+            continue
+        whole = is_finite(value) and int(value) == value
+        if whole and (least is None or value >= least) and (most is None or value <= most):
+            continue
+        limits = "" if least is None else f", {least} or more"
+        limits += "" if most is None else f" and {most} at most"
+        raise EngineOptionError(
+            f"{name} of LinearStage must be a whole number{limits}, found {value!r}"
+        )

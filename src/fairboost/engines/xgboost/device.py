@@ -56,7 +56,8 @@ def ordinal_of(device: Any) -> int | None:
         return None
     if not (found := re.fullmatch(r"(?:cuda|gpu)(?::(\d+))?", str(device))):
         raise EngineOptionError(
-            f"the estimator sets device={device!r}, expected 'cpu', 'cuda' or 'cuda:1'"
+            f"the estimator sets device={device!r}, expected 'cpu', 'cuda', or 'cuda:1' for the "
+            "second GPU; leave device out to train on the CPU"
         )
     return int(found.group(1) or 0)
 
@@ -66,8 +67,8 @@ def open_device(ordinal: int) -> Device:
     """A GPU to train on; raises where there is none, or where XGBoost cannot use it."""
     if not xgboost.build_info().get("USE_CUDA", False):
         raise EngineOptionError(
-            "device='cuda' needs an XGBoost that is built for GPUs, and this one is not; run pip "
-            "install xgboost (not xgboost-cpu), or leave device out to train on the CPU"
+            "a GPU as device= needs an XGBoost that is built for GPUs, and this one is not; run "
+            "pip install xgboost (not xgboost-cpu), or leave device out to train on the CPU"
         )
     device = Device(ordinal, least=float(LEAST_CURVATURE))
     count = device.arrays.cuda.runtime.getDeviceCount()
