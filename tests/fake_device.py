@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from fairboost.exceptions import EngineOptionError
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.device import Device
 
 HEADER = Path(__file__).with_name("cuda_on_host.h")
 COMPILER = shutil.which("g++")

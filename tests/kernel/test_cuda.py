@@ -9,7 +9,7 @@ import pytest
 
 from fairboost.exceptions import EngineOptionError
 from fairboost.fairness.proxies import PROXIES
-from fairboost.kernel import cuda
+from fairboost.kernel import device as device_module
 from fairboost.kernel.cuda import DeviceLoops
 from fairboost.kernel.row_pass import PassRules, RowPass, SoftWeights
 from tests.covering import covering
@@ -49,7 +49,7 @@ class Rows:
         theirs = self.device.get(self.there.gradient), self.device.get(self.there.hessian)
         return (self.host.gradient, theirs[0]), (self.host.hessian, theirs[1])
 
-    def alike(self, tolerance=2e-6):
+    def check_equal(self, tolerance=2e-6):
         for ours, theirs in self.slopes():
             np.testing.assert_allclose(theirs, ours, rtol=tolerance, atol=tolerance)
 
@@ -64,7 +64,7 @@ def test_the_default_pass(device, n_cells, weighted, threshold, soft, dtype):
     rows = Rows(device, n_cells, weighted, dtype=dtype, with_curvature=True, at_zero=not threshold)
     told = rows.scores, threshold, np.abs(rows.on_cells), rows.soft if soft else ()
     assert rows.there.descend(*told) == pytest.approx(rows.host.descend(*told), rel=2e-6)
-    rows.alike()
+    rows.check_equal()
     total = rows.host.gradient.sum(dtype=np.float64)
     assert rows.there.total_of_gradient == pytest.approx(total, rel=1e-5, abs=1e-3)
 
@@ -104,7 +104,7 @@ def test_the_papers_pass_with_every_proxy(
         np.testing.assert_allclose(
             getattr(theirs, name), getattr(ours, name), rtol=1e-6, atol=1e-6
         )
-    rows.alike(1e-9)
+    rows.check_equal(1e-9)
 
 
 def test_a_gradient_is_corrected_to_other_weights(device):
@@ -113,7 +113,7 @@ def test_a_gradient_is_corrected_to_other_weights(device):
     for made in (rows.host, rows.there):
         _, line = made.evaluate(rows.scores, 0.0, rows.on_cells)
         assert made.correct(line, other)
-    rows.alike(2e-5)
+    rows.check_equal(2e-5)
 
 
 def test_sums_are_the_same_in_every_run(device):
@@ -160,8 +160,8 @@ def test_no_rows_are_no_error():
 
 
 def test_without_cupy_one_line_says_so(monkeypatch):
-    cuda.import_cupy.cache_clear()
+    device_module.import_cupy.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
     with pytest.raises(EngineOptionError, match=r"needs CuPy, which is not installed; if"):
-        cuda.import_cupy()
-    cuda.import_cupy.cache_clear()
+        device_module.import_cupy()
+    device_module.import_cupy.cache_clear()

@@ -26,7 +26,7 @@ from fairboost._typing import (
 )
 from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.group_model import GroupModel
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.device import Device
 from fairboost.kernel.losses import Loss
 
 Gradients: TypeAlias = tuple[Float32Array, Float32Array]

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from fairboost._typing import BoolArray, FloatArray, IntArray, ScoreArray
 from fairboost.fairness.proxies import PROXIES, Proxy
 from fairboost.kernel import loops
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.cuda import DeviceLoops
+from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads
 
 BLOCK = 16_384
@@ -144,7 +145,8 @@ class RowPass:
         self.loops: Any
         if device is not None:
             self.gradient, self.hessian = (device.empty(n, rules.dtype) for _ in range(2))
-            self.loops = device.loops(cells, len(labels), self.weight, self.gradient, self.hessian)
+            told = cells, len(labels), self.weight, self.gradient, self.hessian
+            self.loops = DeviceLoops(device, *told)
             # Proxies that have no kernel are added by arrays of the device, all rows at once.
             self.cells, self.blocks, self.threads = self.loops.cells, [slice(None)], Threads()
             self.weight = self.weight if self.loops.weight is None else self.loops.weight

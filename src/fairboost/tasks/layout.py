@@ -14,7 +14,7 @@ from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
 from fairboost.fairness.binding import Term, bind, match
 from fairboost.fairness.constraints import Constraint
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads
 
 Memberships: TypeAlias = Mapping[tuple[str, ...], Float32Array]

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairboost._typing import BoolArray, IntArray
 from fairboost.data.holdout import Shares
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.device import Device
 
 
 def hold_out(

@@ -69,7 +69,7 @@ from fairboost.engines.port import EngineData, LossTerms, Problem, is_on_disk
 from fairboost.engines.soundness import check_threads
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.device import Device
 from fairboost.kernel.threads import thread_count
 
 

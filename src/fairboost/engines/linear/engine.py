@@ -54,7 +54,7 @@ from fairboost.engines.signals import raise_dropped
 from fairboost.engines.soundness import integers, reals, require
 from fairboost.engines.tables import as_codes, as_table
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.device import Device
 from fairboost.kernel.threads import thread_count
 
 FORMAT = "fairboost-linear-stage"

@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 from xgboost import XGBModel
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
-from fairboost.data.device_arrays import is_device_array, is_on_device
+from fairboost.data.device_arrays import is_device_array
 from fairboost.data.features import listed_categories
 from fairboost.data.validation import by_row, take_rows
 from fairboost.engines.lockstep import FOLLOWER_BINS
@@ -31,17 +31,11 @@ from fairboost.engines.port import EngineData, is_on_disk
 from fairboost.engines.tables import PartedTable, as_codes, as_table, feature_names
 from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
-from fairboost.engines.xgboost.device import (
-    DeviceRows,
-    FetchedScores,
-    ScoredRows,
-    TableScores,
-    ordinal_of,
-)
+from fairboost.engines.xgboost.device import FetchedScores, ScoredRows, ordinal_of
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import is_dart, thread_option
 from fairboost.exceptions import InvalidInputError
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads
 
 PIECE = 131_072
@@ -90,7 +84,7 @@ class Matrices:
 
 
 @contextmanager
-def _plain_words() -> Iterator[None]:
+def plain_words() -> Iterator[None]:
     """Say in words what XGBoost says in terms of its code, and once."""
     try:
         # XGBoost takes tables to single precision, NumPy warns, and then XGBoost raises.
@@ -114,7 +108,7 @@ def _plain_words() -> Iterator[None]:
         raise InvalidInputError(f"XGBoost cannot read a table: {error}") from error
 
 
-@_plain_words()
+@plain_words()
 def build(
     estimator: XGBModel,
     data: EngineData,
@@ -157,7 +151,7 @@ def build(
         make.reference = rows = make.matrix(X, labels, weight, start)
     else:
         X = by_row(X)
-        trained, others = _positions(data.trained), _positions(~data.trained)
+        trained, others = positions(data.trained), positions(~data.trained)
         make.reference = rows = make.matrix(X, labels, weight, start, trained)
         held_out.append(make.held_out(X, labels, start, others))
     make.weigh_features(rows)
@@ -195,72 +189,6 @@ def build(
         bins,
         [FetchedScores(device, theirs) for theirs in (*(f for f, _ in followers), rows)],
     )
-
-
-@_plain_words()
-def build_on_device(
-    estimator: XGBModel,
-    data: EngineData,
-    base: XGBModel | None,
-    device: Device,
-    tables: Sequence[Any],
-    starting_score: float,
-    folds: Sequence[IntArray] = (),
-) -> Matrices:
-    """Bin the rows of tables that are on a GPU, of which scores are kept there.
-
-    Parameters
-    ----------
-    estimator, data, base, folds
-        As in :func:`build`. There are no evaluation sets.
-    device : Device
-        The GPU.
-    tables : sequence of arrays on the GPU
-        X, and that of the set that is held out if there is one.
-    starting_score : float
-        The score that rows start from if nothing else is said.
-    """
-    make, table = MatrixMaker(estimator, base, Threads()), tables[0]
-    labels, weight = data.labels.astype(np.float32), data.sample_weight
-    # Bins are made where X is, as in stock XGBoost: those of the host and of a GPU differ.
-    X = make.table(data.X)
-    if is_on_device(X):
-        X, make.columns = table, {"feature_names": feature_names(X), **make._columns(X)}
-
-    def scores_of(
-        X: Matrix, on_device: Any, offset: FloatArray | None, parts: Sequence[IntArray] = ()
-    ) -> TableScores:
-        start = make.start(X, offset, starting_score)
-        told = starting_score if start is None else start
-        return TableScores(device, on_device, estimator.missing, told, parts)
-
-    trained, held_out, parts = None, [], list[IntArray]()
-    if data.trained is not None:
-        trained = _positions(data.trained)
-        parts = [trained, _positions(~data.trained)]
-    own = scores_of(data.X, table, data.offset, parts)
-    if parts:
-        held_out.append(DeviceRows(own, 1))
-    rows = make.matrix(X, labels, weight, None, trained)
-    make.weigh_features(rows)
-    if data.held_out is not None:
-        theirs = scores_of(data.held_out[0], tables[1], data.held_out_offset)
-        held_out.append(DeviceRows(theirs))
-    on_device, followers = [], []
-    coarse = MatrixMaker(estimator, base, Threads(), FOLLOWER_BINS + 1)
-    coarse.columns, coarse.known = make.columns, make.known
-    X = coarse.coded(X) if folds else X
-    for fold in folds:
-        others = np.delete(np.arange(len(labels)), fold)
-        trained_on = coarse.matrix(X, labels, weight, None, others)
-        coarse.reference = coarse.reference or trained_on
-        coarse.weigh_features(trained_on)
-        scores = scores_of(data.X, table, data.offset, [others, fold])
-        on_device.append(DeviceRows(scores))
-        followers.append((trained_on, DeviceRows(scores, 1)))
-    bins = coarse.max_bin if followers else None
-    on_device.append(DeviceRows(own))
-    return Matrices(rows, held_out, [], followers, bins, on_device)
 
 
 def _evaluated(
@@ -363,7 +291,7 @@ class MatrixMaker:
         if self.estimator.feature_weights is not None:
             matrix.set_info(feature_weights=np.asarray(self.estimator.feature_weights))
 
-    @_plain_words()
+    @plain_words()
     def matrix(
         self,
         X: Matrix,
@@ -389,11 +317,11 @@ class MatrixMaker:
                 return self._on_disk(X, labels, weight, which)
             known = isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)
             if binned and (known or is_device_array(X)):
-                pieces = _Batches(partial(_pieces, X, which), labels, weight, self._columns(X))
+                pieces = _Batches(partial(_pieces, X, which), labels, weight, self.column_facts(X))
                 return xgboost.QuantileDMatrix(pieces, **self.for_bins, ref=self.reference)
             X, labels = _pick(X, which), None if labels is None else labels[which]
             weight = None if weight is None else weight[which]
-        options = {"label": labels, "weight": weight, **self._columns(X)}
+        options = {"label": labels, "weight": weight, **self.column_facts(X)}
         X = as_table(X)
         if binned:
             # Some tables can only be read without binning, as in stock XGBoost.
@@ -468,7 +396,7 @@ class MatrixMaker:
     ) -> xgboost.ExtMemQuantileDMatrix:
         """Some rows of a table on disk, whose bins go to disk again."""
         folder = TemporaryDirectory(prefix="fairboost-", dir=X.cache)
-        columns = {**self._columns(X), "feature_names": list(X.columns)}
+        columns = {**self.column_facts(X), "feature_names": list(X.columns)}
         batches = _Batches(
             partial(_batches, X, which), labels, weight, columns, f"{folder.name}/bins"
         )
@@ -476,7 +404,7 @@ class MatrixMaker:
         finalize(matrix, folder.cleanup)
         return matrix
 
-    def _columns(self, X: Matrix) -> dict[str, Any]:
+    def column_facts(self, X: Matrix) -> dict[str, Any]:
         """What is known about the columns."""
         if self.columns:
             return self.columns
@@ -556,7 +484,7 @@ def _most(value: float) -> float:
     return -Collective().least(-float(value))
 
 
-def _positions(which: BoolArray) -> IntArray:
+def positions(which: BoolArray) -> IntArray:
     """Positions of rows, in half the memory as far as that goes."""
     found = np.flatnonzero(which)
     return found.astype(np.int32) if len(which) < 2**31 else found

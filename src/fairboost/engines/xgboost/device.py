@@ -31,7 +31,7 @@ from fairboost._typing import Float32Array, Matrix
 from fairboost.data.device_arrays import is_device_array, is_device_frame, is_on_device, on_host
 from fairboost.engines.xgboost.calls import ScoreReader, library
 from fairboost.exceptions import EngineOptionError, InvalidInputError
-from fairboost.kernel.cuda import Device, import_cupy
+from fairboost.kernel.device import Device, import_cupy
 
 LEAST_CURVATURE = np.float32(1e-16)
 """Of XGBoost's own logistic loss, for a row of weight 1. With none at all, as where scores are far

@@ -44,7 +44,7 @@ from fairboost.engines.soundness import check_threads, require
 from fairboost.engines.tables import as_table, feature_names
 from fairboost.engines.xgboost import options, soundness
 from fairboost.engines.xgboost.categories import Known, as_known, check_texts, known_to
-from fairboost.engines.xgboost.data import BINNED, Matrices, build, build_on_device
+from fairboost.engines.xgboost.data import BINNED, Matrices, build
 from fairboost.engines.xgboost.device import (
     EVEN_ODDS,
     at_hand,
@@ -55,6 +55,7 @@ from fairboost.engines.xgboost.device import (
     table_on,
 )
 from fairboost.engines.xgboost.device import scores_of as device_scores
+from fairboost.engines.xgboost.device_data import build_on_device
 from fairboost.engines.xgboost.group_model import XGBoostGroupModel
 from fairboost.engines.xgboost.lockstep import (
     PassOn,
@@ -76,7 +77,7 @@ from fairboost.engines.xgboost.objectives import (
 )
 from fairboost.engines.xgboost.trees import read_ensemble, read_features, without_names
 from fairboost.exceptions import EngineOptionError, InvalidInputError
-from fairboost.kernel.cuda import Device
+from fairboost.kernel.device import Device
 from fairboost.kernel.losses import Loss
 from fairboost.kernel.threads import Threads, thread_count
 

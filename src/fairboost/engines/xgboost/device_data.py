@@ -1,0 +1,89 @@
+"""The user's data for a training whose scores are on a GPU.
+
+Bins are made where the table is, by :class:`fairboost.engines.xgboost.data.MatrixMaker`. Beside
+them the table itself stays on the device: the newest trees are read off it in every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xgboost import XGBModel
+
+from fairboost._typing import FloatArray, IntArray, Matrix
+from fairboost.data.device_arrays import is_on_device
+from fairboost.engines.lockstep import FOLLOWER_BINS
+from fairboost.engines.port import EngineData
+from fairboost.engines.tables import feature_names
+from fairboost.engines.xgboost.data import Matrices, MatrixMaker, plain_words, positions
+from fairboost.engines.xgboost.device import DeviceRows, TableScores
+from fairboost.kernel.device import Device
+from fairboost.kernel.threads import Threads
+
+
+@plain_words()
+def build_on_device(
+    estimator: XGBModel,
+    data: EngineData,
+    base: XGBModel | None,
+    device: Device,
+    tables: Sequence[Any],
+    starting_score: float,
+    folds: Sequence[IntArray] = (),
+) -> Matrices:
+    """Bin the rows of tables that are on a GPU, of which scores are kept there.
+
+    Parameters
+    ----------
+    estimator, data, base, folds
+        As in :func:`fairboost.engines.xgboost.data.build`. There are no evaluation sets.
+    device : Device
+        The GPU.
+    tables : sequence of arrays on the GPU
+        X, and that of the set that is held out if there is one.
+    starting_score : float
+        The score that rows start from if nothing else is said.
+    """
+    make, table = MatrixMaker(estimator, base, Threads()), tables[0]
+    labels, weight = data.labels.astype(np.float32), data.sample_weight
+    # Bins are made where X is, as in stock XGBoost: those of the host and of a GPU differ.
+    X = make.table(data.X)
+    if is_on_device(X):
+        X, make.columns = table, {"feature_names": feature_names(X), **make.column_facts(X)}
+
+    def scores_of(
+        X: Matrix, on_device: Any, offset: FloatArray | None, parts: Sequence[IntArray] = ()
+    ) -> TableScores:
+        start = make.start(X, offset, starting_score)
+        told = starting_score if start is None else start
+        return TableScores(device, on_device, estimator.missing, told, parts)
+
+    trained, held_out, parts = None, [], list[IntArray]()
+    if data.trained is not None:
+        trained = positions(data.trained)
+        parts = [trained, positions(~data.trained)]
+    own = scores_of(data.X, table, data.offset, parts)
+    if parts:
+        held_out.append(DeviceRows(own, 1))
+    rows = make.matrix(X, labels, weight, None, trained)
+    make.weigh_features(rows)
+    if data.held_out is not None:
+        theirs = scores_of(data.held_out[0], tables[1], data.held_out_offset)
+        held_out.append(DeviceRows(theirs))
+    on_device, followers = [], []
+    coarse = MatrixMaker(estimator, base, Threads(), FOLLOWER_BINS + 1)
+    coarse.columns, coarse.known = make.columns, make.known
+    X = coarse.coded(X) if folds else X
+    for fold in folds:
+        others = np.delete(np.arange(len(labels)), fold)
+        trained_on = coarse.matrix(X, labels, weight, None, others)
+        coarse.reference = coarse.reference or trained_on
+        coarse.weigh_features(trained_on)
+        scores = scores_of(data.X, table, data.offset, [others, fold])
+        on_device.append(DeviceRows(scores))
+        followers.append((trained_on, DeviceRows(scores, 1)))
+    bins = coarse.max_bin if followers else None
+    on_device.append(DeviceRows(own))
+    return Matrices(rows, held_out, [], followers, bins, on_device)
