@@ -226,7 +226,7 @@ class Remembered(lgb.LGBMClassifier):
 
 
 def marks(X: pd.DataFrame) -> tuple:
-    """What tells the parts of one split apart: columns, length and the first rows."""
+    """Columns, length and the first rows: they differ between the parts of one split."""
     return (*X.columns, len(X), pd.util.hash_pandas_object(X.head(100)).to_numpy().tobytes())
 
 

@@ -478,6 +478,26 @@ def test_other_formats_are_refused(fitted, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_second_export_leaves_no_boosters_of_the_first(base, rows, tmp_path):
+    path, own = tmp_path / "stage.json", tmp_path / "stage.2024.txt"
+    own.write_text("not a booster")
+    first = on(FrozenEstimator(base), rows.new, constraint="demographic_parity")
+    first.export(path)
+    written = {p.name for p in tmp_path.glob("stage.*.txt")} - {own.name}
+    assert len(written) == 2
+    (tmp_path / "stage.0.txt").touch()
+    second = on(FrozenEstimator(base), rows.new, constraint="equal_opportunity")
+    second.export(path)
+    listed = {b["file"] for b in json.loads(path.read_text())["memberships"]}
+    assert {p.name for p in tmp_path.glob("stage.*.txt")} == {*listed, own.name}
+    assert own.read_text() == "not a booster"
+    first.export(path)
+    changed = tmp_path / "stage.1.txt"
+    changed.write_text("changed by somebody")
+    second.export(path)
+    assert changed.read_text() == "changed by somebody"
+
+
 # What it does not go with
 
 

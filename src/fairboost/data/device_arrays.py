@@ -45,3 +45,13 @@ def on_host(values: ArrayLike | Matrix) -> Any:
         f"{type(values).__name__} is an array on a GPU that fairboost cannot copy; pass one of "
         "CuPy, cupy.asarray(...), or of NumPy"
     )
+
+
+def check_not_on_device(X: Matrix, what: str = "X") -> None:
+    """Refuse a table on a GPU for a model that is on the CPU."""
+    if is_on_device(X):
+        raise InvalidInputError(
+            f"{what} is in the memory of a GPU ({type(X).__name__}), and the model is on the CPU; "
+            "train with XGBClassifier(device='cuda'), or copy the table with X.get() or "
+            "X.to_pandas()"
+        )

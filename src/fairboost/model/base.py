@@ -31,7 +31,7 @@ from fairboost.cluster.training import (
     train_on_dask,
 )
 from fairboost.data.cells import SensitiveColumn
-from fairboost.data.device_arrays import is_device_frame
+from fairboost.data.device_arrays import is_device_frame, on_host
 from fairboost.data.features import check_readable
 from fairboost.data.validation import (
     DEFAULT_COLUMN,
@@ -240,7 +240,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
 
     def _trained_scores(self, rows: CheckedRows) -> FloatArray:
         """Scores of rows as training has them, with what each starts from."""
-        scores = self._own_scores(rows.X)
+        scores: FloatArray = on_host(self._own_scores(rows.X))
         return scores if rows.offset is None else scores + rows.offset
 
     def _judged(self, *measured: MeasuredRates, positive: str = "") -> FairnessReport:
@@ -308,7 +308,8 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
     def _own_scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Scores by the trees alone."""
         if self._draw_seed is not None:
-            return as_numbers(randomized_scores(self._model, X, self._draw_seed))
+            # Draws are made of the bits of scores, on the host.
+            return as_numbers(randomized_scores(self._model, on_host(X), self._draw_seed))
         return as_numbers(self._model.scores(X, rounds))
 
     def _constrained(self, names: list[str]) -> list[str]:

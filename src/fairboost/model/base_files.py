@@ -7,7 +7,6 @@ scores these rows otherwise is another one.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 from pathlib import Path
@@ -186,7 +185,14 @@ def export_stage(path: str | Path, form: str | None, model: Any) -> None:
             f"{' or '.join(endings)}, found {str(path)!r}; rename it"
         )
     if engine == LINEAR:
-        write_text(path, _as_json(_note(model, **_linear(Path(path), model._model))))
+        before = _boosters_of(Path(path))
+        stage = _linear(Path(path), model._model)
+        write_text(path, _as_json(_note(model, **stage)))
+        kept = {found.get("file") for found in stage["memberships"]}
+        for file, checksum in before.items():
+            # Only what an export wrote, and nobody has changed since.
+            if file.name not in kept and file.is_file() and _sha256(file) == checksum:
+                file.unlink()
         return
     point = model.operating_point
     write_text(path, model._model.export(threshold=model.threshold_, operating_point=point))
@@ -199,16 +205,21 @@ def export_stage(path: str | Path, form: str | None, model: Any) -> None:
     write_text(f"{path}.base.json", _as_json(_note(model, **stage)))
 
 
+def _boosters_of(path: Path) -> dict[Path, str]:
+    """The boosters that an export to the same path has written before, and their checksums."""
+    try:
+        listed = json.loads(path.read_text())["memberships"]
+        return {path.with_name(Path(b["file"]).name): b["sha256"] for b in listed if "file" in b}
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or it is another file
+        return {}
+
+
 def _linear(path: Path, stage: Any) -> dict[str, Any]:
     """Write the boosters of a linear stage beside its file; returns how scores are made of them.
 
     Their numbers are exact: a factor is the exponential of a weight.
     """
     listed = []
-    # Those of an export to the same path before, of which there may be more.
-    for old in path.parent.glob(f"{glob.escape(path.stem)}.*.txt"):
-        if old.name.removeprefix(f"{path.stem}.").removesuffix(".txt").isdecimal():
-            old.unlink()
     for k, block in enumerate(stage.blocks):
         sign, theta = SIGNS[block.label], block.path[-1]
         columns = {int(g): column for column, g in enumerate(block.learned)}

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from lightgbm import LGBMClassifier
 from sklearn.frozen import FrozenEstimator
 from xgboost import XGBClassifier, XGBRegressor
 
@@ -79,6 +80,7 @@ WAYS = {
     "bound": {"constraint": bound("fpr", 0.2), "tolerance": None, "holdout": 0.3},
     "confidence": {"confidence": 0.9, "tolerance": 0.1, "holdout": 0.3},
     "average": {"iterate": "average", "holdout": 0.3},
+    "randomized": {"iterate": "randomized", "holdout": 0.3},
     "plain": {"constraint": None},
 }
 
@@ -88,8 +90,9 @@ def test_the_model_is_that_of_the_cpu(device, way):
     ours, theirs = (fitted(engine_on(name), **WAYS[way]) for name in (None, "cuda"))
     ours_at, theirs_at = (m.predict_proba(NUMBERS)[:, 1] for m in (ours, theirs))
     assert len(ours.trace_) == len(theirs.trace_)
-    # Trees that are as good as each other may be chosen otherwise, from some round on.
-    assert np.abs(ours_at - theirs_at).mean() < 0.02
+    # Trees that are as good as each other may be chosen otherwise, from some round on; and the
+    # iterate of a row is drawn by the bits of its score.
+    assert np.abs(ours_at - theirs_at).mean() < (0.1 if way == "randomized" else 0.02)
     pd.testing.assert_frame_equal(ours.trace_[:2], theirs.trace_[:2], rtol=1e-3, atol=1e-3)
     if ours.fairness_report_ is not None:
         assert theirs.fairness_report_.columns == ours.fairness_report_.columns
@@ -245,8 +248,9 @@ class OnGPU:
 
 
 def test_a_table_on_a_gpu_is_not_for_the_cpu():
-    with pytest.raises(InvalidInputError, match="X is in the memory of a GPU"):
-        fitted(engine_on(None), OnGPU())
+    for estimator in (engine_on(None), LGBMClassifier(verbose=-1)):
+        with pytest.raises(InvalidInputError, match="X is in the memory of a GPU"):
+            fitted(estimator, OnGPU())
     model = fitted(engine_on(None), NUMBERS.to_numpy())
     with pytest.raises(InvalidInputError, match="the model is on the CPU"):
         model.predict(OnGPU())

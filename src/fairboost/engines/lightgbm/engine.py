@@ -34,6 +34,7 @@ from sklearn.frozen import FrozenEstimator
 
 from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
+from fairboost.data.device_arrays import check_not_on_device
 from fairboost.data.features import categories_of, check_names
 from fairboost.data.validation import by_row
 from fairboost.engines.ensemble import Ensemble, Feature
@@ -330,13 +331,14 @@ class LightGBMEngine:
         return LightGBMGroupModel(categorical, thread_count(self.n_jobs))
 
     def check_arguments(self, X: Matrix, fit_options: dict[str, Any]) -> None:
-        """Refuse tables on disk. LightGBM checks the rest as it reads it."""
+        """Refuse tables on disk or on a GPU. LightGBM checks the rest as it reads it."""
         if is_on_disk(X):
             what = class_of(self.estimator).__name__.removeprefix("LGBM")
             raise InvalidInputError(
                 f"LightGBM trains on features in memory, found {type(X).__name__}; use "
                 f"FairGBM{what}(XGB{what}(...)), or load the table"
             )
+        check_not_on_device(X)
         check_names(X, '",:[]{}', "LightGBM")
         for table in (X, *(rows for rows, _ in fit_options.get("eval_set") or ())):
             check_table(table)

@@ -30,7 +30,7 @@ import xgboost
 from fairboost._typing import Float32Array, Matrix
 from fairboost.data.device_arrays import is_device_array, is_device_frame, is_on_device, on_host
 from fairboost.engines.xgboost.calls import ScoreReader, library
-from fairboost.exceptions import EngineOptionError, InvalidInputError
+from fairboost.exceptions import EngineOptionError
 from fairboost.kernel.device import Device, import_cupy
 
 LEAST_CURVATURE = np.float32(1e-16)
@@ -87,16 +87,6 @@ def at_hand(ordinal: int) -> Device | None:
         return open_device(ordinal)
     except EngineOptionError:
         return None
-
-
-def check_not_on_device(X: Matrix, what: str = "X") -> None:
-    """Refuse a table on a GPU for a model that is on the CPU."""
-    if is_on_device(X):
-        raise InvalidInputError(
-            f"{what} is in the memory of a GPU ({type(X).__name__}), and the model is on the CPU; "
-            "train with XGBClassifier(device='cuda'), or copy the table with X.get() or "
-            "X.to_pandas()"
-        )
 
 
 def table_on(device: Device, X: Matrix) -> Any:

@@ -28,6 +28,7 @@ from xgboost import XGBClassifier, XGBModel, XGBRegressor
 
 from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
+from fairboost.data.device_arrays import check_not_on_device
 from fairboost.data.features import categories_of, check_names
 from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.frozen import (
@@ -48,7 +49,6 @@ from fairboost.engines.xgboost.data import BINNED, Matrices, build
 from fairboost.engines.xgboost.device import (
     EVEN_ODDS,
     at_hand,
-    check_not_on_device,
     open_device,
     ordinal_of,
     starting_score,
