@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from fairboost.algorithm.record import Record, Round
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.all_reduce import ONE_MACHINE
 from fairboost.fairness.binding import MomentMap, distinct, slices
+from fairboost.kernel.threads import Crew
 from fairboost.tasks.base import (
     Cut,
     LearningTask,
@@ -401,12 +403,16 @@ class Session:
         self.playing = self._state
         self.rounds: list[Round] = []
         self.after_last: Round | None = None
-        self.begun: tuple[State, Begun] | None = None
+        # On a GPU multipliers move while the engine grows a tree, and the host would only wait.
+        # Machines add up their sums in turn with the engine's, so there the next round does it.
+        layout = game.layout
+        alone = layout.device is not None and layout.all_reduce is ONE_MACHINE
+        self.beside = Crew(int(alone))
 
     @property
     def state(self) -> State:
         """As the last round left it."""
-        self._settle()
+        self.beside.wait()
         return self._state
 
     @state.setter
@@ -420,20 +426,16 @@ class Session:
             begun = self.game.begin(state, scores, held_out)
         # Followers take the round under the same multipliers, after this one was played.
         self.playing = replace(state, cut=begun.cut)
-        # On a GPU the engine gets the gradient at once. The round ends when the next one asks for
-        # the state: the device then sends the rows down the newest tree, and the host is free.
-        self.begun = state, begun
         if self.game.layout.device is None:
-            self._settle()
+            self._end(state, begun)
+        else:  # the next round waits for it, when it asks for the state
+            self.beside.start([partial(self._end, state, begun)])
         return begun.slopes.gradient, begun.slopes.hessian
 
-    def _settle(self) -> None:
-        """End the round that has begun, if there is one."""
-        if self.begun is None:
-            return
-        begun, self.begun = self.begun, None
+    def _end(self, state: State, begun: Begun) -> None:
+        """End a round that has begun."""
         with _quietly():
-            turn = self.game.end(*begun)
+            turn = self.game.end(state, begun)
         self._check(turn.found)
         self._state = turn.state
         self.rounds.append(turn.found)
@@ -479,5 +481,9 @@ class Session:
         )
 
     def close(self) -> None:
-        """Let the threads go."""
-        self.game.layout.threads.close()
+        """End the last round, and let the threads go."""
+        try:
+            self.beside.wait()
+        finally:
+            self.beside.close()
+            self.game.layout.threads.close()

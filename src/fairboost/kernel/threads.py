@@ -142,7 +142,8 @@ class Crew:
             self._work()
         finally:
             busy, self.busy = self.busy, []
-            errors = [future.exception() for future in busy]
+            # A helper that has not woken up has no task left to do: it is not waited for.
+            errors = [future.exception() for future in busy if not future.cancel()]
         for error in filter(None, errors):
             raise error
 
