@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import joblib
@@ -184,6 +185,17 @@ def test_tasks_are_done_while_the_caller_does_something_else():
     assert begun.wait(10)  # nobody has waited for the crew yet
     go_on.set()
     crew.wait()
+    crew.close()
+
+
+def test_a_helper_that_has_not_woken_up_is_not_waited_for():
+    crew, go_on, done = Crew(1), threading.Event(), []
+    crew.pool = ThreadPoolExecutor(1)
+    held_up = crew.pool.submit(go_on.wait, 10)
+    crew.start([partial(done.append, "by the caller")])
+    crew.wait()
+    assert done == ["by the caller"] and not held_up.done()
+    go_on.set()
     crew.close()
 
 

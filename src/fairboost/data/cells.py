@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
+from fairboost.data.device_arrays import beside, count_by, on_host
 from fairboost.data.shared import SharedRows, SoftFacts, nearest, share_out
 from fairboost.exceptions import ConstraintError
 
@@ -132,7 +133,7 @@ class Cells:
     Parameters
     ----------
     codes : (n,) unsigned int
-        Cell of each row.
+        Cell of each row. Many rows may be in the memory of a GPU; all that follows is not.
     labels : (n_cells,) int32
         Label of each cell.
     groups : dict of str to (n_cells,) int32
@@ -221,7 +222,7 @@ class Cells:
             )
             for s in self.shared
         ]
-        return replace(self, codes=self.codes[:0], shared=tuple(without))
+        return replace(self, codes=on_host(self.codes[:0]), shared=tuple(without))
 
     def weight_of(self, rows: BoolArray, sample_weight: Weights | None = None) -> FloatArray:
         """Weight of some of the rows, by cell."""
@@ -402,17 +403,17 @@ def build_cells(
     shared = [c for c in columns if c.is_soft]
     columns = [c for c in columns if not c.is_soft]
     codes: IntArray = labels.astype(np.int32)
-    n_labels = max(2, int(codes.max(initial=1)) + 1)
+    n_labels = max(2, 1 + int(codes.max())) if len(codes) else 2
     keys: IntArray = np.arange(n_labels, dtype=np.int32)[:, np.newaxis]
     for column in columns:  # splits every cell; only those that have rows are kept
         width = len(column.values) + 1  # code -1, a missing group, becomes 0
         joint = codes.astype(np.int64) * width + (column.codes + 1)
         if len(keys) * width > MANY_CELLS and len(keys) * width > len(joint):  # most are empty
             present, inverse = np.unique(joint, return_inverse=True)
-            codes = inverse.astype(np.int32)
+            present, codes = on_host(present), inverse.astype(np.int32)
         else:
-            occupied = np.bincount(joint, minlength=len(keys) * width) > 0
-            codes = (np.cumsum(occupied, dtype=np.int32) - 1)[joint]
+            occupied = count_by(joint, len(keys) * width) > 0
+            codes = beside(np.cumsum(occupied, dtype=np.int32) - 1, joint)[joint]
             present = np.flatnonzero(occupied)
         keys = np.column_stack([keys[present // width], (present % width - 1).astype(np.int32)])
     codes = codes.astype(np.min_scalar_type(len(keys) - 1))  # a byte, as a rule; read every round
@@ -427,9 +428,8 @@ def totals_by_cell(
     codes: IntArray, n_cells: int, sample_weight: Weights | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Rows, weight and squared weight of each cell, given the cell of each row."""
-    counts = np.bincount(codes, minlength=n_cells).astype(np.float64)
+    counts = count_by(codes, n_cells)
     if sample_weight is None:
         return counts, counts, counts
-    weights = np.bincount(codes, sample_weight, n_cells)
-    squares = np.bincount(codes, np.square(sample_weight, dtype=np.float64), n_cells)
-    return counts, weights.astype(np.float64), squares.astype(np.float64)
+    weights = count_by(codes, n_cells, sample_weight)
+    return counts, weights, count_by(codes, n_cells, np.square(sample_weight, dtype=np.float64))

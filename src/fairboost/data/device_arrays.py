@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from fairboost._typing import ArrayLike, Matrix
+from fairboost._typing import ArrayLike, FloatArray, Matrix
 from fairboost.exceptions import InvalidInputError
 
 
@@ -45,6 +46,38 @@ def on_host(values: ArrayLike | Matrix) -> Any:
         f"{type(values).__name__} is an array on a GPU that fairboost cannot copy; pass one of "
         "CuPy, cupy.asarray(...), or of NumPy"
     )
+
+
+def beside(table: Any, rows: Any) -> Any:
+    """A short table, to be looked up by rows, where these are.
+
+    Examples
+    --------
+    >>> codes = np.array([0, 1, 1])
+    >>> beside(["b", "a"], codes)[codes].tolist()
+    ['b', 'a', 'a']
+    """
+    return np.asarray(table, like=rows)
+
+
+def count_by(codes: Any, n: int, weight: Any = None) -> FloatArray:
+    """How often each code below ``n`` occurs, or the weight of its rows, on the host.
+
+    Weights are 0 or more. The threads of a GPU add them up in no order. So there they are whole
+    numbers of a small unit: with no sum above 2**53 each is exact, and the same in every run.
+
+    Examples
+    --------
+    >>> count_by(np.array([0, 2, 2]), 3, np.array([0.5, 1.0, 2.0])).tolist()
+    [0.5, 0.0, 3.0]
+    """
+    unit = 1.0
+    if weight is not None and is_device_array(codes) and len(codes):
+        most = max(float(weight.max()), 1e-30)
+        unit = 2.0 ** math.floor(52 - math.log2(len(codes) * most))
+        weight = np.rint(weight * unit)
+    found: FloatArray = np.asarray(on_host(np.bincount(codes, weight, n)), np.float64)
+    return found / unit
 
 
 def check_not_on_device(X: Matrix, what: str = "X") -> None:

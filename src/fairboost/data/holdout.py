@@ -68,6 +68,8 @@ class Holdout:
         The choice in words.
     folds : (n,) int8, optional
         For a share, 1 for the rows held out and 0 for the others; in cross-fitting the fold.
+    left : Cells, optional
+        For a share, the rows that are left to train on.
     measured : Cells, optional
         The rows that rates are read on; None for the training rows.
     outside_weight : (m,) float32, optional
@@ -84,6 +86,7 @@ class Holdout:
     kind: HoldoutKind
     why: str
     folds: IntArray | None = None
+    left: Cells | None = None
     measured: Cells | None = None
     outside_weight: Float32Array | None = None
     trained_labels: tuple[float, float] = (1.0, 1.0)
@@ -109,7 +112,8 @@ class Holdout:
     def without_rows(self) -> Holdout:
         """The choice, and counts by cell, for when the rows are gone."""
         measured, placed = (c and c.without_rows() for c in (self.measured, self.placed))
-        return replace(self, folds=None, measured=measured, placed=placed, outside_weight=None)
+        gone: dict[str, Any] = {"folds": None, "left": None, "outside_weight": None}
+        return replace(self, measured=measured, placed=placed, **gone)
 
     def rows_without_folds(self) -> list[IntArray]:
         """The rows of each booster that leaves out a fold, in order."""
@@ -193,7 +197,7 @@ def choose(
         folds = np.empty(n, np.int8)
         folds[order] = np.arange(n) % n_folds  # the rows of every cell are dealt out evenly
         everyone = cells.among(slice(None), sample_weight)
-        return Holdout("cross", why, folds, everyone, n_folds=n_folds)
+        return Holdout("cross", why, folds, measured=everyone, n_folds=n_folds)
     shares = large_enough_shares(holdout, cells, smallest, labels)
     strata, cell_of = cells.strata
     held = replace(shares, spared=shares.spared[cell_of]).mark(strata, rng)
@@ -217,9 +221,8 @@ def of_share(
     """Hold out some rows, drawn by shares of all."""
     weight = None if sample_weight is None else sample_weight[held].astype(np.float32)
     trained, measured = (cells.among(rows, sample_weight) for rows in (~held, held))
-    return replace(
-        shares.holdout(cells, trained, measured), folds=held.astype(np.int8), outside_weight=weight
-    )
+    found = shares.holdout(cells, trained, measured)
+    return replace(found, folds=held.astype(np.int8), left=trained, outside_weight=weight)
 
 
 @dataclass(frozen=True)

@@ -603,12 +603,20 @@ def _factorizable(column: ArrayLike) -> np.ndarray:
 
 def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
     codes, values = distinct_groups(name, column)
-    check_groups(name, len(values), int((codes >= 0).sum()))
-    order = sorted_order(values)
-    # A byte each, as a rule; the last is that of code -1, a missing group, which stays -1.
-    rank = np.full(len(order) + 1, -1, np.min_scalar_type(-len(order) - 1))
-    rank[order] = np.arange(len(order))
-    return SensitiveColumn(name, rank[codes], tuple(python_value(values[k]) for k in order))
+    check_groups(name, len(values), int(np.count_nonzero(codes >= 0)))
+    order, kind = sorted_order(values), _code_type(len(values))
+    if not np.array_equal(order, np.arange(len(order))):
+        # The last is that of code -1, a missing group, which stays -1.
+        rank = np.full(len(order) + 1, -1, kind)
+        rank[order] = np.arange(len(order))
+        codes = rank[codes]
+    names = tuple(python_value(values[k]) for k in order)
+    return SensitiveColumn(name, codes.astype(kind, copy=False), names)
+
+
+def _code_type(n_values: int) -> np.dtype[Any]:
+    """The type of groups' codes, with room for one more: a byte each, as a rule."""
+    return np.min_scalar_type(-n_values - 1)
 
 
 def distinct_groups(name: str, column: ArrayLike) -> tuple[IntArray, np.ndarray]:
@@ -616,7 +624,7 @@ def distinct_groups(name: str, column: ArrayLike) -> tuple[IntArray, np.ndarray]
     if is_device_array(column) and column.dtype.kind in "iub":  # whole numbers are never missing
         values, places = np.unique(column, return_inverse=True)
         uniques = on_host(values)
-        return on_host(places.astype(np.min_scalar_type(-len(uniques)))), uniques.astype(object)
+        return on_host(places.astype(_code_type(len(uniques)))), uniques.astype(object)
     try:
         codes, uniques = pd.factorize(on_host(column), use_na_sentinel=True)
     except TypeError as error:  # lists, or rows of unequal length

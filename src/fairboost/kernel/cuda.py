@@ -52,12 +52,13 @@ class DeviceLoops:
         hessian: Any,
     ) -> None:
         self.device, self.n, self.n_cells = device, len(cells), n_cells
-        host = np.asarray(device.get(cells))
-        if self.n and not 0 <= host.min() <= host.max() < n_cells:
-            found = f"from {host.min()} to {host.max()}"
+        codes = device.put(cells)
+        least, most = (int(codes.min()), int(codes.max())) if self.n else (0, 0)
+        if not 0 <= least <= most < max(n_cells, 1):
+            found = f"from {least} to {most}"
             raise IndexError(f"cells must be from 0 to {n_cells - 1}, found {found}")
         self.kind = np.min_scalar_type(max(n_cells - 1, 0)).str[1:]
-        self.cells = device.put(host.astype(self.kind, copy=False))
+        self.cells = codes.astype(self.kind, copy=False)
         self.weight = device.put(weight, np.float32) if len(weight) else None
         self.gradient, self.hessian = gradient, hessian
         self.grid = blocks_for(self.n)

@@ -30,6 +30,7 @@ import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, ScoreArray
 from fairboost.data.cells import Cells
+from fairboost.data.device_arrays import beside
 from fairboost.fairness.all_reduce import (
     ONE_MACHINE,
     out_of_doubt,
@@ -215,7 +216,8 @@ class BinaryPasses:
         first = len(measured.codes) - len(rows.codes)
         if counts.all():
             return slice(first, None)
-        found: IntArray = self._placeable(first + np.flatnonzero(counts[rows.codes]))
+        which = np.flatnonzero(beside(counts, rows.codes)[rows.codes])
+        found: IntArray = self._placeable(first + which)
         return found
 
     def start(self) -> DecisionCut:

@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from fairboost._typing import BoolArray, IntArray
+from fairboost._typing import IntArray
 from fairboost.data.holdout import Shares
 from fairboost.kernel.device import Device
 
 
-def hold_out(
-    device: Device, shares: Shares, codes: IntArray, rng: np.random.Generator
-) -> BoolArray:
-    """Draw the rows to hold out by the law of :meth:`Shares.mark`, which sorts on the host."""
+def hold_out(device: Device, shares: Shares, codes: IntArray, rng: np.random.Generator) -> Any:
+    """Draw the rows to hold out by the law of :meth:`Shares.mark`, which sorts on the host.
+
+    Returns
+    -------
+    held : (n,) bool, on the device
+        The rows.
+    """
     arrays, n, n_cells = device.arrays, len(codes), len(shares.spared)
     draw = arrays.random.default_rng(int(rng.integers(2**63)))
     drawn = draw.integers(0, 2**32, n, dtype=np.uint32)
@@ -40,5 +44,4 @@ def hold_out(
     floor = arrays.floor
     held = arrays.zeros(n, bool)
     held[order] = floor((rank + 1) * share + 0.5) > floor(rank * share + 0.5)
-    found: BoolArray = device.get(held)
-    return found
+    return held

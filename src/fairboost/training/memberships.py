@@ -51,10 +51,13 @@ JUDGED_ROWS = 10  # below, a group does not decide whether groups are recovered
 
 def worth_learning(rows: CodedRows, seed: int = 0) -> bool:
     """Whether learned memberships promise more than observed groups."""
-    n = len(rows.labels)
-    if n * rows.n_codes > MOST_PROBABILITIES:
-        return False
-    return FEW_ROWS <= n < MANY_ROWS and recoverability(rows, seed=seed) < RECOVERED
+    enough = enough_rows(len(rows.labels), rows.n_codes)
+    return enough and recoverability(rows, seed=seed) < RECOVERED
+
+
+def enough_rows(n: int, n_groups: int) -> bool:
+    """Whether rows are so many, and not too many, that learned memberships may be worth it."""
+    return FEW_ROWS <= n < MANY_ROWS and n * n_groups <= MOST_PROBABILITIES
 
 
 def recoverability(rows: CodedRows, *, seed: int = 0, max_rows: int = 6_000) -> float:

@@ -12,6 +12,7 @@ from fairboost._typing import BoolArray, FloatArray
 from fairboost.algorithm.game import Game
 from fairboost.algorithm.margins import shrunken
 from fairboost.algorithm.record import Record, Round
+from fairboost.data.device_arrays import on_host
 from fairboost.data.holdout import HoldoutKind
 from fairboost.engines.port import TrainedModel
 from fairboost.fairness.binding import Term, rates_left_out, slices
@@ -230,8 +231,8 @@ def measure_model(
     layout, chosen = game.layout, game.layout.holdout
     trained = ours
     parts = [] if outside is None else [outside]
-    if chosen.trained is not None:
-        trained, left = ours[chosen.trained], ours[~chosen.trained]
+    if (which := on_host(chosen.trained)) is not None:
+        trained, left = ours[which], ours[~which]
         parts.insert(0, left)
     held_out = ours if chosen.kind == "cross" else None
     if chosen.is_outside:

@@ -12,6 +12,7 @@ from fairboost._numbers import is_number
 from fairboost._typing import Float32Array, FloatArray
 from fairboost.data import holdout
 from fairboost.data.cells import Cells, Groups, SensitiveColumn, build_cells
+from fairboost.data.device_arrays import is_device_array
 from fairboost.data.holdout import Holdout
 from fairboost.data.shared import nearest
 from fairboost.data.validation import CheckedRows
@@ -25,6 +26,7 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import as_moment
 from fairboost.fairness.ratios import RatioParity
 from fairboost.fairness.realised_rate import check_against, check_resolution
+from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads, thread_count
 from fairboost.tasks import layout
 from fairboost.tasks.layout import Outcomes, RowLayout, bind_all
@@ -51,24 +53,28 @@ def lay_out_rows(
         Hold out few of the rows whose label no rate counts. Not where models are compared by
         their held-out accuracy.
     """
-    weight, point = request.weight_in_moments, request.options.operating_point
+    labels, weight = request.data.labels, request.weight_in_moments
+    point = request.options.operating_point
     # Only the columns that are constrained: each further one would split every cell.
     used = {name for constraint in constraints for name in columns_of(constraint)}
     columns = [c for c in request.data.columns if c.name in used]
-    columns = soft.placed(columns, constraints, request.data.labels)
+    columns = soft.placed(columns, constraints, labels)
+    if (device := _sorted_on(request, columns)) is not None:
+        labels, weight = device.put(labels), None if weight is None else device.put(weight)
+        columns = [replace(c, codes=device.put(c.codes)) for c in columns]
     if request.held_out is None:
-        cells = build_cells(request.data.labels, columns, weight)
+        cells = build_cells(labels, columns, weight)
         cells = leave_out_small(cells, constraints, request.options.min_group_rows)
         terms = bind_all(constraints, cells)
-        chosen = _hold_out(request, cells, terms, spare)
+        chosen = _hold_out(request, cells, terms, weight, spare)
     else:
         cells, terms, chosen = _hold_out_set(
             request, columns, constraints, request.held_out, spare
         )
     trained: Any = slice(None)
     ours = cells
-    if chosen.trained is not None:
-        trained, ours = chosen.trained, cells.among(chosen.trained, weight)
+    if chosen.left is not None:
+        trained, ours = chosen.trained, chosen.left
     rows = layout.lay_out(
         ours,
         constraints,
@@ -84,6 +90,19 @@ def lay_out_rows(
     cells = replace(cells, left_out=rows.cells.left_out)
     found = {k: p[trained] for k, p in _memberships(request, cells, constraints).items()}
     return replace(rows, memberships=found)
+
+
+def _sorted_on(request: FitRequest, columns: Sequence[SensitiveColumn]) -> Device | None:
+    """The GPU on which rows are sorted into cells; None sorts them on the host.
+
+    Few rows are sorted quickly enough there. So are those of which more is read on the host: that
+    rows have by weights, or by learned probabilities, and sets that are given beside them.
+    """
+    options = request.options
+    on_host = request.held_out is not None or options.holdout == "cross"
+    if on_host or options.memberships == "honest" or any(c.is_soft for c in columns):
+        return None
+    return request.engine.device if len(request.data.labels) >= MANY_ROWS else None
 
 
 def compared_in(rows: RowLayout) -> list[Compared]:
@@ -164,6 +183,8 @@ def _memberships(
             out[columns] = shared  # what rows weigh in groups, unless it is learned
         if observed or not columns:
             continue
+        if asked == "auto" and not memberships.enough_rows(len(data.labels), len(groups)):
+            continue
         learner = request.engine.group_model(request.fit_options)
         codes = groups.of_cell[cells.codes]
         if shared is not None:
@@ -203,9 +224,11 @@ def _reads_losses(constraints: Sequence[Constraint], columns: tuple[str, ...]) -
     return NUMBERS["loss"] in of
 
 
-def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: bool) -> Holdout:
+def _hold_out(
+    request: FitRequest, cells: Cells, terms: Sequence[Term], weight: Any, spare: bool
+) -> Holdout:
     """Choose rows to hold out; none where there is nothing to measure."""
-    point, weight = request.options.operating_point, request.weight_in_moments
+    point = request.options.operating_point
     counted = what_counts(point, terms, cells)
     asked = request.options.holdout if counted.labels else None
     rng = np.random.default_rng(request.seed)
@@ -223,6 +246,8 @@ def _hold_out(request: FitRequest, cells: Cells, terms: Sequence[Term], spare: b
         strata, cell_of = cells.strata
         by_stratum = replace(shares, spared=shares.spared[cell_of])
         held = hold_out(device, by_stratum, strata, rng)
+        if not is_device_array(cells.codes):
+            held = device.get(held)
         return holdout.of_share(shares, cells, held, weight)
     return holdout.choose(asked, cells, counted.smallest, weight, rng, labels, need, worth)
 
@@ -280,7 +305,7 @@ def _hold_out_set(
     )
     if not is_number(request.options.holdout):
         return ours, terms, given
-    share = _hold_out(request, ours, terms, spare)
+    share = _hold_out(request, ours, terms, sample_weight, spare)
     if share.folds is None:
         return ours, terms, given
     if not share.folds.any():  # as if there were no share, but the report says so

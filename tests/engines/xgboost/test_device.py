@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,12 +22,13 @@ from fairboost import (
     minimax,
     tradeoff_curve,
 )
-from fairboost.data.device_arrays import on_host
+from fairboost.data.device_arrays import count_by, on_host
 from fairboost.data.holdout import Shares
 from fairboost.datasets import ParquetRows, make_loans
 from fairboost.engines.xgboost import device as module
 from fairboost.engines.xgboost import engine
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from fairboost.training import rows
 from fairboost.training.device_draw import hold_out
 from tests.fake_device import BOTH, needs_compiler, needs_gpu
 
@@ -272,15 +275,15 @@ def test_a_machine_without_a_gpu_gets_one_clear_line():
 
 def test_scores_are_kept_as_xgboost_predicts_them(device):
     values = NUMBERS.to_numpy(np.float32)
-    rows = xgboost.QuantileDMatrix(values, LOANS.y)
+    matrix = xgboost.QuantileDMatrix(values, LOANS.y)
     told = {"objective": "binary:logistic", "base_score": 0.5, "device": device.name}
-    booster = xgboost.Booster({**told, "max_depth": 4, "nthread": 1}, [rows])
+    booster = xgboost.Booster({**told, "max_depth": 4, "nthread": 1}, [matrix])
     even = np.arange(0, len(values), 2)
     parts = even, even + 1
     scores = module.TableScores(device, device.put(values), np.nan, 0.25, parts)
     parts = [module.DeviceRows(scores, part) for part in range(2)]
     for k in range(6):
-        booster.update(rows, k)
+        booster.update(matrix, k)
         predicted = booster.predict(xgboost.DMatrix(values), output_margin=True)
         for part, which in zip(parts, (even, even + 1), strict=True):
             found = device.get(part.scores(booster))
@@ -314,7 +317,7 @@ def test_many_rows_are_drawn_on_the_gpu(device):
     codes = np.random.default_rng(0).integers(0, 6, 100_000).astype(np.uint8)
     shares = Shares(0.2, 0.05, np.array([True, False] * 3), "")
     told = device, shares, codes
-    first, again = (hold_out(*told, np.random.default_rng(7)) for _ in range(2))
+    first, again = (device.get(hold_out(*told, np.random.default_rng(7))) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     here = shares.mark(codes, np.random.default_rng(7))
     counts, expected = (np.bincount(codes[held], minlength=6) for held in (first, here))
@@ -324,10 +327,35 @@ def test_many_rows_are_drawn_on_the_gpu(device):
     assert abs(first[:50_000].mean() - first[50_000:].mean()) < 0.01
 
 
+WEIGHT = np.random.default_rng(1).random(len(LOANS.y)).astype(np.float32)
+
+
+@pytest.mark.parametrize("way", [*WAYS, "weights"])
+def test_many_rows_are_sorted_on_the_gpu(device, monkeypatch, way):
+    told = {"fit": {"sample_weight": WEIGHT}, "holdout": 0.3} if way == "weights" else WAYS[way]
+    monkeypatch.setattr(rows, "MANY_ROWS", 1_000)
+    there = fitted(engine_on(), **told)
+    monkeypatch.setattr(rows, "_sorted_on", lambda *_: None)
+    here = fitted(engine_on(), **told)  # drawn on the GPU, and sorted on the host
+    pd.testing.assert_frame_equal(there.trace_, here.trace_, rtol=1e-9)
+    np.testing.assert_allclose(there.predict_proba(NUMBERS), here.predict_proba(NUMBERS), 1e-5)
+    assert str(there.fairness_report_) == str(here.fairness_report_)
+    assert b"cupy" not in pickle.dumps(there)  # nothing of the GPU stays with the model
+
+
+def test_counts_are_those_of_the_host_and_the_same_in_every_run(device):
+    codes = np.random.default_rng(0).integers(0, 7, len(WEIGHT)).astype(np.uint8)
+    there, weight = device.put(codes), device.put(WEIGHT)
+    np.testing.assert_array_equal(count_by(there, 9), np.bincount(codes, minlength=9))
+    first, again = (count_by(there, 9, weight) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_allclose(first, np.bincount(codes, WEIGHT, 9), rtol=1e-12)
+
+
 def test_tables_on_disk(device, tmp_path):
     NUMBERS.assign(y=LOANS.y, sex=SEX.to_numpy()).to_parquet(tmp_path / "loans.parquet")
-    rows = ParquetRows(tmp_path / "loans.parquet", leave_out=["y", "sex"])
-    told = rows, rows.column("y"), rows.column("sex")
+    table = ParquetRows(tmp_path / "loans.parquet", leave_out=["y", "sex"])
+    told = table, table.column("y"), table.column("sex")
     ours, theirs = (fitted(engine_on(name), *told, holdout=0.3) for name in (None, "cuda"))
     difference = ours.predict_proba(NUMBERS) - theirs.predict_proba(NUMBERS)
     assert np.abs(difference).mean() < 0.02

@@ -421,7 +421,7 @@ class _Batches(xgboost.DataIter):
     ----------
     batches : callable
         Begins anew: batches, each with the positions of its rows.
-    labels, weight : (n,) array
+    labels, weight : (n,) array, or None
         Of all rows.
     columns : dict
         What is known about the columns.
@@ -451,8 +451,8 @@ class _Batches(xgboost.DataIter):
         if batch is None:
             return False
         data, rows = batch
-        weight = None if self.weight is None else self.weight[rows]
-        input_data(data=data, label=self.labels[rows], weight=weight, **self.columns)
+        label, weight = (a if a is None else a[rows] for a in (self.labels, self.weight))
+        input_data(data=data, label=label, weight=weight, **self.columns)
         return True
 
 

@@ -6,14 +6,14 @@ them the table itself stays on the device: the newest trees are read off it in e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from xgboost import XGBModel
 
 from fairboost._typing import FloatArray, IntArray, Matrix
-from fairboost.data.device_arrays import is_on_device
+from fairboost.data.device_arrays import is_on_device, on_host
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData
 from fairboost.engines.tables import feature_names
@@ -47,11 +47,14 @@ def build_on_device(
         The score that rows start from if nothing else is said.
     """
     make, table = MatrixMaker(estimator, base, Threads()), tables[0]
-    labels, weight = data.labels.astype(np.float32), data.sample_weight
     # Bins are made where X is, as in stock XGBoost: those of the host and of a GPU differ.
     X = make.table(data.X)
+    place: Callable[[Any], Any] = device.put if is_on_device(X) else on_host
     if is_on_device(X):
         X, make.columns = table, {"feature_names": feature_names(X), **make.column_facts(X)}
+    # Gradients are handed over, and nothing is evaluated: XGBoost needs no labels.
+    labels, weight = None, data.sample_weight
+    weight = None if weight is None else place(weight)
 
     def scores_of(
         X: Matrix, on_device: Any, offset: FloatArray | None, parts: Sequence[IntArray] = ()
@@ -67,7 +70,7 @@ def build_on_device(
     own = scores_of(data.X, table, data.offset, parts)
     if parts:
         held_out.append(DeviceRows(own, 1))
-    rows = make.matrix(X, labels, weight, None, trained)
+    rows = make.matrix(X, labels, weight, None, None if trained is None else place(trained))
     make.weigh_features(rows)
     if data.held_out is not None:
         theirs = scores_of(data.held_out[0], tables[1], data.held_out_offset)
@@ -77,8 +80,8 @@ def build_on_device(
     coarse.columns, coarse.known = make.columns, make.known
     X = coarse.coded(X) if folds else X
     for fold in folds:
-        others = np.delete(np.arange(len(labels)), fold)
-        trained_on = coarse.matrix(X, labels, weight, None, others)
+        others = np.delete(np.arange(len(table)), fold)
+        trained_on = coarse.matrix(X, labels, weight, None, place(others))
         coarse.reference = coarse.reference or trained_on
         coarse.weigh_features(trained_on)
         scores = scores_of(data.X, table, data.offset, [others, fold])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -28,7 +28,7 @@ from xgboost import XGBClassifier, XGBModel, XGBRegressor
 
 from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.data.device_arrays import check_not_on_device
+from fairboost.data.device_arrays import check_not_on_device, on_host
 from fairboost.data.features import categories_of, check_names
 from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.frozen import (
@@ -308,7 +308,7 @@ class XGBoostEngine:
             codes = labels.astype(np.int64)
             return options.read_class_terms(params, self.objective, codes, sample_weight)
         if self.objective.loss is None:
-            return options.read_loss_terms(params, labels.astype(np.int64), sample_weight)
+            return options.read_loss_terms(params, labels, sample_weight)
         y = labels.astype(np.float64)
         return options.read_number_terms(params, self.objective, y, sample_weight, offset)
 
@@ -446,7 +446,8 @@ class XGBoostEngine:
         """Bin the rows. Boosters of tables on a GPU start from a score of 0, set in ``params``."""
         if not tables:
             told = self.base, threads, folds, intercept, self.device
-            return build(self.estimator, data, self._encode, *told)
+            trained = on_host(data.trained)
+            return build(self.estimator, replace(data, trained=trained), self._encode, *told)
         assert self.device is not None
         self.device.let_go()
         start = starting_score(params, np.shape(data.X)[1])

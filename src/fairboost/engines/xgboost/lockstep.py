@@ -65,8 +65,10 @@ class XGBoostBoosters:
         self.held_out, self.left_out = held_out, [left_out for _, left_out in followers]
         self.rows = [*(theirs for theirs, _ in followers), rows]
         self.on_device = on_device
-        weights = (theirs.get_weight() for theirs in self.rows)
-        self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
+        self.least: list[Any] = []
+        if on_device is None:
+            weights = (theirs.get_weight() for theirs in self.rows)
+            self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
         self.main: Any = None
         self.readers: dict[int, ScoreReader] = {}
         self.follower_bins, self.turns = follower_bins, turns

@@ -178,7 +178,7 @@ def thread_option(params: dict[str, Any]) -> int | None:
 
 
 def read_loss_terms(
-    params: dict[str, Any], labels: IntArray, sample_weight: Float32Array | None
+    params: dict[str, Any], labels: IntArray | FloatArray, sample_weight: Float32Array | None
 ) -> LossTerms:
     """Give ``scale_pos_weight`` and ``base_score`` the meaning they have in stock XGBoost.
 
@@ -188,7 +188,11 @@ def read_loss_terms(
     check_two_labels("num_class", option(params, "num_class"), 0, 1, 2)
     check_two_labels("objective", option(params, "objective"), LOGISTIC)
     factor, share = _scale_pos_weight(params), _base_score(params, OBJECTIVES[LOGISTIC])
-    negative, positive = np.bincount(labels, sample_weight, minlength=2).astype(np.float64)
+    if sample_weight is None:
+        positive = float(np.count_nonzero(labels))
+        negative = len(labels) - positive
+    else:
+        negative, positive = np.bincount(labels, sample_weight, minlength=2).tolist()
     if share is None and abs(factor - 1.0) <= 1e-6:
         share = positive / (negative + positive)
     elif share is None:
