@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
-from lightgbm.basic import _ConfigAliases
+from lightgbm.basic import LightGBMError, _ConfigAliases
 from scipy.special import expit
 
+from fairboost import FairGBMClassifier
 from fairboost.engines.lightgbm import options
 from fairboost.engines.lightgbm.options import (
     check_options,
@@ -86,6 +87,25 @@ def test_dart_by_any_name(name, value):
 def test_random_forests_by_any_name(value):
     with pytest.raises(EngineOptionError, match="does not boost"):
         check_options(params(boosting=value))
+
+
+@pytest.mark.parametrize("name", ["device_type", "device"])
+def test_gpus_by_any_name(name):
+    with pytest.raises(EngineOptionError, match="takes gradients of the host only"):
+        check_options(params(**{name: "cuda"}))
+    with pytest.raises(EngineOptionError, match="expected 'cpu' or 'gpu'"):
+        check_options(params(**{name: "tpu"}))
+    check_options(params(**{name: "gpu"}))
+
+
+def test_what_lightgbm_says_of_opencl_has_a_remedy(monkeypatch, toy):
+    def fit(*_, **__):
+        raise LightGBMError("No OpenCL device found")
+
+    model = FairGBMClassifier(LGBMClassifier(device_type="gpu", verbose=-1))
+    monkeypatch.setattr(LGBMClassifier, "fit", fit)
+    with pytest.raises(EngineOptionError, match=r"No OpenCL device found; leave device_type out"):
+        model.fit(toy.X, toy.y, sensitive_features=toy.group)
 
 
 @pytest.mark.parametrize(

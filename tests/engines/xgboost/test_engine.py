@@ -277,6 +277,8 @@ def test_nothing_is_printed(toy, other, capfd):
         ({"multi_strategy": "multi_output_tree"}, "multi_strategy='multi_output_tree', expected"),
         ({"process_type": "update"}, "process_type='update', expected 'default': fairboost gro"),
         ({"device": "tpu"}, "device='tpu', expected 'cpu', 'cuda', or 'cuda:1'"),
+        ({"gpu_id": 0}, "gpu_id=0, expected nothing: XGBoost has device in its place"),
+        ({"tree_method": "gpu_hist"}, "tree_method='gpu_hist', expected .*device='cuda' asks"),
         ({"device": "cuda", "booster": "dart"}, "device='cuda' and drops trees"),
         ({"device": "cuda", "tree_method": "exact"}, "tree_method='exact'; on a GPU"),
         ({"boost_from_average": 0}, "base_score sets where to start"),

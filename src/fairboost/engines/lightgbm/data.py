@@ -23,6 +23,7 @@ from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost.engines.lightgbm.options import option
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData
+from fairboost.exceptions import EngineOptionError
 
 
 @dataclass(frozen=True)
@@ -167,8 +168,16 @@ def prepare(
         raise _Ready
 
     stop.before_iteration = True  # type: ignore[attr-defined]
-    with suppress(_Ready):
-        estimator.fit(data.X, data.y, callbacks=[stop], **options)
+    try:
+        with suppress(_Ready):
+            estimator.fit(data.X, data.y, callbacks=[stop], **options)
+    except lightgbm.basic.LightGBMError as error:
+        if "OpenCL" not in str(error):
+            raise
+        raise EngineOptionError(
+            f"the estimator sets device_type='gpu', and LightGBM cannot use a GPU here: {error}; "
+            "leave device_type out to train on the CPU"
+        ) from error
     return found[0]
 
 

@@ -140,7 +140,13 @@ def check_shared(
                 "objective= alone"
             )
     check_allowed(partial(option, params), allowed, float)
-    if (device := option(params, "device_type")) == "cuda":
+    device = option(params, "device_type")
+    if device not in (None, "cpu", "gpu", "cuda"):
+        raise EngineOptionError(
+            f"the estimator sets device_type={device!r}, expected 'cpu' or 'gpu' (OpenCL); leave "
+            "device_type out to train on the CPU"
+        )
+    if device == "cuda":
         raise EngineOptionError(
             f"the estimator sets device_type={device!r}. LightGBM takes gradients of the host "
             "only, and copying them in every round would cost more than the GPU gains; leave "

@@ -141,7 +141,7 @@ def build(
     device : Device, optional
         The GPU that scores are to be on. XGBoost scores the rows, and they are copied there.
     """
-    make = MatrixMaker(estimator, base, threads)
+    make = MatrixMaker(estimator, base, threads, device=device)
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
     start = make.start(X, data.offset, intercept)
@@ -162,7 +162,8 @@ def build(
         held_out.append(make.held_out(outside, outside_labels, outside_start))
     followers: list[tuple[xgboost.DMatrix, Any]] = []
     if len(folds):
-        X, coarse = by_row(X), MatrixMaker(estimator, base, threads, FOLLOWER_BINS + 1)
+        X = by_row(X)
+        coarse = MatrixMaker(estimator, base, threads, FOLLOWER_BINS + 1, device)
         coarse.known = make.known
         X = coarse.coded(X)
     for fold in folds:
@@ -231,6 +232,8 @@ class MatrixMaker:
         Those that score rows held out.
     most_bins : int, optional
         Bins of a feature, if the options ask for more.
+    device : Device, optional
+        The GPU that is trained on, if there is one.
     """
 
     def __init__(
@@ -239,8 +242,10 @@ class MatrixMaker:
         base: XGBModel | None,
         threads: Threads,
         most_bins: int | None = None,
+        device: Device | None = None,
     ) -> None:
         self.estimator, self.base, self.threads = estimator, base, threads
+        self.device = device
         self.categories = None if base is None else _categories(base.get_booster())
         self.known = None if base is None else known_to(base.get_booster())
         self.reference: xgboost.DMatrix | None = None
@@ -394,12 +399,15 @@ class MatrixMaker:
     def _on_disk(
         self, X: Matrix, labels: Any, weight: Any, which: IntArray
     ) -> xgboost.ExtMemQuantileDMatrix:
-        """Some rows of a table on disk, whose bins go to disk again."""
+        """Some rows of a table on disk, whose bins go to disk again.
+
+        Those of a GPU go to the host's memory, and are made of batches on the GPU: XGBoost takes
+        no others there.
+        """
         folder = TemporaryDirectory(prefix="fairboost-", dir=X.cache)
         columns = {**self.column_facts(X), "feature_names": list(X.columns)}
-        batches = _Batches(
-            partial(_batches, X, which), labels, weight, columns, f"{folder.name}/bins"
-        )
+        read = partial(_batches, X, which, self.device)
+        batches = _Batches(read, labels, weight, columns, f"{folder.name}/bins")
         matrix = xgboost.ExtMemQuantileDMatrix(batches, **self.for_bins, ref=self.reference)
         finalize(matrix, folder.cleanup)
         return matrix
@@ -465,14 +473,17 @@ def _pieces(X: Matrix, which: IntArray) -> Iterator[tuple[Matrix, IntArray]]:
         yield _pick(X, rows), rows
 
 
-def _batches(X: Matrix, which: IntArray) -> Iterator[tuple[Matrix, IntArray]]:
+def _batches(
+    X: Matrix, which: IntArray, device: Device | None
+) -> Iterator[tuple[Matrix, IntArray]]:
     """Some rows of a table on disk: those wanted of each batch that has any."""
     start = 0
     for batch in X.batches():
         end = start + len(batch)
         rows = which[slice(*np.searchsorted(which, [start, end]))]
         if len(rows):
-            yield np.take(batch, rows - start, axis=0), rows
+            taken = np.take(batch, rows - start, axis=0)
+            yield taken if device is None else device.put(taken), rows
         del batch  # before the next one is read
         start = end
 

@@ -52,6 +52,8 @@ ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "multi_strategy": (("one_output_per_tree",), "fairboost is for one label"),
     "process_type": (("default",), "fairboost grows trees of its own"),
+    "gpu_id": ((), "XGBoost has device in its place, such as device='cuda:0'"),
+    "tree_method": (("auto", "hist", "approx", "exact"), "device='cuda' asks for a GPU"),
     "boost_from_average": ((), "XGBoost itself passes over it; base_score sets where to start"),
 }
 ALLOWED_OF_NUMBERS: dict[str, tuple[tuple[Any, ...], str]] = {
