@@ -13,6 +13,8 @@ from fairboost.exceptions import InvalidInputError
 
 def is_device_array(values: Any) -> bool:
     """Whether an array, of CuPy or another library, is in the memory of a GPU."""
+    if hasattr(values, "to_cupy"):  # of cuDF: a column of categories would raise at the next line
+        return False
     return hasattr(values, "__cuda_array_interface__") and hasattr(values, "dtype")
 
 
@@ -21,9 +23,25 @@ def is_device_frame(table: Any) -> bool:
     return hasattr(table, "to_cupy") and hasattr(table, "columns")
 
 
+def is_device_column(values: Any) -> bool:
+    """Whether a column is a series of cuDF."""
+    return hasattr(values, "to_cupy") and not hasattr(values, "columns")
+
+
 def is_on_device(table: Any) -> bool:
     """Whether a table is in the memory of a GPU, as an array or as a data frame."""
     return is_device_array(table) or is_device_frame(table)
+
+
+def plain_column(values: Any) -> Any:
+    """A column of cuDF as an array of CuPy, or as one of pandas if it has gaps or no numbers.
+
+    Others stay as they are.
+    """
+    if not is_device_column(values):
+        return values
+    plain = getattr(values.dtype, "kind", "O") in "fiub" and not values.has_nulls
+    return values.to_cupy() if plain else values.to_pandas()
 
 
 def on_host(values: ArrayLike | Matrix) -> Any:
@@ -34,7 +52,7 @@ def on_host(values: ArrayLike | Matrix) -> Any:
     >>> on_host([1, 2])
     [1, 2]
     """
-    if is_device_frame(values):
+    if hasattr(values, "to_cupy"):  # cuDF
         return values.to_pandas()
     if not is_device_array(values):
         return values

@@ -19,7 +19,13 @@ from sklearn.utils.validation import _num_samples
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
-from fairboost.data.device_arrays import is_device_array, is_device_frame, on_host
+from fairboost.data.device_arrays import (
+    is_device_array,
+    is_device_column,
+    is_device_frame,
+    on_host,
+    plain_column,
+)
 from fairboost.data.features import (
     categories_of,
     check_readable,
@@ -296,7 +302,7 @@ def check_beside(table: Matrix, X: Matrix, what: str) -> Matrix:
     """
     check_two_dimensional(table)
     check_readable(table, f"X of {what}")
-    width, expected = (np.shape(each)[1] for each in (table, X))
+    width, expected = map(width_of, (table, X))
     if width != expected:
         raise InvalidInputError(
             f"X of {what} has {width} features, expected the {expected} of training; pass the "
@@ -339,6 +345,13 @@ def _check_same_categories(table: Matrix, X: Matrix, what: str) -> None:
         )
 
 
+def width_of(X: Matrix) -> int:
+    """Number of columns of a table."""
+    # NumPy would ask a frame of cuDF for a method of this name.
+    shape = X.shape if hasattr(X, "shape") else np.shape(X)
+    return int(shape[1])
+
+
 def check_two_dimensional(X: Matrix) -> None:
     """Refuse a single row or column given as a flat array."""
     shape = getattr(X, "shape", (0, 0))
@@ -351,6 +364,7 @@ def check_two_dimensional(X: Matrix) -> None:
 
 def as_column(values: ArrayLike) -> np.ndarray:
     """One column as a 1-d NumPy array: series and arrays of any library, lists."""
+    values = plain_column(values)
     if isinstance(values, np.ndarray | list | tuple | pd.Series):
         return np.asarray(values)
     if is_device_array(values):
@@ -377,6 +391,7 @@ def encode_labels(y: ArrayLike, pos_label: object = None) -> tuple[np.ndarray, I
 
 def distinct_labels(y: ArrayLike) -> tuple[np.ndarray, IntArray]:
     """The labels that occur, in order, and the position of each row's among them."""
+    y = plain_column(y)
     if is_device_array(y) and y.ndim == 1 and y.dtype.kind in "iub":
         classes = _sorted_labels(on_host(np.unique(y)))
         if len(classes) == 2:
@@ -571,7 +586,10 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     if isinstance(table, pd.DataFrame):
         return [(str(name), column) for name, column in table.items()]
     if is_device_frame(table):
-        return named_columns(on_host(table))
+        return [(str(name), plain_column(table[name])) for name in table.columns]
+    if is_device_column(table):
+        name = getattr(table, "name", None)
+        return [(DEFAULT_COLUMN if name in (None, "") else str(name), plain_column(table))]
     native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         return [(name, native[name].to_numpy()) for name in native.columns]
@@ -591,6 +609,7 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
 
 def _factorizable(column: ArrayLike) -> np.ndarray:
     """Make an array without turning mixed values or None into strings."""
+    column = plain_column(column)
     if is_device_array(column):
         found: np.ndarray = column
         return found

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import Matrix
+from fairboost.data.validation import width_of
 from fairboost.exceptions import EngineOptionError, InvalidInputError
 
 STAGE: dict[str, Any] = {"n_estimators": 40, "learning_rate": 0.1}
@@ -73,7 +74,7 @@ def check_features(
     found, known : sequence of str, optional
         Names of the features of X and of the fitted model.
     """
-    width = int(np.shape(X)[1])
+    width = width_of(X)
     if width != expected:
         raise InvalidInputError(
             f"X has {width} features, but the frozen model was trained on {expected}; pass the "

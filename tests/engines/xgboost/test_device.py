@@ -361,6 +361,28 @@ def test_tables_on_disk(device, tmp_path):
     assert np.abs(difference).mean() < 0.02
 
 
+class Column:
+    """A series of cuDF, as far as fairboost looks at it."""
+
+    def __init__(self, column):
+        self.column, self.dtype, self.name = column, column.dtype, column.name
+        self.has_nulls = bool(column.isna().any())
+
+    def __len__(self):
+        return len(self.column)
+
+    @property
+    def __cuda_array_interface__(self):
+        raise TypeError("a column of categories has none")
+
+    def to_cupy(self):
+        assert not self.has_nulls and self.dtype.kind in "fiub"
+        return self.column.to_numpy()
+
+    def to_pandas(self):
+        return self.column
+
+
 class Frame:
     """A data frame of cuDF, as far as fairboost looks at it."""
 
@@ -371,8 +393,11 @@ class Frame:
     def __len__(self):
         return len(self.table)
 
-    def to_cupy(self):
-        return self.table.to_numpy(np.float32)
+    def __getitem__(self, name):
+        return Column(self.table[name])
+
+    def to_cupy(self, dtype, na_value):
+        return self.table.to_numpy(dtype, na_value=na_value)
 
     def to_pandas(self):
         return self.table
@@ -389,3 +414,46 @@ def test_frames_of_cudf(fake):
     assert model.booster_.feature_names == list(NUMBERS.columns)
     with pytest.raises(InvalidInputError, match=r"X is in the memory of a GPU \(Frame\)"):
         fitted(engine_on(None), Frame(NUMBERS))
+
+
+@needs_compiler
+@pytest.mark.parametrize("missing", [False, True])
+def test_columns_of_cudf(fake, missing):
+    X, y, sex = NUMBERS.to_numpy(), pd.Series(LOANS.y), SEX.reset_index(drop=True)
+    weight = pd.Series(WEIGHT)
+    if missing:
+        sex = sex.astype(object).mask(np.arange(len(sex)) % 9 == 0)
+    told = {"holdout": 0.3, "fit": {"sample_weight": weight}}
+    there = {"holdout": 0.3, "fit": {"sample_weight": Column(weight)}}
+    ours = fitted(engine_on(), X, y, sex, **told)
+    for groups in (Column(sex), {"sex": Column(sex)}, Frame(sex.to_frame())):
+        theirs = fitted(engine_on(), X, Column(y), groups, **there)
+        pd.testing.assert_frame_equal(ours.trace_, theirs.trace_)
+        assert theirs.score(X, Column(y)) == ours.score(X, y)
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("way", ["share", "cross"])
+@pytest.mark.parametrize("numbers", [True, False])
+def test_tables_of_cudf_itself(way, numbers):
+    cudf = pytest.importorskip("cudf")
+    told = {"constraint": "demographic_parity", **WAYS[way]}
+    every, n = np.arange(len(NUMBERS)), 2_000
+    # Numbers with gaps, texts with gaps as groups, and categories.
+    table = LOANS.X.assign(gaps=NUMBERS.iloc[:, 0].mask(every % 7 == 0))
+    table = table.select_dtypes("number") if numbers else table
+    sex = SEX.astype(object).mask(every % 9 == 0).reset_index(drop=True)
+    engine = engine_on(enable_categorical=not numbers)
+    here = fitted(engine, table, LOANS.y, sex, **told)
+    frame, y, groups = cudf.DataFrame(table), cudf.Series(LOANS.y), cudf.Series(sex)
+    there = fitted(engine, frame, y, groups, **told)
+    difference = on_host(there.predict_proba(frame)) - here.predict_proba(table)
+    assert np.abs(difference).mean() < 0.02
+    assert there.score(frame, y) == pytest.approx(here.score(table, LOANS.y), abs=0.01)
+    assert there.fairness_report_.columns == here.fairness_report_.columns
+    codes = cudf.DataFrame({"sex": (SEX == "male").to_numpy(), "other": every % 2})
+    fitted(engine, frame, y, codes, **told)
+    if way == "share":
+        fit = {"holdout_set": (frame[:n], y[:n], groups[:n])}
+        fitted(engine, frame[n:], y[n:], groups[n:], fit=fit, constraint="demographic_parity")

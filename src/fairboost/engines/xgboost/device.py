@@ -103,7 +103,7 @@ def table_on(device: Device, X: Matrix) -> Any:
     if is_device_frame(X):
         if not all(getattr(dtype, "kind", "O") in "fiub" for dtype in X.dtypes):
             return None
-        X = X.to_cupy()
+        X = device.arrays.ascontiguousarray(X.to_cupy(np.float32, na_value=np.nan))
     if is_device_array(X):
         X = device.put(X)
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float32)

@@ -130,7 +130,7 @@ class XGBoostModel:
             if on_device is not None:
                 double: FloatArray = on_device.astype(np.float64)
                 return double
-        table = as_table(as_known(X, self._categories))
+        table = as_table(as_known(on_host(X), self._categories))
         found = self.estimator.predict(table, output_margin=True, iteration_range=span)
         return np.array(found, np.float64)
 
@@ -446,11 +446,12 @@ class XGBoostEngine:
         """Bin the rows. Boosters of tables on a GPU start from a score of 0, set in ``params``."""
         if not tables:
             told = self.base, threads, folds, intercept, self.device
-            trained = on_host(data.trained)
-            return build(self.estimator, replace(data, trained=trained), self._encode, *told)
+            # A frame on the GPU with other columns than numbers is read from the host.
+            here = replace(data, X=on_host(data.X), trained=on_host(data.trained))
+            return build(self.estimator, here, self._encode, *told)
         assert self.device is not None
         self.device.let_go()
-        start = starting_score(params, np.shape(data.X)[1])
+        start = starting_score(params, tables[0].shape[1])
         params["base_score"] = EVEN_ODDS
         return build_on_device(self.estimator, data, self.base, self.device, tables, start, folds)
 
