@@ -171,17 +171,20 @@ def case(n: int, groups: int, count: int, repeats: int, more: bool) -> dict[str,
             ours = timed(partial(fair, MANY, X, y, sensitive, count))
         # What comes before boosting takes longer here, and varies by more than a round takes.
         rounds = (many - few) / (MANY - FEW), (long.seconds - short.seconds) / (MANY - FEW)
+        fits = many - rounds[0] * (MANY - 100), ours - rounds[1] * (MANY - 100)
         for name, value in {
             "plain, ms a round": rounds[0] * 1e3,
             "fairboost, ms a round": rounds[1] * 1e3,
             "rounds": rounds[1] / rounds[0],
-            "plain, fit of 100 trees, s": many - rounds[0] * (MANY - 100),
-            "fairboost, fit of 100 trees, s": ours - rounds[1] * (MANY - 100),
+            "plain, fit of 100 trees, s": fits[0],
+            "fairboost, fit of 100 trees, s": fits[1],
+            "fits": fits[1] / fits[0],
         }.items():
             found.setdefault(name, []).append(value)
     out = {name: statistics.median(values) for name, values in found.items()}
-    low, high = np.percentile(found["rounds"], [25, 75])
-    out["rounds, quartiles"] = f"{low:.2f} to {high:.2f}"
+    for name in ("rounds", "fits"):
+        low, high = np.percentile(found[name], [25, 75])
+        out[f"{name}, quartiles"] = f"{low:.2f} to {high:.2f}"
     if not more:
         return out
     with Peak() as theirs:
