@@ -165,6 +165,8 @@ def case(n: int, groups: int, count: int, repeats: int, more: bool) -> dict[str,
     found: dict[str, list[float]] = {}
     for _ in range(repeats):
         few, many = (timed(partial(plain, r, X, y)) for r in (FEW, MANY))
+        with xgboost.config_context(use_cuda_async_pool=True):
+            with_pool = [timed(partial(plain, r, X, y)) for r in (FEW, MANY)]
         with Loop() as short:
             fair(FEW, X, y, sensitive, count)
         with Loop() as long:
@@ -172,6 +174,8 @@ def case(n: int, groups: int, count: int, repeats: int, more: bool) -> dict[str,
         # What comes before boosting takes longer here, and varies by more than a round takes.
         rounds = (many - few) / (MANY - FEW), (long.seconds - short.seconds) / (MANY - FEW)
         fits = many - rounds[0] * (MANY - 100), ours - rounds[1] * (MANY - 100)
+        round_with_pool = (with_pool[1] - with_pool[0]) / (MANY - FEW)
+        fit_with_pool = with_pool[1] - round_with_pool * (MANY - 100)
         for name, value in {
             "plain, ms a round": rounds[0] * 1e3,
             "fairboost, ms a round": rounds[1] * 1e3,
@@ -179,6 +183,8 @@ def case(n: int, groups: int, count: int, repeats: int, more: bool) -> dict[str,
             "plain, fit of 100 trees, s": fits[0],
             "fairboost, fit of 100 trees, s": fits[1],
             "fits": fits[1] / fits[0],
+            "rounds, plain with pool": rounds[1] / round_with_pool,
+            "fits, plain with pool": fits[1] / fit_with_pool,
         }.items():
             found.setdefault(name, []).append(value)
     out = {name: statistics.median(values) for name, values in found.items()}

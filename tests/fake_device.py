@@ -116,6 +116,8 @@ class FakeDevice(Device):
         super().__init__(0, _arrays())
         self.name = "cpu"  # to XGBoost
 
+    has_pool = False
+
     def free_memory(self) -> int:
         return 2**34
 

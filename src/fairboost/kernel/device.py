@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,14 @@ class Device:
         """
         with self.arrays.cuda.Device(self.ordinal), self.arrays.cuda.Stream.null:
             yield
+
+    @cached_property
+    def has_pool(self) -> bool:
+        """Whether CUDA keeps a pool of memory for this device."""
+        runtime = self.arrays.cuda.runtime
+        return bool(
+            runtime.deviceGetAttribute(runtime.cudaDevAttrMemoryPoolsSupported, self.ordinal)
+        )
 
     def put(self, array: Any, dtype: Any = None) -> Any:
         """An array on the device; one that is there already stays."""

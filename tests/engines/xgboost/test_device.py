@@ -359,7 +359,7 @@ def test_tables_on_disk(device, tmp_path):
     # XGBoost bins rows on the GPU here, as it does arrays of the GPU.
     tables = table, device.put(NUMBERS.to_numpy(np.float32))
     ours, theirs = (fitted(engine_on(), X, *told, holdout=0.3) for X in tables)
-    difference = ours.predict_proba(NUMBERS) - theirs.predict_proba(NUMBERS)
+    difference = ours.predict_proba(NUMBERS) - theirs.predict_proba(NUMBERS.to_numpy())
     assert np.abs(difference).mean() < 0.02
 
 

@@ -51,6 +51,7 @@ from fairboost.engines.xgboost.device import (
     at_hand,
     open_device,
     ordinal_of,
+    pooled,
     starting_score,
     table_on,
 )
@@ -384,7 +385,8 @@ class XGBoostEngine:
         builtin, function = options.read_metrics(self.told, self.objective)
         params = self._params(builtin, intercept, problem.by_engine)
         device, callbacks = self.device, list(estimator.callbacks or [])
-        with xgboost.config_context(verbosity=None if verbosity is None else int(verbosity)):
+        told = {"verbosity": None if verbosity is None else int(verbosity), **pooled(device)}
+        with xgboost.config_context(**told):
             threads = Threads(thread_count(self.n_jobs), self.library)
             folds = [f.fold for f in problem.followers]
             tables = self._tables(data)
