@@ -147,8 +147,15 @@ class Record:
         sizes = [len(shown_labels(t)) or t.counted.size for t in self.terms]
         return tuple(mean[part] for part in slices(sizes))
 
+    @cached_property
+    def _has_derived(self) -> bool:
+        """Whether some constraint is judged by figures that follow from moments."""
+        return any(shown_labels(t) for t in self.terms)
+
     def _shown(self, found: Round) -> FloatArray:
         """What constraints are judged by in a round: moments, or figures that follow from them."""
+        if not self._has_derived:
+            return found.moments
         parts = slices([t.counted.size for t in self.terms])
         values = [
             shown_term(t, found.moments[part])[1]
