@@ -10,13 +10,10 @@ import pytest
 from fairboost.exceptions import EngineOptionError
 from fairboost.fairness.proxies import PROXIES
 from fairboost.kernel import device as device_module
-from fairboost.kernel import loops
 from fairboost.kernel.cuda import DeviceLoops
 from fairboost.kernel.row_pass import PassRules, RowPass, SoftWeights
-from fairboost.kernel.threads import Threads
 from tests.covering import covering
 from tests.fake_device import BOTH, needs_compiler
-from tests.kernel.trees import tree
 
 N = 3_000
 
@@ -168,24 +165,3 @@ def test_without_cupy_one_line_says_so(monkeypatch):
     with pytest.raises(EngineOptionError, match=r"needs CuPy, which is not installed; if"):
         device_module.import_cupy()
     device_module.import_cupy.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("n_inner", "some", "dtype"),
-    covering([0, 5, 5_000], [True, False], [np.float32, np.float64]),
-)
-def test_rows_are_sent_down_trees_as_on_the_cpu(device, n_inner, some, dtype):
-    rng, n = np.random.default_rng(0), 3_000
-    table = rng.normal(size=(n, 4)).round(1).astype(np.float32)
-    table[rng.random((n, 4)) < 0.1] = np.nan
-    nodes = tree(rng, 4, n_inner)  # of 5,000 there is no copy in shared memory
-    expected, start = np.full(n, 0.5, np.float32), rng.normal(size=n).astype(np.float32)
-    loops.fall(table, nodes, expected, 512, Threads())
-    which = rng.permutation(n).astype(np.int32) if some else None
-    sums, scores = device.put(np.full(n, 0.5, np.float32)), device.empty(n, np.float32)
-    there = device.put(np.nan_to_num(table, nan=-9.0).astype(dtype))
-    told = device.put(which) if some else None, sums, device.put(start), scores
-    device.fall(there, -9.0, nodes, *told)
-    np.testing.assert_array_equal(device.get(sums), expected)
-    order = which if some else slice(None)
-    np.testing.assert_array_equal(device.get(scores), (expected + start)[order])

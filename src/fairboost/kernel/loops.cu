@@ -20,12 +20,6 @@ typedef struct {
     int64 n_groups;
 } Soft;
 
-/* As in loops.c: rows below `at` go left, a leaf leads to itself and has its value there. */
-typedef struct {
-    float at;
-    int feature, left, right, missing_right;
-} Node;
-
 #define EACH_ROW(i, n)                                                                             \
     for (int64 i = blockIdx.x * (int64)THREADS + threadIdx.x; i < (n); i += gridDim.x * (int64)THREADS)
 
@@ -158,34 +152,6 @@ extern "C" __global__ void advance(int64 n, const int *which, const float *leave
     EACH_ROW(i, n) {
         const int row = which ? which[i] : (int)i;
         const float sum = sums[row] + leaves[row];
-        sums[row] = sum;
-        scores[i] = sum + (starts ? starts[row] : start);
-    }
-}
-
-/* The same for rows that are sent down a tree here. SCORE is the type of the table. */
-extern "C" __global__ void fall(int64 n, const int *which, const SCORE *table, int n_features,
-                                float missing, const Node *nodes, int n_nodes, int has_room,
-                                float *sums, float start, const float *starts, float *scores) {
-    extern __shared__ uint64 room[];
-    const Node *tree = nodes;
-    if (has_room) {
-        Node *ours = (Node *)room;
-        for (int k = threadIdx.x; k < n_nodes; k += THREADS) ours[k] = nodes[k];
-        __syncthreads();
-        tree = ours;
-    }
-    EACH_ROW(i, n) {
-        const int row = which ? which[i] : (int)i;
-        const SCORE *features = table + row * (int64)n_features;
-        int at = 0;
-        while (tree[at].left != at) {
-            const float x = (float)features[tree[at].feature];
-            const bool is_missing = x != x || x == missing;
-            const bool right = is_missing ? tree[at].missing_right : !(x < tree[at].at);
-            at = right ? tree[at].right : tree[at].left;
-        }
-        const float sum = sums[row] + tree[at].at;
         sums[row] = sum;
         scores[i] = sum + (starts ? starts[row] : start);
     }

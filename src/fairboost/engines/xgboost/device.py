@@ -30,7 +30,6 @@ import xgboost
 from fairboost._typing import Float32Array, Matrix
 from fairboost.data.device_arrays import is_device_array, is_device_frame, is_on_device, on_host
 from fairboost.engines.xgboost.calls import ScoreReader, library
-from fairboost.engines.xgboost.model_json import read_trees
 from fairboost.exceptions import EngineOptionError
 from fairboost.kernel.device import Device, import_cupy
 
@@ -40,9 +39,6 @@ out, XGBoost would leave rows where they are, however wrong."""
 
 EVEN_ODDS = 0.5
 """The ``base_score`` whose log-odds are exactly 0."""
-
-FALL_FROM = 20_000_000
-"""Rows from which on they are sent down the newest tree here."""
 
 SHARE_OF_MEMORY = 0.5
 """Of the free memory of a device, what a table that is copied to it may take."""
@@ -163,7 +159,6 @@ class TableScores:
         self.start = start if np.ndim(start) == 0 else device.put(start, np.float32)
         self.sums = device.arrays.zeros(len(table), np.float32)
         self.rounds, self.trees_say = 0, TreesSay(table, missing)
-        self.falls = len(table) >= FALL_FROM and bool(table.flags.c_contiguous)
         self.which, ends = None, [0, len(table)]
         if parts:
             ends = np.cumsum([0, *map(len, parts)]).tolist()
@@ -176,13 +171,9 @@ class TableScores:
 
     def update(self, booster: xgboost.Booster) -> None:
         """Add the trees that the booster has grown since."""
-        told = self.which, self.sums, self.start, self.latest
         for k in range(self.rounds, booster.num_boosted_rounds()):
-            if self.falls:
-                for _, nodes in read_trees(booster[k : k + 1].save_raw("json")):
-                    self.device.fall(self.table, self.missing, nodes, *told)
-            else:
-                self.device.advance(self.trees_say(booster, k), *told)
+            leaves = self.trees_say(booster, k)
+            self.device.advance(self.which, leaves, self.sums, self.start, self.latest)
             self.rounds = k + 1
 
     def going_on(self) -> TableScores:
