@@ -441,8 +441,10 @@ def _largest_of_pairs(errors: FloatArray, spread: FloatArray) -> FloatArray:
     """Largest difference between two errors in units of its deviation, sample by sample."""
     if len(spread) <= MOST_IN_PAIRS:
         one, other = np.triu_indices(len(spread), 1)
-        apart = np.abs(errors[:, one] - errors[:, other])
-        largest: FloatArray = np.nanmax(apart / np.hypot(spread[one], spread[other]), axis=1)
+        by_group = np.ascontiguousarray(errors.T)  # of which pairs are picked faster
+        apart = np.abs(by_group[one] - by_group[other])
+        apart /= np.hypot(spread[one], spread[other])[:, np.newaxis]
+        largest: FloatArray = np.fmax.reduce(apart, axis=0)
         return largest
     # a s_g + b s_h <= sqrt(a² + b²) sqrt(s_g² + s_h²), and among many groups hardly less.
     scaled = errors / spread

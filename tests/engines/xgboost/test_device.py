@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -258,6 +259,23 @@ def test_a_table_on_a_gpu_is_not_for_the_cpu():
     with pytest.raises(InvalidInputError, match="the model is on the CPU"):
         model.predict(OnGPU())
     assert on_host(OnGPU()).shape == NUMBERS.shape
+
+
+@pytest.mark.parametrize(
+    ("config", "has_pool", "told"),
+    [
+        ({"use_cuda_async_pool": False, "use_rmm": False}, True, {"use_cuda_async_pool": True}),
+        ({"use_cuda_async_pool": False, "use_rmm": True}, True, {}),
+        ({"use_cuda_async_pool": True, "use_rmm": False}, False, {}),
+        ({"use_rmm": False}, True, {}),  # before 3.2
+    ],
+)
+def test_memory_comes_from_the_pool_unless_the_user_has_another(
+    monkeypatch, config, has_pool, told
+):
+    monkeypatch.setattr(xgboost, "get_config", lambda: config)
+    assert module.pooled(SimpleNamespace(has_pool=has_pool)) == told
+    assert module.pooled(None) == {}
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "gpu:3"])

@@ -95,10 +95,10 @@ def pooled(device: Device | None) -> dict[str, bool]:
     Otherwise it asks for memory, and gives it back, in every round, and the GPU stands still: at a
     million rows for an eighth of the round. RMM, if the user has chosen it, has a pool of its own.
     """
-    told = xgboost.get_config()
-    if device is None or told.get("use_rmm") or "use_cuda_async_pool" not in told:
+    told, name = xgboost.get_config(), "use_cuda_async_pool"
+    if device is None or told.get("use_rmm") or name not in told or not device.has_pool:
         return {}
-    return {"use_cuda_async_pool": device.has_pool}
+    return {name: True}
 
 
 def table_on(device: Device, X: Matrix) -> Any:
