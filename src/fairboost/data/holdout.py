@@ -68,8 +68,6 @@ class Holdout:
         The choice in words.
     folds : (n,) int8, optional
         For a share, 1 for the rows held out and 0 for the others; in cross-fitting the fold.
-    left : Cells, optional
-        For a share, the rows that are left to train on.
     measured : Cells, optional
         The rows that rates are read on; None for the training rows.
     outside_weight : (m,) float32, optional
@@ -81,18 +79,20 @@ class Holdout:
         The last of the measured rows, if a threshold is placed on them alone.
     n_folds : int
         Number of boosters that leave out a fold.
+    left : Cells, optional
+        For a share, the rows that are left to train on.
     """
 
     kind: HoldoutKind
     why: str
     folds: IntArray | None = None
-    left: Cells | None = None
     measured: Cells | None = None
     outside_weight: Float32Array | None = None
     trained_labels: tuple[float, float] = (1.0, 1.0)
     measured_labels: tuple[float, float] = (1.0, 1.0)
     placed: Cells | None = None
     n_folds: int = 0
+    left: Cells | None = None
 
     @property
     def trained(self) -> BoolArray | None:
@@ -197,7 +197,7 @@ def choose(
         folds = np.empty(n, np.int8)
         folds[order] = np.arange(n) % n_folds  # the rows of every cell are dealt out evenly
         everyone = cells.among(slice(None), sample_weight)
-        return Holdout("cross", why, folds, measured=everyone, n_folds=n_folds)
+        return Holdout("cross", why, folds, everyone, n_folds=n_folds)
     shares = large_enough_shares(holdout, cells, smallest, labels)
     strata, cell_of = cells.strata
     held = replace(shares, spared=shares.spared[cell_of]).mark(strata, rng)

@@ -77,6 +77,19 @@ def check_two_labels(name: str, found: Any, *expected: Any) -> None:
         )
 
 
+def check_thread_count(name: str, found: Any) -> None:
+    """Refuse a number of threads that is none."""
+    try:
+        whole = found is None or int(found) == float(found)
+    except (TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise EngineOptionError(
+            f"the estimator sets {name}={found!r}, expected a whole number, such as {name}=2, or "
+            f"{name}=-1 for all cores"
+        )
+
+
 def check_allowed(
     option: Callable[[str], Any],
     allowed: Mapping[str, tuple[tuple[Any, ...], str]],

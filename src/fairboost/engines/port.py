@@ -288,6 +288,10 @@ class Engine(Protocol):
         """Threads that the options ask for; None leaves it to the engine."""
 
     @property
+    def device_name(self) -> str | None:
+        """The GPU that the options ask for, as they name it; None for the CPU."""
+
+    @property
     def device(self) -> Device | None:
         """The GPU that scores and gradients are on; None where they are on the host."""
 

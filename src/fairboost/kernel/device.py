@@ -30,15 +30,17 @@ def import_cupy() -> Any:
         import cupy
     except ImportError as error:
         raise EngineOptionError(
-            "a GPU as device= needs CuPy, which is not installed; if this machine has an NVIDIA "
-            "GPU, run pip install 'fairboost[gpu]', else leave device out to train on the CPU"
+            f"a GPU as device= needs CuPy, which cannot be imported ({error}); if this machine "
+            "has an NVIDIA GPU, run pip install 'fairboost[gpu]' (CUDA 13) or pip install "
+            "cupy-cuda12x (CUDA 12), else leave device out to train on the CPU"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise EngineOptionError(
-            f"a GPU as device= needs an NVIDIA GPU, and none was found ({error}); leave device "
-            "out to train on the CPU"
+            f"a GPU as device= needs an NVIDIA GPU, and CuPy found none that it can use "
+            f"({error}); if there is one, its driver may be too old for this CuPy (for CUDA 12 "
+            "there is cupy-cuda12x), else leave device out to train on the CPU"
         ) from error
     if not count:
         raise EngineOptionError(

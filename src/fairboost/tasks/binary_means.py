@@ -39,11 +39,23 @@ from fairboost.fairness.label_moments import (
     LabelMean,
     further_moments,
 )
+from fairboost.fairness.rates import as_moment
 from fairboost.kernel.row_pass import RowPass
 from fairboost.tasks.base import Measured, MemberWeights, Slopes, Weights
 from fairboost.tasks.binary import Binary, BinaryPasses, BinarySummary, DecisionCut
 from fairboost.tasks.layout import RowLayout
 from fairboost.tasks.regression import PLACED_ROWS, quantiles
+
+
+def check_for_device(constraints: Iterable[Any], device_name: str) -> None:
+    """Refuse constraints on more than decisions where a GPU is asked for."""
+    moments = (as_moment(m) for constraint in constraints for m in constraint.moments)
+    if found := further_moments(moments):
+        raise ConstraintError(
+            f"a constraint is on the {found[0].title} of groups, which is trained on the CPU "
+            f"only, and the estimator sets device={device_name!r}; leave device out, or constrain "
+            "what is decided, such as constraint='equalized_odds'"
+        )
 
 
 @dataclass(frozen=True)
@@ -93,11 +105,7 @@ class BinaryMeans(Binary):
     def on(self, layout: RowLayout, needs: BoolArray) -> BinaryMeansPasses:
         """Make ready to pass over rows."""
         if layout.device is not None:
-            raise ConstraintError(
-                "constraints on losses, errors or probabilities of groups are trained on the CPU, "
-                "and the estimator sets device='cuda'; leave device out, or constrain rates, such "
-                "as constraint='equalized_odds'"
-            )
+            check_for_device([t.constraint for t in layout.terms], layout.device.name)
         return BinaryMeansPasses(self, layout, needs)
 
     @property

@@ -14,6 +14,7 @@ from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.holdout import Holdout
 from fairboost.data.validation import CheckedRows
 from fairboost.engines.port import Engine, EngineData, LossTerms
+from fairboost.tasks.binary_means import check_for_device
 from fairboost.tasks.layout import Outcomes, join_outcomes
 from fairboost.training.options import TrainingOptions
 
@@ -78,7 +79,9 @@ class FitRequest:
     def on_device(self) -> AbstractContextManager[None]:
         """Make the engine's GPU, if it has one, that on which arrays are made."""
         # What is wrong on every machine is said before that a machine has no GPU.
-        _ = self.options.constraints(self.columns), self.loss_terms
+        constraints, _ = self.options.constraints(self.columns), self.loss_terms
+        if self.engine.device_name is not None:
+            check_for_device(constraints, self.engine.device_name)
         device = self.engine.device
         return nullcontext() if device is None else device.used()
 

@@ -18,6 +18,7 @@ from fairboost import (
     FairGBMRegressor,
     at_fpr,
     at_least,
+    at_positive_rate,
     bound,
     load,
     minimax,
@@ -217,13 +218,28 @@ def test_files_are_read_where_there_is_no_gpu(device, tmp_path, monkeypatch):
     np.testing.assert_allclose(again.predict_proba(NUMBERS), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("constraint", "named"),
+    [
+        ("calibrated", "mean probability"),
+        (minimax("loss"), "mean log loss"),
+        (["equal_opportunity", bound("error", 0.3)], "error rate"),
+    ],
+)
+def test_what_reads_more_than_decisions_is_refused_also_without_a_gpu(constraint, named):
+    model = FairGBMClassifier(engine_on("cuda:1"), constraint=constraint)
+    with pytest.raises(ConstraintError, match=f"the {named} of groups.*device='cuda:1'"):
+        model.fit(NUMBERS, LOANS.y, sensitive_features=SEX)
+
+
 @needs_compiler
-@pytest.mark.parametrize("constraint", ["calibrated", minimax("loss")])
-def test_what_reads_losses_is_refused(fake, constraint):
-    with pytest.raises(ConstraintError, match="trained on the CPU"):
-        FairGBMClassifier(engine_on(), constraint=constraint).fit(
-            NUMBERS, LOANS.y, sensitive_features=SEX
-        )
+def test_minimax_of_decisions_is_trained(fake):
+    point = at_positive_rate(0.3)
+    ours, theirs = (
+        fitted(engine_on(name), constraint=minimax("fnr"), tolerance=None, operating_point=point)
+        for name in (None, "cuda")
+    )
+    pd.testing.assert_frame_equal(ours.trace_[:2], theirs.trace_[:2], rtol=1e-3, atol=1e-3)
 
 
 @needs_compiler

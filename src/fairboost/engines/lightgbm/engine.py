@@ -298,6 +298,7 @@ class LightGBMEngine:
         """LightGBM's; its place is not public, and may change."""
         return getattr(lightgbm.basic, "_LIB", None)
 
+    device_name: ClassVar[str | None] = None
     device: ClassVar[Device | None] = None  # its CUDA learner takes gradients of the host only
 
     @property

@@ -27,6 +27,7 @@ from fairboost.engines.options import (
     Aliases,
     check_allowed,
     check_objective,
+    check_thread_count,
     check_two_labels,
 )
 from fairboost.engines.port import LossTerms
@@ -103,6 +104,23 @@ METRIC_NAMES = NO_METRIC | {
 }  # fmt: skip
 
 
+def _check_device(params: dict[str, Any]) -> None:
+    """Refuse GPUs that LightGBM does not know, or that it has no gradients on."""
+    device = option(params, "device_type")
+    if device in (None, "cpu", "gpu"):
+        return
+    name = next(alias for alias in ALIASES["device_type"] if params.get(alias) is not None)
+    other = f"leave {name} out, or, for two labels, use XGBClassifier(device='cuda')"
+    if device == "cuda":
+        raise EngineOptionError(
+            f"the estimator sets {name}={device!r}. LightGBM takes gradients of the host only, "
+            f"and would have to copy them in every round; {other}"
+        )
+    raise EngineOptionError(
+        f"the estimator sets {name}={device!r}, expected 'cpu' or 'gpu' (OpenCL); {other}"
+    )
+
+
 def check_options(params: dict[str, Any]) -> None:
     """Refuse the options that contradict the method.
 
@@ -140,18 +158,8 @@ def check_shared(
                 "objective= alone"
             )
     check_allowed(partial(option, params), allowed, float)
-    device = option(params, "device_type")
-    if device not in (None, "cpu", "gpu", "cuda"):
-        raise EngineOptionError(
-            f"the estimator sets device_type={device!r}, expected 'cpu' or 'gpu' (OpenCL); leave "
-            "device_type out to train on the CPU"
-        )
-    if device == "cuda":
-        raise EngineOptionError(
-            f"the estimator sets device_type={device!r}. LightGBM takes gradients of the host "
-            "only, and copying them in every round would cost more than the GPU gains; leave "
-            "device_type out, or, for two labels, use XGBClassifier(device='cuda')"
-        )
+    _check_device(params)
+    check_thread_count("n_jobs", option(params, "num_threads"))
     if (categorical := option(params, "categorical_feature")) is not None:
         raise EngineOptionError(
             f"the estimator sets categorical_feature={categorical!r}; pass it to fit instead, "

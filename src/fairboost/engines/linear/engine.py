@@ -59,6 +59,7 @@ class LinearEngine:
     rescales_trees: bool = False
     predicts_otherwise: bool = False
 
+    device_name: ClassVar[str | None] = None
     device: ClassVar[Device | None] = None  # it has few weights, and no use for a GPU
 
     @property

@@ -275,6 +275,12 @@ class XGBoostEngine:
         """Threads that the options ask for; None leaves it to the engine."""
         return options.thread_option(self.told)
 
+    @property
+    def device_name(self) -> str | None:
+        """The GPU that the options ask for, as they name it."""
+        named = self.told.get("device")
+        return None if ordinal_of(named) is None else str(named)
+
     @cached_property
     def device(self) -> Device | None:
         """The GPU that the options ask for."""

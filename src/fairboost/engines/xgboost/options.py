@@ -19,7 +19,13 @@ import xgboost
 from scipy.special import expit
 
 from fairboost._typing import Float32Array, FloatArray, IntArray
-from fairboost.engines.options import Aliases, check_allowed, check_objective, check_two_labels
+from fairboost.engines.options import (
+    Aliases,
+    check_allowed,
+    check_objective,
+    check_thread_count,
+    check_two_labels,
+)
 from fairboost.engines.port import LossTerms
 from fairboost.engines.xgboost.device import ordinal_of
 from fairboost.engines.xgboost.objectives import (
@@ -52,8 +58,11 @@ ALLOWED: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "multi_strategy": (("one_output_per_tree",), "fairboost is for one label"),
     "process_type": (("default",), "fairboost grows trees of its own"),
-    "gpu_id": ((), "XGBoost has device in its place, such as device='cuda:0'"),
-    "tree_method": (("auto", "hist", "approx", "exact"), "device='cuda' asks for a GPU"),
+    "gpu_id": ((), "XGBoost has removed it, and device='cuda' asks for a GPU"),
+    "tree_method": (
+        ("auto", "hist", "approx", "exact"),
+        "on a GPU trees are grown by 'hist', with device='cuda'",
+    ),
     "boost_from_average": ((), "XGBoost itself passes over it; base_score sets where to start"),
 }
 ALLOWED_OF_NUMBERS: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -79,6 +88,7 @@ def check_options(params: dict[str, Any], objective: Objective) -> None:
         check_allowed(partial(option, params), ALLOWED_OF_NUMBERS)
     check_allowed(partial(option, params), ALLOWED)
     _check_device(params, objective)
+    check_thread_count("n_jobs", option(params, "n_jobs"))
     rounds = option(params, "n_estimators", 100)
     if not rounds >= 1:
         raise EngineOptionError(f"n_estimators must be at least 1, found {rounds!r}")
