@@ -75,9 +75,9 @@ def test_no_round_is_trained_after_it(toy):
 def test_in_rows_that_xgboost_asks_for(toy, fit, monkeypatch):
     """It took the rows that it had by then for all there are."""
     pytest.importorskip("xgboost")
-    from fairboost.engines.xgboost import data
+    from fairboost.engines.xgboost import batches
 
-    pick, calls = data._pick, []
+    pick, calls = batches.pick, []
 
     def interrupted(X, rows):
         calls.append(rows)
@@ -85,8 +85,8 @@ def test_in_rows_that_xgboost_asks_for(toy, fit, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return pick(X, rows)
 
-    monkeypatch.setattr(data, "_pick", interrupted)
-    monkeypatch.setattr(data, "PIECE", 100)
+    monkeypatch.setattr(batches, "pick", interrupted)
+    monkeypatch.setattr(batches, "PIECE", 100)
     with pytest.raises(KeyboardInterrupt):
         FITS[fit](KINDS["xgboost"].make(), toy)
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -434,7 +435,9 @@ class Session:
 
     def _end(self, state: State, begun: Begun) -> None:
         """End a round that has begun."""
-        with _quietly():
+        device = self.game.layout.device
+        # A thread of its own may be at another GPU.
+        with _quietly(), nullcontext() if device is None else device.used():
             turn = self.game.end(state, begun)
         self._check(turn.found)
         self._state = turn.state
@@ -481,9 +484,6 @@ class Session:
         )
 
     def close(self) -> None:
-        """End the last round, and let the threads go."""
-        try:
-            self.beside.wait()
-        finally:
-            self.beside.close()
-            self.game.layout.threads.close()
+        """Let the threads go. What is to be kept is asked for before."""
+        self.beside.close()
+        self.game.layout.threads.close()

@@ -10,6 +10,9 @@ import numpy as np
 from fairboost._typing import ArrayLike, FloatArray, Matrix
 from fairboost.exceptions import InvalidInputError
 
+LEAST = 1e-250
+"""Weights below this are none."""
+
 
 def is_device_array(values: Any) -> bool:
     """Whether an array, of CuPy or another library, is in the memory of a GPU."""
@@ -81,21 +84,35 @@ def beside(table: Any, rows: Any) -> Any:
 def count_by(codes: Any, n: int, weight: Any = None) -> FloatArray:
     """How often each code below ``n`` occurs, or the weight of its rows, on the host.
 
-    Weights are 0 or more. The threads of a GPU add them up in no order. So there they are whole
-    numbers of a small unit: with no sum above 2**53 each is exact, and the same in every run.
+    Weights are 0 or more. The threads of a GPU add them up in no order. So there they are added up
+    as whole numbers of a unit, which is exact as long as no sum is above 2**53, and the same in
+    every run. What is left of the weights is added up again, in smaller units: weights may differ
+    by many orders of magnitude.
 
     Examples
     --------
     >>> count_by(np.array([0, 2, 2]), 3, np.array([0.5, 1.0, 2.0])).tolist()
     [0.5, 0.0, 3.0]
     """
-    unit = 1.0
-    if weight is not None and is_device_array(codes) and len(codes):
-        most = max(float(weight.max()), 1e-30)
-        unit = 2.0 ** math.floor(52 - math.log2(len(codes) * most))
-        weight = np.rint(weight * unit)
-    found: FloatArray = np.asarray(on_host(np.bincount(codes, weight, n)), np.float64)
-    return found / unit
+    if not len(codes):  # which CuPy does not count
+        return np.zeros(n)
+    if weight is None or not is_device_array(codes):
+        return np.asarray(on_host(np.bincount(codes, weight, n)), np.float64)
+    return _whole_sums(codes, weight, n)
+
+
+def _whole_sums(codes: Any, weight: Any, n: int) -> FloatArray:
+    """Sums of weights by code, to the last digits of double precision, in whatever order."""
+    rest, found = weight.astype(np.float64), np.zeros(n)
+    for _ in range(4):  # from 1 down to 1e-36 of the largest weight of a million
+        most = float(np.abs(rest).max())
+        if most < LEAST:
+            break
+        unit = 2.0 ** (51 - math.frexp(len(codes) * most)[1])
+        whole = np.rint(rest * unit)
+        found += on_host(np.bincount(codes, whole, n)) / unit
+        rest = rest - whole / unit
+    return found
 
 
 def check_not_on_device(X: Matrix, what: str = "X") -> None:

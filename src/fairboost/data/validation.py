@@ -328,7 +328,7 @@ def check_beside(table: Matrix, X: Matrix, what: str) -> Matrix:
             f"X of {what} is sparse and has no names of features, but X has; pass both in the "
             "same form"
         )
-    array = np.asarray(table)
+    array = np.asarray(on_host(table))
     numbers = array.astype(np.float64) if array.dtype == object else array
     return pd.DataFrame(numbers, columns=names)
 

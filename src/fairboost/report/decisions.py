@@ -9,6 +9,7 @@ import numpy as np
 
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.data.cells import SensitiveColumn
+from fairboost.data.device_arrays import on_host
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import PRECISION, RATES
 from fairboost.metrics import audit, audit_numbers, group_rates, threshold_at
@@ -65,10 +66,10 @@ def _predict(
 ) -> ModelOutput:
     """Probabilities and decisions; of another engine at our operating point and positive label."""
     if isinstance(model, FairGBMClassifier):  # rows are scored once for both
-        return ModelOutput(*model._decide(model._scores(rows.X)))
+        return ModelOutput(*map(on_host, model._decide(model._scores(rows.X))))
     known = list(getattr(model, "classes_", ()))
     column = known.index(positive) if positive in known else 1  # else its labels are 0 and 1
-    proba = np.asarray(model.predict_proba(rows.X), np.float64)[:, column]
+    proba = np.asarray(on_host(model.predict_proba(rows.X)), np.float64)[:, column]
     if isinstance(point, OperatingPoint):
         point = threshold_at(rows.labels, proba, point, sample_weight=rows.weight)
     return ModelOutput(proba, proba >= point)

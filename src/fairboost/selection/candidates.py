@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import ArrayLike, FloatArray, Matrix
+from fairboost.data.device_arrays import on_host
 from fairboost.metrics.contrasts import decision_ratios, standardised_differences
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.files import model_seal
@@ -44,7 +45,7 @@ def scores_of(model: Any, X: Matrix, exposure: ArrayLike | None = None) -> Float
     if len(model.classes_) > 2:
         return None
     positive = list(model.classes_).index(model.pos_label_)
-    return np.asarray(model.predict_proba(X)[:, positive], np.float64)
+    return np.asarray(on_host(model.predict_proba(X)[:, positive]), np.float64)
 
 
 def contrasts_of(model: Any, rows: Mapping[str, Any]) -> dict[str, float | None]:

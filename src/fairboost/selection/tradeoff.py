@@ -9,6 +9,7 @@ binned data and the same rows held out, on which the figures of the table are me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -389,14 +390,13 @@ class _Curve:
         session = Session(options.game(self.rows, request.loss_terms, Rest()))
         diagnostics.warn_of_small_cells(self.rows.terms, self.rows.cells)
         trees: list[int] = []
-        with heeding_signals():
+        with closing(session), heeding_signals():
             self.base, self.lockstep = engine.train(
                 request.engine_data(self.rows.holdout),
                 problem_of(session, trees.append),
                 request.loss_terms.intercept,
             )
-        session.close()
-        self.base_training = Training(self.base, session.record(), trees)
+            self.base_training = Training(self.base, session.record(), trees)
         self.multipliers = session.state.dual.multipliers
 
     def constraints(self, tolerance: float) -> tuple[Constraint, ...]:
@@ -429,10 +429,11 @@ class _Curve:
         base = self.base_training.record.iterates[-1]
         session = Session(game, game.start(self.multipliers, base.cut, base.moments))
         trees: list[int] = []
-        booster = self.lockstep.stage(problem_of(session, trees.append), *self.kind.stage)
-        session.close()
+        with closing(session):
+            booster = self.lockstep.stage(problem_of(session, trees.append), *self.kind.stage)
+            record = session.record()
         self.multipliers = session.state.dual.multipliers
-        return Training(self.base.with_stage(booster), session.record(), trees)
+        return Training(self.base.with_stage(booster), record, trees)
 
     def model(
         self, training: Training, tolerance: float | None

@@ -7,6 +7,7 @@ gets scores and never sees X.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -35,27 +36,24 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     session = Session(request.options.game(rows, request.loss_terms, player))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []
-    try:
-        with (
-            heeding_signals(),
-            tqdm(total=request.engine.n_rounds, disable=not progress, unit="round") as bar,
-        ):
+    with (
+        closing(session),
+        heeding_signals(),
+        tqdm(total=request.engine.n_rounds, disable=not progress, unit="round") as bar,
+    ):
 
-            def after_round(n_trees: int) -> None:
-                trees.append(n_trees)
-                bar.update()
+        def after_round(n_trees: int) -> None:
+            trees.append(n_trees)
+            bar.update()
 
-            model, _ = request.engine.train(
-                replace(request.engine_data(rows.holdout), compared=partial(compared_in, rows)),
-                # Leaves that are set after a tree is grown, only the engine itself can set.
-                problem_of(
-                    session, after_round, not rows.terms and request.loss_terms.renews_leaves
-                ),
-                request.loss_terms.intercept,
-            )
-    finally:
-        session.close()
-    training = Training(model, session.record(), trees, engine.rescales_trees, request.has_base)
+        model, _ = request.engine.train(
+            replace(request.engine_data(rows.holdout), compared=partial(compared_in, rows)),
+            # Leaves that are set after a tree is grown, only the engine itself can set.
+            problem_of(session, after_round, not rows.terms and request.loss_terms.renews_leaves),
+            request.loss_terms.intercept,
+        )
+        record = session.record()
+    training = Training(model, record, trees, engine.rescales_trees, request.has_base)
     return training, session
 
 

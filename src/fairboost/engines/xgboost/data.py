@@ -22,13 +22,21 @@ import xgboost
 from scipy.sparse import issparse
 from xgboost import XGBModel
 
-from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
+from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.device_arrays import is_device_array
 from fairboost.data.features import listed_categories
-from fairboost.data.validation import by_row, take_rows
+from fairboost.data.validation import by_row
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData, is_on_disk
 from fairboost.engines.tables import PartedTable, as_codes, as_table, feature_names
+from fairboost.engines.xgboost.batches import (
+    PIECE,
+    Batches,
+    batches_of,
+    pick,
+    pieces_of,
+    positions,
+)
 from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
 from fairboost.engines.xgboost.device import FetchedScores, ScoredRows, ordinal_of
@@ -37,12 +45,6 @@ from fairboost.engines.xgboost.options import is_dart, thread_option
 from fairboost.exceptions import InvalidInputError
 from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads
-
-PIECE = 131_072
-"""Rows to pick at a time: 20 MB of 20 columns."""
-
-DEVICE_PIECE = 2_097_152
-"""The same on a GPU, where small pieces take longer to hand over than to pick."""
 
 ROWS_PER_THREAD = 30_000
 """Rows held out from which on it pays to get hold of each tree, and to send them down it here."""
@@ -322,9 +324,11 @@ class MatrixMaker:
                 return self._on_disk(X, labels, weight, which)
             known = isinstance(X, np.ndarray) or hasattr(X, "iloc") or issparse(X)
             if binned and (known or is_device_array(X)):
-                pieces = _Batches(partial(_pieces, X, which), labels, weight, self.column_facts(X))
+                pieces = Batches(
+                    partial(pieces_of, X, which), labels, weight, self.column_facts(X)
+                )
                 return xgboost.QuantileDMatrix(pieces, **self.for_bins, ref=self.reference)
-            X, labels = _pick(X, which), None if labels is None else labels[which]
+            X, labels = pick(X, which), None if labels is None else labels[which]
             weight = None if weight is None else weight[which]
         options = {"label": labels, "weight": weight, **self.column_facts(X)}
         X = as_table(X)
@@ -388,7 +392,7 @@ class MatrixMaker:
         with np.errstate(over="ignore"):
             for start in range(0, len(rows), PIECE):
                 piece = slice(start, start + PIECE)
-                table[piece] = _pick(X, rows[piece])
+                table[piece] = pick(X, rows[piece])
         if np.isinf(table).any():
             return None
         missing = self.estimator.missing
@@ -406,8 +410,8 @@ class MatrixMaker:
         """
         folder = TemporaryDirectory(prefix="fairboost-", dir=X.cache)
         columns = {**self.column_facts(X), "feature_names": list(X.columns)}
-        read = partial(_batches, X, which, self.device)
-        batches = _Batches(read, labels, weight, columns, f"{folder.name}/bins")
+        read = partial(batches_of, X, which, self.device)
+        batches = Batches(read, labels, weight, columns, f"{folder.name}/bins")
         matrix = xgboost.ExtMemQuantileDMatrix(batches, **self.for_bins, ref=self.reference)
         finalize(matrix, folder.cleanup)
         return matrix
@@ -422,88 +426,11 @@ class MatrixMaker:
         return {"feature_types": types}
 
 
-class _Batches(xgboost.DataIter):
-    """Rows handed to XGBoost a batch at a time.
-
-    Parameters
-    ----------
-    batches : callable
-        Begins anew: batches, each with the positions of its rows.
-    labels, weight : (n,) array, or None
-        Of all rows.
-    columns : dict
-        What is known about the columns.
-    cache : str, optional
-        Where XGBoost keeps bins on disk.
-    """
-
-    def __init__(
-        self,
-        batches: Callable[[], Iterator[tuple[Matrix, IntArray]]],
-        labels: Any,
-        weight: Any,
-        columns: dict[str, Any],
-        cache: str | None = None,
-    ) -> None:
-        super().__init__(cache_prefix=cache)
-        self.batches, self.labels, self.weight, self.columns = batches, labels, weight, columns
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.rest = self.batches()
-
-    def next(self, input_data: Any) -> bool:
-        """Hand over the next batch, if there is one."""
-        batch = next(self.rest, None)
-        if batch is None:
-            return False
-        data, rows = batch
-        label, weight = (a if a is None else a[rows] for a in (self.labels, self.weight))
-        input_data(data=data, label=label, weight=weight, **self.columns)
-        return True
-
-
-def _pieces(X: Matrix, which: IntArray) -> Iterator[tuple[Matrix, IntArray]]:
-    """Some rows of a table in memory, a piece at a time."""
-    size = DEVICE_PIECE if is_device_array(X) else PIECE
-    # One piece at least: of several machines, one may have no rows to give.
-    for start in range(0, max(len(which), 1), size):
-        rows = which[start : start + size]
-        yield _pick(X, rows), rows
-
-
-def _batches(
-    X: Matrix, which: IntArray, device: Device | None
-) -> Iterator[tuple[Matrix, IntArray]]:
-    """Some rows of a table on disk: those wanted of each batch that has any."""
-    start = 0
-    for batch in X.batches():
-        end = start + len(batch)
-        rows = which[slice(*np.searchsorted(which, [start, end]))]
-        if len(rows):
-            taken = np.take(batch, rows - start, axis=0)
-            yield taken if device is None else device.put(taken), rows
-        del batch  # before the next one is read
-        start = end
-
-
 def _most(value: float) -> float:
     """Return the largest of one number of each machine that trains; itself on one alone."""
     if not xgboost.collective.is_distributed():
         return value
     return -Collective().least(-float(value))
-
-
-def positions(which: BoolArray) -> IntArray:
-    """Positions of rows, in half the memory as far as that goes."""
-    found = np.flatnonzero(which)
-    return found.astype(np.int32) if len(which) < 2**31 else found
-
-
-def _pick(X: Matrix, rows: IntArray) -> Matrix:
-    # np.take is several times faster than indexing.
-    return np.take(X, rows, axis=0) if isinstance(X, np.ndarray) else take_rows(X, rows)
 
 
 def _has_numbers(X: Matrix) -> bool:

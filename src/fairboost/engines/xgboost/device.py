@@ -338,10 +338,10 @@ def scores_of(device: Device, booster: xgboost.Booster, X: Matrix, span: tuple[i
 
     They are on the device where X is, and on the host where it is not.
     """
-    table = table_on(device, X)
-    if table is None:
-        return None
     with device.used():
+        table = table_on(device, X)
+        if table is None:
+            return None
         found = booster.inplace_predict(
             table, iteration_range=span, predict_type="margin", missing=missing,
             validate_features=False,

@@ -17,7 +17,8 @@ from fairboost.data.device_arrays import is_on_device, on_host
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData
 from fairboost.engines.tables import feature_names
-from fairboost.engines.xgboost.data import Matrices, MatrixMaker, plain_words, positions
+from fairboost.engines.xgboost.batches import positions
+from fairboost.engines.xgboost.data import Matrices, MatrixMaker, plain_words
 from fairboost.engines.xgboost.device import DeviceRows, TableScores
 from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads

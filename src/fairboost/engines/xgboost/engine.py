@@ -28,7 +28,7 @@ from xgboost import XGBClassifier, XGBModel, XGBRegressor
 
 from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.data.device_arrays import check_not_on_device, on_host
+from fairboost.data.device_arrays import check_not_on_device, is_device_frame, on_host
 from fairboost.data.features import categories_of, check_names
 from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.frozen import (
@@ -454,8 +454,7 @@ class XGBoostEngine:
         """Bin the rows. Boosters of tables on a GPU start from a score of 0, set in ``params``."""
         if not tables:
             told = self.base, threads, folds, intercept, self.device
-            # A frame on the GPU with other columns than numbers is read from the host.
-            here = replace(data, X=on_host(data.X), trained=on_host(data.trained))
+            here = replace(_frames_on_host(data), trained=on_host(data.trained))
             return build(self.estimator, here, self._encode, *told)
         assert self.device is not None
         self.device.let_go()
@@ -480,6 +479,21 @@ class XGBoostEngine:
         booster = _booster_of(estimator, text)
         fitted = _fitted(estimator, booster, history or None, self.n_classes)
         return XGBoostModel(fitted, 0.0, n_base, self.n_classes)
+
+
+def _frames_on_host(data: EngineData) -> EngineData:
+    """Frames of cuDF as those of pandas; what is one frame there is one here."""
+    known: dict[int, Any] = {}
+
+    def here(X: Matrix) -> Matrix:
+        if is_device_frame(X):
+            X = known.setdefault(id(X), on_host(X))
+        return X
+
+    sets = [(here(X), y) for X, y in data.fit_options.get("eval_set") or []]
+    options = {**data.fit_options, **({"eval_set": sets} if sets else {})}
+    held_out = None if data.held_out is None else (here(data.held_out[0]), data.held_out[1])
+    return replace(data, X=here(data.X), fit_options=options, held_out=held_out)
 
 
 def version() -> str:
