@@ -878,7 +878,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         test = measure_rows(game, scores, "test", left.rows_without_group())
         point = self.operating_point
         if isinstance(point, OperatingPoint):
-            decided = left.weight_of(self._margins(data.X, base_score) >= 0, data.sample_weight)
+            positive = on_host(self._margins(data.X, base_score) >= 0)
+            decided = left.weight_of(positive, data.sample_weight)
             test = replace(test, realised=realise(point, threshold, left, decided))
         return self._build_report(*filter(None, [self._measured, test]))
 

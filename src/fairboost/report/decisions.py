@@ -198,7 +198,7 @@ def point_rates(
     """Rates of a model along a trade-off, and whether its decisions say next to nothing."""
     table = group_rates(
         rows.labels,
-        model._margins(rows.X) >= 0,
+        on_host(model._margins(rows.X) >= 0),
         sensitive_features=rows.sensitive_features,
         rates=list(
             dict.fromkeys([*_of_decisions(rows.constrained_rates(model)), "fpr", "fnr", "ppr"])

@@ -64,6 +64,7 @@ def contrasts_of(model: Any, rows: Mapping[str, Any]) -> dict[str, float | None]
         apart = standardised_differences(scores, groups)["difference"].abs().max()
         smd = float(apart) if np.isfinite(apart) else None
     if scores is not None and isinstance(model, FairGBMClassifier):
-        found = decision_ratios(model._margins(rows["X"]) >= 0, groups).values()
+        decided = on_host(model._margins(rows["X"]) >= 0)
+        found = decision_ratios(decided, groups).values()
         ratio = min((r for r in found if np.isfinite(r)), default=None)
     return {"ratio": ratio, "smd": smd}
