@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -161,7 +163,25 @@ def test_no_rows_are_no_error():
 
 def test_without_cupy_one_line_says_so(monkeypatch):
     device_module.import_cupy.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(EngineOptionError, match=r"needs CuPy, which is not installed; if"):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(
+        EngineOptionError, match=r"needs CuPy, which cannot be imported \(.*\); if"
+    ):
+        device_module.import_cupy()
+    device_module.import_cupy.cache_clear()
+
+
+def test_an_old_driver_is_not_taken_for_no_gpu(monkeypatch):
+    class RuntimeError_(Exception):
+        pass
+
+    def count():
+        raise RuntimeError_("cudaErrorInsufficientDriver")
+
+    runtime = SimpleNamespace(CUDARuntimeError=RuntimeError_, getDeviceCount=count)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    device_module.import_cupy.cache_clear()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(EngineOptionError, match=r"InsufficientDriver.*driver may be too old"):
         device_module.import_cupy()
     device_module.import_cupy.cache_clear()
