@@ -61,7 +61,7 @@ def fails(run):
         (("--threshold", "2"), "--threshold must lie between 0 and 1"),
         (("--test", "nowhere.csv"), "there is no file 'nowhere.csv'"),
         (("--option", "n_estimators=0"), "lightgbm refuses: Number of boosting rounds must be"),
-        (("--option", "num_threads=x"), "sets n_jobs='x', expected a whole number"),
+        (("--option", "num_threads=x"), "sets num_threads='x', expected a whole number"),
         (("--option", "class_weight=x"), "lightgbm refuses: The 'class_weight' parameter"),
         (("--test-share", "0.0001"), "0 of the rows are test rows"),
         (("--encoding", "klingon"), "unknown encoding 'klingon'"),

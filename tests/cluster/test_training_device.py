@@ -9,7 +9,7 @@ import pytest
 from fairboost import at_fpr
 from tests.cluster.dealing import deal
 from tests.cluster.test_training import FEATURES, fit, model, table
-from tests.fake_device import needs_compiler
+from tests.fake_device import needs_compiler, needs_gpu
 
 
 def use_fake_devices(dask_worker):
@@ -64,3 +64,15 @@ def test_the_model_is_that_of_one_machine(client, fake_devices, options, n_parts
     columns = [c for c in here.trace_ if c.startswith("rate")]
     pd.testing.assert_frame_equal(there.trace_[columns], here.trace_[columns], atol=0.02)
     assert there.threshold_ == pytest.approx(here.threshold_, abs=0.02)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_one_worker_with_a_real_gpu(client):
+    """XGBoost refuses two workers on one GPU."""
+    rows = table()
+    dealt = deal(client, rows, 3, workers=1)
+    engine = {"n_estimators": 12, "max_depth": 3, "learning_rate": 0.3}
+    there, here = (fit(model({**engine, **told}), dealt) for told in ({"device": "cuda"}, {}))
+    proba = [m.predict_proba(rows[FEATURES]) for m in (there, here)]
+    assert np.abs(proba[0] - proba[1]).mean() < 2e-3

@@ -18,6 +18,8 @@ class Aliases(dict[str, tuple[str, ...]]):
     50
     >>> aliases.without({"num_trees": 50, "seed": 1}, "n_estimators")
     {'seed': 1}
+    >>> aliases.name({"num_trees": 50}, "n_estimators")
+    'num_trees'
     """
 
     def value(self, params: dict[str, Any], name: str, default: Any = None) -> Any:
@@ -26,6 +28,11 @@ class Aliases(dict[str, tuple[str, ...]]):
             if params.get(alias) is not None:
                 return params[alias]
         return default
+
+    def name(self, params: dict[str, Any], name: str) -> str:
+        """The name under which an option is given; the one that it goes by here, if it is not."""
+        known = self.get(name, (name,))
+        return next((alias for alias in known if params.get(alias) is not None), name)
 
     def without(self, params: dict[str, Any], *names: str) -> dict[str, Any]:
         """The other options: those named are left out under all of their names."""

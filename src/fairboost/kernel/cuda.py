@@ -84,17 +84,9 @@ class DeviceLoops:
         # A power of two, so that the product with a single-precision weight is exact.
         return 2.0 ** math.floor(61 - math.log2(max(self.n, 1) * self.largest * most))
 
-    def descend(
-        self,
-        scores: Any,
-        threshold: float,
-        pull: FloatArray,
-        bump: FloatArray,
-        side: IntArray,
-        soft: Sequence[tuple[Any, FloatArray]],
-    ) -> float:
+    def descend(self, *told: Any) -> float:
         """As :meth:`fairboost.kernel.loops.Loops.descend`."""
-        loss, self.total_of_gradient = self.descending(scores, threshold, pull, bump, side, soft)()
+        loss, self.total_of_gradient = self.descending(*told)()
         return loss
 
     def descending(

@@ -95,12 +95,12 @@ def lay_out_rows(
 def _sorted_on(request: FitRequest, columns: Sequence[SensitiveColumn]) -> Device | None:
     """The GPU on which rows are sorted into cells; None sorts them on the host.
 
-    Few rows are sorted quickly enough there. So are those of which more is read on the host: that
-    rows have by weights, or by learned probabilities, and sets that are given beside them.
+    The host sorts few rows quickly enough. It also sorts rows whose cells it reads later: with a
+    held-out set, folds, learned memberships, or groups that rows belong to by weights.
     """
     options = request.options
-    on_host = request.held_out is not None or options.holdout == "cross"
-    if on_host or options.memberships == "honest" or any(c.is_soft for c in columns):
+    reads_cells = request.held_out is not None or options.holdout == "cross"
+    if reads_cells or options.memberships == "honest" or any(c.is_soft for c in columns):
         return None
     return request.engine.device if len(request.data.labels) >= MANY_ROWS else None
 

@@ -109,7 +109,7 @@ def _check_device(params: dict[str, Any]) -> None:
     device = option(params, "device_type")
     if device in (None, "cpu", "gpu"):
         return
-    name = next(alias for alias in ALIASES["device_type"] if params.get(alias) is not None)
+    name = ALIASES.name(params, "device_type")
     other = f"leave {name} out, or, for two labels, use XGBClassifier(device='cuda')"
     if device == "cuda":
         raise EngineOptionError(
@@ -159,7 +159,7 @@ def check_shared(
             )
     check_allowed(partial(option, params), allowed, float)
     _check_device(params)
-    check_thread_count("n_jobs", option(params, "num_threads"))
+    check_thread_count(ALIASES.name(params, "num_threads"), option(params, "num_threads"))
     if (categorical := option(params, "categorical_feature")) is not None:
         raise EngineOptionError(
             f"the estimator sets categorical_feature={categorical!r}; pass it to fit instead, "

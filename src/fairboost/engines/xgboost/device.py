@@ -93,7 +93,7 @@ def pooled(device: Device | None) -> dict[str, bool]:
     """What to tell XGBoost so that it takes memory of a GPU from CUDA's pool.
 
     Otherwise it asks for memory, and gives it back, in every round, and the GPU stands still: at a
-    million rows for an eighth of the round. RMM, if the user has chosen it, has a pool of its own.
+    million rows for a tenth of the round. RMM, if the user has chosen it, has a pool of its own.
     """
     told, name = xgboost.get_config(), "use_cuda_async_pool"
     if device is None or told.get("use_rmm") or name not in told or not device.has_pool:

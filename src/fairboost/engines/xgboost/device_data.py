@@ -53,9 +53,7 @@ def build_on_device(
     place: Callable[[Any], Any] = device.put if is_on_device(X) else on_host
     if is_on_device(X):
         X, make.columns = table, {"feature_names": feature_names(X), **make.column_facts(X)}
-    # Gradients are handed over, and nothing is evaluated: XGBoost needs no labels.
-    labels, weight = None, data.sample_weight
-    weight = None if weight is None else place(weight)
+    weight = None if data.sample_weight is None else place(data.sample_weight)
 
     def scores_of(
         X: Matrix, on_device: Any, offset: FloatArray | None, parts: Sequence[IntArray] = ()
@@ -71,7 +69,8 @@ def build_on_device(
     own = scores_of(data.X, table, data.offset, parts)
     if parts:
         held_out.append(DeviceRows(own, 1))
-    rows = make.matrix(X, labels, weight, None, None if trained is None else place(trained))
+    # Gradients are handed over, and nothing is evaluated: XGBoost needs no labels.
+    rows = make.matrix(X, None, weight, None, None if trained is None else place(trained))
     make.weigh_features(rows)
     if data.held_out is not None:
         theirs = scores_of(data.held_out[0], tables[1], data.held_out_offset)
@@ -82,7 +81,7 @@ def build_on_device(
     X = coarse.coded(X) if folds else X
     for fold in folds:
         others = np.delete(np.arange(len(table)), fold)
-        trained_on = coarse.matrix(X, labels, weight, None, place(others))
+        trained_on = coarse.matrix(X, None, weight, None, place(others))
         coarse.reference = coarse.reference or trained_on
         coarse.weigh_features(trained_on)
         scores = scores_of(data.X, table, data.offset, [others, fold])

@@ -88,7 +88,7 @@ def check_options(params: dict[str, Any], objective: Objective) -> None:
         check_allowed(partial(option, params), ALLOWED_OF_NUMBERS)
     check_allowed(partial(option, params), ALLOWED)
     _check_device(params, objective)
-    check_thread_count("n_jobs", option(params, "n_jobs"))
+    check_thread_count(ALIASES.name(params, "n_jobs"), option(params, "n_jobs"))
     rounds = option(params, "n_estimators", 100)
     if not rounds >= 1:
         raise EngineOptionError(f"n_estimators must be at least 1, found {rounds!r}")
