@@ -440,11 +440,12 @@ def _widest_difference(
 def _largest_of_pairs(errors: FloatArray, spread: FloatArray) -> FloatArray:
     """Largest difference between two errors in units of its deviation, sample by sample."""
     if len(spread) <= MOST_IN_PAIRS:
-        one, other = np.triu_indices(len(spread), 1)
-        by_group = np.ascontiguousarray(errors.T)  # of which pairs are picked faster
-        apart = np.abs(by_group[one] - by_group[other])
-        apart /= np.hypot(spread[one], spread[other])[:, np.newaxis]
-        largest: FloatArray = np.fmax.reduce(apart, axis=0)
+        by_group, largest = np.ascontiguousarray(errors.T), np.full(len(errors), np.nan)
+        for g in range(1, len(spread)):  # all pairs at once would be read from memory thrice
+            apart = by_group[:g] - by_group[g]
+            np.abs(apart, out=apart)
+            apart /= np.hypot(spread[:g], spread[g])[:, np.newaxis]
+            np.fmax(largest, np.fmax.reduce(apart, axis=0), out=largest)
         return largest
     # a s_g + b s_h <= sqrt(a² + b²) sqrt(s_g² + s_h²), and among many groups hardly less.
     scaled = errors / spread
