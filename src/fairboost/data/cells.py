@@ -331,6 +331,16 @@ class Cells:
         to no group, and neither do those of groups left out.
         """
         columns = tuple(columns)
+        if (known := self._crossed.get(columns)) is None:
+            known = self._crossed[columns] = self._cross(columns)
+        return known
+
+    @cached_property
+    def _crossed(self) -> dict[tuple[str, ...], Groups]:
+        """Groups by columns: a fit asks for the same ones some twenty times."""
+        return {}
+
+    def _cross(self, columns: tuple[str, ...]) -> Groups:
         check_columns(columns, self.columns)
         every, own = self.all, len(self)
         if columns == EVERYONE:

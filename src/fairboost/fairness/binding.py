@@ -252,7 +252,8 @@ def leave_out_small(cells: Cells, constraints: Sequence[Constraint], least: int)
                 )
         elif by and small:
             left_out[by] = left_out.get(by, frozenset()) | small
-    return match(constraints, replace(cells, left_out=left_out))[0]
+    cells = cells if left_out == cells.left_out else replace(cells, left_out=left_out)
+    return match(constraints, cells)[0]
 
 
 @dataclass(frozen=True)
@@ -282,9 +283,10 @@ def rates_left_out(
         for m in c.moments
     }
     for (by, moment), given in pairs.items():
-        absent = cells.left_out.get(by, frozenset())
+        absent, every = cells.left_out.get(by, frozenset()), cells.all
+        if not absent and not given:
+            continue
         groups = replace(cells, left_out={}).groups_by(by)
-        every = cells.all
         which, of = counted_cells(moment, every.labels, groups.of_cell)
         for g in (g for g, name in enumerate(groups.names) if name in absent):
             at = which[of == g]
