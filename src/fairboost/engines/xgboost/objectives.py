@@ -199,9 +199,9 @@ def objective_of(estimator: XGBModel, n_classes: int = 2) -> Objective:
 
     ``n_classes`` are those that y has, where classes are told apart.
     """
-    found = estimator.get_params()["objective"]
     if not isinstance(estimator, XGBRegressor):
         return Objective(LOGISTIC if n_classes == 2 else SOFTMAX, n_classes=n_classes)
+    found = estimator.get_params()["objective"]
     if found is None:
         return OBJECTIVES[SQUARED]
     if not isinstance(found, str) or found not in OF_NUMBERS:
