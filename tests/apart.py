@@ -20,7 +20,7 @@ from fairboost.engines.xgboost import device as device_module
 from tests import fake_device
 from tests.fake_device import FakeDevice, HostModule
 
-PLAIN = {"dtype", "shape", "ndim", "size", "nbytes", "flags"}
+PLAIN = {"dtype", "shape", "ndim", "size", "nbytes", "flags", "strides", "itemsize"}
 FROM_HOST = {"asarray"}  # takes arrays of the host, if it is told like=
 OF_SIZE = {"shape", "ndim", "size"}
 

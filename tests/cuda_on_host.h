@@ -8,6 +8,7 @@ using namespace std;
 #define __global__
 #define __device__
 #define __shared__ static thread_local
+#define __align__(n) alignas(n)
 
 struct Place { int64_t x; };
 static thread_local Place threadIdx = {0}, blockIdx = {0}, gridDim = {1};

@@ -42,8 +42,8 @@ class HostModule:
     def __init__(self, code: str, options: tuple[str, ...]) -> None:
         # One thread, and all the shared memory that a kernel may ask for.
         source = code.replace("THREADS = 256, WARPS = THREADS / 32", "THREADS = 1, WARPS = 1")
-        room = "static thread_local uint64 room[8192]"
-        source = source.replace("extern __shared__ uint64 room[]", room)
+        room = "alignas(16) static thread_local uint64 room[8192]"
+        source = source.replace("extern __shared__ __align__(16) uint64 room[]", room)
         assert "WARPS = 1" in source and "room[8192]" in source
         shims = "".join(_shim(source, name) for name in _kernels(source))
         text = HEADER.read_text() + source + shims
@@ -84,7 +84,7 @@ def _shim(source: str, name: str) -> str:
 
 def _as_argument(value):
     if isinstance(value, np.ndarray):
-        assert value.flags.c_contiguous
+        assert value.flags.c_contiguous or value.ndim == 2  # of a table, kernels are told strides
         return ctypes.c_void_p(value.ctypes.data)
     kinds = {"int64": ctypes.c_int64, "int32": ctypes.c_int32, "float64": ctypes.c_double,
              "float32": ctypes.c_float, "uint64": ctypes.c_void_p}  # fmt: skip

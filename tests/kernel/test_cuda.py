@@ -12,10 +12,13 @@ import pytest
 from fairboost.exceptions import EngineOptionError
 from fairboost.fairness.proxies import PROXIES
 from fairboost.kernel import device as device_module
+from fairboost.kernel import loops
 from fairboost.kernel.cuda import DeviceLoops
 from fairboost.kernel.row_pass import PassRules, RowPass, SoftWeights
+from fairboost.kernel.threads import Threads
 from tests.covering import covering
 from tests.fake_device import BOTH, needs_compiler
+from tests.kernel.trees import tree
 
 N = 3_000
 
@@ -185,3 +188,37 @@ def test_an_old_driver_is_not_taken_for_no_gpu(monkeypatch):
     with pytest.raises(EngineOptionError, match=r"InsufficientDriver.*driver may be too old"):
         device_module.import_cupy()
     device_module.import_cupy.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("n_inner", "some", "dtype", "order"),
+    covering([0, 5, 5_000], [True, False], [np.float32, np.float64], ["C", "F"]),
+)
+def test_rows_are_sent_down_trees_as_on_the_cpu(device, n_inner, some, dtype, order):
+    rng, n = np.random.default_rng(0), 3_000
+    table = rng.normal(size=(n, 4)).round(1).astype(np.float32)
+    table[rng.random((n, 4)) < 0.1] = np.nan
+    nodes = tree(rng, 4, n_inner)  # of 5,000 there is no copy in shared memory
+    expected, start = np.full(n, 0.5, np.float32), rng.normal(size=n).astype(np.float32)
+    loops.fall(table, nodes, expected, 512, Threads())
+    which = rng.permutation(n)[: 2_000 if some else n].astype(np.int32)
+    which = which if some else np.arange(n, dtype=np.int32)
+    sums = device.put(np.full(len(which), 0.5, np.float32))
+    scores = device.empty(len(which), np.float32)
+    there = device.put(np.asarray(np.nan_to_num(table, nan=-9.0), dtype, order=order))
+    told = device.put(which) if some else None, sums, device.put(start[which]), scores
+    device.fall(there, -9.0, nodes, *told)
+    np.testing.assert_array_equal(device.get(sums), expected[which])
+    np.testing.assert_array_equal(device.get(scores), (expected + start)[which])
+
+
+@pytest.mark.parametrize("some", [True, False])
+def test_leaves_are_added_to_scores(device, some):
+    rng, n = np.random.default_rng(1), 3_000
+    leaves = rng.normal(size=n).astype(np.float32)
+    which = rng.permutation(n)[:2_000].astype(np.int32) if some else np.arange(n, dtype=np.int32)
+    before = rng.normal(size=len(which)).astype(np.float32)
+    sums, scores = device.put(before.copy()), device.empty(len(which), np.float32)
+    device.advance(device.put(leaves), device.put(which) if some else None, sums, 0.25, scores)
+    np.testing.assert_array_equal(device.get(sums), before + leaves[which])
+    np.testing.assert_array_equal(device.get(scores), before + leaves[which] + np.float32(0.25))

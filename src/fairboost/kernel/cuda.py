@@ -15,10 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import FloatArray, IntArray
-from fairboost.kernel.device import Device, blocks_for, pointer
-
-ROOM = 48 * 1024
-"""Bytes of shared memory that a block may have on every GPU."""
+from fairboost.kernel.device import ROOM, Device, blocks_for, pointer
 
 MOST = 2.0**11
 """Where losses and scores of the paper's game are cut in sums by cell. No log-odds of a training

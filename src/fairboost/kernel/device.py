@@ -19,6 +19,9 @@ SOURCE = Path(__file__).with_name("loops.cu")
 THREADS = 256  # as in loops.cu
 ROWS_PER_BLOCK, MOST_BLOCKS = 4 * THREADS, 2048
 
+ROOM = 48 * 1024
+"""Bytes of shared memory that a block may have on every GPU."""
+
 _C_TYPES = {"f4": "float", "f8": "double", "u1": "unsigned char", "u2": "unsigned short",
             "u4": "unsigned int"}  # fmt: skip
 
@@ -128,27 +131,64 @@ class Device:
         """Room for numbers on the device."""
         return self.arrays.empty(n, dtype)
 
-    def advance(self, which: Any, leaves: Any, sums: Any, start: Any, scores: Any) -> None:
-        """Add what trees say of some rows to the sums of their trees; fill their scores.
+    def advance(self, leaves: Any, which: Any, sums: Any, start: Any, scores: Any) -> None:
+        """Add what the trees of a round say of some rows to their sums; fill their scores.
 
         Parameters
         ----------
+        leaves : (n,) float32
+            What the trees say of all rows.
         which : (m,) int32, optional
-            The rows; all of them without it.
-        leaves, sums : (n,) float32
-            What the trees of the round say, and the sums of all rounds.
-        start : float or (n,) float32
+            The rows, in the order of what follows; all of them without it.
+        sums : (m,) float32
+            Of all rounds; it is added to.
+        start : float or (m,) float32
             What each row starts from.
         scores : (m,) float32
             What is filled.
         """
-        alone = np.ndim(start) == 0
         n = len(scores)
-        told = (
-            np.int64(n), pointer(which), leaves, sums, np.float32(start if alone else 0.0),
-            pointer(None if alone else start), scores,
-        )  # fmt: skip
+        told = np.int64(n), pointer(which), leaves, sums, *_starts(start), scores
         self.call("advance", blocks_for(n), told)
+
+    def fall(
+        self,
+        table: Any,
+        missing: float,
+        nodes: Any,
+        which: Any,
+        sums: Any,
+        start: Any,
+        scores: Any,
+    ) -> None:
+        """Send some rows down a tree; the rest is as in :meth:`advance`.
+
+        Parameters
+        ----------
+        table : (n, n_features) float32 or float64
+            All rows.
+        missing : float
+            The value that stands for a missing one, beside NaN.
+        nodes : (n_nodes,) NODE
+            The tree, on the host (:data:`fairboost.kernel.library.NODE`).
+        which, sums, start, scores
+            As in :meth:`advance`.
+        """
+        n, room = len(scores), 16 * len(nodes)
+        packed = np.empty((len(nodes), 4), np.int32)
+        packed[:, 0] = nodes["at"].view(np.int32)
+        packed[:, 1] = np.where(nodes["missing_right"], ~nodes["feature"], nodes["feature"])
+        packed[:, 2], packed[:, 3] = nodes["left"], nodes["right"]
+        steps = [np.int64(step // table.itemsize) for step in table.strides]
+        has_room = room <= ROOM
+        told = (
+            np.int64(n), pointer(which), table, *steps, np.float32(missing), self.put(packed),
+            np.int32(len(nodes)), np.int32(has_room), sums, *_starts(start), scores,
+        )  # fmt: skip
+        # One row for each thread: rows that are read at about the same time lie side by side.
+        blocks = max(1, -(-n // THREADS))
+        kinds = "u1", table.dtype.str[1:], "f4"
+        self.call("fall", blocks, told, kinds, room if has_room else 0)
 
     def call(
         self,
@@ -201,6 +241,12 @@ def _function(arrays: Any, ordinal: int, name: str, cell: str, score: str, grad:
     told = [f"-D{macro}={_C_TYPES[kind]}" for macro, kind in kinds.items()]
     module = arrays.RawModule(code=SOURCE.read_text(), options=("-std=c++17", *told))
     return module.get_function(name)
+
+
+def _starts(start: Any) -> tuple[Any, Any]:
+    """What rows start from, as a number and as an array: one of them is none."""
+    alone = np.ndim(start) == 0
+    return np.float32(start if alone else 0.0), pointer(None if alone else start)
 
 
 def blocks_for(n: int) -> int:

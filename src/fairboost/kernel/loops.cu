@@ -20,6 +20,13 @@ typedef struct {
     int64 n_groups;
 } Soft;
 
+/* Rows below `at` go left; the others go right, and so do rows without a value if `feature` is the
+   complement of the feature. A leaf leads to itself, and `at` is its value. */
+typedef struct __align__(16) {
+    float at;
+    int feature, left, right;
+} Node;
+
 #define EACH_ROW(i, n)                                                                             \
     for (int64 i = blockIdx.x * (int64)THREADS + threadIdx.x; i < (n); i += gridDim.x * (int64)THREADS)
 
@@ -104,7 +111,7 @@ extern "C" __global__ void descend(int64 n, int n_cells, const CELL *cells, cons
 
 /* Sums by cell of a block, in whole units: in shared memory if there is room, else in place. */
 __device__ uint64 *open_sums(uint64 *sums, int n_sums, int has_room) {
-    extern __shared__ uint64 room[];
+    extern __shared__ __align__(16) uint64 room[];
     if (!has_room) return sums;
     for (int k = threadIdx.x; k < n_sums; k += THREADS) room[k] = 0;
     __syncthreads();
@@ -145,15 +152,44 @@ extern "C" __global__ void measure(int64 n, int n_cells, const CELL *cells, cons
     if (threadIdx.x == 0) totals[blockIdx.x] = loss;
 }
 
-/* What the trees of a round say of some rows is added to the sums of their trees; the scores of
-   these rows are the sums and what each row starts from. */
+/* What the trees of a round say of all rows is added to the sums of the rows in `which`, in their
+   order; their scores are the sums and what each row starts from. */
 extern "C" __global__ void advance(int64 n, const int *which, const float *leaves, float *sums,
                                    float start, const float *starts, float *scores) {
     EACH_ROW(i, n) {
-        const int row = which ? which[i] : (int)i;
-        const float sum = sums[row] + leaves[row];
-        sums[row] = sum;
-        scores[i] = sum + (starts ? starts[row] : start);
+        const float sum = sums[i] + leaves[which ? which[i] : i];
+        sums[i] = sum;
+        scores[i] = sum + (starts ? starts[i] : start);
+    }
+}
+
+/* The same for rows that are sent down a tree here. SCORE is the type of the table. */
+extern "C" __global__ void fall(int64 n, const int *which, const SCORE *table, int64 per_row,
+                                int64 per_column, float missing, const Node *nodes, int n_nodes,
+                                int has_room, float *sums, float start, const float *starts,
+                                float *scores) {
+    extern __shared__ __align__(16) uint64 room[];
+    const Node *tree = nodes;
+    if (has_room) {
+        Node *ours = (Node *)room;
+        for (int k = threadIdx.x; k < n_nodes; k += THREADS) ours[k] = nodes[k];
+        __syncthreads();
+        tree = ours;
+    }
+    EACH_ROW(i, n) {
+        const SCORE *row = table + (which ? which[i] : i) * per_row;
+        int at = 0;
+        Node node = tree[0];
+        while (node.left != at) {
+            const int feature = node.feature < 0 ? ~node.feature : node.feature;
+            const float x = (float)row[feature * per_column];
+            const bool none = x != x || x == missing;
+            at = (none ? node.feature < 0 : !(x < node.at)) ? node.right : node.left;
+            node = tree[at];
+        }
+        const float sum = sums[i] + node.at;
+        sums[i] = sum;
+        scores[i] = sum + (starts ? starts[i] : start);
     }
 }
 

@@ -32,6 +32,7 @@ from fairboost.engines.xgboost import engine
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
 from fairboost.training import rows
 from fairboost.training.device_draw import hold_out
+from tests.covering import covering
 from tests.fake_device import BOTH, needs_compiler, needs_gpu
 
 LOANS = make_loans(6_000, seed=3)
@@ -308,23 +309,64 @@ def test_a_machine_without_a_gpu_gets_one_clear_line():
         fitted(engine_on())
 
 
-def test_scores_are_kept_as_xgboost_predicts_them(device):
-    values = NUMBERS.to_numpy(np.float32)
-    matrix = xgboost.QuantileDMatrix(values, LOANS.y)
+@pytest.mark.parametrize(
+    ("falls", "dtype", "order", "missing", "trees"),
+    covering([True, False], [np.float32, np.float64], ["C", "F"], [np.nan, -1.0], [1, 2]),
+)
+def test_scores_are_kept_as_xgboost_predicts_them(
+    device, monkeypatch, falls, dtype, order, missing, trees
+):
+    monkeypatch.setattr(module, "FALL_FROM", 0 if falls else 10**9)
+    monkeypatch.setattr(module, "ROWS_PER_TREE", 0)
+    values = NUMBERS.to_numpy(dtype)
+    values[::5, 1], values[::7, 2] = missing, np.nan
+    matrix = xgboost.QuantileDMatrix(values, LOANS.y, missing=missing)
     told = {"objective": "binary:logistic", "base_score": 0.5, "device": device.name}
-    booster = xgboost.Booster({**told, "max_depth": 4, "nthread": 1}, [matrix])
+    told |= {"max_depth": 4, "nthread": 1, "num_parallel_tree": trees, "subsample": 0.5}
+    booster = xgboost.Booster(told, [matrix])
     even = np.arange(0, len(values), 2)
     parts = even, even + 1
-    scores = module.TableScores(device, device.put(values), np.nan, 0.25, parts)
+    table = device.put(np.asarray(values, order=order))
+    scores = module.TableScores(device, table, missing, 0.25, parts, trees)
+    assert scores._falls(booster, -1) == falls
     parts = [module.DeviceRows(scores, part) for part in range(2)]
     for k in range(6):
         booster.update(matrix, k)
-        predicted = booster.predict(xgboost.DMatrix(values), output_margin=True)
+        rows = xgboost.DMatrix(values, missing=missing)
+        predicted = booster.predict(rows, output_margin=True)
         for part, which in zip(parts, (even, even + 1), strict=True):
             found = device.get(part.scores(booster))
             np.testing.assert_allclose(found, predicted[which] + 0.25, atol=2e-6)
+    in_parts = np.concatenate([predicted[even], predicted[even + 1]]) + 0.25
     on = scores.going_on()
-    np.testing.assert_allclose(device.get(on.start), predicted + 0.25, atol=2e-6)
+    np.testing.assert_allclose(device.get(on.start), in_parts, atol=2e-6)
+    np.testing.assert_array_equal(device.get(on.latest), device.get(on.start))
+    given = module.TableScores(device, table, missing, predicted, [even + 1, even])
+    np.testing.assert_array_equal(device.get(given.parts[1]), predicted[even])
+
+
+@pytest.mark.parametrize(
+    ("rows", "rounds", "trees", "falls"),
+    [(20_000_000, 1, 1, True), (19_999_999, 1, 1, False), (50_000_000, 500, 1, True),
+     (50_000_000, 501, 1, False), (50_000_000, 251, 2, False)],
+)  # fmt: skip
+def test_who_sends_rows_down_the_newest_tree(rows, rounds, trees, falls):
+    """Many rows are sent down here, as long as reading the tree takes less time than is won."""
+    scores = object.__new__(module.TableScores)
+    scores.table, scores.per_round = range(rows), trees
+    grown = SimpleNamespace(num_boosted_rounds=lambda: rounds)
+    assert scores._falls(grown, rounds - 1) == falls
+    assert not scores._falls(grown, rounds - 2)  # only the last tree can be read
+
+
+@pytest.mark.parametrize("way", ["share", "cross", "point", "training rows"])
+def test_the_model_is_the_same_whoever_sends_rows_down_trees(device, monkeypatch, way):
+    theirs = fitted(engine_on(), **WAYS[way])
+    monkeypatch.setattr(module, "FALL_FROM", 0)
+    monkeypatch.setattr(module, "ROWS_PER_TREE", 0)
+    ours = fitted(engine_on(), **WAYS[way])
+    assert ours.booster_.save_raw("json") == theirs.booster_.save_raw("json")
+    pd.testing.assert_frame_equal(ours.trace_, theirs.trace_)
 
 
 @pytest.mark.gpu

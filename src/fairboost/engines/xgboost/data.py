@@ -252,10 +252,10 @@ class MatrixMaker:
         self.known = None if base is None else known_to(base.get_booster())
         self.reference: xgboost.DMatrix | None = None
         self.columns: dict[str, Any] = {}
-        self.binned = estimator.tree_method in BINNED
+        self.binned, self.told = estimator.tree_method in BINNED, estimator.get_params()
         self.shared = {
             "missing": estimator.missing,
-            "nthread": thread_option(estimator.get_params()),
+            "nthread": thread_option(self.told),
             "enable_categorical": estimator.enable_categorical,
         }
         max_bin = 256 if estimator.max_bin is None else estimator.max_bin
@@ -386,7 +386,7 @@ class MatrixMaker:
         """
         types = self.columns.get("feature_types") or self.estimator.feature_types
         categories = self.categories or "c" in (types or [])
-        if is_dart(self.estimator.get_params()) or categories or not _has_numbers(X):
+        if is_dart(self.told) or categories or not _has_numbers(X):
             return None
         table = np.empty((len(rows), X.shape[1]), np.float32)
         with np.errstate(over="ignore"):

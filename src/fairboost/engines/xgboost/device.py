@@ -19,6 +19,7 @@ import ctypes
 import json
 import re
 from collections.abc import Sequence
+from copy import copy
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -30,6 +31,7 @@ import xgboost
 from fairboost._typing import Float32Array, Matrix
 from fairboost.data.device_arrays import is_device_array, is_device_frame, is_on_device, on_host
 from fairboost.engines.xgboost.calls import ScoreReader, library
+from fairboost.engines.xgboost.newest_trees import newest_trees
 from fairboost.exceptions import EngineOptionError
 from fairboost.kernel.device import Device, import_cupy
 
@@ -39,6 +41,12 @@ out, XGBoost would leave rows where they are, however wrong."""
 
 EVEN_ODDS = 0.5
 """The ``base_score`` whose log-odds are exactly 0."""
+
+FALL_FROM, ROWS_PER_TREE = 20_000_000, 100_000
+"""From how many rows on fairboost itself sends the rows of a table down the newest tree, and how
+many rows there must be for each tree of the booster. XGBoost's call takes three times as long: it
+unpacks all features of a row, and a tree reads six of them. But reading the tree takes time, and
+the more trees, the more time (:mod:`fairboost.engines.xgboost.newest_trees`)."""
 
 SHARE_OF_MEMORY = 0.5
 """Of the free memory of a device, what a table that is copied to it may take."""
@@ -145,6 +153,8 @@ class TableScores:
         The scores before the first tree.
     parts : sequence of (m,) int
         Rows whose scores are wanted together; every row is in one part. All are one by default.
+    per_round : int, default=1
+        Trees of a round.
     """
 
     def __init__(
@@ -154,36 +164,50 @@ class TableScores:
         missing: float,
         start: Any,
         parts: Sequence[Any] = (),
+        per_round: int = 1,
     ) -> None:
         self.device, self.table, self.missing = device, table, missing
-        self.start = start if np.ndim(start) == 0 else device.put(start, np.float32)
-        self.sums = device.arrays.zeros(len(table), np.float32)
+        self.per_round = per_round
         self.rounds, self.trees_say = 0, TreesSay(table, missing)
-        self.which, ends = None, [0, len(table)]
+        # All that follows is in the order of the parts, so that a round writes in one go.
+        self.which, self.ends = None, [0, len(table)]
         if parts:
-            ends = np.cumsum([0, *map(len, parts)]).tolist()
+            self.ends = np.cumsum([0, *map(len, parts)]).tolist()
             joined = [device.put(part, np.int32) for part in parts]
             self.which = joined[0] if len(joined) == 1 else device.arrays.concatenate(joined)
-        found = self.sums + self.start
-        self.latest = found if self.which is None else found[self.which]
-        self.parts = [self.latest[lo:hi] for lo, hi in pairwise(ends)]
-        self.lengths = [hi - lo for lo, hi in pairwise(ends)]
+        if np.ndim(start):
+            start = device.put(start, np.float32)
+            start = start if self.which is None else start[self.which]
+        self._start_from(start)
+
+    def _start_from(self, start: Any) -> None:
+        self.start = start
+        self.sums = self.device.arrays.zeros(self.ends[-1], np.float32)
+        self.latest = self.sums + start
+        self.parts = [self.latest[lo:hi] for lo, hi in pairwise(self.ends)]
 
     def update(self, booster: xgboost.Booster) -> None:
         """Add the trees that the booster has grown since."""
+        told = self.which, self.sums, self.start, self.latest
         for k in range(self.rounds, booster.num_boosted_rounds()):
-            leaves = self.trees_say(booster, k)
-            self.device.advance(self.which, leaves, self.sums, self.start, self.latest)
+            if self._falls(booster, k):
+                for nodes in newest_trees(booster, self.per_round):
+                    self.device.fall(self.table, self.missing, nodes, *told)
+            else:
+                self.device.advance(self.trees_say(booster, k), *told)
             self.rounds = k + 1
+
+    def _falls(self, booster: xgboost.Booster, round_: int) -> bool:
+        """Whether rows are sent down the trees of a round here."""
+        n, rounds = len(self.table), booster.num_boosted_rounds()
+        least = max(FALL_FROM, ROWS_PER_TREE * rounds * self.per_round)
+        return n >= least and round_ + 1 == rounds  # of others, the trees cannot be read
 
     def going_on(self) -> TableScores:
         """The same rows and parts, for a booster that starts from these scores."""
-        other = TableScores(self.device, self.table, self.missing, self.sums + self.start)
-        other.which = self.which
-        other.latest = self.latest.copy()
-        edges = np.cumsum([0, *self.lengths]).tolist()
-        other.parts = [other.latest[lo:hi] for lo, hi in pairwise(edges)]
-        other.lengths = self.lengths
+        other = copy(self)
+        other.rounds = 0
+        other._start_from(self.latest)
         return other
 
 

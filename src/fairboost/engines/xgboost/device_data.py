@@ -20,6 +20,7 @@ from fairboost.engines.tables import feature_names
 from fairboost.engines.xgboost.batches import positions
 from fairboost.engines.xgboost.data import Matrices, MatrixMaker, plain_words
 from fairboost.engines.xgboost.device import DeviceRows, TableScores
+from fairboost.engines.xgboost.options import option
 from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads
 
@@ -54,13 +55,14 @@ def build_on_device(
     if is_on_device(X):
         X, make.columns = table, {"feature_names": feature_names(X), **make.column_facts(X)}
     weight = None if data.sample_weight is None else place(data.sample_weight)
+    per_round = option(make.told, "num_parallel_tree", 1)
 
     def scores_of(
         X: Matrix, on_device: Any, offset: FloatArray | None, parts: Sequence[IntArray] = ()
     ) -> TableScores:
         start = make.start(X, offset, starting_score)
         told = starting_score if start is None else start
-        return TableScores(device, on_device, estimator.missing, told, parts)
+        return TableScores(device, on_device, estimator.missing, told, parts, per_round)
 
     trained, held_out, parts = None, [], list[IntArray]()
     if data.trained is not None:

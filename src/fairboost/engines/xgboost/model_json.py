@@ -9,6 +9,7 @@ a single-precision number is read back as the same number.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from itertools import pairwise, product
 from typing import Any
 
@@ -103,7 +104,9 @@ def weighted_rounds(text: str, weights: FloatArray) -> str:
 def read_trees(text: str | bytes | bytearray) -> list[tuple[int, NDArray[Any]]]:
     """The trees of a booster whose features are all numbers: class, and array of nodes."""
     model, _ = parts_with_trees(json.loads(text))
-    return [(k, _nodes(tree)) for k, tree in zip(model["tree_info"], model["trees"], strict=True)]
+    return [
+        (k, nodes_of(tree)) for k, tree in zip(model["tree_info"], model["trees"], strict=True)
+    ]
 
 
 def read_categories(text: str) -> list[list[str] | NDArray[Any]]:
@@ -124,7 +127,8 @@ def _values(names: dict[str, Any]) -> list[str] | NDArray[Any]:
     return [stored[a:b].decode(errors="replace") for a, b in pairwise(names["offsets"])]
 
 
-def _nodes(tree: dict[str, Any]) -> NDArray[Any]:
+def nodes_of(tree: Mapping[str, Any]) -> NDArray[Any]:
+    """The nodes of a tree whose features are all numbers, from XGBoost's arrays."""
     left = np.array(tree["left_children"], np.int32)
     itself, is_leaf = np.arange(len(left), dtype=np.int32), left < 0
     nodes = np.empty(len(left), NODE)
