@@ -30,6 +30,7 @@ from fairboost import FairGBMClassifier, parity
 from fairboost.algorithm import game
 from fairboost.engines.xgboost import lockstep
 from fairboost.kernel.cuda import DeviceLoops
+from fairboost.kernel.device import Device
 
 PAGE = Path(__file__).with_suffix(".md")
 OPTIONS = {"max_depth": 6, "learning_rate": 0.1}
@@ -137,6 +138,42 @@ class Own:
         game.Session.play = self.play
 
 
+def between(X, y, sensitive, count):
+    """Milliseconds of the device's clock from the newest tree's output to the next ``boost``.
+
+    This is what a round is longer by: additions, passes, and the device's idle time while Python
+    prepares them.
+    """
+    begun, ended = [], []
+    advance, fall, boost = Device.advance, Device.fall, lockstep.boost
+
+    def mark(events):
+        event = cupy.cuda.Event()
+        event.record()
+        events.append(event)
+
+    def advanced(device, *told):
+        mark(begun)
+        advance(device, *told)
+
+    def fallen(device, *told):  # rows are sent down trees and added up at once
+        fall(device, *told)
+        mark(begun)
+
+    def boosted(*told):
+        mark(ended)
+        boost(*told)
+
+    Device.advance, Device.fall, lockstep.boost = advanced, fallen, boosted
+    try:
+        fair(60, X, y, sensitive, count)
+    finally:
+        Device.advance, Device.fall, lockstep.boost = advance, fall, boost
+    cupy.cuda.runtime.deviceSynchronize()
+    pairs = list(zip(begun, ended, strict=False))[10:]
+    return statistics.median(cupy.cuda.get_elapsed_time(*pair) for pair in pairs)
+
+
 def kernels(X, y, sensitive, count):
     """Milliseconds that the device itself spends on the two passes of a round."""
     events, run = [], DeviceLoops._run
@@ -199,6 +236,7 @@ def case(n: int, groups: int, count: int, repeats: int, more: bool) -> dict[str,
         fair(FEW, X, y, sensitive, count)
     out["memory"] = own.most / theirs.most
     out["passes, ms"] = kernels(X, y, sensitive, count)
+    out["own part, ms"] = between(X, y, sensitive, count)
     with Own() as round_:
         fair(FEW, X, y, sensitive, count)
     out["play, ms"] = round_.seconds / round_.calls * 1e3

@@ -17,7 +17,7 @@ from fairboost.exceptions import EngineOptionError
 
 SOURCE = Path(__file__).with_name("loops.cu")
 THREADS = 256  # as in loops.cu
-ROWS_PER_BLOCK, MOST_BLOCKS = 4 * THREADS, 2048
+ROWS_PER_BLOCK, MOST_BLOCKS = 4 * THREADS, 4096
 
 ROOM = 48 * 1024
 """Bytes of shared memory that a block may have on every GPU."""
@@ -185,8 +185,8 @@ class Device:
             np.int64(n), pointer(which), table, *steps, np.float32(missing), self.put(packed),
             np.int32(len(nodes)), np.int32(has_room), sums, *_starts(start), scores,
         )  # fmt: skip
-        # One row for each thread: rows that are read at about the same time lie side by side.
-        blocks = max(1, -(-n // THREADS))
+        # With few blocks, rows that are read at about the same time lie far apart.
+        blocks = min(max(1, -(-n // THREADS)), 4 * MOST_BLOCKS)
         kinds = "u1", table.dtype.str[1:], "f4"
         self.call("fall", blocks, told, kinds, room if has_room else 0)
 

@@ -14,6 +14,9 @@ typedef unsigned long long uint64;
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
+/* Cells whose coefficients each block copies to its shared memory, in the precision of rows. */
+enum { FEW_CELLS = 512 };
+
 typedef struct {
     const float *memberships;
     const double *on_groups;
@@ -75,11 +78,17 @@ extern "C" __global__ void descend(int64 n, int n_cells, const CELL *cells, cons
                                    GRAD *gradient, GRAD *hessian, double *totals) {
     const REAL t = (REAL)threshold;
     double loss = 0.0, sum = 0.0;
+    __shared__ REAL copy[2 * FEW_CELLS];
+    const bool copied = n_cells <= FEW_CELLS;
+    if (copied)
+        for (int k = threadIdx.x; k < 2 * n_cells; k += THREADS) copy[k] = (REAL)by_cell[k];
+    __syncthreads();
     EACH_ROW(i, n) {
         const int c = (int)cells[i];
         const REAL w = weight ? (REAL)weight[i] : (REAL)1, f = (REAL)scores[i];
-        const REAL pull = (REAL)by_cell[c] * w;
-        REAL step = (REAL)by_cell[n_cells + c] * w, bend = size_of(step);
+        const REAL pull = (copied ? copy[c] : (REAL)by_cell[c]) * w;
+        REAL step = (copied ? copy[n_cells + c] : (REAL)by_cell[n_cells + c]) * w;
+        REAL bend = size_of(step);
         if (n_soft && side[c] >= 0) {
             const REAL other = (REAL)(softened(soft, n_soft, i, side[c]) * w);
             step += other;
@@ -109,9 +118,11 @@ extern "C" __global__ void descend(int64 n, int n_cells, const CELL *cells, cons
     }
 }
 
+/* Shared memory, as much as a call asks for. */
+extern __shared__ __align__(16) uint64 room[];
+
 /* Sums by cell of a block, in whole units: in shared memory if there is room, else in place. */
 __device__ uint64 *open_sums(uint64 *sums, int n_sums, int has_room) {
-    extern __shared__ __align__(16) uint64 room[];
     if (!has_room) return sums;
     for (int k = threadIdx.x; k < n_sums; k += THREADS) room[k] = 0;
     __syncthreads();
@@ -168,7 +179,6 @@ extern "C" __global__ void fall(int64 n, const int *which, const SCORE *table, i
                                 int64 per_column, float missing, const Node *nodes, int n_nodes,
                                 int has_room, float *sums, float start, const float *starts,
                                 float *scores) {
-    extern __shared__ __align__(16) uint64 room[];
     const Node *tree = nodes;
     if (has_room) {
         Node *ours = (Node *)room;

@@ -390,6 +390,37 @@ def test_arrays_of_the_gpu(way):
     np.testing.assert_allclose(cupy.asnumpy(stock), proba.get(), atol=1e-6)
 
 
+@pytest.mark.gpu
+@needs_gpu
+def test_a_stage_on_a_frozen_model_of_arrays_of_the_gpu():
+    cupy = pytest.importorskip("cupy")
+    X, y = cupy.asarray(NUMBERS.to_numpy(np.float32)), cupy.asarray(LOANS.y)
+    sex = cupy.asarray((SEX == "male").to_numpy())
+    base = engine_on().fit(X, y)
+    model = fitted(FrozenEstimator(base), X, y, sex, holdout=0.3)
+    assert model.booster_.num_boosted_rounds() > 25
+    first = model.booster_.predict(xgboost.DMatrix(X), iteration_range=(0, 25), output_margin=True)
+    theirs = base.predict(X, output_margin=True)
+    np.testing.assert_allclose(first, cupy.asnumpy(theirs), atol=1e-5)
+    here = model.predict_proba(X.get())
+    np.testing.assert_allclose(model.predict_proba(X).get(), here, atol=1e-6)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_sets_that_are_evaluated_beside_arrays_of_the_gpu():
+    cupy = pytest.importorskip("cupy")
+    X, y = cupy.asarray(NUMBERS.to_numpy(np.float32)), cupy.asarray(LOANS.y)
+    sex = cupy.asarray((SEX == "male").to_numpy())
+    told = {"eval_set": [(X[4_000:], y[4_000:])]}
+    model = fitted(engine_on(), X[:4_000], y[:4_000], sex[:4_000], told, holdout=0.3)
+    losses = model.estimator_.evals_result()["validation_0"]["logloss"]
+    proba = model.estimator_.predict_proba(X[4_000:].get())[:, 1]
+    right = np.where(y[4_000:].get() == 1, proba, 1 - proba)
+    last = losses[model.best_iteration_ - 1]
+    assert last == pytest.approx(-np.log(right).mean(), abs=1e-4)
+
+
 def test_many_rows_are_drawn_on_the_gpu(device):
     codes = np.random.default_rng(0).integers(0, 6, 100_000).astype(np.uint8)
     shares = Shares(0.2, 0.05, np.array([True, False] * 3), "")
