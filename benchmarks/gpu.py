@@ -38,15 +38,15 @@ FEW, MANY = 20, 120
 """Rounds of a short and of a long fit: their difference is a hundred rounds."""
 
 
-def make(n: int, groups: int, seed: int = 0):
+def make(n: int, groups: int, seed: int = 0, arrays=cupy):
     """Rows on the device: 20 features, one of which is the group; positives differ by group."""
-    rng = cupy.random.default_rng(seed)
-    X = rng.standard_normal((n, 20), dtype=cupy.float32)
-    group, other = (rng.integers(0, k, n).astype(cupy.int8) for k in (groups, 2))
+    rng = arrays.random.default_rng(seed)
+    X = rng.standard_normal((n, 20), dtype=arrays.float32)
+    group, other = (rng.integers(0, k, n).astype(arrays.int8) for k in (groups, 2))
     X[:, 3], X[:, 4] = group, other
     logit = X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * (group % 2) - 0.4 * other
-    even = rng.random(n, dtype=cupy.float32)
-    y = (logit + cupy.log(even / (1 - even)) > 0.5).astype(cupy.int8)
+    even = rng.random(n, dtype=arrays.float32)
+    y = (logit + arrays.log(even / (1 - even)) > 0.5).astype(arrays.int8)
     return X, y, {"group": group, "other": other}
 
 
@@ -56,12 +56,12 @@ def constraints(count: int):
     return [parity(rate, 0.02, by=by) for rate in ("fnr", "fpr") for by in ("group", "other")]
 
 
-def plain(rounds, X, y, **options):
-    return XGBClassifier(device="cuda", n_estimators=rounds, **OPTIONS, **options).fit(X, y)
+def plain(rounds, X, y, device="cuda"):
+    return XGBClassifier(device=device, n_estimators=rounds, **OPTIONS).fit(X, y)
 
 
-def fair(rounds, X, y, sensitive, count, **options):
-    engine = XGBClassifier(device="cuda", n_estimators=rounds, **OPTIONS)
+def fair(rounds, X, y, sensitive, count, device="cuda", **options):
+    engine = XGBClassifier(device=device, n_estimators=rounds, **OPTIONS)
     told = {"constraint": constraints(count), "random_state": 0, **options}
     model = FairGBMClassifier(engine, **told)
     with warnings.catch_warnings():
@@ -321,6 +321,43 @@ def agree(path: Path, seeds: int) -> list[dict[str, object]]:
     return rows
 
 
+def histogram_rows(booster, X) -> float:
+    """Rows that XGBoost adds up into histograms for a tree, over all rows, as a mean of trees.
+
+    At a split it adds up the smaller child and subtracts for the other: even splits cost more.
+    """
+    leaves, found = booster.predict(xgboost.DMatrix(X), pred_leaf=True).astype(np.int64), []
+    for k, tree in booster.trees_to_dataframe().groupby("Tree"):
+        if k < FEW:
+            continue
+        rows = np.bincount(leaves[:, k], minlength=len(tree))
+        number, inner = tree.set_index("ID").Node, tree[tree.Feature != "Leaf"].set_index("Node")
+        ends = {
+            node: list(number[list(pair)]) for node, *pair in inner[["Yes", "No"]].itertuples()
+        }
+        for node in sorted(ends, reverse=True):  # children come after their parents
+            rows[node] = rows[ends[node]].sum()
+        added = [rows[pair].min() for pair in ends.values() if set(pair) & set(ends)]
+        found.append((rows[0] + sum(added)) / len(X))
+    return float(np.mean(found))
+
+
+def shapes(n: int = 400_000) -> list[dict[str, object]]:
+    """How evenly trees split rows like those of the benchmark, on the CPU."""
+    rows = []
+    for groups in (2, 20):
+        X, y, sensitive = make(n, groups, arrays=np)
+        found = [histogram_rows(plain(MANY, X, y, "cpu").get_booster(), X[:100_000])]
+        for count in (1, 4):
+            told = {"iterate": "last", "holdout": 0.2, "memberships": "observed"}
+            model = fair(MANY, X, y, sensitive, count, "cpu", **told)
+            found.append(histogram_rows(model.booster_, X[:100_000]))
+        heads = "plain", "one constraint", "four constraints"
+        shown = {k: f"{v:.2f}" for k, v in zip(heads, found, strict=True)}
+        rows.append({"groups": groups, **shown})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000, 50_000_000])
@@ -330,7 +367,11 @@ def main() -> None:
     parser.add_argument("--rounds-only", action="store_true", help="no memory and parts of rounds")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=PAGE.with_suffix(".tables.md"))
+    parser.add_argument("--shapes", action="store_true", help="how even splits are, and stop")
     told = parser.parse_args()
+    if told.shapes:
+        print(table(shapes()))
+        return
     if told.write_tables is not None:
         write_tables(told.write_tables)
         return
