@@ -5,7 +5,8 @@ Facts of XGBoost that shape this file (3.4):
 * Predictions of a matrix are always copied to the host, so an objective that XGBoost calls costs
   four times a round of 10 million rows. ``Booster.boost`` takes gradients of the device, and
   predicting in place from a table of the device leaves its result there. So the scores of a table
-  are kept here (:class:`TableScores`): each round adds what its own trees say.
+  are kept here (:class:`TableScores`): each round adds what its own trees say. Of many rows, a
+  kernel of ours says it in a third of the time, once the tree has been read.
 * Prediction adds the trees up from zero, and the starting score last. The boosters here start from
   a score of exactly 0, and the model that is kept gets its starting score afterwards: sums are
   then the same, bit by bit, as those of a prediction on the GPU.
