@@ -17,11 +17,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairboost._typing import ArrayLike, BoolArray, Classifier, FloatArray, Matrix
-from fairboost.cluster.collections import DaskRows, column_names, is_dask
-from fairboost.cluster.measuring import measure_on_dask
-from fairboost.cluster.rows import count_decisions
+from fairboost.cluster.collections import DaskRows, is_dask
 from fairboost.cluster.training import is_dask_estimator
-from fairboost.data.cells import Cells, build_cells
 from fairboost.data.device_arrays import on_host
 from fairboost.data.features import check_readable
 from fairboost.data.holdout import HoldoutLike
@@ -34,40 +31,33 @@ from fairboost.data.validation import (
     take_columns,
 )
 from fairboost.engines.linear.stage import LinearStage
-from fairboost.engines.port import Engine, LossTerms
+from fairboost.engines.port import Engine
 from fairboost.engines.registry import engine_of, is_linear
 from fairboost.exceptions import EngineOptionError, InvalidInputError
-from fairboost.fairness.binding import leave_out_small
 from fairboost.fairness.constraints import (
-    Constraint,
     ConstraintLike,
     ConstraintName,
-    columns_of,
     takes_tolerance,
 )
 from fairboost.fairness.costs import read_costs, threshold_of, turned
-from fairboost.fairness.label_moments import further_moments
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import Proxy, ProxyName
-from fairboost.fairness.rates import as_moment
-from fairboost.fairness.realised_rate import realise
 from fairboost.fairness.soft import (
     NOT_OF_CLASSES,
     NOT_OF_LINEAR,
     NOT_OF_PAPER,
-    placed,
     refuse_soft,
     smooth_of,
 )
 from fairboost.model.base import (
     FairBooster,
-    columns_among,
     columns_of_table,
     with_evaluation,
 )
 from fairboost.model.base_files import export_stage
 from fairboost.model.base_model import SCORES, BaseModel
 from fairboost.model.files import CLASS, LABEL, NUMBER, read_model
+from fairboost.model.judging import judge
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.model.several import check_for_several, given_class
 from fairboost.model.stage import (
@@ -93,10 +83,7 @@ from fairboost.training.options import (
     MultipliersName,
     TrainingOptions,
 )
-from fairboost.training.outcome import measure_rows
 from fairboost.training.request import FitRequest
-from fairboost.training.rows import plain_layout
-from fairboost.verdicts import fairness_report
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
 
 
@@ -794,124 +781,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             Of these rows as ``test``, beside the rows held out in training; of these rows alone
             if the model was loaded from a file.
         """
-        return self._judge(X, y, sensitive_features, sample_weight, base_score=base_score)
-
-    def _judge(
-        self,
-        X: Matrix,
-        y: ArrayLike,
-        sensitive_features: ArrayLike,
-        sample_weight: ArrayLike | None,
-        positive: BoolArray | None = None,
-        base_score: ArrayLike | None = None,
-    ) -> FairnessReport:
-        """As :meth:`report_on`; rows that are decided already are not scored again."""
-        check_is_fitted(self, "_model")
-        lazy = is_dask(X)
-        if lazy:
-            names = column_names(sensitive_features)
-        else:
-            numbers = smooth_of(self.constraint)
-            data = check_fit_data(
-                X, y, sensitive_features, sample_weight, self._labels, numbers=numbers
-            )
-            names = [c.name for c in data.columns]
-        constraints = self._options().constraints(self._constrained(names))
-        point = self.operating_point if isinstance(self.operating_point, OperatingPoint) else None
-        if not constraints and point is None:
-            raise InvalidInputError(
-                "the model was trained without constraints, so there is nothing to judge; "
-                "fairboost.metrics.audit gives the rates of any model"
-            )
-        if self._several:
-            rows = DaskRows(X, y, sensitive_features, sample_weight) if lazy else data
-            return self._judge_several(rows, constraints)
-        if further_moments(as_moment(m) for c in constraints for m in c.moments):
-            return self._judge_scores(None if lazy else data, constraints, base_score)
-        used = {name for constraint in constraints for name in columns_of(constraint)}
-        told: dict[str, Any] = {
-            "where": "test", "point": point, "threshold": self._score_threshold,
-        }  # fmt: skip
-        if lazy:
-            columns = [name for name in names if name in used]
-            rows = DaskRows(X, y, sensitive_features, sample_weight)
-            if self._base is not None:
-                raise InvalidInputError(
-                    "a stage on a base model of another kind is judged on one machine, found a "
-                    "Dask collection; pass the rows as tables, such as X.compute()"
-                )
-            cells, decided = count_decisions(self._margins, rows, columns, self._labels)
-        else:
-            report = self.fairness_report_
-            windows = {} if report is None else report.windows
-            kept = placed(columns_among(data, used), constraints, data.labels, windows)
-            cells = build_cells(data.labels, kept, data.sample_weight)
-            if positive is None:
-                positive = on_host(self._margins(X, base_score) >= 0)
-            weight = data.sample_weight
-            parts = cells.shared_weight_of(positive, weight)
-            decided = np.append(cells.weight_of(positive, weight), parts)
-        told["note"] = cells.rows_without_group()
-        cells = self._large_enough(cells, constraints)
-        test = fairness_report.measure(constraints, cells, decided, **told)
-        return self._build_report(*filter(None, [self._measured, test]))
-
-    def _judge_scores(
-        self,
-        data: CheckedRows | None,
-        constraints: Sequence[Constraint],
-        base_score: ArrayLike | None,
-    ) -> FairnessReport:
-        """Judge losses, wrong decisions and probabilities of two labels on other rows."""
-        if data is None:
-            raise InvalidInputError(
-                "losses and probabilities of groups are judged by scores, and of a Dask "
-                "collection decisions alone are counted; pass the rows as a table, such as "
-                "X.compute()"
-            )
-        left = self._large_enough(self._cells_on(data, constraints), constraints)
-        layout = plain_layout(left, constraints, data.sample_weight)
-        threshold = self._score_threshold
-        asked = replace(self._options(), operating_point=probability_of(threshold))
-        game = asked.game(layout, LossTerms(0.0, (1.0, 1.0)))
-        scores = self._scores(data.X, base_score)
-        test = measure_rows(game, scores, "test", left.rows_without_group())
-        point = self.operating_point
-        if isinstance(point, OperatingPoint):
-            positive = on_host(self._margins(data.X, base_score) >= 0)
-            decided = left.weight_of(positive, data.sample_weight)
-            test = replace(test, realised=realise(point, threshold, left, decided))
-        return self._build_report(*filter(None, [self._measured, test]))
-
-    def _cells_on(self, data: CheckedRows, constraints: Sequence[Constraint]) -> Cells:
-        """Other rows in cells."""
-        used = {name for constraint in constraints for name in columns_of(constraint)}
-        kept = [c for c in data.columns if c.name in used]
-        return build_cells(data.labels, kept, data.sample_weight)
-
-    def _large_enough(self, cells: Cells, constraints: Sequence[Constraint]) -> Cells:
-        """The same without groups that are too small to be judged, if two or more are left."""
-        left = leave_out_small(cells, constraints, self.min_group_rows)
-        compared = [len(left.groups_by(by)) for c in constraints if (by := columns_of(c))]
-        # Of few rows no two groups may be left: then all are judged, as well as rows allow.
-        return left if min(compared, default=2) >= 2 else leave_out_small(cells, constraints, 0)
-
-    def _judge_several(
-        self, data: CheckedRows | DaskRows, constraints: Sequence[Constraint]
-    ) -> FairnessReport:
-        """Judge decisions among three classes or more on other rows."""
-        # Losses are not reported: any will do.
-        terms = LossTerms(0.0, (1.0,) * len(self.classes_), curvature=1.0)
-        if isinstance(data, DaskRows):
-            known = self._options(), constraints, terms, self.classes_
-            test = measure_on_dask(data, self._scores, *known)
-            return self._build_report(*filter(None, [self._measured, test]))
-        cells = self._cells_on(data, constraints)
-        left = leave_out_small(cells, constraints, self.min_group_rows)
-        layout = plain_layout(left, constraints, data.sample_weight)
-        game = self._options().game(layout, terms)
-        test = measure_rows(game, self._scores(data.X), "test", left.rows_without_group())
-        return self._build_report(*filter(None, [self._measured, test]))
+        return judge(self, X, y, sensitive_features, sample_weight, base_score=base_score)
 
     def export(
         self, path: str | Path, format: str | None = None, *, check_on: Matrix | None = None

@@ -17,6 +17,7 @@ from fairboost.metrics.numbers import NumberAudit
 from fairboost.metrics.performance import ModelOutput, performance_table
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.model.estimator import FairGBMClassifier
+from fairboost.model.judging import judge
 from fairboost.plots.numbers import RATIO, figure_table
 from fairboost.report import evidence, lines
 from fairboost.report.lines import CALIBRATED_RATES, CHOSEN, DECISION_RATES, PLAIN, pick
@@ -138,9 +139,8 @@ def _judge(model: FairGBMClassifier, rows: TestSet, positive: BoolArray) -> Fair
     """Verdicts held out and on the test rows; None where nothing was asked for."""
     if not rows.constrained_rates(model) and not isinstance(model.operating_point, OperatingPoint):
         return None
-    return model._judge(
-        rows.X, rows.y, rows.constrained(model), rows.sample_weight, positive=positive
-    )
+    told = rows.X, rows.y, rows.constrained(model), rows.sample_weight
+    return judge(model, *told, positive=positive)
 
 
 def _bins(proba: FloatArray, rows: TestSet, threshold: float) -> list[ScoreBins]:
