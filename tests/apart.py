@@ -144,7 +144,7 @@ def on_device(name):
 
 
 NAMES = ("ascontiguousarray", "empty", "zeros", "rint", "concatenate", "full", "argsort",
-         "bincount", "arange", "where", "cumsum", "floor")  # fmt: skip
+         "bincount", "arange", "where", "cumsum", "floor", "isinf")  # fmt: skip
 ARRAYS = SimpleNamespace(
     **{name: on_device(name) for name in NAMES},
     asarray=put,

@@ -101,6 +101,7 @@ ARRAYS = SimpleNamespace(
     **{name: getattr(np, name) for name in ("rint", "add", "concatenate", "full", "argsort")},
     **{name: getattr(np, name) for name in ("minimum", "bincount", "arange", "where", "cumsum")},
     floor=np.floor,
+    isinf=np.isinf,
     random=np.random,
     asnumpy=np.asarray,
     RawModule=HostModule,

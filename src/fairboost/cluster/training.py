@@ -32,7 +32,13 @@ from fairboost.cluster.rows import (
     read_partition,
     sort_partition,
 )
-from fairboost.cluster.workers import run_together
+from fairboost.cluster.workers import (
+    cancelled_on_error,
+    check_held,
+    run_together,
+    submit_beside,
+    wait_for,
+)
 from fairboost.data.cells import Cells
 from fairboost.data.holdout import Holdout, Shares, choose_shares, join
 from fairboost.data.validation import DEFAULT_COLUMN
@@ -241,14 +247,28 @@ def train_on_dask(request: ClusterRequest, progress: bool) -> ClusterResult:
     loss = engine.loss_terms(np.array([1.0, 2.0]), None).loss if request.of_numbers else None
     _check_exposures(request, loss)
     client = _client(request.estimator)
+    with cancelled_on_error(client) as tasks:
+        return _train(client, request, stock, loss, progress, tasks)
+
+
+def _train(
+    client: Any,
+    request: ClusterRequest,
+    stock: Any,
+    loss: Loss | None,
+    progress: bool,
+    tasks: list[Any],
+) -> ClusterResult:
+    """Train a model of which all that can be known without its rows is checked."""
+    asked, kind = request.options, load_engine("xgboost")
     used = asked.columns_read(request.rows.columns)
-    merged, parts = _read(client, request, used, loss)
+    merged, parts = _read(client, request, used, loss, tasks)
     asked = request.for_labels(merged.classes)
     constraints = asked.constraints(request.rows.columns)
     if merged.targets is not None:
         check_targets(merged.targets.figures, constraints)
     request = replace(request, options=asked)
-    layout, parts, measured = _sort(client, merged, parts, constraints, request)
+    layout, parts, measured = _sort(client, merged, parts, constraints, request, tasks)
     check_point(asked.operating_point, constraints, merged.cells, layout)
     terms = _loss_terms(kind.make(stock, merged.classes), merged)
     check_reachable(layout.terms, layout.cells, asked.operating_point)
@@ -357,7 +377,11 @@ def _client(estimator: Any) -> Any:
 
 
 def _read(
-    client: Any, request: ClusterRequest, columns: Sequence[str], loss: Loss | None
+    client: Any,
+    request: ClusterRequest,
+    columns: Sequence[str],
+    loss: Loss | None,
+    tasks: list[Any],
 ) -> tuple[MergedPartitions, list[Any]]:
     """Have every partition checked, and merge what they tell."""
     from dask.delayed import delayed
@@ -380,12 +404,14 @@ def _read(
         to_read.setdefault(address, []).append(k)
     parts: list[Any] = [None] * len(lazy)
     for address, which in to_read.items():
-        pinned = {"workers": [address], "allow_other_workers": True} if address else {}
-        tasks = [read(*lazy[k], of_columns[k], rules) for k in which]
-        for k, part in zip(which, client.compute(tasks, **pinned), strict=True):
+        pinned = {"workers": [address], "allow_other_workers": False} if address else {}
+        wanted = [read(*lazy[k], of_columns[k], rules) for k in which]
+        for k, part in zip(which, client.compute(wanted, **pinned), strict=True):
             parts[k] = part
+            tasks.append(part)
+    wait_for(client, parts, filter(None, to_read))
     told: list[PartitionSummary] = client.gather(
-        client.map(attrgetter("summary"), parts, pure=False)
+        submit_beside(client, attrgetter("summary"), parts, tasks)
     )
     label = request.pos_label
     return merge(told[:n], columns, None, label, told[n:], theirs), parts
@@ -419,6 +445,7 @@ def _sort(
     parts: Sequence[Any],
     constraints: Sequence[Constraint],
     request: ClusterRequest,
+    tasks: list[Any],
 ) -> tuple[RowLayout, list[Any], list[slice]]:
     """Have every partition sorted into cells and split into rows to train on, and held out.
 
@@ -435,19 +462,14 @@ def _sort(
     both = (request.rows, request.held_out) if request.held_out else (request.rows,)
     weighted = any(r.sample_weight is not None or r.exposure is not None for r in both)
     drawn: Any = shares or ("none" if merged.n_set else None)
-    holders = client.who_has(list(parts))
-    out = []
-    for k, part in enumerate(parts):
+    told = []
+    for k in range(len(parts)):
         how, before = drawn if k < n else "all", merged.counts[:k].sum(axis=0)
-        told = merged.numbers[k], len(cells), how, before, (request.seed, k)
-        where = holders.get(part.key) or None
-        out.append(
-            client.submit(
-                sort_partition, part, *told, float(merged.exposures[k]), weighted,
-                workers=where, allow_other_workers=bool(where), pure=False,
-            )
-        )  # fmt: skip
-    totals = np.array(client.gather(client.map(attrgetter("totals"), out, pure=False)))
+        of_set = merged.numbers[k], len(cells), how, before, (request.seed, k)
+        told.append((*of_set, float(merged.exposures[k]), weighted))
+    out = submit_beside(client, sort_partition, parts, tasks, told)
+    found = submit_beside(client, attrgetter("totals"), out, tasks)
+    totals = np.array(client.gather(found))
     layout = _laid_out(cells, constraints, terms, shares, totals, n)
     rows = totals[:, int(layout.holdout.measured is not None), 0].sum(axis=1).astype(int)
     ends = np.cumsum(rows)
@@ -510,11 +532,7 @@ def _by_worker(
     out: dict[str, list[int]] = {}
     for k in filled:
         known = holders.get(parts[k].key) or ()
-        if not known:
-            raise ClusterError(
-                f"partition {k} is on no worker any more: the worker that held it left the "
-                "cluster. Call fit again"
-            )
+        check_held(k, known)
         # If several have it, the one with the least to do.
         address = min(sorted(known), key=lambda a: len(out.get(a, ())))
         out.setdefault(address, []).append(k)

@@ -21,7 +21,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairboost.engines.xgboost.collective import Collective
@@ -85,6 +85,88 @@ def run_together(
             "the connection to the Dask scheduler broke during training, expected it to hold to "
             f"the end: {error}. There is no model. Connect again and call fit again"
         ) from error
+
+
+@contextlib.contextmanager
+def cancelled_on_error(client: Any) -> Iterator[list[Any]]:
+    """A list of tasks that are cancelled if what is inside raises.
+
+    The traceback of an error keeps them alive, and with them columns that only a worker which has
+    gone may make: another fit on the same columns would wait for it.
+    """
+    tasks: list[Any] = []
+    try:
+        yield tasks
+    except BaseException:
+        with contextlib.suppress(Exception):  # the scheduler may be gone too
+            client.cancel(tasks, force=True)
+        raise
+
+
+def submit_beside(
+    client: Any,
+    function: Callable[..., Any],
+    parts: Sequence[Any],
+    tasks: list[Any],
+    arguments: Sequence[Sequence[Any]] | None = None,
+) -> list[Any]:
+    """Call a function with each of several results, on a worker that holds it.
+
+    Tasks that may run elsewhere are moved to a worker with nothing to do, and rows with them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected to the cluster.
+    function : callable
+        Is called as ``function(part, *arguments)``.
+    parts : sequence of Future
+        The results, which have been waited for (:func:`wait_for`).
+    tasks : list
+        From :func:`cancelled_on_error`; the calls are added to it.
+    arguments : sequence of sequence, optional
+        Further ones, for each part.
+
+    Returns
+    -------
+    list of Future
+        What the function returned, waited for.
+    """
+    holders, out, used = client.who_has(list(parts)), [], set[str]()
+    for k, part in enumerate(parts):
+        where = list(holders.get(part.key) or ())
+        check_held(k, where)
+        told = () if arguments is None else arguments[k]
+        pinned = {"workers": where, "allow_other_workers": False, "pure": False}
+        out.append(client.submit(function, part, *told, **pinned))
+        tasks.append(out[-1])
+        if len(where) == 1:
+            used.update(where)
+    wait_for(client, out, used)
+    return out
+
+
+def check_held(partition: int, holders: Collection[str]) -> None:
+    """Raise if no worker holds a partition any more."""
+    if not holders:
+        raise ClusterError(
+            f"partition {partition} is on no worker any more: the worker that held it left the "
+            "cluster. Call fit again"
+        )
+
+
+def wait_for(client: Any, futures: Sequence[Any], addresses: Iterable[str] = ()) -> None:
+    """Wait for tasks that only the given workers may run; raise if one fails, or a worker goes."""
+    from distributed import wait
+
+    addresses = sorted(addresses)
+    while any(future.status == "pending" for future in futures):
+        _check_alive(client, addresses)
+        with contextlib.suppress(TimeoutError):
+            wait(list(futures), timeout=POLL)
+    for future in futures:
+        if future.status != "finished":
+            future.result()  # raises what it raised
 
 
 def _join(

@@ -19,8 +19,9 @@ SOURCE = Path(__file__).with_name("loops.cu")
 THREADS = 256  # as in loops.cu
 ROWS_PER_BLOCK, MOST_BLOCKS = 4 * THREADS, 4096
 
-ROOM = 48 * 1024
-"""Bytes of shared memory that a block may have on every GPU."""
+ROOM = 47 * 1024
+"""Bytes of shared memory that a call may ask for. A block may have 48 KiB on every GPU, of which
+some are for the sums of warps."""
 
 _C_TYPES = {"f4": "float", "f8": "double", "u1": "unsigned char", "u2": "unsigned short",
             "u4": "unsigned int"}  # fmt: skip

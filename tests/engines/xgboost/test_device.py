@@ -341,6 +341,9 @@ def test_scores_are_kept_as_xgboost_predicts_them(
     on = scores.going_on()
     np.testing.assert_allclose(device.get(on.start), in_parts, atol=2e-6)
     np.testing.assert_array_equal(device.get(on.latest), device.get(on.start))
+    booster.update(matrix, 6)
+    scores.update(booster)  # which leaves the other one as it was
+    np.testing.assert_allclose(device.get(on.start), in_parts, atol=2e-6)
     given = module.TableScores(device, table, missing, predicted, [even + 1, even])
     np.testing.assert_array_equal(device.get(given.parts[1]), predicted[even])
 
@@ -367,6 +370,34 @@ def test_the_model_is_the_same_whoever_sends_rows_down_trees(device, monkeypatch
     ours = fitted(engine_on(), **WAYS[way])
     assert ours.booster_.save_raw("json") == theirs.booster_.save_raw("json")
     pd.testing.assert_frame_equal(ours.trace_, theirs.trace_)
+
+
+def test_a_number_of_trees_as_text(device):
+    told = {"num_parallel_tree": "2"}  # as XGBoost takes it
+    ours, theirs = (fitted(engine_on(name, **told), holdout=0.3) for name in (None, "cuda"))
+    difference = ours.predict_proba(NUMBERS) - theirs.predict_proba(NUMBERS)
+    assert np.abs(difference).mean() < 0.02
+
+
+@pytest.mark.parametrize("missing", [np.nan, -np.inf])
+def test_infinity_is_refused_in_any_row(device, missing):
+    """XGBoost looks at the rows that it bins, and a row may be held out."""
+    for row in (0, 7, 11):
+        values = NUMBERS.to_numpy(np.float32).copy()
+        values[row, 1] = np.inf
+        with pytest.raises(InvalidInputError, match="X has infinity"):
+            fitted(engine_on(missing=missing), values, holdout=0.3)
+    values[:, 1] = np.where(np.isinf(values[:, 1]), 0, values[:, 1])
+    held_out = values[:500].copy(), LOANS.y[:500], SEX[:500]
+    held_out[0][3, 0] = np.inf
+    with pytest.raises(InvalidInputError, match="X has infinity"):
+        fitted(engine_on(missing=missing), values, fit={"holdout_set": held_out})
+
+
+def test_a_value_that_stands_for_a_missing_one_may_be_infinite(device):
+    values = NUMBERS.to_numpy(np.float32).copy()
+    values[::9, 1] = -np.inf
+    fitted(engine_on(missing=-np.inf), values, holdout=0.3)
 
 
 @pytest.mark.gpu

@@ -39,7 +39,7 @@ from fairboost.engines.xgboost.batches import (
 )
 from fairboost.engines.xgboost.categories import as_known, known_to
 from fairboost.engines.xgboost.collective import Collective
-from fairboost.engines.xgboost.device import FetchedScores, ScoredRows, ordinal_of
+from fairboost.engines.xgboost.device import INFINITE, FetchedScores, ScoredRows, ordinal_of
 from fairboost.engines.xgboost.held_out_scores import ByMatrix, ByTree, HeldOut
 from fairboost.engines.xgboost.options import is_dart, thread_option
 from fairboost.exceptions import InvalidInputError
@@ -99,10 +99,7 @@ def plain_words() -> Iterator[None]:
         ) from error
     except xgboost.core.XGBoostError as error:
         if "contains `inf`" in str(error):
-            raise InvalidInputError(
-                "X has infinity, or a value beyond single precision, which XGBoost does not read; "
-                "clip such values, or make them missing (NaN)"
-            ) from error
+            raise InvalidInputError(INFINITE) from error
         raise
     except ValueError as error:
         if "DataFrame.dtypes" not in str(error):

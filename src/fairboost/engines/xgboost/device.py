@@ -8,8 +8,8 @@ Facts of XGBoost that shape this file (3.4):
   are kept here (:class:`TableScores`): each round adds what its own trees say. Of many rows, a
   kernel of ours says it in a third of the time, once the tree has been read.
 * Prediction adds the trees up from zero, and the starting score last. The boosters here start from
-  a score of exactly 0, and the model that is kept gets its starting score afterwards: sums are
-  then the same, bit by bit, as those of a prediction on the GPU.
+  a score of exactly 0, and the model that is kept gets its starting score afterwards: with one
+  tree a round, sums are then the same, bit by bit, as those of a prediction on the GPU.
 * A table that XGBoost alone can read (categories, sparse, on disk), or evaluation sets, whose
   metrics need the starting score, take the way over the host: :class:`FetchedScores`.
 """
@@ -33,12 +33,17 @@ from fairboost._typing import Float32Array, Matrix
 from fairboost.data.device_arrays import is_device_array, is_device_frame, is_on_device, on_host
 from fairboost.engines.xgboost.calls import ScoreReader, library
 from fairboost.engines.xgboost.newest_trees import newest_trees
-from fairboost.exceptions import EngineOptionError
+from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.device import Device, import_cupy
 
 LEAST_CURVATURE = np.float32(1e-16)
 """Of XGBoost's own logistic loss, for a row of weight 1. With none at all, as where scores are far
 out, XGBoost would leave rows where they are, however wrong."""
+
+INFINITE = (
+    "X has infinity, or a value beyond single precision, which XGBoost does not read; clip such "
+    "values, or make them missing (NaN)"
+)
 
 EVEN_ODDS = 0.5
 """The ``base_score`` whose log-odds are exactly 0."""
@@ -48,6 +53,9 @@ FALL_FROM, ROWS_PER_TREE = 20_000_000, 100_000
 many rows there must be for each tree of the booster. XGBoost's call takes three times as long: it
 unpacks all features of a row, and a tree reads six of them. But reading the tree takes time, and
 the more trees, the more time (:mod:`fairboost.engines.xgboost.newest_trees`)."""
+
+ROWS_AT_ONCE = 1_000_000
+"""Rows that are looked through at a time."""
 
 SHARE_OF_MEMORY = 0.5
 """Of the free memory of a device, what a table that is copied to it may take."""
@@ -139,6 +147,17 @@ def table_on(device: Device, X: Matrix) -> Any:
         return device.put(np.asarray(X, np.float32))
 
 
+def refuse_infinity(device: Device, table: Any, missing: float) -> None:
+    """Refuse infinity, as XGBoost does in rows that it bins; rows held out are not binned."""
+    for start in range(0, len(table), ROWS_AT_ONCE):  # in a few small arrays
+        piece = table[start : start + ROWS_AT_ONCE]
+        found = device.arrays.isinf(piece)
+        if np.isinf(missing):
+            found &= piece != missing
+        if bool(found.any()):
+            raise InvalidInputError(INFINITE)
+
+
 class TableScores:
     """Scores of all rows of a table on a device, by one booster that grows.
 
@@ -208,7 +227,7 @@ class TableScores:
         """The same rows and parts, for a booster that starts from these scores."""
         other = copy(self)
         other.rounds = 0
-        other._start_from(self.latest)
+        other._start_from(self.latest.copy())
         return other
 
 
@@ -368,7 +387,7 @@ def scores_of(device: Device, booster: xgboost.Booster, X: Matrix, span: tuple[i
         if table is None:
             return None
         found = booster.inplace_predict(
-            table, iteration_range=span, predict_type="margin", missing=missing,
-            validate_features=False,
+            table, iteration_range=span, predict_type="margin",
+            missing=missing, validate_features=False,
         )  # fmt: skip
     return found if is_on_device(X) else on_host(found)

@@ -19,7 +19,7 @@ from fairboost.engines.port import EngineData
 from fairboost.engines.tables import feature_names
 from fairboost.engines.xgboost.batches import positions
 from fairboost.engines.xgboost.data import Matrices, MatrixMaker, plain_words
-from fairboost.engines.xgboost.device import DeviceRows, TableScores
+from fairboost.engines.xgboost.device import DeviceRows, TableScores, refuse_infinity
 from fairboost.engines.xgboost.options import option
 from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads
@@ -48,6 +48,8 @@ def build_on_device(
     starting_score : float
         The score that rows start from if nothing else is said.
     """
+    for every in tables:
+        refuse_infinity(device, every, estimator.missing)
     make, table = MatrixMaker(estimator, base, Threads()), tables[0]
     # Bins are made where X is, as in stock XGBoost: those of the host and of a GPU differ.
     X = make.table(data.X)
@@ -55,7 +57,7 @@ def build_on_device(
     if is_on_device(X):
         X, make.columns = table, {"feature_names": feature_names(X), **make.column_facts(X)}
     weight = None if data.sample_weight is None else place(data.sample_weight)
-    per_round = option(make.told, "num_parallel_tree", 1)
+    per_round = int(option(make.told, "num_parallel_tree", 1))
 
     def scores_of(
         X: Matrix, on_device: Any, offset: FloatArray | None, parts: Sequence[IntArray] = ()

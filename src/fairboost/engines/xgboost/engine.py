@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -220,8 +219,8 @@ class XGBoostModel:
         return self._of(_booster_of(self.estimator, text), n_base)
 
     def _of(self, booster: xgboost.Booster, n_base: int) -> XGBoostModel:
-        fitted = copy(self.estimator)
-        fitted._Booster = booster
+        history = getattr(self.estimator, "evals_result_", None)
+        fitted = _fitted(self.estimator, booster, history, self.n_classes)
         return XGBoostModel(fitted, self.intercept, n_base, self.n_classes)
 
 
