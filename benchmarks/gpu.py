@@ -117,7 +117,7 @@ class Peak:
 
 
 class Own:
-    """Time of the passes and of the multipliers in a round, with the device waited for."""
+    """Time of the passes of a round, with the device waited for; multipliers move beside them."""
 
     def __enter__(self):
         self.seconds, self.calls, self.play = 0.0, 0, game.Session.play
@@ -141,8 +141,8 @@ class Own:
 def between(X, y, sensitive, count):
     """Milliseconds of the device's clock from the newest tree's output to the next ``boost``.
 
-    This is what a round is longer by: additions, passes, and the device's idle time while Python
-    prepares them.
+    Passes, the device's idle time while Python prepares them, and the addition of the output to
+    scores where that is a kernel of its own.
     """
     begun, ended = [], []
     advance, fall, boost = Device.advance, Device.fall, lockstep.boost
@@ -239,7 +239,7 @@ def case(n: int, groups: int, count: int, repeats: int, more: bool) -> dict[str,
     out["own part, ms"] = between(X, y, sensitive, count)
     with Own() as round_:
         fair(FEW, X, y, sensitive, count)
-    out["play, ms"] = round_.seconds / round_.calls * 1e3
+    out["with waiting, ms"] = round_.seconds / round_.calls * 1e3
     cupy.get_default_memory_pool().free_all_blocks()
     return out
 

@@ -593,3 +593,13 @@ def test_a_best_iterate_before_early_stopping_is_a_model_that_predicts(toy):
     expected = short.scores(toy.X)
     found = short.estimator.predict(toy.X, output_margin=True)  # up to the best round, if noted
     np.testing.assert_array_equal(found, expected)
+
+
+def test_models_of_one_training_share_no_options(toy):
+    """XGBoost keeps options without a name of their own in one dict, and changes it in place."""
+    engine = xgboost.XGBClassifier(n_estimators=8, max_cached_hist_node=100, n_jobs=1)
+    model = FairGBMClassifier(engine, holdout=0.3, iterate="last")
+    model.fit(toy.X, toy.y, sensitive_features=toy.group)
+    shorter = model._model.first(3).estimator.set_params(max_cached_hist_node=7)
+    assert shorter.get_booster().num_boosted_rounds() == 3
+    assert model.estimator_.get_params()["max_cached_hist_node"] == 100
