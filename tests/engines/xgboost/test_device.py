@@ -400,13 +400,17 @@ def test_a_value_that_stands_for_a_missing_one_may_be_infinite(device):
     fitted(engine_on(missing=-np.inf), values, holdout=0.3)
 
 
+def loans_on_the_gpu():
+    cupy = pytest.importorskip("cupy")
+    X, y = cupy.asarray(NUMBERS.to_numpy(np.float32)), cupy.asarray(LOANS.y)
+    return cupy, X, y, cupy.asarray((SEX == "male").to_numpy())
+
+
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("way", ["share", "cross", "point", "memberships"])
 def test_arrays_of_the_gpu(way):
-    cupy = pytest.importorskip("cupy")
-    X, y = cupy.asarray(NUMBERS.to_numpy(np.float32)), cupy.asarray(LOANS.y)
-    sex = cupy.asarray((SEX == "male").to_numpy())
+    cupy, X, y, sex = loans_on_the_gpu()
     model = fitted(engine_on(), X, y, sex, **WAYS[way])
     proba = model.predict_proba(X)
     assert isinstance(proba, cupy.ndarray) and isinstance(model.predict(X), np.ndarray)
@@ -424,9 +428,7 @@ def test_arrays_of_the_gpu(way):
 @pytest.mark.gpu
 @needs_gpu
 def test_a_stage_on_a_frozen_model_of_arrays_of_the_gpu():
-    cupy = pytest.importorskip("cupy")
-    X, y = cupy.asarray(NUMBERS.to_numpy(np.float32)), cupy.asarray(LOANS.y)
-    sex = cupy.asarray((SEX == "male").to_numpy())
+    cupy, X, y, sex = loans_on_the_gpu()
     base = engine_on().fit(X, y)
     model = fitted(FrozenEstimator(base), X, y, sex, holdout=0.3)
     assert model.booster_.num_boosted_rounds() > 25
@@ -440,9 +442,7 @@ def test_a_stage_on_a_frozen_model_of_arrays_of_the_gpu():
 @pytest.mark.gpu
 @needs_gpu
 def test_sets_that_are_evaluated_beside_arrays_of_the_gpu():
-    cupy = pytest.importorskip("cupy")
-    X, y = cupy.asarray(NUMBERS.to_numpy(np.float32)), cupy.asarray(LOANS.y)
-    sex = cupy.asarray((SEX == "male").to_numpy())
+    _, X, y, sex = loans_on_the_gpu()
     told = {"eval_set": [(X[4_000:], y[4_000:])]}
     model = fitted(engine_on(), X[:4_000], y[:4_000], sex[:4_000], told, holdout=0.3)
     losses = model.estimator_.evals_result()["validation_0"]["logloss"]

@@ -603,3 +603,9 @@ def test_models_of_one_training_share_no_options(toy):
     shorter = model._model.first(3).estimator.set_params(max_cached_hist_node=7)
     assert shorter.get_booster().num_boosted_rounds() == 3
     assert model.estimator_.get_params()["max_cached_hist_node"] == 100
+
+
+def test_no_value_for_missing_ones_is_refused(toy):
+    """XGBoost would train, and fail when it predicts."""
+    with pytest.raises(EngineOptionError, match="missing=None, with which XGBoost trains and"):
+        plain(xgboost.XGBClassifier(missing=None, n_jobs=1), toy.X, toy.y)

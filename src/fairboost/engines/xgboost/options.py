@@ -88,6 +88,11 @@ def check_options(params: dict[str, Any], objective: Objective) -> None:
         check_allowed(partial(option, params), ALLOWED_OF_NUMBERS)
     check_allowed(partial(option, params), ALLOWED)
     _check_device(params, objective)
+    if params.get("missing", 0.0) is None:
+        raise EngineOptionError(
+            "the estimator sets missing=None, with which XGBoost trains and cannot predict; leave "
+            "missing out, so that NaN stands for a missing value"
+        )
     check_thread_count(ALIASES.name(params, "n_jobs"), option(params, "n_jobs"))
     rounds = option(params, "n_estimators", 100)
     if not rounds >= 1:
