@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Tests start many processes; without compiled files each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick coverage sanitize fuzz browser check format bench docs clean help
+.PHONY: demo test quick coverage sanitize races fuzz browser check format bench docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -43,6 +43,15 @@ sanitize: $(VENV)/stamp-dev  ## the compiled part with address and undefined-beh
 	LD_PRELOAD="$$asan $$(gcc -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  FAIRBOOST_LIBRARY="$$made/libloops.so" \
 	  $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider tests/kernel
+
+# Threads of Python share the rows here: OpenMP's are not known to the sanitizer. It finds what the
+# compiled part does; Python and the engines are not built with it.
+races: $(VENV)/stamp-dev  ## the compiled part with the sanitizer of threads
+	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && \
+	CC=gcc $(BIN)/python hatch_build.py --races "$$made/libloops.so" && \
+	LD_PRELOAD="$$(gcc -print-file-name=libtsan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
+	  FAIRBOOST_LIBRARY="$$made/libloops.so" FAIRBOOST_THREADS=python TSAN_OPTIONS=exitcode=66 \
+	  $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider tests/kernel/test_threads.py tests/kernel/test_row_pass.py
 
 N       ?= 200
 SEED    ?= 0

@@ -4,7 +4,8 @@ The library has no need of Python's headers, so any C compiler will do and one l
 versions of Python. Where there is no compiler, fairboost is installed without the library, and
 NumPy does its work. The environment variable FAIRBOOST_BUILD may say otherwise: ``require`` fails
 then, ``skip`` does not compile at all. ``python hatch_build.py`` compiles in place;
-``python hatch_build.py --sanitize PATH`` compiles with the compiler's sanitizers, to PATH.
+``python hatch_build.py --sanitize PATH`` compiles with the sanitizers of addresses and undefined
+behaviour, to PATH, and ``--races PATH`` with that of threads.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ OPTIONS += ["-fvisibility=hidden", "-Wall", "-Wextra"]
 # The first error ends the program.
 SANITIZE = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
 SANITIZE += ["-fno-sanitize-recover=all"]
+RACES = ["-O1", "-g", "-fsanitize=thread"]
 OLDEST_GLIBC = (2, 17)  # of the platform manylinux2014
 
 
@@ -150,5 +152,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--sanitize"]:
         compile_library(Path(sys.argv[2]), SANITIZE)
+    elif sys.argv[1:2] == ["--races"]:
+        compile_library(Path(sys.argv[2]), RACES)
     else:
         compile_library(LIBRARY)

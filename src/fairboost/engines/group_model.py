@@ -9,6 +9,7 @@ hand (its own ``group_model.py``): it reads X as it does for training, and anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -94,10 +95,11 @@ class GroupModel(Protocol):
         The held-out rows judge what comes of that. Meant for a sample too small for two threads.
         """
 
-    def side_by_side(self, data: CodedRows, threads: int) -> Self:
-        """Read the rows once, for boosters that are grown at the same time.
+    def side_by_side(self, data: CodedRows, threads: int) -> AbstractContextManager[Self]:
+        """Read the rows once, for boosters that are grown at the same time, in this context.
 
-        Each of them has so many threads.
+        Each of them has so many threads, and the engine has seen to it that nothing else in the
+        process disturbs them.
         """
 
     def boost(self, data: CodedRows, grown: Started, stopping: Started, how: Growth) -> Grown:
@@ -177,19 +179,19 @@ def cross_fit(
         Draws samples of many rows.
     """
     n_folds, threads = int(fold.max()) + 1, data.learner.threads
-    learner = data.learner.side_by_side(data, max(1, threads // n_folds))
-    fits = [FoldFit(replace(data, learner=learner), own) for own in rng.spawn(n_folds)]
-    found: list[list[tuple[IntArray, FloatArray]]] = [[] for _ in fits]
+    found: list[list[tuple[IntArray, FloatArray]]] = [[] for _ in range(n_folds)]
+    with data.learner.side_by_side(data, max(1, threads // n_folds)) as learner:
+        fits = [FoldFit(replace(data, learner=learner), own) for own in rng.spawn(n_folds)]
 
-    def work(k: int) -> None:
-        found[k] = list(fits[k].probabilities(fold == k))
+        def work(k: int) -> None:
+            found[k] = list(fits[k].probabilities(fold == k))
 
-    crew = Crew(min(threads, n_folds) - 1)
-    try:
-        crew.start([partial(work, k) for k in range(n_folds)])
-        crew.wait()
-    finally:
-        crew.close()
+        crew = Crew(min(threads, n_folds) - 1)
+        try:
+            crew.start([partial(work, k) for k in range(n_folds)])
+            crew.wait()
+        finally:
+            crew.close()
     return chain.from_iterable(found)
 
 

@@ -123,6 +123,7 @@ def prepare(
     data: EngineData,
     encode: Callable[[ArrayLike], IntArray | FloatArray],
     eval_set: list[Any] | None,
+    threads: int,
     **options: Any,
 ) -> Prepared:
     """Let the estimator read data and options, up to the first round.
@@ -137,6 +138,8 @@ def prepare(
         Further labels as they are trained on.
     eval_set : list of (Matrix, ArrayLike), optional
         The evaluation sets of the user.
+    threads : int
+        Threads that LightGBM may use, here and in training.
     **options
         Further arguments of ``fit``.
     """
@@ -155,6 +158,7 @@ def prepare(
     name = "verbosity" if "verbosity" in options_given else "verbose"
     asked = options_given.get(name)
     estimator.set_params(**{name: min(0, 1 if asked is None else int(asked))})
+    estimator.set_params(num_threads=threads)  # the name that LightGBM prefers
 
     def stop(env: Any) -> None:
         further = iter(env.model.valid_sets)

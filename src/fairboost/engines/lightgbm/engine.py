@@ -63,6 +63,7 @@ from fairboost.engines.lightgbm.text import (
     with_notes,
     without_trees,
 )
+from fairboost.engines.lightgbm.threads import number_of_threads
 from fairboost.engines.lightgbm.trees import read_ensemble, read_features, with_known_ways
 from fairboost.engines.lockstep import threads_each, turns_taken
 from fairboost.engines.options import check_kind
@@ -166,7 +167,7 @@ class LightGBMModel:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
         check_table(X)
         fitted = self.estimator if rounds in (None, self.n_rounds) else self._of_this_thread()
-        return np.asarray(fitted.predict(X, raw_score=True, num_iteration=rounds))
+        return _raw_scores(fitted, X, num_iteration=rounds)
 
     def _of_this_thread(self) -> LGBMModel:
         """A copy of the estimator that no other thread predicts with."""
@@ -213,9 +214,9 @@ class LightGBMModel:
 
     def said_by_stock(self, text: str, X: Matrix) -> FloatArray:
         """What a stock booster read from a text predicts."""
-        threads = thread_count(options.option(self.estimator.get_params(), "num_threads"))
-        booster = lightgbm.Booster(model_str=text)
-        return np.asarray(booster.predict(as_table(X), num_threads=threads))
+        booster, asked = lightgbm.Booster(model_str=text), _n_jobs(self.estimator.get_params())
+        with number_of_threads(thread_count(asked), any_number=True) as threads:
+            return np.asarray(booster.predict(as_table(X), num_threads=threads))
 
     def first(self, rounds: int) -> LightGBMModel:
         """The model of the first ``rounds`` trees, on top of those it started from."""
@@ -302,10 +303,9 @@ class LightGBMEngine:
     device: ClassVar[Device | None] = None  # its CUDA learner takes gradients of the host only
 
     @property
-    def n_jobs(self) -> int | None:
+    def n_jobs(self) -> int:
         """Threads that the options ask for; by default LightGBM takes the physical cores."""
-        found = options.option(self.told, "num_threads")
-        return int(joblib.cpu_count(only_physical_cores=True) if found is None else found)
+        return _n_jobs(self.told)
 
     @property
     def n_rounds(self) -> int:
@@ -350,6 +350,22 @@ class LightGBMEngine:
         self, data: EngineData, problem: Problem, intercept: float | FloatArray
     ) -> tuple[LightGBMModel, LightGBMLockstep]:
         """Boost to a stock model; the binned data is there for further stages."""
+        threads, turns = thread_count(self.n_jobs), 1
+        if problem.followers:
+            turns = self._turns(problem, data.fit_options.get("callbacks") or [])
+            threads = threads_each(threads, problem, turns)
+        with number_of_threads(threads) as number:
+            return self._train(data, problem, intercept, number, turns)
+
+    def _train(
+        self,
+        data: EngineData,
+        problem: Problem,
+        intercept: float | FloatArray,
+        threads: int,
+        turns: int,
+    ) -> tuple[LightGBMModel, LightGBMLockstep]:
+        """The same; each booster has so many threads, and followers take turns."""
         eval_names = data.fit_options.get("eval_names")
         callbacks = data.fit_options.get("callbacks") or []
         builtin, functions = options.read_metrics(
@@ -370,29 +386,27 @@ class LightGBMEngine:
         else:
             check_own_objective(self.told, self.kind.objective)
         history: dict[str, Any] = {}
-        prepared = self._prepare(training, data, start)
+        prepared = self._prepare(training, data, start, threads)
         self._check_features(prepared.rows.construct())
         prepared, held_out = self._hold_out(prepared, data, start)
-        rows, threads, turns = SplitRows(held_out), thread_count(self.n_jobs), 1
-        each: dict[str, Any] = {}
+        rows = SplitRows(held_out)
         if problem.followers:
             rows = self._with_followers(rows, prepared, data, problem, intercept)
-            turns = self._turns(problem, callbacks)
-            each = {"num_threads": threads_each(threads, problem, turns)}
-        lockstep = LightGBMLockstep(problem, rows, threads, turns, intercept)
+        lockstep = LightGBMLockstep(problem, rows, thread_count(self.n_jobs), turns, intercept)
+        lockstep.waits = bool(callbacks)
 
         def gradients(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
             return lockstep.gradients(scores)  # a closure: LightGBM copies objects
 
         if not problem.by_engine:
-            each["objective"] = gradients
+            prepared.params["objective"] = gradients
         try:
             booster = _train(
-                {**prepared.params, **each},
+                prepared.params,
                 prepared.rows,
                 valid_sets=prepared.valid_sets or None,
                 valid_names=eval_names,
-                feval=functions or None,
+                feval=list(map(lockstep.alone, functions)) or None,
                 callbacks=[
                     *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
                 ],
@@ -400,14 +414,16 @@ class LightGBMEngine:
             )  # fmt: skip
         finally:
             lockstep.close()
-        if problem.followers:  # LightGBM has one number for all of the process, and writes it
-            booster.reset_parameter({"num_threads": prepared.params["num_threads"]})
         conclude(training, booster, history, prepared.has_names)
         model = self._stock(training, intercept, 0.0 if start is None else start)
         return model, lockstep
 
     def _prepare(
-        self, training: LGBMModel, data: EngineData, start: float | FloatArray | None
+        self,
+        training: LGBMModel,
+        data: EngineData,
+        start: float | FloatArray | None,
+        threads: int,
     ) -> Prepared:
         """The user's data and options as ``training`` reads them; scores begin at ``start``."""
         eval_set = data.fit_options.get("eval_set")
@@ -424,7 +440,7 @@ class LightGBMEngine:
                 for (X, _), offset in zip(eval_set, offsets, strict=True)
             ]
         return prepare(
-            training, data, self._encode, eval_set,
+            training, data, self._encode, eval_set, threads,
             sample_weight=data.sample_weight,
             init_score=self._start(data.X, start, data.offset),
             **fit_options,
@@ -444,6 +460,8 @@ class LightGBMEngine:
         ``missing`` is what the first tree lacks of the intercept.
         """
         text = training.booster_.model_to_string()
+        asked = self.n_jobs if self.n_jobs >= 0 else thread_count(self.n_jobs)
+        text = re.sub(r"(?m)^\[num_threads: \d+\]$", f"[num_threads: {asked}]", text)
         check_linear_leaves(text, "the model")
         if self.base is None:
             n_base = 0
@@ -520,7 +538,7 @@ class LightGBMEngine:
             names = "categorical_feature", "feature_name"
             whole = prepare(
                 clone(self.estimator).set_params(objective=_nothing, metric="None", **coarse),
-                data, self._encode, None,
+                data, self._encode, None, prepared.params["num_threads"],
                 sample_weight=data.sample_weight,
                 init_score=self._start(data.X, intercept, data.offset),
                 **{name: data.fit_options[name] for name in names if name in data.fit_options},
@@ -536,7 +554,7 @@ class LightGBMEngine:
     ) -> FloatArray | None:
         """The scores that training starts from; None where LightGBM is to find its own."""
         if self.base is not None:
-            start = np.asarray(self.base.predict(X, raw_score=True), np.float64)
+            start = _raw_scores(self.base, X).astype(np.float64, copy=False)
         elif intercept is None:
             return None
         else:
@@ -650,12 +668,26 @@ def adopt(
     """The same of a text that LightGBM has just written, which is not checked."""
     expected = _class_for(classes)
     # One fit on two rows sets up the label encoder and all else that LightGBM keeps privately.
-    dummy = expected(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=1)
     labels = np.arange(2.0) if classes is None else np.asarray(classes)
     n = len(labels)
-    dummy.fit(np.arange(float(n) * n_features).reshape(n, n_features), labels)
+    with number_of_threads(1, any_number=True) as threads:
+        dummy = expected(n_estimators=1, verbose=-1, min_child_samples=1, n_jobs=threads)
+        dummy.fit(np.arange(float(n) * n_features).reshape(n, n_features), labels)
     fitted = _fitted(estimator, dummy, text, n)
     return LightGBMModel(fitted, intercept, n_base, n)
+
+
+def _n_jobs(params: dict[str, Any]) -> int:
+    """Threads that options ask for; by default LightGBM takes the physical cores."""
+    found = options.option(params, "num_threads")
+    return int(joblib.cpu_count(only_physical_cores=True) if found is None else found)
+
+
+def _raw_scores(fitted: LGBMModel, X: Matrix, **limit: Any) -> FloatArray:
+    """Raw scores of rows, beside whatever else of LightGBM runs in the process."""
+    threads = thread_count(_n_jobs(fitted.get_params()))
+    with number_of_threads(threads, any_number=True) as number:
+        return np.asarray(fitted.predict(X, raw_score=True, num_threads=number, **limit))
 
 
 def _class_for(classes: Any) -> type[LGBMModel]:

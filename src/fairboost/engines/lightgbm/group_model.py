@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +16,7 @@ from fairboost._typing import FloatArray, IntArray
 from fairboost.data.validation import take_rows
 from fairboost.engines.group_model import CodedRows, Grown, Growth, Started, most_rounds
 from fairboost.engines.lightgbm.data import take
+from fairboost.engines.lightgbm.threads import number_of_threads
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.tables import as_codes
 
@@ -44,23 +47,25 @@ class LightGBMGroupModel:
     whole: Dataset | None = None
     values: NDArray[Any] | None = None
 
-    def side_by_side(self, data: CodedRows, threads: int) -> LightGBMGroupModel:
+    @contextmanager
+    def side_by_side(self, data: CodedRows, threads: int) -> Iterator[LightGBMGroupModel]:
         """Bin the rows once, for boosters that are grown at the same time."""
-        whole = Dataset(
-            data.X, data.codes, weight=data.weight,
-            categorical_feature=self.categorical_feature,
-            params=QUIET | {"num_threads": self.threads, "max_bin": FOLLOWER_BINS},
-        )  # fmt: skip
-        coded = as_codes(data.X, np.float64)
-        values = None if coded is None else coded.values
-        return replace(self, threads=threads, whole=whole.construct(), values=values)
+        with number_of_threads(threads) as number:
+            whole = Dataset(
+                data.X, data.codes, weight=data.weight,
+                categorical_feature=self.categorical_feature,
+                params=QUIET | {"num_threads": number, "max_bin": FOLLOWER_BINS},
+            )  # fmt: skip
+            coded = as_codes(data.X, np.float64)
+            values = None if coded is None else coded.values
+            yield replace(self, threads=number, whole=whole.construct(), values=values)
 
     def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
         """Probabilities of held-out rows, by trees that single out small groups of rows."""
         n = data.n_codes
         options = QUIET | {
             "objective": "multiclass", "num_class": n, "learning_rate": 0.7, "max_bin": 127,
-            "num_leaves": min(31, max(7, 300 // n)), "num_threads": 1,
+            "num_leaves": min(31, max(7, 300 // n)),
             "min_data_in_leaf": 3, "min_data_in_bin": 1, "min_data_per_group": 1,
             "cat_smooth": 0.0, "cat_l2": 0.0, "max_cat_threshold": 256, "lambda_l2": 0.3,
         }  # fmt: skip
@@ -68,8 +73,11 @@ class LightGBMGroupModel:
             take_rows(data.X, learn), data.codes[learn],
             categorical_feature=self.categorical_feature,
         )  # fmt: skip
-        booster = lightgbm.train(options, rows, num_boost_round=3 + 12 // n)
-        return np.asarray(booster.predict(take_rows(data.X, held_out), num_threads=1))
+        with number_of_threads(1) as number:
+            options["num_threads"] = number
+            booster = lightgbm.train(options, rows, num_boost_round=3 + 12 // n)
+            likely = booster.predict(take_rows(data.X, held_out), num_threads=number)
+        return np.asarray(likely)
 
     def boost(self, data: CodedRows, grown: Started, stopping: Started, how: Growth) -> Grown:
         """Grow a booster on some rows until the loss on others falls no more."""

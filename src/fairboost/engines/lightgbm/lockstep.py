@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import wraps
 from threading import local
 from typing import Any
 
@@ -25,6 +26,7 @@ import numpy as np
 from fairboost._typing import FloatArray, IntArray, ScoreArray
 from fairboost.engines.lightgbm.data import SplitRows
 from fairboost.engines.lightgbm.options import is_dart, option, without
+from fairboost.engines.lightgbm.threads import number_of_threads
 from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
 
@@ -166,6 +168,7 @@ class LightGBMLockstep:
     ) -> None:
         self.problem, self.rows, self.threads, self.turns = problem, rows, threads, turns
         self.own_start = intercept if problem.by_engine else None
+        self.waits = False  # for followers, before callbacks of the user; as in alone()
         self.lockstep: Lockstep | None = (
             None  # from the first round on: LightGBM makes the booster
         )
@@ -174,6 +177,21 @@ class LightGBMLockstep:
         """The objective."""
         assert self.lockstep is not None
         return self.lockstep.gradients(scores)
+
+    def alone(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A metric of the user, called when no follower grows a tree.
+
+        It may predict, which sets LightGBM's number of threads to another
+        (:mod:`fairboost.engines.lightgbm.threads`).
+        """
+
+        @wraps(function)
+        def called(*given: Any) -> Any:
+            if self.lockstep is not None:
+                self.lockstep.crew.wait()
+            return function(*given)
+
+        return called
 
     def callbacks(self) -> list[Callable[[Any], None]]:
         """The callbacks to hand to LightGBM."""
@@ -192,6 +210,9 @@ class LightGBMLockstep:
                 self.lockstep.gradients(self.boosters.scores(-1))  # for the record
 
         def after(env: Any) -> None:
+            if self.waits:
+                assert self.lockstep is not None
+                self.lockstep.crew.wait()
             # In place: LightGBM hands the same list to early stopping next.
             env.evaluation_result_list[:] = [
                 result for result in env.evaluation_result_list if result[0] != HELD_OUT
@@ -222,12 +243,14 @@ class LightGBMLockstep:
         ):
             before.set_init_score(scores)
         boosters = []
-        trained = [(theirs, {**params, **rows.coarse}) for theirs in rows.followers]
-        trained.append((self.boosters.boosters[-1].train_set, params))
-        for (before, options), scores in zip(trained, ended.last_scores, strict=True):
-            before.set_init_score(scores)  # a booster copies them when it is made
-            boosters.append(lightgbm.Booster(options, before))
-        Lockstep(problem, self._boosters(params, boosters), self.threads).run(rounds)
+        with number_of_threads(int(params["num_threads"])) as number:
+            params["num_threads"] = number
+            trained = [(theirs, {**params, **rows.coarse}) for theirs in rows.followers]
+            trained.append((self.boosters.boosters[-1].train_set, params))
+            for (before, options), scores in zip(trained, ended.last_scores, strict=True):
+                before.set_init_score(scores)  # a booster copies them when it is made
+                boosters.append(lightgbm.Booster(options, before))
+            Lockstep(problem, self._boosters(params, boosters), self.threads).run(rounds)
         return boosters[-1]
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ from fairboost._typing import (
 from fairboost.engines.lightgbm import engine as lightgbm_engine
 from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
 from fairboost.engines.lightgbm.soundness import split_points as tree_splits
+from fairboost.engines.lightgbm.threads import number_of_threads
 from fairboost.engines.linear.learning import LEARNING_RATE, Learner, StageRows
 from fairboost.engines.linear.model import LinearModel, read_block, read_text
 from fairboost.engines.linear.stage import LinearStage, check_options
@@ -109,7 +110,9 @@ class LinearEngine:
         rows = StageRows.of(data, problem)
         seed = self.estimator.random_state
         rng = np.random.default_rng(0 if seed is None else seed)  # the same every time
-        found = [rows.learn(learner, rng) for learner in self._learners(data, rows.trained, rng)]
+        with number_of_threads(thread_count(self.n_jobs)) as threads:
+            learners = self._learners(data, rows.trained, rng, threads)
+            found = [rows.learn(learner, rng) for learner in learners]
         weights = rows.weights(found)
         folds = bool(problem.followers)
 
@@ -131,7 +134,7 @@ class LinearEngine:
         return LinearModel(self.estimator, tuple(blocks), self.n_rounds, width), None
 
     def _learners(
-        self, data: EngineData, trained: IntArray, rng: np.random.Generator
+        self, data: EngineData, trained: IntArray, rng: np.random.Generator, threads: int
     ) -> list[Learner]:
         """What learns the groups of each label that is compared."""
         assert data.compared is not None
@@ -139,9 +142,7 @@ class LinearEngine:
         weight = np.ones(len(data.labels))
         if data.sample_weight is not None:
             weight = data.sample_weight.astype(np.float64)
-        options = {
-            "num_leaves": int(self.estimator.num_leaves), "num_threads": thread_count(self.n_jobs)
-        }  # fmt: skip
+        options = {"num_leaves": int(self.estimator.num_leaves), "num_threads": threads}
         found = []
         for compared in data.compared():
             for label in compared.labels:

@@ -6,6 +6,8 @@ one coding. Boosters are grown on samples that are binned like it. They predict 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,14 +49,15 @@ class XGBoostGroupModel:
     whole: MatrixMaker | None = None
     table: Matrix | None = None
 
-    def side_by_side(self, data: CodedRows, threads: int) -> XGBoostGroupModel:
+    @contextmanager
+    def side_by_side(self, data: CodedRows, threads: int) -> Iterator[XGBoostGroupModel]:
         """Bin the rows once, for boosters that are grown at the same time."""
         maker, n = self._maker(FOLLOWER_BINS + 1), len(data.codes)
         start = _margin(np.zeros((n, data.n_codes)))
         table = maker.coded(maker.table(data.X))
         maker.reference = maker.matrix(table, np.zeros(n, np.float32), None, None)
         maker.reference.set_base_margin(start)
-        return replace(self, threads=threads, whole=maker, table=table)
+        yield replace(self, threads=threads, whole=maker, table=table)
 
     def few_trees(self, data: CodedRows, learn: IntArray, held_out: IntArray) -> FloatArray:
         """Probabilities of held-out rows, by trees that single out small groups of rows."""
