@@ -21,7 +21,14 @@ from typing import Any
 
 from tests.fuzz import table, workers
 
-CAMPAIGNS = {"fits": 1.0, "numbers": 0.5, "model_files": 1.0, "tables": 0.025, "kills": 0.01, "threads": 0.05}
+CAMPAIGNS = {
+    "fits": 1.0,
+    "numbers": 0.5,
+    "model_files": 1.0,
+    "tables": 0.025,
+    "kills": 0.01,
+    "threads": 0.05,
+}
 """Campaigns, and how many cases each has for a fit."""
 OF_FITS = ("fits", "numbers")
 """Those that fit models, and draw a case from its number."""
