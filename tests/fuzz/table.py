@@ -16,6 +16,7 @@ TITLES = {
     "model_files": "Damaged model files",
     "tables": "Hostile tables at the command line",
     "kills": "Commands that are killed",
+    "threads": "Pairs of fits in threads of one process",
 }
 FITS = {
     "fits": (
