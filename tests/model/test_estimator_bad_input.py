@@ -52,6 +52,12 @@ def test_constraint_parameters(refuses, params, match):
         (lambda: bound("xyz", 0.1), r"unknown rate 'xyz'.*loss$"),
         (lambda: at_least("sensitivity", 0.8), r"unknown rate .*; did you mean 'tpr'\?$"),
         (lambda: bound("False_Positive_Rate", 0.8), r"unknown rate .*; did you mean 'fpr'\?$"),
+        (lambda: parity("Selection rate"), r"unknown rate .*; did you mean 'ppr'\?$"),
+        (lambda: parity("acceptance_rate"), r"unknown rate .*; did you mean 'ppr'\?$"),
+        (lambda: parity("specificity"), r"unknown rate .*; did you mean 'tnr'\?$"),
+        (lambda: parity("equal_opportunity"), r"unknown rate .*; did you mean 'fnr'\?$"),
+        (lambda: parity("ppv"), r"pnr, precision, error, or .*; did you mean 'precision'\?$"),
+        (lambda: bound("error_rate", 0.2), r"unknown rate .*; did you mean 'error'\?$"),
         (lambda: parity("fpr", 1.5), r"tolerance must lie in \[0, 1\), found 1.5"),
         (lambda: bound("fpr", 0.0), r"at_most of a bound must lie in \(0, 1\), found 0.0"),
         (lambda: bound("fpr", 1), r"at_most of a bound must lie in \(0, 1\), found 1;"),
@@ -62,6 +68,20 @@ def test_constraint_parameters(refuses, params, match):
 def test_constraints_are_checked_where_they_are_written(make, match):
     with pytest.raises(ConstraintError, match=match):
         make()
+
+
+@pytest.mark.parametrize(
+    ("constraint", "match"),
+    [
+        (parity("recall"), "y has two; write 'tpr', the recall of the positive label"),
+        (at_least("recall", 0.8), "y has two; write 'tpr'"),
+        (parity("given"), "y has two; write 'ppr', the share of positive decisions"),
+        (parity("confused"), "y has two; write 'fnr' or 'fpr'"),
+        (parity("accuracy"), r"y has two; write bound\('error', 0.2\) or minimax\('error'\)"),
+    ],
+)
+def test_a_rate_of_several_classes_names_the_one_of_two_labels(refuses, constraint, match):
+    refuses(ConstraintError, match, params={"constraint": constraint})
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,15 @@ CLASS_RATES = {
 }
 """Names, and what they are called with their classes in them."""
 
+OF_TWO_LABELS = {
+    "given": "write 'ppr', the share of positive decisions",
+    "recall": "write 'tpr', the recall of the positive label (that of the other one is 'tnr')",
+    "confused": "write 'fnr' or 'fpr', the two ways to be wrong",
+    "accuracy": "write bound('error', 0.2) or minimax('error') to limit wrong decisions, or "
+    "'fnr' and 'fpr' to compare them",
+}
+"""What to write in their place where there are two labels."""
+
 Labels: TypeAlias = Sequence[Any]
 """The classes, as the user wrote them."""
 
@@ -63,7 +72,7 @@ class ClassRate:
         """Not known before there are labels."""
         raise ConstraintError(
             f"{self.name!r} is a rate of decisions among three classes or more, and y has two; "
-            "name a rate of two, such as 'tpr' or 'ppr'"
+            f"{OF_TWO_LABELS[self.name]}"
         )
 
     def among(self, labels: Labels, chosen: Sequence[int]) -> list[ClassMoment]:

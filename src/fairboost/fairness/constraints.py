@@ -392,9 +392,10 @@ def as_compared(
             f"of={of!r} names a class, and {moment!r} has none; expected 'given', 'recall' or "
             "'confused', or leave of out"
         )
-    if name in (PRECISION.name, ERROR.name):
-        return PRECISION if name == PRECISION.name else ERROR
-    return NUMBERS[name] if name in NUMBERS else as_rate(cast(Rate, moment))
+    further = {PRECISION.name: PRECISION, ERROR.name: ERROR}
+    if name in further:
+        return further[name]
+    return NUMBERS[name] if name in NUMBERS else as_rate(cast(Rate, moment), tuple(further))
 
 
 def bound(

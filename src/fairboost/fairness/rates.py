@@ -19,6 +19,7 @@ constrained is the rate that is reported.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -80,8 +81,27 @@ RATES: dict[str, Rate] = {
         Rate("pnr", None, -1, "predicted negative rate"),
     )
 }
-SYNONYMS = {"sensitivity": "tpr", "recall": "tpr", "specificity": "tnr", "selection rate": "ppr"}
-"""Other names of rates, which a message explains."""
+SYNONYMS = {
+    "sensitivity": "tpr",
+    "recall": "tpr",
+    "hit rate": "tpr",
+    "specificity": "tnr",
+    "miss rate": "fnr",
+    "false alarm rate": "fpr",
+    "fallout": "fpr",
+    "selection rate": "ppr",
+    "acceptance rate": "ppr",
+    "approval rate": "ppr",
+    "positive rate": "ppr",
+    "demographic parity": "ppr",
+    "equal opportunity": "fnr",
+    "predictive equality": "fpr",
+    "ppv": "precision",
+    "positive predictive value": "precision",
+    "predictive parity": "precision",
+    "error rate": "error",
+}
+"""Other names of rates, which a message explains where the rate can be asked for."""
 
 
 PRECISION = Rate("precision", 1, +1, "precision")
@@ -90,8 +110,10 @@ decision swapped. The model itself says who counts, so it is no moment and is no
 :mod:`fairboost.fairness.precision` holds it equal."""
 
 
-def as_rate(rate: str | Rate) -> Rate:
+def as_rate(rate: str | Rate, further: Sequence[str] = ()) -> Rate:
     """Look a rate up by name; a ``Rate`` passes through.
+
+    ``further`` names what else could have been asked for in its place, for the message.
 
     Examples
     --------
@@ -102,19 +124,20 @@ def as_rate(rate: str | Rate) -> Rate:
         return rate
     found = RATES.get(rate.lower()) if isinstance(rate, str) else None
     if found is None:
+        known = (*RATES, *further)
         raise ConstraintError(
-            f"unknown rate {rate!r}; expected one of {', '.join(RATES)}, or a "
+            f"unknown rate {rate!r}; expected one of {', '.join(known)}, or a "
             "fairboost.fairness.Rate; where a number is predicted, one of "
-            f"{', '.join(COMPARED)}{_meant(str(rate))}"
+            f"{', '.join(COMPARED)}{_meant(str(rate), known)}"
         )
     return found
 
 
-def _meant(word: str) -> str:
+def _meant(word: str, known: Sequence[str]) -> str:
     """The rate that was perhaps meant, as the end of a message."""
     spoken = {r.title: r.name for r in RATES.values()} | SYNONYMS
     name = spoken.get(word.lower().replace("_", " "))
-    return f"; did you mean {name!r}?" if name else did_you_mean(word, RATES)
+    return f"; did you mean {name!r}?" if name in known else did_you_mean(word, known)
 
 
 def as_moment(moment: str | Moment) -> Moment:

@@ -490,7 +490,7 @@ def _as_rates(rates: RateNames) -> list[Rate]:
 def as_rate_or_precision(rate: str | Rate) -> Rate:
     """As :func:`fairboost.fairness.rates.as_rate`, and precision."""
     name = rate.lower() if isinstance(rate, str) else None
-    return PRECISION if name == PRECISION.name else as_rate(rate)
+    return PRECISION if name == PRECISION.name else as_rate(rate, (PRECISION.name,))
 
 
 def _estimate(line: Mapping[Hashable, Any], name: str, confidence: float) -> Estimate:
