@@ -486,6 +486,9 @@ def test_any_model_predicts_lazily():
         np.testing.assert_array_equal(
             fitted.predict_proba(lazy).compute(), fitted.predict_proba(rows[FEATURES])
         )
+        strict = fitted.predict(lazy, threshold=0.8).compute()
+        np.testing.assert_array_equal(strict, fitted.predict(rows[FEATURES], threshold=0.8))
+        assert not np.array_equal(strict, fitted.predict(rows[FEATURES]))
     with pytest.raises(ValueError, match="feature names should match"):
         fitted.predict(lazy[["b", "a", "c", "d"]])
 

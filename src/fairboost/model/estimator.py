@@ -16,6 +16,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fairboost._numbers import is_finite
 from fairboost._typing import ArrayLike, BoolArray, Classifier, FloatArray, Matrix
 from fairboost.cluster.collections import DaskRows, is_dask
 from fairboost.cluster.training import is_dask_estimator
@@ -701,7 +702,13 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         columns = [1.0 - proba, proba]
         return np.column_stack(columns if self._labels is self.classes_ else columns[::-1])
 
-    def predict(self, X: Matrix, *, base_score: ArrayLike | None = None) -> np.ndarray:
+    def predict(
+        self,
+        X: Matrix,
+        *,
+        base_score: ArrayLike | None = None,
+        threshold: float | None = None,
+    ) -> np.ndarray:
         """Decide for each row. No group is needed.
 
         Parameters
@@ -709,12 +716,18 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         X : table of shape (n, n_features)
         base_score : array-like of shape (n,), optional
             Probabilities by the base model, needed if the model was trained with them.
+        threshold : float in [0, 1], optional
+            Of two labels: the least probability of a positive decision, in place of
+            ``threshold_``. The constraints were trained and judged at ``threshold_`` only; at
+            another threshold, :func:`fairboost.metrics.audit` gives the rates of the decisions.
 
         Returns
         -------
         labels : (n,) array
             Of the type of ``classes_``; of NumPy, also where X is in the memory of a GPU.
         """
+        if threshold is not None:
+            return self._at(threshold).predict(X, base_score=base_score)
         if is_dask(X):
             return self._lazily("predict", X, self.classes_[:0], base_score=base_score)
         scores = self._scores(X, base_score)
@@ -723,6 +736,24 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         _, positive = self._decide(scores)
         decided: BoolArray = on_host(positive)
         return self._labels[decided.astype(np.intp)]
+
+    def _at(self, threshold: float) -> Self:
+        """The same model with another threshold, for decisions alone."""
+        check_is_fitted(self, "_model")
+        if self._several:
+            raise InvalidInputError(
+                f"threshold={threshold!r} divides two labels, and the model has "
+                f"{len(self.classes_)} classes, of which the most likely one is given; leave it "
+                "out, and decide by predict_proba"
+            )
+        if not is_finite(threshold) or not 0 <= threshold <= 1:
+            raise InvalidInputError(
+                f"threshold must be a probability in [0, 1], found {threshold!r}; leave it out "
+                f"for the threshold of the model, {self.threshold_:g}"
+            )
+        other = copy(self)
+        other.threshold_ = float(threshold)
+        return other
 
     def _decide(self, scores: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Probabilities of the positive label, and decisions: what a stock booster would say."""
