@@ -126,7 +126,9 @@ def _table(rng: np.random.Generator, engine: str) -> dict[str, Any]:
     return {
         "n": n,
         "features": features,
-        "names": _often(rng, "plain", 0.12, {"special": 5, "integers": 3, "duplicate": 1}),
+        "names": _often(
+            rng, "plain", 0.12, {"special": 5, "alphabets": 5, "integers": 3, "duplicate": 1}
+        ),
         "container": _one(rng, containers),
         "base_rate": float(np.round(_often(rng, 0.4, 0.4, [0.03, 0.1, 0.2, 0.7, 0.95]), 3)),
         "weights": _often(

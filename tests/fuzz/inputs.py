@@ -228,15 +228,27 @@ def _columns(
 
 
 SPECIAL = ["income: monthly", "a,b", "[x]", 'say "é"', "{1}", "<b>", "tab\there", "x" * 300]
+ALPHABETS = [
+    "größe",
+    "âge",
+    "年齢",
+    "收入",
+    "나이",
+    "دخل",
+    "גיל",
+    "ηλικία",
+    "доход",
+    "आय",
+    "👩‍👩‍👧",
+    "a\\b",
+]
 
 
 def feature_names(kinds: list[str], names: str) -> list[Any]:
     """Names of the columns."""
-    if names == "special":
-        return [
-            SPECIAL[j % len(SPECIAL)] + ("" if j < len(SPECIAL) else str(j))
-            for j in range(len(kinds))
-        ]
+    if names in ("special", "alphabets"):
+        odd = SPECIAL if names == "special" else ALPHABETS
+        return [odd[j % len(odd)] + ("" if j < len(odd) else str(j)) for j in range(len(kinds))]
     if names == "integers":
         return list(range(len(kinds)))
     if names == "duplicate":

@@ -6,6 +6,7 @@ process over them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -57,13 +58,25 @@ def check_readable(X: Matrix, what: str = "X") -> None:
         )
 
 
-def check_names(X: Matrix, forbidden: str, engine: str) -> None:
-    """Refuse names of columns with characters that an engine does not take."""
+def check_names(X: Matrix, forbidden: str, engine: str, takes: str) -> None:
+    """Refuse names of columns that an engine does not take, or does not write as they are.
+
+    Parameters
+    ----------
+    X : Matrix
+        The table.
+    forbidden : str
+        A regular expression that finds what no name may have.
+    engine : str
+        Name of the engine.
+    takes : str
+        The same in words, after "takes".
+    """
     for name in column_names(X):
-        if found := set(name) & set(forbidden):
+        if found := re.search(forbidden, name):
+            part = f"{found[0]!r} in its name" if name else "no name"
             raise InvalidInputError(
-                f"column {name!r} of X has {min(found)!r} in its name, and {engine} takes none of "
-                f"the characters {' '.join(forbidden)} there; rename it"
+                f"column {name!r} of X has {part}, and {engine} takes {takes}; rename it"
             )
 
 

@@ -69,7 +69,8 @@ def _model(served: Served) -> Any:
     text = served.trained.text_for_others()
     try:
         if served.engine == "xgboost":
-            return treelite.frontend.from_xgboost_json(text)
+            # As bytes: of text, treelite counts characters and reads as many bytes.
+            return treelite.frontend.from_xgboost_json(text.encode())
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.txt"
             file.write_text(text, encoding="utf-8", newline="\n")

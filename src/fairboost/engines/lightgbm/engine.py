@@ -74,6 +74,10 @@ from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.device import Device
 from fairboost.kernel.threads import thread_count
 
+FORBIDDEN = r'^$|[",:\[\]{}\x00-\x08\x0a-\x1f]'
+"""What LightGBM refuses in names of columns, or does not read in its own text."""
+TAKES = 'no empty name and neither the characters " , : [ ] { } nor control characters there'
+
 
 def check_table(X: Matrix) -> None:
     """Refuse kinds of numbers that LightGBM does not read.
@@ -340,7 +344,7 @@ class LightGBMEngine:
                 f"FairGBM{what}(XGB{what}(...)), or load the table"
             )
         check_not_on_device(X)
-        check_names(X, '",:[]{}', "LightGBM")
+        check_names(X, FORBIDDEN, "LightGBM", TAKES)
         for table in (X, *(rows for rows, _ in fit_options.get("eval_set") or ())):
             check_table(table)
         categorical = fit_options.get("categorical_feature", "auto")

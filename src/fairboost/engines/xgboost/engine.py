@@ -67,6 +67,7 @@ from fairboost.engines.xgboost.lockstep import (
 from fairboost.engines.xgboost.model_json import (
     STOPPED,
     append_rounds,
+    as_text,
     first_rounds,
     weighted_rounds,
 )
@@ -81,6 +82,10 @@ from fairboost.exceptions import EngineOptionError, InvalidInputError
 from fairboost.kernel.device import Device
 from fairboost.kernel.losses import Loss
 from fairboost.kernel.threads import Threads, thread_count
+
+FORBIDDEN = r"[\[\]<\x00-\x08\x0b\x0c\x0e-\x1f]|\\u"
+"""What XGBoost refuses in names of columns, or reads otherwise than it has written it."""
+TAKES = r"neither the characters [ ] < nor \u nor control characters there"
 
 
 @dataclass(frozen=True)
@@ -332,7 +337,7 @@ class XGBoostEngine:
             )
         if ordinal_of(self.told.get("device")) is None:
             check_not_on_device(X)
-        check_names(X, "[]<", "XGBoost")
+        check_names(X, FORBIDDEN, "XGBoost", TAKES)
         if not self.estimator.enable_categorical and (names := categories_of(X)):
             raise InvalidInputError(
                 f"column {names[0]!r} of X is categorical, which XGBoost takes if it is told so: "
@@ -607,7 +612,7 @@ def restore(
     # XGBoost keeps a wrong one for the whole process, and then reads no other model either.
     require(estimator.get_params()["verbosity"] in (None, 0, 1, 2, 3), "its verbosity")
     # Written anew: what was checked is what XGBoost reads.
-    booster = _booster_of(estimator, json.dumps(document))
+    booster = _booster_of(estimator, as_text(document))
     return XGBoostModel(_fitted(estimator, booster, None, n_classes), intercept, n_base, n_classes)
 
 

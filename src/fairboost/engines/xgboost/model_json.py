@@ -154,4 +154,9 @@ def _edited(document: dict[str, Any], forget_stop: bool = False) -> str:
     model["gbtree_model_param"]["num_trees"] = str(len(model["trees"]))
     for name in STOPPED if forget_stop else ():
         document["learner"]["attributes"].pop(name, None)
-    return json.dumps(document, separators=(",", ":"))
+    return as_text(document)
+
+
+def as_text(document: dict[str, Any]) -> str:
+    """The text of a model. XGBoost's reader does not decode what is escaped, so nothing is."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))

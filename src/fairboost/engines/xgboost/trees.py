@@ -11,7 +11,7 @@ from scipy.special import logit
 
 from fairboost._typing import Float32Array, FloatArray
 from fairboost.engines.ensemble import Ensemble, Feature
-from fairboost.engines.xgboost.model_json import parts_with_trees, read_categories
+from fairboost.engines.xgboost.model_json import as_text, parts_with_trees, read_categories
 from fairboost.engines.xgboost.objectives import LOGISTIC, OBJECTIVES
 from fairboost.kernel.losses import Loss
 
@@ -103,7 +103,7 @@ def without_names(text: str) -> str:
     model, _ = parts_with_trees(document)
     if "cats" in model:
         model["cats"] = {"enc": [], "feature_segments": [], "sorted_idx": []}
-    return json.dumps(document, separators=(",", ":"))
+    return as_text(document)
 
 
 def read_features(text: str, names: Sequence[str]) -> tuple[Feature, ...]:
