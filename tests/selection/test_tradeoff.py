@@ -103,6 +103,26 @@ def test_the_first_model_is_that_without_constraints(loans, test_rows):
     assert first.multipliers_.sum() == 0
 
 
+def test_the_report_of_the_first_model_says_that_no_constraint_was_set(curve, test_rows, tmp_path):
+    curve.models[0].save(tmp_path / "first.json")
+    for first in (curve.models[0], load(tmp_path / "first.json")):
+        asked = {"sensitive_features": sex(test_rows)}
+        for report in (first.fairness_report_, first.report_on(test_rows.X, test_rows.y, **asked)):
+            text = str(report)
+            assert "No constraint was set for this model." in text
+            assert "false negative rate by sex" in text
+            assert all(word not in text for word in ("not met", "tolerance", "rounds", "- ,"))
+    held = curve.within(float(curve.table["gap"].iloc[0]))
+    assert held.fairness_report_.verdicts[0].status != "no limit was asked for"
+
+
+def test_a_curve_is_printed_as_a_table(curve):
+    for text in (str(curve), curve._repr_html_()):
+        for found in ("no constraint", "accuracy", "gap between groups", "rows held out"):
+            assert found in text
+    assert len(str(curve).splitlines()) == 2 + 1 + len(curve.models)
+
+
 def kept_rows(loans, share):
     """The rows that are trained on where a share is held out, without a random_state."""
     column = SensitiveColumn("sex", pd.factorize(sex(loans), sort=True)[0], ("female", "male"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from copyreg import __newobj__  # type: ignore[attr-defined]
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -246,6 +246,9 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
     def _judged(self, *measured: MeasuredRates, positive: str = "") -> FairnessReport:
         """The report on what was measured."""
         options = self._options()
+        if self._measured is None and self.fairness_report_ is not None:  # of a file
+            free = self.fairness_report_.unconstrained
+            measured = tuple(replace(m, unconstrained=free) for m in measured)
         return fairness_report.build(
             *measured,
             confidence=options.asked_confidence,

@@ -19,6 +19,7 @@ import pandas as pd
 from sklearn.base import clone
 from tqdm.auto import tqdm
 
+from fairboost._text import escape_html, interval, places, text_table
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.algorithm.game import Session
 from fairboost.algorithm.multipliers import Rest
@@ -64,7 +65,7 @@ MOST_OF_SHARES = 0.99
 GO_BY = "judge it on test rows, model.report_on(...)."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TradeoffCurve:
     """Models from no constraint to zero tolerance.
 
@@ -86,6 +87,37 @@ class TradeoffCurve:
 
     models: tuple[FairModel, ...]
     table: pd.DataFrame
+
+    def __repr__(self) -> str:
+        lines = self._printed()
+        return f"{self._said}\n\n{text_table(list(map(str, lines)), lines.to_numpy().tolist())}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape_html(self._said)}</p>{self._printed().to_html(index=False, border=0)}"
+
+    @property
+    def _said(self) -> str:
+        """What the printed table is."""
+        assert self.models[0].fairness_report_ is not None
+        where = self.models[0].fairness_report_.where
+        on = "training rows" if where == "training" else f"rows {where}"
+        return f"TradeoffCurve: {len(self.models)} models, measured on the {on}"
+
+    def _printed(self) -> pd.DataFrame:
+        """The table as text: a line per model."""
+        performance, table = self._kind.performance, self.table
+        found = {
+            "model": [
+                "no constraint" if np.isnan(t) else f"tolerance {t:.3g}"
+                for t in table["tolerance"]
+            ]
+        }
+        named = {performance: self._kind.title(self.models[0]), "gap": _figure_of(self.models[0])}
+        for name, title in named.items():
+            figures = table[[name, f"{name} low", f"{name} high"]].to_numpy()
+            decimals = 3 if "accuracy" in table else places(*figures[:, 0])
+            found[title] = [interval(v, low, high, decimals) for v, low, high in figures]
+        return pd.DataFrame({**found, "trees": [f"{n:.0f}" for n in table["trees"]]})
 
     @property
     def _kind(self) -> Decisions | Numbers:
@@ -234,7 +266,7 @@ def held_to(
     terms = (
         replace(t, constraint=with_tolerance(t.constraint, tolerance)) for t in measured.terms
     )
-    measured = replace(measured, terms=tuple(terms), chosen=chosen)
+    measured = replace(measured, terms=tuple(terms), chosen=chosen, unconstrained=False)
     if searched and measured.kind == "share":
         measured = replace(measured, kind="search")
     asked._set_measured(measured, getattr(model, "_score_threshold", 0.0))
@@ -452,6 +484,10 @@ class _Curve:
         known = {k: v for k, v in vars(self.prototype).items() if k not in model.get_params(False)}
         vars(model).update(known)
         model._keep(training)
+        if tolerance is None:
+            assert model._measured is not None
+            free = replace(model._measured, unconstrained=True)
+            model._set_measured(free, getattr(model, "_score_threshold", 0.0))
         assert model.fairness_report_ is not None
         figures = self.kind.figures(training.record.iterates[kept], training.record)
         gap = worst_of(model.fairness_report_.verdicts, _constraints_of(model))

@@ -11,6 +11,7 @@ in ``benchmarks/verdicts.md``.
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -89,6 +90,13 @@ OUT_OF_FOLD, LUCK = {5: 1.2, 3: 1.5, 2: 2.0}, 1.5
 of half of the rows differ more from one of all), and how many times what a rate moves by from one
 round to the next is one standard error more."""
 ON_TEST = "trust these rather than rows that training has used."
+FREE = (
+    "No constraint was set for this model. Its {rates} show what the models under constraints "
+    "are to be compared with."
+)
+VARIED = "gap", "figure"
+"""Measures whose limit a curve varies; other limits are in the constraint itself, and stay."""
+ASKS_NOTHING: dict[str, Any] = {"status": NO_LIMIT, "limit": np.inf, "rows_needed": None}
 NOT_ALL = "The table has the {rates} that are farthest apart; report.rates has all of them."
 
 
@@ -132,6 +140,8 @@ class MeasuredRates:
         That a rate goes back and forth from round to round; empty where none does.
     rows_seen : str
         That the base model was probably trained on these rows; empty otherwise.
+    unconstrained : bool
+        Whether the model was not held to the constraints: they say what is to be shown.
     """
 
     where: str
@@ -149,6 +159,7 @@ class MeasuredRates:
     left_out_variances: tuple[float | None, ...] = ()
     unsettled: str = ""
     rows_seen: str = ""
+    unconstrained: bool = False
 
     def laws(self) -> Iterator[SamplingLaw]:
         """How far moments are off by chance, term by term."""
@@ -281,6 +292,8 @@ class FairnessReport:
     families : tuple of str
         What each of the verdicts is told as, together with others of the same name; empty where
         one stands by itself, and in files of old.
+    unconstrained : bool
+        Whether the model was not held to the constraints, as the first of a trade-off curve.
     """
 
     rates: pd.DataFrame
@@ -297,6 +310,7 @@ class FairnessReport:
     folded: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     windows: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    unconstrained: bool = False
 
     @property
     def met(self) -> bool:
@@ -468,6 +482,8 @@ def build(
     gap 0.1000 [0.0708, 0.1252] not met
     """
     level = check_confidence(level if confidence is None else confidence)
+    if test is not None:
+        test = replace(test, unconstrained=held_out.unconstrained)
     measured = [held_out] if test is None else [held_out, test]
     judged = [list(_judge(m, level)) for m in measured]
     verdicts, tested = (tuple(verdict for verdict, _ in found) for found in [*judged, []][:2])
@@ -475,14 +491,17 @@ def build(
     # The first of test rows, if there are any.
     advice = [measured[-1].decides_little, held_out.chosen, held_out.unsettled]
     advice += [held_out.rows_seen]
+    advice += [FREE.format(rates=held_out.in_words)] * held_out.unconstrained
     advice += _farthest_lines(judged[0], families)
     on_test = [
         _said_of_test(t, v, said) for v, (t, said) in zip(verdicts, [*judged, []][1], strict=False)
     ]
     advice += _farthest_lines(list(zip(tested, on_test, strict=True)), families)
+    told = held_out, verdicts, paper, rounds, more_rounds
     settled = rounds >= SETTLED and not paper and not held_out.unsettled
     limits = out_of_reach(held_out, verdicts, level) if settled else ""
-    advice += [limits] if limits else _on_not_met(held_out, verdicts, paper, rounds, more_rounds)
+    if not held_out.unconstrained:
+        advice += [limits] if limits else _on_not_met(*told)
     rates = held_out.in_words
     too_few = TOO_FEW.get(held_out.kind, "").format(rates=rates)
     advice += [too_few] * any(v.rows_needed for v in verdicts)
@@ -495,17 +514,18 @@ def build(
     note = "; ".join(f"{m.where}: {m.note}" for m in measured if m.note)
     columns = tuple(dict.fromkeys(c for term in held_out.terms for c in term.groups.columns))
     titles = tuple({name: title for m in measured for name, title in m.titles.items()}.items())
-    rest = held_out.where, level, tested, columns, positive, titles
+    known = held_out.where, level, tested, columns, positive, titles
     far = _farthest_table(measured, level)
     by_family = _folded_by_family(held_out, [verdicts, tested], families)
     folded = (*_folded(held_out), *by_family)
     windows = {str(name): f.windows for name, f in facts.items() if f.windows}
-    return FairnessReport(table, verdicts, note, said, *rest, far, folded, families, windows)
+    rest = *known, far, folded, families, windows, held_out.unconstrained
+    return FairnessReport(table, verdicts, note, said, *rest)
 
 
 def _said_of_test(tested: Verdict, held_out: Verdict, said: str) -> str:
     """What to say about a constraint on the test rows; nothing where the verdict is the same."""
-    if tested.status == NO_LIMIT:  # of which the worst group is told
+    if tested.status == NO_LIMIT and said:  # of which the worst group is told
         return f"{said.removesuffix('.')}, on the test rows."
     if tested.status in ("met", held_out.status):
         return ""
@@ -565,6 +585,11 @@ def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str
             verdict, said = replace(verdict, status="met on these rows, not certain"), ""
         if measured.rows_seen and verdict.within:
             said = ""  # no interval of such rows is about new people
+        if measured.unconstrained and verdict.measure in VARIED:
+            text = re.split(", tolerance | at most ", verdict.constraint)[0]
+            text = text.replace(" equal by ", " by ")
+            verdict = replace(verdict, constraint=text, **ASKS_NOTHING)
+        said = "" if measured.unconstrained else said
         yield verdict, said
 
 
