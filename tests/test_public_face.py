@@ -35,7 +35,7 @@ def test_every_public_thing_has_a_docstring(name):
 
 
 def test_top_level_functions_and_classes_show_an_example():
-    for item in ("FairGBMClassifier", "parity", "bound", "tradeoff_curve", "tune"):
+    for item in ("FairGBMClassifier", "parity", "bound", "report_on", "tradeoff_curve", "tune"):
         assert ">>>" in getattr(fairboost, item).__doc__
 
 

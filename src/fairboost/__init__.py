@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairboost.fairness.ratios import at_least
     from fairboost.model.estimator import FairGBMClassifier, load
     from fairboost.model.regressor import FairGBMRegressor
+    from fairboost.model.wrapped import report_on
     from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
     from fairboost.selection.tuning import SearchOptions, Tuned, tune
 
@@ -48,6 +49,7 @@ __all__ = [
     "load",
     "minimax",
     "parity",
+    "report_on",
     "smooth",
     "tradeoff_curve",
     "tune",
@@ -64,6 +66,7 @@ _HOMES = {
     "fairness.ratios": ("at_least",),
     "model.estimator": ("FairGBMClassifier", "load"),
     "model.regressor": ("FairGBMRegressor",),
+    "model.wrapped": ("report_on",),
     "selection.tradeoff": ("TradeoffCurve", "tradeoff_curve"),
     "selection.tuning": ("SearchOptions", "Tuned", "tune"),
 }
