@@ -119,6 +119,25 @@ def test_one_period_and_names_of_periods_will_do(run, watched, decided, tmp_path
     assert "order" not in said
 
 
+@pytest.mark.parametrize("form", ["%m.%Y", "%m%Y", "%b %Y"])
+def test_months_are_in_order_across_the_end_of_a_year(run, watched, decided, tmp_path, form):
+    path = drifted(decided, tmp_path / "rows.parquet")
+    frame = pd.read_parquet(path)
+    months = pd.date_range("2025-09-01", periods=8, freq="MS").strftime(form)  # drift from January
+    frame["month"] = months[frame["decided_at"].str[5:7].astype(int) - 1]
+    frame.sample(frac=1.0, random_state=0).to_parquet(path)
+    words = ("monitor", watched, path, "--by", "month", "--json")
+    code, shown, _ = run(*words)
+    assert code == 3
+    found = json.loads(shown)
+    assert [line["period"] for line in found["periods"]] == list(months)
+    changes = [a["since"] for a in found["alarms"] if "rate of sex=female" in a["about"]]
+    assert set(changes) == {months[4]}
+    code, shown, _ = run(*words, "--since", months[1])
+    assert code == 3
+    assert [line["period"] for line in json.loads(shown)["periods"]] == list(months[1:])
+
+
 def test_groups_that_training_did_not_know_are_named(run, watched, decided, tmp_path):
     frame = pd.read_parquet(decided)
     frame.loc[frame.index[:50], "sex"] = "other"

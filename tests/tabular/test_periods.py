@@ -95,8 +95,8 @@ def test_dates_of_all_kinds_are_read(tmp_path, column):
         ),
         (
             ["2026 May", "2026 April", "2026 May", "2026 May", None],
-            ("2026 May", "2026 April"),
-            True,
+            ("2026 April", "2026 May"),
+            False,
         ),
         (["spring", "autumn", "spring", "autumn", None], ("spring", "autumn"), True),
     ],

@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="COLUMN[:RESOLUTION]",
         help="a column of dates and the length of a period (day, week, month, quarter or year), "
-        "such as decided_at:month; or a column with the name of the period",
+        "such as decided_at:month; or a column with the name of the period, such as 2026-03",
     )
     words = "the actual label, where it is known (default: the label of training, if present)"
     columns.add_argument("--label", **arguments.COLUMN, help=words)

@@ -23,12 +23,10 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.tabular.audit import AuditedBatches, AuditRequest, ValueCoder
 from fairboost.tabular.columns import as_text, converting, decoded
 from fairboost.tabular.files import TableFile
+from fairboost.tabular.period_names import in_order
 
 RESOLUTIONS = ("day", "week", "month", "quarter", "year")
 MOST_PERIODS = 400
-NUMBERED = re.compile(r"\d+(\.\d+)?|\d{4}\D*\d*\D*\d*")
-"""Names of periods that are in the order of their numbers, such as 7, 2026-03 or 2026 Q1."""
-NUMBER = re.compile(r"\d+\.\d+|\d+")
 UNKNOWN = 2
 """The code of a missing label."""
 
@@ -270,12 +268,11 @@ class _PeriodBatches(AuditedBatches):
             names = tuple(period_name(k, resolution) for k in numbers)
             return names, {k: place for place, k in enumerate(numbers)}, False
         known = {code: name for name, code in self.names.known.items() if code in found}
-        order, in_order = sorted(known), True
-        if all(map(NUMBERED.fullmatch, known.values())):
-            places = {code: tuple(map(float, NUMBER.findall(n))) for code, n in known.items()}
-            if len(set(places.values())) == len(places):
-                order, in_order = sorted(known, key=lambda code: places[code]), False
-        return tuple(known[k] for k in order), {k: p for p, k in enumerate(order)}, in_order
+        codes = sorted(known)
+        order = in_order([known[code] for code in codes], self.asked.by.name)
+        codes = codes if order is None else [codes[place] for place in order]
+        names = tuple(known[code] for code in codes)
+        return names, {code: place for place, code in enumerate(codes)}, order is None
 
 
 def _days(column: Any, name: str, before: int) -> tuple[IntArray, BoolArray]:
