@@ -157,7 +157,7 @@ def read(values, n=4):
         ([2, 1, 2, 1], (1, 2)),
         (["b", "a", "b", "a"], ("a", "b")),
         ([True, False, True, False], (False, True)),
-        (np.array([0.5, -1.0, 0.5, -1.0], np.float32), (-1.0, 0.5)),
+        (np.array([0.5, -1.0, 0.5, -1.0], np.float32), (-1, 0.5)),
         (pd.Categorical(["b", "a", "b", "a"], ["b", "a", "z"]), ("a", "b")),
         (["a", 1, "a", 1], (1, "a")),
     ],
@@ -213,9 +213,91 @@ def test_names_of_columns(table, names):
 
 
 def test_mixed_types_in_a_list_of_rows_stay_apart():
-    (_, codes, groups), _ = read([["1", 0], [1, 0], ["1", 1], [1, 1]])
-    assert groups == (1, "1")
+    (_, codes, groups), _ = read([["1", 0], [2, 0], ["1", 1], [2, 1]])
+    assert groups == (2, "1")
     assert codes == [1, 0, 1, 0]
+
+
+CONTAINERS = {
+    "list": list,
+    "tuple": tuple,
+    "objects": lambda v: np.array(v, object),
+    "array": np.array,
+    "floats": lambda v: np.array(v, np.float64),
+    "pandas": pd.Series,
+    "pandas objects": lambda v: pd.Series(v, dtype=object),
+    "pandas nullable": lambda v: pd.Series(v).convert_dtypes(),
+    "pandas Arrow": lambda v: pd.Series(v).convert_dtypes(dtype_backend="pyarrow"),
+    "categories": lambda v: pd.Series(v).astype("category"),
+    "frame": lambda v: pd.DataFrame({"sensitive_feature": v}),
+    "dict": lambda v: {"sensitive_feature": v},
+    "polars": pl.Series,
+    "polars floats": lambda v: pl.Series(v, dtype=pl.Float64, strict=False),
+    "polars frame": lambda v: pl.DataFrame({"sensitive_feature": v}),
+    "polars categories": lambda v: pl.Series(v).cast(pl.String).cast(pl.Categorical),
+    "Arrow": pa.array,
+    "Arrow in parts": lambda v: pa.chunked_array([v[:3], v[3:]]),
+    "Arrow table": lambda v: pa.table({"sensitive_feature": v}),
+    "Arrow categories": lambda v: pa.chunked_array([pa.array(v).dictionary_encode()]),
+}
+OF_NUMBERS = ("floats", "polars floats")
+OF_TEXT = ("polars categories",)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize(
+    "values", [[0, 1], [0.0, 1.0], [-3, 12], [True, False], ["0", "1"], ["a", "b"], [0.5, 2.0]]
+)
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_group_has_one_name_in_every_container(container, values, missing):
+    kind = type(values[0])
+    if (container in OF_NUMBERS and kind not in (int, float)) or (
+        container in OF_TEXT and kind is not str
+    ):
+        pytest.skip("of another type")
+    rows = [values[0], values[1], None if missing else values[1], values[1], values[0]]
+    if missing and container == "array" and kind in (int, float):
+        rows[2] = np.nan
+    ((_, codes, groups),) = read(CONTAINERS[container](rows), 5)
+    named = [None if code < 0 else str(groups[code]) for code in codes]
+    names = [str(int(v) if kind is float and v.is_integer() else v) for v in values]
+    assert named == [names[0], names[1], None if missing else names[1], names[1], names[0]]
+
+
+@pytest.mark.parametrize("values", [[0, "0"], ["1.5", 1.5], [True, "True"]])
+def test_groups_of_one_name_are_refused(values):
+    with pytest.raises(InvalidInputError, match="which would have the same name"):
+        read(values * 2)
+
+
+BANDS = ["<25", "25-40", "40+"]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda v: pd.Series(pd.Categorical(v, BANDS, ordered=True)),
+        lambda v: pd.Categorical(v, BANDS, ordered=True),
+        lambda v: {"age": pd.Categorical(v, BANDS, ordered=True)},
+        lambda v: pd.DataFrame({"age": pd.Categorical(v, [*BANDS, "none"], ordered=True)}),
+        lambda v: {"age": pd.Series(pd.Categorical(v, BANDS, ordered=True))},
+        lambda v: pl.Series(v, dtype=pl.Enum(BANDS)),
+        lambda v: pl.DataFrame({"age": pl.Series(v, dtype=pl.Enum(BANDS))}),
+        lambda v: {"age": pl.Series(v, dtype=pl.Enum(BANDS))},
+        lambda v: pa.Table.from_pandas(
+            pd.DataFrame({"age": pd.Categorical(v, BANDS, ordered=True)})
+        ),
+    ],
+)
+def test_ordered_categories_keep_their_order(form):
+    ((_, codes, groups),) = read(form(["40+", "25-40", None, "<25", "40+", "25-40", "<25"]), 7)
+    assert (codes, groups) == ([2, 1, -1, 0, 2, 1, 0], tuple(BANDS))
+
+
+def test_a_missing_category_of_arrow_is_missing():
+    labels = pa.chunked_array([pa.array(["no", None, "yes"]).dictionary_encode()])
+    with pytest.raises(InvalidInputError, match="missing labels"):
+        encode_labels(labels)
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,9 @@ def test_a_crossing_is_a_column_of_pairs():
 
 def test_groups_that_read_alike_are_told_apart():
     y = [0, 1] * 4
-    table = group_rates(y, y, sensitive_features=[1, 1, "1", "1"] * 2, rates="ppr")
-    assert sorted(table["group"]) == ["'1'", "1", "everyone"]
+    groups = {"job": ["a, b", "a, b", "a", "a"] * 2, "town": ["c", "c", "b, c", "b, c"] * 2}
+    table = group_rates(y, y, sensitive_features=groups, by=("job", "town"), rates="ppr")
+    assert sorted(table["group"]) == ["'a', 'b, c'", "'a, b', 'c'", "everyone"]
 
 
 def test_a_group_without_a_name_is_not_everyone():

@@ -264,6 +264,52 @@ def test_report_on_rows_that_lack_a_group_or_have_another(engine, toy, other):
     assert "sensitive_feature=z" in str(report)
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda g: g.astype(float),
+        lambda g: g.astype(str),
+        lambda g: g.astype(float).astype(str),
+        lambda g: g.astype(bool),
+        lambda g: pd.Series(pd.Categorical(g, [1, 0], ordered=True)),
+    ],
+)
+def test_a_group_of_training_is_matched_by_its_value(toy, other, form):
+    """In whatever form: a group has one line, with its figures on both sets of rows."""
+    engine, group = LGBMClassifier(n_estimators=5, verbose=-1), (toy.group == "b").astype(int)
+    model = fair(engine, holdout=0.3).fit(toy.X, toy.y, sensitive_features=group)
+    theirs = (other.group == "b").astype(int)
+    expected = model.report_on(other.X, other.y, sensitive_features=theirs)
+    report = model.report_on(other.X, other.y, sensitive_features=form(theirs))
+    assert not report.rates.duplicated(["rate", "group"]).any()
+    pd.testing.assert_frame_equal(report.rates, expected.rates)
+    assert str(report) == str(expected)
+
+
+def test_two_groups_that_may_be_one_of_training_are_refused(toy, other):
+    engine, group = LGBMClassifier(n_estimators=5, verbose=-1), (toy.group == "b").astype(int)
+    model = fair(engine, holdout=0.3).fit(toy.X, toy.y, sensitive_features=group)
+    theirs = np.array(["0", "1", "0.0"])[np.arange(len(other)) % 3]
+    with pytest.raises(InvalidInputError, match="both mean 0; write groups as in training"):
+        model.report_on(other.X, other.y, sensitive_features=theirs)
+
+
+def test_a_group_of_training_is_matched_by_its_value_in_a_holdout_set(toy, other):
+    engine, group = LGBMClassifier(n_estimators=5, verbose=-1), (toy.group == "b").astype(int)
+    reports = [
+        fair(engine)
+        .fit(
+            toy.X,
+            toy.y,
+            sensitive_features=group,
+            holdout_set=(other.X, other.y, form((other.group == "b").astype(int))),
+        )
+        .fairness_report_
+        for form in (np.asarray, lambda g: g.astype(float).astype(str))
+    ]
+    pd.testing.assert_frame_equal(*(report.rates for report in reports))
+
+
 def test_report_on_reads_labels_as_training_did(engine, toy, other):
     names = np.array(["no", "yes"])
     model = fair(engine(), holdout=0.3).fit(toy.X, names[toy.y], sensitive_features=toy.group)

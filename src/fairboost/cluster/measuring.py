@@ -7,8 +7,9 @@ before where the thresholds are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -47,6 +48,7 @@ def measure_on_dask(
     constraints: Sequence[Constraint],
     terms: LossTerms,
     classes: np.ndarray | None = None,
+    known: Mapping[str, Sequence[object]] = MappingProxyType({}),
 ) -> MeasuredRates:
     """Measure a model on test rows, where they lie.
 
@@ -64,6 +66,8 @@ def measure_on_dask(
         The loss that it was trained on.
     classes : array, optional
         The labels, in rising order; None where a number is predicted.
+    known : dict of str to sequence
+        The groups of training, by column.
     """
     import dask
     from dask.delayed import delayed
@@ -77,7 +81,7 @@ def measure_on_dask(
     read, once = delayed(read_partition, pure=False), delayed(score, pure=False)
     summarise = delayed(_summary, pure=False)
     told = dask.compute(*(summarise(read(*part, columns, rules)) for part in lazy))
-    merged = merge(told, columns, classes)
+    merged = merge(told, columns, classes, known=known)
     cells = leave_out_small(merged.cells, constraints, options.min_group_rows)
     nobody = None if rules is None else Outcomes(np.empty(0))
     game = options.game(plain_layout(cells, constraints, None, nobody), terms)

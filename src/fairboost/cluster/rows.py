@@ -20,15 +20,22 @@ Decisions on test rows are counted by cell in the same way (:func:`count_decisio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.cluster.collections import DaskRows, partitions
-from fairboost.data.cells import Cells, SensitiveColumn, build_cells, totals_by_cell
+from fairboost.data.cells import (
+    Cells,
+    SensitiveColumn,
+    build_cells,
+    check_names_differ,
+    totals_by_cell,
+)
 from fairboost.data.holdout import Shares, align_groups
 from fairboost.data.labels import positive_last, warn_of_spellings
 from fairboost.data.validation import (
@@ -42,7 +49,6 @@ from fairboost.data.validation import (
     distinct_labels,
     encode_known,
     named_columns,
-    python_value,
     read_exposure,
     read_targets,
     read_weights,
@@ -293,7 +299,7 @@ def _read_column(name: str, column: Any, n: int) -> SensitiveColumn:
     _check_rows(f"sensitive_features ({name})", len(codes), n)
     if (codes >= 0).any():
         check_groups(name, len(groups), int((codes >= 0).sum()), MANY_GROUPS)
-    return SensitiveColumn(name, codes, tuple(map(python_value, groups)))
+    return SensitiveColumn(name, codes, tuple(groups))
 
 
 def _summed(
@@ -361,6 +367,7 @@ def merge(
     pos_label: object = None,
     held_out: Sequence[PartitionSummary] = (),
     held_out_columns: Sequence[str] = (),
+    known: Mapping[str, Sequence[object]] = MappingProxyType({}),
 ) -> MergedPartitions:
     """Bring the cells of all partitions together; raises what is wrong with any of them.
 
@@ -379,23 +386,26 @@ def merge(
         Of a set to hold out; the last in the result.
     held_out_columns : sequence of str
         What its sensitive columns are called.
+    known : dict of str to sequence
+        The groups of training, by column, if rows are not to train on.
     """
     _check_faults(summaries)
     _check_faults(held_out, "holdout_set: ")
     everyone = [*summaries, *held_out]
     if summaries[0].targets is None:
-        known = classes is not None
+        given = classes is not None
         classes = _merged_classes(summaries, held_out, classes, pos_label)
         position = [encode_known(s.classes, classes, "y") for s in everyone]
         labels = _recoded(position, everyone, 0).astype(np.int32)
-        if not known:
+        if not given:
             weights = np.concatenate([s.totals[1] for s in summaries])
             check_both_classes_weigh(classes, labels[: len(weights)], weights)
     else:
         if not sum(len(s.combinations) for s in summaries):
             raise InvalidInputError(NO_ROWS)
         labels = np.zeros(sum(len(s.combinations) for s in everyone), np.int32)
-    sensitive = _merged_columns(columns, summaries)
+    own = _merged_columns(columns, summaries)
+    sensitive = [c.named_as(known.get(c.name, ())) for c in own]
     if held_out:
         theirs = align_groups(sensitive, _merged_columns(held_out_columns, held_out))
         sensitive = [
@@ -449,6 +459,7 @@ def _merged_columns(
         position = [np.array([*(order[v] for v in s.values[k]), -1], np.int32) for s in summaries]
         codes = _recoded(position, summaries, 1 + k)
         check_groups(name, len(values), int(rows[codes >= 0].sum()))
+        check_names_differ(name, values)
         out.append(SensitiveColumn(name, codes, tuple(values)))
     return out
 
@@ -588,6 +599,7 @@ def count_decisions(
     rows: DaskRows,
     columns: Sequence[str],
     classes: np.ndarray,
+    known: Mapping[str, Sequence[object]],
 ) -> tuple[Cells, FloatArray]:
     """Sort rows into cells, and count positive decisions in each.
 
@@ -601,6 +613,8 @@ def count_decisions(
         The sensitive columns to go by.
     classes : (2,) array
         The labels.
+    known : dict of str to sequence
+        The groups of training, by column.
 
     Returns
     -------
@@ -613,7 +627,7 @@ def count_decisions(
     once, count = delayed(decide, pure=False), delayed(_count, pure=False)
     lazy = partitions(rows if columns else rows.without_groups())
     found = dask.compute(*(count(once, *part, list(columns)) for part in lazy))
-    merged = merge([summary for summary, _ in found], columns, classes)
+    merged = merge([summary for summary, _ in found], columns, classes, known=known)
     numbers, events = np.concatenate(merged.numbers), np.concatenate([e for _, e in found])
     return merged.cells, np.bincount(numbers, events, len(merged.cells)).astype(np.float64)
 

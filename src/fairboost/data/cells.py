@@ -8,8 +8,10 @@ constraints.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import TypeAlias
 
@@ -18,7 +20,7 @@ import numpy as np
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
 from fairboost.data.device_arrays import beside, count_by, on_host
 from fairboost.data.shared import SharedRows, SoftFacts, nearest, share_out
-from fairboost.exceptions import ConstraintError
+from fairboost.exceptions import ConstraintError, InvalidInputError
 
 Weights: TypeAlias = FloatArray | Float32Array
 
@@ -34,7 +36,7 @@ class SensitiveColumn:
     codes : (n,) int
         Group of each row; -1 where it is missing.
     values : tuple
-        What each code stands for, in sorted order.
+        What each code stands for, in sorted order, or in that of an ordered categorical.
     members : (n, n_values) float32, optional
         What each row weighs in each group, where rows belong to groups by weights
         (:mod:`fairboost.data.shared`); all codes are then -1.
@@ -62,6 +64,93 @@ class SensitiveColumn:
     def is_soft(self) -> bool:
         """Whether rows belong to its groups by weights."""
         return self.members is not None
+
+    def named_as(self, known: Sequence[object]) -> SensitiveColumn:
+        """The same groups under the names that training has for them, and in its order."""
+        if self.is_soft or not known:
+            return self
+        values = same_groups(self.name, self.values, known)
+        order = [v for v in known if v in values] + [v for v in values if v not in known]
+        place = np.array([*map(order.index, values), -1], np.int32)  # the last is a missing group
+        return replace(self, codes=place[self.codes], values=tuple(order))
+
+
+LARGEST_WHOLE = 2.0**53
+"""Floats above this skip whole numbers."""
+
+
+def group_value(value: object) -> object:
+    """A group by its value, whatever container it comes from.
+
+    Columns of whole numbers with missing values hold floats, in pandas and in polars.
+
+    Examples
+    --------
+    >>> group_value(np.float64(1)), group_value(1.5), group_value("1.0"), group_value(np.True_)
+    (1, 1.5, '1.0', True)
+    """
+    plain: object = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float | Decimal) and abs(float(plain)) < LARGEST_WHOLE:
+        return int(plain) if plain == int(plain) else plain
+    return plain
+
+
+def check_names_differ(name: str, values: Sequence[object]) -> None:
+    """Refuse groups that differ and would have the same name in a report, such as 0 and "0"."""
+    named: dict[str, object] = {}
+    for value in values:
+        if (other := named.setdefault(str(value), value)) is not value:
+            kinds = " and ".join(f"{v!r} ({type(v).__name__})" for v in (other, value))
+            raise InvalidInputError(
+                f"sensitive column {name!r} has the groups {kinds}, which would have the same "
+                "name; if these are one group, write its rows the same, otherwise rename one"
+            )
+
+
+def same_groups(
+    name: str, values: Sequence[object], known: Sequence[object]
+) -> tuple[object, ...]:
+    """Groups of further rows under the names that training has for them.
+
+    A group is matched by its value, or else by its text: where training has 0, "0" and "0.0" are
+    that group.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    values, known : sequence
+        The groups of the further rows, and those of training.
+
+    Examples
+    --------
+    >>> same_groups("married", ["1.0", False, "2"], [0, 1])
+    (1, 0, '2')
+    """
+    by_value = {value: value for value in known}
+    by_text: dict[str, list[object]] = {}
+    for value in known:
+        by_text.setdefault(_text_of(value), []).append(value)
+    matched: dict[object, object] = {}
+    for value in values:
+        near = [by_value[value]] if value in by_value else by_text.get(_text_of(value), [])
+        group = near[0] if len(near) == 1 else value
+        if len(near) > 1 or group in matched:
+            both = near if len(near) > 1 else [matched[group], value]
+            raise InvalidInputError(
+                f"sensitive column {name!r} has the group {value!r}, and "
+                f"{' and '.join(map(repr, both))} "
+                + ("are two groups of training" if len(near) > 1 else f"both mean {group!r}")
+                + "; write groups as in training"
+            )
+        matched[group] = value
+    return tuple(matched)
+
+
+def _text_of(value: object) -> str:
+    """A group as text; a whole number without decimals, yes and no in small letters."""
+    text = re.sub(r"^(-?[0-9]+)\.0+$", r"\1", str(value))
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 @dataclass(frozen=True)

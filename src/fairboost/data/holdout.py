@@ -31,7 +31,7 @@ import numpy as np
 from fairboost._numbers import is_number
 from fairboost._typing import BoolArray, Float32Array, IntArray
 from fairboost._warnings import warn
-from fairboost.data.cells import Cells, SensitiveColumn, Weights
+from fairboost.data.cells import Cells, SensitiveColumn, Weights, same_groups
 from fairboost.data.validation import DEFAULT_COLUMN
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 
@@ -405,14 +405,15 @@ def align_groups(
             aligned.append(_aligned_members(known, new))
             continue
         position = {value: k for k, value in enumerate(known.values)}
-        unseen = [value for value in new.values if value not in position]
+        values = same_groups(known.name, new.values, known.values)
+        unseen = [value for value in values if value not in position]
         if unseen:
             warn(
                 f"holdout_set has groups of {known.name!r} that training never saw: "
                 f"{', '.join(map(repr, unseen))}; their rows count in no group",
                 FairnessWarning,
             )
-        recode = np.array([*(position.get(v, -1) for v in new.values), -1], np.int32)
+        recode = np.array([*(position.get(v, -1) for v in values), -1], np.int32)
         aligned.append(replace(known, codes=recode[new.codes]))
     return aligned
 

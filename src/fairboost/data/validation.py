@@ -6,7 +6,7 @@ X is not looked into beyond its number of rows: the engine reads it as the user 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import narwhals.stable.v1 as nw
@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
-from fairboost.data.cells import SensitiveColumn
+from fairboost.data.cells import SensitiveColumn, check_names_differ, group_value
 from fairboost.data.device_arrays import (
     is_device_array,
     is_device_column,
@@ -83,6 +83,12 @@ class CheckedRows:
         if self.base_scores is not None:
             return self.base_scores
         return None if self.exposure is None else np.log(self.exposure)
+
+    def with_groups_of(self, known: Mapping[str, Sequence[object]]) -> CheckedRows:
+        """The same rows, with the groups of columns as training has them."""
+        return replace(
+            self, columns=tuple(c.named_as(known.get(c.name, ())) for c in self.columns)
+        )
 
     @property
     def weight_in_moments(self) -> FloatArray | None:
@@ -370,7 +376,21 @@ def as_column(values: ArrayLike) -> np.ndarray:
     if is_device_array(values):
         return np.asarray(on_host(values))
     native = nw.from_native(values, series_only=True, pass_through=True)
-    return native.to_numpy() if isinstance(native, nw.Series) else np.asarray(values)
+    return np.asarray(_plain(native) if isinstance(native, nw.Series) else values)
+
+
+def _plain(column: nw.Series[Any]) -> Any:
+    """A column of polars or Arrow as an array, or as one of pandas if it may have an order.
+
+    NumPy would read the last category of Arrow where a value is missing.
+    """
+    if column.dtype == nw.Enum:  # of polars
+        listed = column.cat.get_categories().to_list()
+        return pd.Series(pd.Categorical(column.to_numpy(), listed, ordered=True))
+    native = column.to_native()
+    if column.dtype == nw.Categorical and hasattr(native, "chunks"):
+        return native.to_pandas()
+    return column.to_numpy()
 
 
 def encode_labels(y: ArrayLike, pos_label: object = None) -> tuple[np.ndarray, IntArray]:
@@ -563,7 +583,7 @@ def _read_column(name: str, column: Any, as_number: bool) -> SensitiveColumn:
 def _named(name: object, column: Any) -> tuple[str, Any]:
     """A column of a mapping; probabilities have a name of their own, which must be the same."""
     if not isinstance(column, GroupProbabilities):
-        return str(name), _factorizable(column)
+        return str(name), _one_column(column)
     if column.name != name:
         raise InvalidInputError(
             f"sensitive_features has the group probabilities of {column.name!r} under the name "
@@ -590,12 +610,14 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     if is_device_column(table):
         name = getattr(table, "name", None)
         return [(DEFAULT_COLUMN if name in (None, "") else str(name), plain_column(table))]
+    if isinstance(table, pd.Categorical):
+        table = pd.Series(table)
     native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
-        return [(name, native[name].to_numpy()) for name in native.columns]
+        return [(name, _plain(native[name])) for name in native.columns]
     if isinstance(native, nw.Series):
-        column = table if isinstance(table, pd.Series) else native.to_numpy()
-        return [(DEFAULT_COLUMN if native.name in (None, "") else str(native.name), column)]
+        name = DEFAULT_COLUMN if native.name in (None, "") else str(native.name)
+        return [(name, _one_column(table))]
     array = table if is_device_array(table) else _factorizable(table)
     if array.ndim == 2 and array.shape[1] > 1:
         return [(f"{DEFAULT_COLUMN}_{k}", array[:, k]) for k in range(array.shape[1])]
@@ -605,6 +627,14 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
             f"{array.ndim} dimensions"
         )
     return [(DEFAULT_COLUMN, array.reshape(-1))]
+
+
+def _one_column(column: ArrayLike) -> Any:
+    """A column that factorize reads; one of pandas as it is, for the order of its categories."""
+    if isinstance(column, pd.Series | pd.Categorical):
+        return column
+    native = nw.from_native(column, series_only=True, pass_through=True)
+    return _plain(native) if isinstance(native, nw.Series) else _factorizable(column)
 
 
 def _factorizable(column: ArrayLike) -> np.ndarray:
@@ -623,13 +653,14 @@ def _factorizable(column: ArrayLike) -> np.ndarray:
 def _encode_groups(name: str, column: ArrayLike) -> SensitiveColumn:
     codes, values = distinct_groups(name, column)
     check_groups(name, len(values), int(np.count_nonzero(codes >= 0)))
-    order, kind = sorted_order(values), _code_type(len(values))
+    order, kind = sorted_order(values, listed_order(column)), _code_type(len(values))
     if not np.array_equal(order, np.arange(len(order))):
         # The last is that of code -1, a missing group, which stays -1.
         rank = np.full(len(order) + 1, -1, kind)
         rank[order] = np.arange(len(order))
         codes = rank[codes]
-    names = tuple(python_value(values[k]) for k in order)
+    names = tuple(values[k] for k in order)
+    check_names_differ(name, names)
     return SensitiveColumn(name, codes.astype(kind, copy=False), names)
 
 
@@ -650,7 +681,7 @@ def distinct_groups(name: str, column: ArrayLike) -> tuple[IntArray, np.ndarray]
         raise InvalidInputError(
             f"sensitive column {name!r} must hold one plain value per row: {error}"
         ) from error
-    return codes, np.asarray(uniques, dtype=object)
+    return codes, np.fromiter(map(group_value, uniques), object, len(uniques))
 
 
 def check_groups(name: str, n_values: int, known: int, few: int = 2) -> None:
@@ -682,8 +713,19 @@ def python_value(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def sorted_order(values: np.ndarray) -> np.ndarray:
-    """Sort groups so that codes do not depend on the order of rows."""
+def listed_order(column: Any) -> list[object]:
+    """The categories of an ordered categorical column, in their order; none of any other."""
+    kind = getattr(column, "dtype", None)
+    if not isinstance(kind, pd.CategoricalDtype) or not kind.ordered:
+        return []
+    return [group_value(value) for value in kind.categories]
+
+
+def sorted_order(values: np.ndarray, listed: Sequence[object] = ()) -> np.ndarray:
+    """Sort groups so that codes do not depend on the order of rows; as they are listed, if so."""
+    if listed:
+        place = {value: k for k, value in enumerate(listed)}
+        return np.argsort([place[value] for value in values], kind="stable")
     try:
         return np.argsort(values, kind="stable")
     except TypeError:  # values of several types: by type, then as text

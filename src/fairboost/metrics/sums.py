@@ -114,4 +114,4 @@ def group_names(groups: Groups) -> tuple[str, ...]:
     names = tuple(", ".join(map(str, values)) for values in groups.names)
     if len(set(names)) == len(names):
         return names
-    return tuple(", ".join(map(repr, values)) for values in groups.names)  # 1 and "1"
+    return tuple(", ".join(map(repr, values)) for values in groups.names)  # "a, b" x "c"

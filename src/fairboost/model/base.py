@@ -100,6 +100,20 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         """Set the attributes that are about what was measured of the model kept."""
         raise NotImplementedError
 
+    def _known_groups(self) -> dict[str, list[object]]:
+        """The groups of each sensitive column in training, as far as rates were read of them."""
+        found: dict[str, dict[object, None]] = {}
+        measured = [] if self._measured is None else [self._measured]
+        of_terms = [
+            (t.groups.columns, n) for m in measured for t in m.terms for n in t.groups.names
+        ]
+        for columns, values in of_terms + [
+            (r.columns, r.name) for m in measured for r in m.left_out
+        ]:
+            for column, value in zip(columns, values, strict=True):
+                found.setdefault(column, {})[value] = None
+        return {column: list(values) for column, values in found.items()}
+
     def _train(self, request: FitRequest) -> None:
         """Train, and set the fitted attributes."""
         with request.on_device():

@@ -379,11 +379,12 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             Labels of any type; of two, ``pos_label`` says which is positive. Three or more are
             classes of which one is given.
         sensitive_features : column or table of columns, optional
-            The groups, of any type; missing values are allowed. Needed if a constraint compares
-            groups. :func:`~fairboost.group_probabilities` stands for groups that are known by
-            probability, by itself or in a dict of columns; a column that a constraint names by
-            :func:`~fairboost.smooth` holds numbers. Rows are matched by position: pandas indices
-            that differ from that of X are refused, here and in y and sample_weight.
+            The groups, of any type; missing values are allowed. A group is named by its value
+            (1.0 is 1), and groups of ordered categories keep their order. Needed if a constraint
+            compares groups. :func:`~fairboost.group_probabilities` stands for groups that are
+            known by probability, by itself or in a dict of columns; a column that a constraint
+            names by :func:`~fairboost.smooth` holds numbers. Rows are matched by position: pandas
+            indices that differ from that of X are refused, here and in y and sample_weight.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, in the loss and in every rate.
         base_score : array-like of shape (n,), optional
@@ -802,7 +803,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         X : table of shape (n, n_features)
             The rows; a Dask collection is read partition by partition.
         y, sensitive_features, sample_weight
-            Their labels, groups and weights, as in :meth:`fit`.
+            Their labels, groups and weights, as in :meth:`fit`. Groups are matched with those of
+            training by value: "1" and 1.0 are 1, if training has 1.
         base_score : array-like of shape (n,), optional
             Probabilities by the base model, needed if the model was trained with them.
 

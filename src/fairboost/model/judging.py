@@ -66,6 +66,7 @@ def judge(
         rows = check_fit_data(
             X, y, sensitive_features, sample_weight, model._labels, numbers=numbers
         )
+        rows = rows.with_groups_of(model._known_groups())
         names = [c.name for c in rows.columns]
     constraints = model._options().constraints(model._constrained(names))
     if not constraints and not isinstance(model.operating_point, OperatingPoint):
@@ -100,7 +101,9 @@ def _measure_decisions(
                 "Dask collection; pass the rows as tables, such as X.compute()"
             )
         columns = [name for name in names if name in used]
-        cells, decided = count_decisions(model._margins, rows, columns, model._labels)
+        cells, decided = count_decisions(
+            model._margins, rows, columns, model._labels, model._known_groups()
+        )
     else:
         report, weight = model.fairness_report_, rows.sample_weight
         windows = {} if report is None else report.windows
@@ -156,7 +159,7 @@ def _measure_several(
     # Losses are not reported: any will do.
     terms = LossTerms(0.0, (1.0,) * len(model.classes_), curvature=1.0)
     if isinstance(rows, DaskRows):
-        known = model._options(), constraints, terms, model.classes_
+        known = model._options(), constraints, terms, model.classes_, model._known_groups()
         return measure_on_dask(rows, model._scores, *known)
     cells = _cells_on(rows, constraints)
     left = leave_out_small(cells, constraints, model.min_group_rows)

@@ -421,7 +421,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             rows = DaskRows(X, y, sensitive_features, sample_weight, exposure)
             constraints = self._asked_for(rows.columns)
             asked = self._options(), constraints, self._loss_terms
-            test = measure_on_dask(rows, self._scores, *asked)
+            test = measure_on_dask(rows, self._scores, *asked, known=self._known_groups())
             return self._judged(*filter(None, [self._measured, test]))
         data, game, without = self._game_on(X, y, sensitive_features, sample_weight, exposure)
         test = measure_rows(game, _offset(self._scores(X), data), "test", without)
@@ -453,6 +453,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
     ) -> tuple[CheckedRows, Game, str]:
         """Check rows, and make ready to measure them; says how many have no group."""
         data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
+        data = data.with_groups_of(self._known_groups())
         _check_under(self._loss_terms, data)
         self._check_exposed(exposure)
         constraints = self._asked_for([c.name for c in data.columns])

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
@@ -125,6 +126,12 @@ class TestSet:
                 "sensitive_features has no columns, so there are no groups to report on; pass the "
                 "sensitive columns of the test rows"
             )
+        if known := model._known_groups():
+            data = data.with_groups_of(known)
+            own = {c.name: _categories(c) for c in data.columns if c.values and not c.is_soft}
+            sensitive_features = {
+                n: own.get(n, column) for n, column in named_columns(sensitive_features)
+            }
         weight = data.sample_weight
         weight = None if weight is None else weight.astype(np.float64)
         report = model.fairness_report_
@@ -177,10 +184,8 @@ class TestSet:
         """The sensitive columns that a model was trained on, out of those to report on."""
         used = model._constrained(self.names)
         given = dict(named_columns(self.sensitive_features))
-        return {  # code -1, a missing group, is the last
-            c.name: given[c.name]
-            if c.is_soft
-            else np.array([*c.values, None], object)[np.asarray(c.codes)]
+        return {
+            c.name: given[c.name] if c.is_soft else _categories(c)
             for c in self.columns
             if c.name in used
         }
@@ -304,3 +309,9 @@ def _limits_of_each(c: Constraint, attribute: str, groups: Iterable[str]) -> lis
     if isinstance(c, EachAtMost):
         return [Limit(attribute, c.moment.name, c.at_most, group) for group in groups]
     return []
+
+
+def _categories(column: SensitiveColumn) -> pd.Categorical[Any]:
+    """Groups of rows, in the order of the column."""
+    kind = pd.CategoricalDtype(pd.Index(column.values, dtype=object), ordered=True)
+    return pd.Categorical.from_codes(column.codes, dtype=kind)
