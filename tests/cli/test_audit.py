@@ -208,6 +208,49 @@ def test_scores_that_are_no_probabilities(scored, run, tmp_path):
     assert [r["value"] for r in found["rates"]] == [r["value"] for r in plain["rates"]]
 
 
+P = np.linspace(0.01, 0.99, 300)
+SCORES = {
+    "probabilities": (P, True),
+    "decisions of 0 and 1": ((P > 0.5).astype(int), True),
+    "rounded beyond 1": (P * 1.0000001 / P.max(), True),
+    "small probabilities": (P / 100, True),
+    "percentages": (100 * P, False),
+    "whole percentages": (np.round(100 * P).astype(int), False),
+    "log-odds": (np.log(P / (1 - P)), False),
+    "ranks": (np.arange(300), False),
+    "deciles": (1 + np.arange(300) // 30, False),
+    "points, some negative": (np.linspace(-20, 101, 300), False),
+    "negative": (-P, False),
+    "1 and -1": (np.where(P > 0.5, 1, -1), False),
+    "2 and 1": (np.where(P > 0.5, 2, 1), False),
+}
+
+
+@pytest.mark.parametrize(("scores", "fine"), SCORES.values(), ids=list(SCORES))
+def test_scores_that_are_no_probabilities_need_a_threshold(scores, fine, run, tmp_path):
+    table = {"Score": scores, "Gender": ["F", "M"] * 150, "y": ["yes", "no", "no"] * 100}
+    pd.DataFrame(table).to_csv(tmp_path / "decisions.csv", index=False)
+    asked = ("audit", tmp_path / "decisions.csv", "--score", "Score", "--sensitive", "Gender")
+    for words in (asked, (*asked, "--label", "y")):
+        code, _, err = run(*words, "--quiet")
+        assert code == (0 if fine else 1)
+        message = "are not probabilities.*--threshold 0 for log-odds.*--decision"
+        assert fine or re.search(message, err)
+        assert run(*words, f"--threshold={np.median(scores)}")[0] == 0
+        assert run(*words, "--at-positive-rate", "0.5")[0] == 0
+
+
+def test_nobody_selected_passes_no_rule(run, tmp_path):
+    table = {"score": np.linspace(0, 0.4, 300), "sex": ["F", "M"] * 150}
+    pd.DataFrame(table).to_csv(tmp_path / "decisions.csv", index=False)
+    words = ("audit", tmp_path / "decisions.csv", "--score", "score", "--sensitive", "sex")
+    (gap,) = json.loads(run(*words, "--json")[1])["gaps"]
+    assert (gap["gap"], gap["ratio"], gap["four_fifths"]) == (0, None, None)
+    out = run(*words, "--out", tmp_path / "audit")[1]
+    assert re.search(r"undefined +F / F +undefined", out)
+    assert "rule passes" not in (tmp_path / "audit" / "report.md").read_text()
+
+
 def test_the_report_of_an_audit(scored, run, tmp_path):
     out = tmp_path / "audit"
     code, _, _ = run("audit", scored, *BOTH, "--quiet", "--title", "By <hand>", "--out", out)

@@ -209,7 +209,7 @@ BAD_SCORES = [
     ({"y_true": [0, 1, 2, 1]}, "two labels"),
     ({"y_score": [0.1, 0.7, 0.8]}, "y_score has 3 rows, expected 4"),
     ({"y_score": [0.1, 0.7, np.nan, 0.9]}, "y_score is NaN at row 2; drop such rows"),
-    ({"y_score": ["low", "high", "low", "low"]}, "y_score must hold numbers.*'low'"),
+    ({"y_score": list("lhll"), "threshold": 0.5}, "must hold numbers.*'l'.*leave threshold out"),
     ({"y_score": np.zeros((4, 2))}, r"y_score must be one column.*predict_proba pass \[:, 1\]"),
     ({"threshold": np.nan}, "threshold is NaN"),
     ({"n_bootstrap": -1}, "n_bootstrap must be at least 0"),
@@ -223,6 +223,86 @@ BAD_SCORES = [
 def test_bad_scores(change, message):
     with pytest.raises(InvalidInputError, match=message):
         audit(**SCORED | change)
+
+
+P = np.linspace(0.01, 0.99, 200)
+SCORES = {
+    "probabilities": (P, 100),
+    "in float32, rounded beyond 1": ((P * 1.0000001 / P.max()).astype(np.float32), 101),
+    "0 and 1": ((P > 0.5).astype(int), 100),
+    "True and False": (P > 0.5, 100),
+    "probabilities as text": (P.astype(str), 100),
+    "small probabilities": (P / 100, 0),
+    "one number": (np.zeros(200), 0),
+    "percentages": (100 * P, None),
+    "whole percentages": (np.round(100 * P).astype(int), None),
+    "log-odds": (np.log(P / (1 - P)), None),
+    "ranks": (np.arange(200), None),
+    "deciles": (1 + np.arange(200) // 20, None),
+    "points, some negative": (np.linspace(-20, 101, 200), None),
+    "negative": (-P, None),
+    "infinite": (np.where(P > 0.9, np.inf, P), None),
+    "two numbers that are no labels": (np.where(P > 0.5, 7, 3), None),
+}
+
+
+@pytest.mark.parametrize(("scores", "positive"), SCORES.values(), ids=list(SCORES))
+def test_scores_that_are_no_probabilities_need_a_threshold(scores, positive):
+    asked = {"sensitive_features": list("FFMM") * 50, "n_bootstrap": 0}
+    y = [0, 1] * 100
+    if positive is None:
+        message = "scores lie between .* so they are not probabilities.*threshold=0 for log-odds"
+        with pytest.raises(InvalidInputError, match=message):
+            audit(y, scores, **asked)
+    else:
+        assert round(200 * audit(y, scores, **asked).everyone["ppr"]) == positive
+    middle = float(np.median(np.asarray(scores, float)))
+    found = audit(y, scores, threshold=middle, **asked)
+    assert found.everyone["ppr"] == np.mean(np.asarray(scores, float) >= middle)
+
+
+LABELS = {
+    "words": ("yes", "no"),
+    "numbers 2 and 1": (2, 1),
+    "numbers 1 and -1": (1, -1),
+    "text of numbers": ("1", "0"),
+}
+
+
+@pytest.mark.parametrize("written", [np.array, list, pd.Categorical], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("yes", "no"), LABELS.values(), ids=list(LABELS))
+def test_predicted_labels_are_audited(people, yes, no, written):
+    decided = people.score >= 0.5
+    labels = written(np.where(people.y == 1, yes, no))
+    given = written(np.where(decided, yes, no))
+    asked = {"sensitive_features": people.table, "sample_weight": people.weight}
+    expected = audit(people.y, people.score, **asked)
+    found = audit(labels, given, pos_label=yes, **asked)
+    pd.testing.assert_frame_equal(found.rates, expected.rates)
+    pd.testing.assert_frame_equal(found.gaps, expected.gaps)
+    assert str(found).startswith(f"Positive: the predicted label. Positive label: {yes}.")
+    swapped = audit(labels, given, pos_label=no, **asked)
+    assert swapped.everyone["ppr"] == pytest.approx(1 - expected.everyone["ppr"])
+
+
+def test_predicted_labels_that_may_be_scores_are_refused():
+    message = r"the positive label is 0, so these may be labels or scores.*y_score == 0"
+    with pytest.raises(InvalidInputError, match=message):
+        audit(**SCORED | {"y_score": [0, 1, 1, 1]}, pos_label=0)
+    found = audit(**SCORED | {"y_score": [1, 0, 0, 0]}, pos_label=0, threshold=0.5)
+    assert found.everyone["ppr"] == 0.25
+    message = r"'maybe', which is not among the labels of y_true, \['yes', 'no'\]"
+    with pytest.raises(InvalidInputError, match=message):
+        audit(["yes", "no"] * 2, ["yes", "no", "maybe", "no"], sensitive_features=list("aabb"))
+
+
+@pytest.mark.parametrize("rate", ["ppr", "fpr"])
+def test_a_ratio_of_two_zero_rates_is_undefined(rate):
+    y, sex, none = [0, 1] * 200, list("FFMM") * 100, np.zeros(400, int)
+    table = audit(y, none, sensitive_features=sex, rates=rate).gaps
+    assert table[["ratio", "ratio_low", "ratio_high"]].isna().all(axis=None)
+    assert table["gap"].item() == 0
+    assert np.isnan(ratio(y, none, rate=rate, sensitive_features=sex))
 
 
 def test_an_unknown_rate():

@@ -120,7 +120,7 @@ def add_point_options(parser: argparse.ArgumentParser) -> None:
         dest="point",
         type=float,
         metavar="SCORE",
-        help="the score from which a decision is positive (default: 0.5)",
+        help="the score from which a decision is positive (default: 0.5, for probabilities)",
     )
     points: list[tuple[str, Callable[[float], OperatingPoint], str]] = [
         ("--at-fpr", at_fpr, "decide where the false positive rate of everyone is at most this"),

@@ -198,7 +198,7 @@ def _request(options: argparse.Namespace) -> AuditRequest:
         sensitive=tuple(options.sensitive),
         positive=options.positive,
         weight=options.weight,
-        threshold=0.5 if options.point is None else options.point,
+        threshold=options.point,
         confidence=options.level,
         min_rows=max(options.min_rows, options.min_group_rows),
         min_group_rows=options.min_group_rows,

@@ -81,7 +81,8 @@ def audit_evidence(
     ]
     placed = isinstance(request.threshold, OperatingPoint)
     caution = lines.caution(rates, placed=placed)
-    where = explain_decisions(request.threshold, audit.threshold, "score", "on these rows ")
+    point = audit.threshold if request.threshold is None else request.threshold
+    where = explain_decisions(point, audit.threshold, "score", "on these rows ")
     if request.decides:
         where = f"decisions are those of the column {request.score!r}"
     evidence = Evidence(

@@ -14,7 +14,7 @@ from fairboost.cli.console import Console
 from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate, TradeoffPoint
-from fairboost.report.lines import CALIBRATED_RATES
+from fairboost.report.lines import CALIBRATED_RATES, DECISION_RATES
 from fairboost.verdicts.families import farthest, grouped
 from fairboost.verdicts.verdict import NO_LIMIT, SAYS_NOTHING, how_many
 
@@ -455,13 +455,18 @@ def _gaps(evidence: Evidence) -> str:
             figure(g.gap, g.gap_low, g.gap_high),
             figure(g.ratio, g.ratio_low, g.ratio_high),
             f"{g.lowest_group} / {g.highest_group}",
-            g.four_fifths or "",
+            g.four_fifths or _of_no_ratio(g),
         ]
         for g in evidence.gaps
         if g.attribute in single or g.four_fifths
     ]
     titles = ["by", "rate", "gap", "ratio", "lowest / highest", "four-fifths rule"]
     return text_table(titles, lines)
+
+
+def _of_no_ratio(g: Gap) -> str:
+    """What the four-fifths rule says where nobody is selected, or one group alone is compared."""
+    return "undefined" if g.rate in DECISION_RATES.values() and g.ratio is None else ""
 
 
 def _crossed(evidence: Evidence) -> str:

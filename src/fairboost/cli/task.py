@@ -212,7 +212,8 @@ def _set_defaults(options: argparse.Namespace) -> None:
     """Set what the task decides, and check the tolerance."""
     trains = hasattr(options, "tolerance")
     if options.task == CLASSIFICATION:
-        options.point = 0.5 if options.point is None else options.point
+        if trains:  # whether a score of an audit is a probability shows in the table
+            options.point = 0.5 if options.point is None else options.point
         options.favourable = options.favourable or "positive"
     if trains and predicts_number(options):
         _check_number_tolerance(options)

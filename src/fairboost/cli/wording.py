@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 SAID: tuple[tuple[str, str], ...] = (
     (r"\(n_estimators\)", "(--option n_estimators=N)"),
     (r"\b(?:operating_point=)?at_(fpr|tpr)\((\S+?)\)", r"--at-\1 \2"),
-    (r"\b(?:operating_point=)?at_positive_rate\((\S+?)\)", r"--at-positive-rate \1"),
+    (r"\b(?:operating_point=|threshold=)?at_positive_rate\((\S+?)\)", r"--at-positive-rate \1"),
+    (r"\bthreshold=(?=\d)", "--threshold "),
     (r"holdout='cross'", "--holdout-share cross"),
     (r"holdout='auto' reads them on rows held out", "--holdout-share reads them on rows held out"),
     (r"(?:\b[Xy] of )?(?<!['\w])holdout_set(?!['\w])", "--holdout file"),

@@ -321,9 +321,9 @@ def _smoothed(events: FloatArray, counted: FloatArray, row: FloatArray) -> Float
 
 
 def _gap_and_ratio(rates: FloatArray) -> tuple[float, float]:
-    """Of the known ones among some rates; NaN without two of them, ratio 1 if all are 0."""
+    """Of the known ones among some rates; NaN without two of them, and 0 / 0 is no ratio."""
     known = rates[~np.isnan(rates)]
     if len(known) < 2:
         return np.nan, np.nan
     low, high = float(known.min()), float(known.max())
-    return high - low, low / high if high > 0 else 1.0
+    return high - low, low / high if high > 0 else np.nan

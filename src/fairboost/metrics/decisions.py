@@ -19,6 +19,11 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.rates import Rate
 from fairboost.metrics.sums import effective_rows
 
+HALF = 0.5
+"""The threshold of probabilities, if no other is named."""
+ROUNDING = 1e-6
+"""How far probabilities may lie beyond 0 and 1."""
+
 
 @dataclass(frozen=True)
 class ScoredRows:
@@ -69,6 +74,74 @@ def read_scored(
     labels, known = read_truth(y_true, pos_label)
     scores = _read_scores(y_score, len(labels))
     return ScoredRows(labels, scores, read_weights(sample_weight, len(labels)), known)
+
+
+def read_audited(
+    y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None, pos_label: object
+) -> tuple[ScoredRows, float]:
+    """Check labels, and scores or predicted labels that nobody gave a threshold for.
+
+    Predicted labels become scores of 0 and 1, and their threshold is NaN.
+    """
+    check_same_rows(y_true=y_true, y_score=y_score, sample_weight=sample_weight)
+    labels, known = read_truth(y_true, pos_label)
+    if (positive := _as_labels(y_score, known)) is None:
+        scores, threshold = _read_scores(y_score, len(labels)), HALF
+        written = "predicted labels must be written as in y_true"
+        check_probabilities(float(scores.min()), float(scores.max()), written)
+    else:
+        scores, threshold = positive.astype(np.float64), np.nan
+    weight = read_weights(sample_weight, len(labels))
+    return ScoredRows(labels, scores, weight, known), threshold
+
+
+def check_probabilities(lowest: float, highest: float, decisions: str) -> None:
+    """Refuse to cut scores at 0.5 that lie beyond 0 and 1.
+
+    Parameters
+    ----------
+    lowest, highest : float
+        The extreme scores.
+    decisions : str
+        What to do if they are decisions.
+    """
+    if lowest < -ROUNDING or highest > 1 + ROUNDING:
+        raise InvalidInputError(
+            f"the scores lie between {lowest:g} and {highest:g}, so they are not probabilities, "
+            "and the default threshold of 0.5 is not meant for them; pass the score from which a "
+            "decision is positive (threshold=0 for log-odds, threshold=50 for percentages), or "
+            "the share of positive decisions, such as threshold=at_positive_rate(0.2); "
+            f"{decisions}"
+        )
+
+
+def _as_labels(column: ArrayLike, known: list[object]) -> BoolArray | None:
+    """Which of some predicted labels are positive; None if a column holds scores."""
+    values = _one_column("y_score", column, None)
+    numbers = values.dtype.kind in "biuf"
+    probable = numbers and bool(((values >= 0) & (values <= 1)).all())
+    if probable and (known[0] == 1 or not any(label in (0, 1) for label in known)):
+        return None
+    if numbers and (np.isnan(values).any() or len(np.unique(values)) > 2):
+        return None
+    found = _factorize("y_score", values, None)[1]
+    if not all(value in known for value in found):
+        if numbers or _are_numbers(found):
+            return None
+    elif probable:  # of label 0, the decision 1 is no score of 1
+        raise InvalidInputError(
+            f"y_score holds {' and '.join(map(repr, found))}, and the positive label is "
+            f"{known[0]!r}, so these may be labels or scores; pass threshold=0.5, and in place "
+            f"of predicted labels y_score == {known[0]!r}"
+        )
+    remedy = "predicted labels, or scores"
+    return _which_are_positive("y_score", column, None, known, remedy)
+
+
+def _are_numbers(values: list[object]) -> bool:
+    with suppress(TypeError, ValueError):
+        return bool(np.asarray(values, np.float64).size)
+    return False
 
 
 def read_more_rows(name: str, rows: object, known: list[object]) -> ScoredRows:
@@ -136,7 +209,10 @@ def _read_scores(y_score: ArrayLike, n: int) -> FloatArray:
     try:
         scores = column.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"y_score must hold numbers, found otherwise: {error}") from error
+        raise InvalidInputError(
+            f"y_score must hold numbers, found otherwise: {error}; a threshold is for scores, so "
+            "leave threshold out if y_score holds predicted labels"
+        ) from error
     if (missing := np.isnan(scores)).any():
         raise InvalidInputError(f"y_score is NaN at row {missing.argmax()}; drop such rows")
     return scores

@@ -39,7 +39,13 @@ from fairboost.metrics.comparisons import (
     rate_table,
     tally,
 )
-from fairboost.metrics.decisions import read_decisions, read_scored
+from fairboost.metrics.decisions import (
+    HALF,
+    ScoredRows,
+    read_audited,
+    read_decisions,
+    read_scored,
+)
 from fairboost.metrics.intervals import Estimate
 from fairboost.metrics.thresholds import ChosenThreshold, choose
 
@@ -59,7 +65,7 @@ class Audit:
         One line per ``attribute`` and ``rate``: ``gap`` and ``ratio``, each with its ends ``_low``
         and ``_high``, ``lowest_group`` and ``highest_group``.
     threshold : float
-        As given to :func:`audit`, or as chosen.
+        As given to :func:`audit`, or as chosen; NaN if predicted labels were audited.
     confidence, min_rows, min_group_rows : float
         As given to :func:`audit`.
     everyone : dict of str to Estimate
@@ -128,7 +134,8 @@ class Audit:
     def _where(self) -> str:
         """Say where decisions are made, and what became of the rate that was asked for."""
         if self.chosen is None:
-            return f"score >= {self.threshold:g}"
+            of_labels = np.isnan(self.threshold)
+            return "the predicted label" if of_labels else f"score >= {self.threshold:g}"
         name = self.chosen.operating_point.rate_name
         return f"{self.chosen}. Here: {name} {self.everyone[name]}"
 
@@ -264,14 +271,15 @@ def ratio(
 ) -> Estimate:
     """Smallest over largest rate among the groups of one attribute; 1 is parity.
 
-    If every rate is 0 the groups are equal, and the ratio is 1. For everything else, including the
-    parameters, see :func:`gap`.
+    If every rate is 0 the ratio is undefined: NaN. For everything else, including the parameters,
+    see :func:`gap`.
 
     Notes
     -----
-    In the cases of the table in :func:`gap`, 95% intervals held the truth in 95% to 100% of
-    samples; they are wide if there are few events. A group with less than one expected event
-    beside a much larger group lowered the coverage: to 80% for 20 rows at 0.02 beside 500 at 0.1.
+    In the cases of the table in :func:`gap`, 95% intervals held the truth in 95% to 100% of the
+    samples that have a ratio; they are wide if there are few events. A group with less than one
+    expected event beside a much larger group lowered the coverage: to 80% for 20 rows at 0.02
+    beside 500 at 0.1.
 
     Examples
     --------
@@ -291,7 +299,7 @@ def audit(
     y_score: ArrayLike,
     *,
     sensitive_features: ArrayLike,
-    threshold: float | OperatingPoint = 0.5,
+    threshold: float | OperatingPoint | None = None,
     chosen_on: tuple[ArrayLike, ...] | None = None,
     rates: RateNames = ("fpr", "fnr", "ppr"),
     by: By | None = None,
@@ -311,10 +319,11 @@ def audit(
         As in :func:`group_rates`. Rates that are not reported by default are 1 minus a reported
         rate; they have the same gaps but other ratios.
     y_score : (n,) array
-        Probabilities of the positive label, or any scores that increase with it.
-    threshold : float or OperatingPoint
+        Probabilities of the positive label, any scores that increase with it, or predicted labels.
+    threshold : float or OperatingPoint, optional
         Scores at or above it are positive decisions. ``at_fpr(0.05)``, ``at_tpr(0.8)`` or
-        ``at_positive_rate(0.02)`` choose it.
+        ``at_positive_rate(0.02)`` choose it. If left out it is 0.5, and scores beyond 0 and 1,
+        such as log-odds, are refused.
     chosen_on : tuple (y_true, y_score[, sample_weight]), optional
         The rows on which to choose the threshold, usually a validation set; by default the rows
         that are audited.
@@ -362,33 +371,46 @@ def audit(
     0.240 [0.143, 0.374]
     """
     check_same_rows(y_true=y_true, y_score=y_score, sensitive_features=sensitive_features)
-    rows = read_scored(y_true, y_score, sample_weight, pos_label)
-    chosen = None
-    if isinstance(threshold, OperatingPoint):
-        chosen = choose(threshold, rows, chosen_on)
-        threshold = chosen.value
-    elif not is_number(threshold):
-        raise InvalidInputError(
-            f"threshold must be a number or an operating point, found {threshold!r}; pass the "
-            "least score of a positive decision, or at_fpr(0.05)"
-        )
-    elif np.isnan(threshold):
-        raise InvalidInputError("threshold is NaN; pass the least score of a positive decision")
-    elif chosen_on is not None:
-        raise InvalidInputError(
-            "chosen_on is for a threshold that is to be chosen, found the number "
-            f"threshold={threshold!r}; drop chosen_on, or pass an operating point such as "
-            "threshold=at_fpr(0.05)"
-        )
+    rows, threshold, chosen = _decide(
+        (y_true, y_score, sample_weight, pos_label), threshold, chosen_on
+    )
     columns = read_compared(sensitive_features, rows.labels, by)
     cells = build_cells(rows.labels, columns, rows.weight)
-    sums = tally(cells, rows.scores >= threshold, rows.weight)
+    positive = rows.scores >= (HALF if np.isnan(threshold) else threshold)
+    sums = tally(cells, positive, rows.weight)
     found = audit_sums(
         cells, sums, threshold=threshold, chosen=chosen, rates=rates, by=by,
         confidence=confidence, n_bootstrap=n_bootstrap, random_state=random_state,
         min_rows=min_rows, min_group_rows=min_group_rows,
     )  # fmt: skip
     return replace(found, pos_label=rows.known[0])
+
+
+def _decide(
+    given: tuple[ArrayLike, ArrayLike, ArrayLike | None, object],
+    threshold: float | OperatingPoint | None,
+    chosen_on: tuple[ArrayLike, ...] | None,
+) -> tuple[ScoredRows, float, ChosenThreshold | None]:
+    """The rows, where their scores are cut (NaN of predicted labels), and how that was chosen."""
+    if isinstance(threshold, OperatingPoint):
+        rows = read_scored(*given)
+        chosen = choose(threshold, rows, chosen_on)
+        return rows, chosen.value, chosen
+    if threshold is not None and not is_number(threshold):
+        raise InvalidInputError(
+            f"threshold must be a number or an operating point, found {threshold!r}; pass the "
+            "least score of a positive decision, or at_fpr(0.05)"
+        )
+    if threshold is not None and np.isnan(threshold):
+        raise InvalidInputError("threshold is NaN; pass the least score of a positive decision")
+    if chosen_on is not None:
+        raise InvalidInputError(
+            f"chosen_on is for a threshold that is to be chosen, found threshold={threshold!r}; "
+            "drop chosen_on, or pass an operating point such as threshold=at_fpr(0.05)"
+        )
+    if threshold is None:
+        return *read_audited(*given), None
+    return read_scored(*given), threshold, None
 
 
 def audit_sums(

@@ -99,7 +99,9 @@ class Distances:
             return _measured(apart, allowed.at_most, said)
         if r.attribute and r.rate in self._ruled and len(others) > 1:
             best = max(others, key=lambda other: other.value or 0.0)
-            ratio = r.value / best.value if best.value else 1.0
+            if not best.value:
+                return None
+            ratio = r.value / best.value
             said = f"{words.number(ratio)} of {best.group}" if best != r else ""
             return Distance((1 - ratio) / (1 - FOUR_FIFTHS), said)
         return None

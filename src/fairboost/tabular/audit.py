@@ -23,6 +23,7 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
 from fairboost.metrics import Audit, audit_sums
 from fairboost.metrics.comparisons import compare
+from fairboost.metrics.decisions import HALF, check_probabilities
 from fairboost.metrics.score_counts import Batch, Bracket, Counted, ScoreCounter, ScoreHistogram
 from fairboost.metrics.sums import check_crossings
 from fairboost.metrics.thresholds import ChosenThreshold, check_fine_enough
@@ -52,8 +53,8 @@ class AuditRequest:
         The positive label; told by its name if left out ("yes", "1", "true").
     weight : str, optional
         The column of weights.
-    threshold : float or OperatingPoint
-        Where decisions are made.
+    threshold : float or OperatingPoint, optional
+        Where decisions are made; at 0.5 if left out, and then scores must lie between 0 and 1.
     confidence : float
         Nominal coverage of intervals.
     min_rows : int
@@ -77,7 +78,7 @@ class AuditRequest:
     sensitive: tuple[str, ...]
     positive: str | None = None
     weight: str | None = None
-    threshold: float | OperatingPoint = 0.5
+    threshold: float | OperatingPoint | None = None
     confidence: float = 0.95
     min_rows: int = 30
     min_group_rows: int = 0
@@ -168,7 +169,9 @@ def audit_file(
     """
     file.require(request.columns, "named in the command")
     rows = ScoredBatches(file, request, advance)
-    threshold: float | Bracket | OperatingPoint = request.threshold
+    threshold: float | Bracket | OperatingPoint = (
+        HALF if request.threshold is None else request.threshold
+    )
     point = None
     if isinstance(threshold, OperatingPoint):
         point, histogram = threshold, ScoreHistogram()
@@ -179,6 +182,9 @@ def audit_file(
     for batch in rows:
         counter.add(batch)
     rows.check_found()
+    if request.threshold is None:
+        named = "if the column holds decisions, pass it as --decision"
+        check_probabilities(counter.lowest, counter.highest, named)
     values = [tuple(coder.known) for coder in rows.groups]
     counted = counter.result(values, positive=rows.positive())
     chosen = None if point is None else _chosen(point, counted)
