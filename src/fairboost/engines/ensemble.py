@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fairboost._typing import BoolArray, FloatArray, IntArray
+
+ZERO = float(np.float32(1e-35))
+"""Numbers up to this size are 0 to LightGBM."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Ensemble:
         Whether only values below the threshold go left.
     single : bool
         Whether features and scores are rounded to single precision.
+    zero_missing : frozenset of int
+        The features of which 0 is a missing value, as all numbers up to ``ZERO`` in size are.
     """
 
     feature: IntArray
@@ -79,3 +86,4 @@ class Ensemble:
     start: FloatArray
     strict: bool
     single: bool
+    zero_missing: frozenset[int] = frozenset()

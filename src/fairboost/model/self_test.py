@@ -21,6 +21,7 @@ MOST_MEMORY = 2**22
 """Numbers of rows as a table, which has all features."""
 EXPORT_ROWS = 256
 MISSING_SHARE = 0.1
+LAST_BITS = 2**32 - 1
 CLOSE = 1e-6
 """Engines score in single precision, or by sums whose order may change with their version."""
 
@@ -61,7 +62,12 @@ def describe(
 def drawn_table(points: dict[int, list[float]], n_features: int) -> FloatArray:
     """Rows drawn in the same way, as many as exported files are tried on."""
     n_rows = min(EXPORT_ROWS, MOST_MEMORY // n_features)
-    return _table(*_drawn(points, max(n_rows, 1)), n_features)
+    features, rows = _drawn(points, max(n_rows, 1))
+    # C code of tl2cgen takes a number whose last 32 bits are ones for a missing value.
+    rows = np.where(
+        rows.view(np.int64) & LAST_BITS == LAST_BITS, np.nextafter(rows, -np.inf), rows
+    )
+    return _table(features, rows, n_features)
 
 
 def _drawn(points: dict[int, list[float]], n_rows: int) -> tuple[list[int], FloatArray]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
-from fairboost.engines.ensemble import Ensemble, Feature
+from fairboost.engines.ensemble import ZERO, Ensemble, Feature
 from fairboost.exceptions import ExportError
 from fairboost.serving.optional import needing
 from fairboost.serving.served import Answers, CheckedOn, Decision, Served
@@ -39,7 +39,7 @@ def write(served: Served, path: Path) -> None:
     _check_features(served)
     graph = Graph()
     ensemble = served.trained.ensemble()
-    scores = _scores(graph, ensemble, _rows(graph, served, ensemble.single))
+    scores = _scores(graph, ensemble, _rows(graph, served, ensemble))
     if served.decision is None:
         _number(graph, scores, served.trained.log_link)
     elif served.decision.several:
@@ -164,15 +164,20 @@ class Graph:
         return found
 
 
-def _rows(graph: Graph, served: Served, single: bool) -> str:
+def _rows(graph: Graph, served: Served, trees: Ensemble) -> str:
     """Inputs, as one table of numbers in which categories are codes."""
     if served.named:
         columns = [_column(graph, feature) for feature in served.features]
         rows = graph.add("Concat", *columns, axis=1)
     else:
         rows = graph.declare(graph.inputs, "X", "double", len(served.features))
-    if single:
+    if trees.single:
         rows = graph.cast(graph.cast(rows, "float"), "double")
+    if trees.zero_missing:
+        listed = [[k in trees.zero_missing for k in range(len(served.features))]]
+        zero = graph.add("LessOrEqual", graph.add("Abs", rows), graph.constant(np.array(ZERO)))
+        zero = graph.add("And", zero, graph.constant(np.array(listed)))
+        rows = graph.add("Where", zero, graph.constant(np.array(np.nan)), rows)
     coded = [f.kind == "category" and f.categories is None for f in served.features]
     if any(coded):  # engines cut off what comes after the point
         whole = graph.add("Floor", graph.add("Abs", rows))

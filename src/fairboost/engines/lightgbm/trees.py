@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairboost._typing import FloatArray
-from fairboost.engines.ensemble import Ensemble, Feature
+from fairboost.engines.ensemble import ZERO, Ensemble, Feature
 from fairboost.engines.lightgbm.soundness import CATEGORICAL, category_sets, fields_of
 from fairboost.engines.lightgbm.text import split_text
 from fairboost.exceptions import ExportError
@@ -41,6 +41,15 @@ def read_ensemble(text: str, n_classes: int) -> Ensemble:
         for side in ("left", "right"):
             tree[side] = np.where(tree[side] < 0, -1, tree[side] + root)
         categories |= {root + node: values for node, values in tree.pop("categories").items()}
+    zero_missing, zero_known = (
+        set[int]().union(*(tree[name] for tree in trees))
+        for name in ("zero_missing", "zero_known")
+    )
+    if zero_missing & zero_known:
+        raise ExportError(
+            "0 is a missing value to some trees of the model and a number to others, because "
+            "zero_as_missing was changed between them; use format='lightgbm'"
+        )
     arrays: dict[str, Any] = {
         name: np.concatenate([np.empty(0, kind), *(tree[name] for tree in trees)])
         for name, kind in ARRAYS.items()
@@ -53,6 +62,7 @@ def read_ensemble(text: str, n_classes: int) -> Ensemble:
         start=np.zeros(per_round),
         strict=False,
         single=False,
+        zero_missing=frozenset(zero_missing),
     )
 
 
@@ -70,9 +80,10 @@ def _tree(text: str) -> dict[str, Any]:
         for name in ("split_feature", "decision_type", "left_child", "right_child")
     )
     threshold, n_inner = _numbers(fields, "threshold"), len(feature)
-    missing_left = _missing_left(kind, threshold)
+    missing_left, parts_zero = _missing_left(kind, threshold), _parts_zero(kind, threshold)
     nodes = np.flatnonzero(kind & CATEGORICAL)
     sets = category_sets(fields, threshold[nodes])
+    threshold = _for_all_numbers(threshold)
     threshold[nodes] = 0.0
     missing_left[nodes] = False  # LightGBM sends a missing category to the right
     none, zeros = np.full(len(leaves), -1), np.zeros(len(leaves))
@@ -84,24 +95,35 @@ def _tree(text: str) -> dict[str, Any]:
         "missing_left": np.concatenate([missing_left, zeros > 0]),
         "value": np.concatenate([np.zeros(n_inner), leaves]),
         "categories": dict(zip(nodes.tolist(), sets, strict=True)),
+        "zero_missing": set(feature[parts_zero].tolist()),
+        "zero_known": set(feature[kind & NAN_IS_MISSING > 0].tolist()),
     }
 
 
 def _missing_left(kind: Any, threshold: FloatArray) -> Any:
     """Where missing values go: a node without any in training takes them for 0."""
     zero_left, default_left = threshold >= 0, kind & DEFAULT_LEFT > 0
-    apart = (kind & ZERO_IS_MISSING > 0) & (kind & CATEGORICAL == 0) & (zero_left != default_left)
-    if apart.any():
-        raise ExportError(
-            "the model takes zeros for missing values (zero_as_missing=True), which ONNX, "
-            "treelite and C code of tl2cgen do not; use format='lightgbm', or train without "
-            "zero_as_missing"
-        )
     return np.where(kind & (ZERO_IS_MISSING | NAN_IS_MISSING) > 0, default_left, zero_left)
 
 
+def _parts_zero(kind: Any, threshold: FloatArray) -> Any:
+    """Nodes that send 0, as a missing value, to the other side than numbers next to it."""
+    as_missing = (kind & ZERO_IS_MISSING > 0) & (kind & CATEGORICAL == 0)
+    return as_missing & (_missing_left(kind, threshold) != (threshold >= 0))
+
+
+def _for_all_numbers(threshold: FloatArray) -> FloatArray:
+    """Thresholds that send every number where LightGBM sends it.
+
+    LightGBM writes -1e-35, in single precision, between negative values and zero, but takes this
+    very number for 0 as well. So the next number below parts them.
+    """
+    beyond = np.where(threshold < 0, np.nextafter(-ZERO, -np.inf), ZERO)
+    return np.where(np.abs(threshold) <= ZERO, beyond, threshold)
+
+
 def with_known_ways(text: str) -> str:
-    """The same model, every node of which says where missing values go.
+    """The same model, whose nodes say where missing values and the numbers next to 0 go.
 
     LightGBM takes a missing value for 0 in a node without missing values in training. Readers of
     others do not know about it.
@@ -109,12 +131,24 @@ def with_known_ways(text: str) -> str:
     head, trees, tail = split_text(text)
     for k, tree in enumerate(trees):
         fields = fields_of(tree.rstrip("\n").split("\n")[1:])
-        kind = _numbers(fields, "decision_type").astype(np.int64)
+        kind, threshold = _numbers(fields, "decision_type").astype(np.int64), fields["threshold"]
+        at = _numbers(fields, "threshold")
+        if _parts_zero(kind, at).any():
+            raise ExportError(
+                "the model takes zeros for missing values (zero_as_missing=True), which treelite "
+                "and C code of tl2cgen do not; use format='lightgbm' or 'onnx', or train without "
+                "zero_as_missing"
+            )
         numeric = kind & CATEGORICAL == 0
-        left = _missing_left(kind, _numbers(fields, "threshold"))
-        known = np.where(numeric, NAN_IS_MISSING + DEFAULT_LEFT * left, kind)
-        line = "decision_type=" + " ".join(map(str, known.tolist()))
-        trees[k] = re.sub(r"(?m)^decision_type=.*$", line, tree)
+        ways = np.where(numeric, NAN_IS_MISSING + DEFAULT_LEFT * _missing_left(kind, at), kind)
+        known = np.where(numeric, _for_all_numbers(at), at)
+        written = [
+            old if number == new else repr(new)
+            for old, number, new in zip(threshold.split(), at, known.tolist(), strict=True)
+        ]
+        for name, values in (("decision_type", map(str, ways.tolist())), ("threshold", written)):
+            tree = re.sub(rf"(?m)^{name}=.*$", f"{name}={' '.join(values)}", tree)
+        trees[k] = tree
     sizes = " ".join(str(len(tree.encode())) for tree in trees)
     head = re.sub(r"(?m)^tree_sizes=.*$", f"tree_sizes={sizes}", head)
     return head + "".join(trees) + tail
