@@ -80,3 +80,29 @@ def test_notes_of_a_training_that_fails_its_constraint(tmp_path, run):
     assert "Note: " in err
     for text in (said, err, short.replace("\\", "")):
         assert not PYTHON.search(text), text
+
+
+@pytest.mark.parametrize(
+    ("label", "positive", "constraint", "notes"),
+    [
+        ("default", "yes", "equal_opportunity", 1),
+        ("default", "no", "equal_opportunity", 0),
+        ("default", "yes", "predictive_equality", 0),
+        ("approved", "yes", "equal_opportunity", 0),
+    ],
+)
+def test_whom_equal_opportunity_protects(
+    tmp_path, run, no_pictures, label, positive, constraint, notes
+):
+    table = loans(600, seed=0).rename(columns={"approved": label})
+    table.to_csv(tmp_path / "loans.csv", index=False)
+    words = ("--label", label, "--positive", positive, "--sensitive", "sex", "--jobs", "1")
+    more = ("--constraint", constraint, "--option", "n_estimators=3", "--no-trade-off")
+    code, _, err = run("train", tmp_path / "loans.csv", *words, *more, "--out", tmp_path / "m")
+    assert code in (0, 3), err
+    said = re.findall(r"Note: the positive label .*?\.(?= Note:|$)", " ".join(err.split()))
+    assert len(said) == notes, err
+    for note in said:
+        assert f"label {positive!r} of {label!r} seems to be held against people" in note
+        assert "pass --constraint predictive_equality, or --constraint equalized_odds" in note
+        assert not PYTHON.search(note)

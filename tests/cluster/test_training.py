@@ -493,6 +493,13 @@ def test_any_model_predicts_lazily():
         fitted.predict(lazy[["b", "a", "c", "d"]])
 
 
+def test_a_label_held_against_people_is_warned_of(client):
+    lazy = dd.from_pandas(table(), npartitions=2)
+    y, fair = lazy["y"].rename("default"), model(constraint="equal_opportunity", tolerance=0.3)
+    with pytest.warns(FairnessWarning, match="positive label 1 of 'default' seems to be held"):
+        fair.fit(lazy[FEATURES], y, sensitive_features=lazy["sex"])
+
+
 def test_clone_and_progress(client, capfd):
     fitted = fit(clone(model(verbose=1)), dd.from_pandas(table(), npartitions=2))
     assert len(fitted.trace_) == ENGINE["n_estimators"]

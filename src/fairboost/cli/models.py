@@ -30,6 +30,7 @@ from fairboost.engines.registry import engine_of, load_engine
 from fairboost.exceptions import FairboostError, FairnessWarning, InvalidInputError
 from fairboost.fairness import numbers
 from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.model.adverse import whom_it_protects
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
 from fairboost.selection.tradeoff import TradeoffCurve, tradeoff_curve
@@ -136,6 +137,10 @@ def fit(
     for those in filter(None, (rows.train, rows.test, rows.holdout)):
         _check_labels(model, those, rows.schema.label)
     model.set_params(**class_options(options, rows.schema))
+    if options.task == CLASSIFICATION and rows.schema.classes is not None:
+        other, positive = rows.schema.classes
+        said = whom_it_protects(model.constraint, rows.schema.label, positive, other)
+        console.notes([said] if said else [])
     with console.collecting_warnings(), refusals(options):
         return model.fit(rows.train.X, rows.train.y, **rows.fit_options())
 

@@ -28,6 +28,9 @@ SAID: tuple[tuple[str, str], ...] = (
     (r"\bLeave confidence out\b", "Leave --confidence out"),
     (r"\bSet (?=--at-)", "Pass "),
     (r"\bpos_label=", "--positive "),
+    (r"; if equal opportunity is meant, write constraint=parity\('fnr'\)$", "."),
+    (r"\bconstraint='(\w+)'", r"--constraint \1"),
+    (r"\bTo protect them write\b", "To protect them pass"),
     (r"(?<!['\w])sample_weight(?= (must|is)\b)", "--weight"),
     (r"(?<!['\w])sensitive_features(?!['\w])", "--sensitive"),
     (

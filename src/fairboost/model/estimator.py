@@ -50,6 +50,7 @@ from fairboost.fairness.soft import (
     refuse_soft,
     smooth_of,
 )
+from fairboost.model.adverse import warn_if_adverse
 from fairboost.model.base import (
     FairBooster,
     columns_of_table,
@@ -430,6 +431,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             rows = DaskRows(X, y, sensitive_features, sample_weight)
             result = fitted._train_on_dask(rows, holdout_set, fit_options, self.pos_label)
             fitted._keep(result.training)
+            warn_if_adverse(self.constraint, y, fitted._labels, self.pos_label)
         else:
             request = fitted._request(
                 X, y, sensitive_features, sample_weight, holdout_set, fit_options, base_score
@@ -471,6 +473,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         fit_options = with_evaluation(fit_options, X)
         options = self._options_for(classes)
         self._check_soft(sensitive_features)
+        warn_if_adverse(self.constraint, given, classes, self.pos_label)
         if classes[0] > classes[1]:  # to engines the larger label is the positive one
             y, classes = data.labels, np.array([0, 1])
             fit_options = _with_numbers(fit_options, X, given, data)
