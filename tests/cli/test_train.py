@@ -55,7 +55,7 @@ def test_the_model_is_blind_unless_asked_otherwise(model):
     card = (model / "card.md").read_text()
     assert "does not see `sex`, `age_band`" in card
     first = (model / "report.md").read_text().split("## In short\n\n")[1].split("\n\n")[0]
-    assert "of the people whose “approved” is “yes”, the model decides “no”" in first
+    assert "Of every 100 people of a group whose “approved” is “yes”, the model decides" in first
     assert first in card
 
 

@@ -247,10 +247,16 @@ def test_a_gap_that_the_constraint_enlarged_is_said_with_figures(engine, loans, 
 
     now, before = apart(fair), apart(plain)
     assert now > before + 0.02
-    first = to_markdown(found).split("## In short")[1].strip().split("\n\n")[0]
+    gained, rest = to_markdown(found).split("## In short")[1].strip().split("\n\n")[:2]
     assert (
         f"the gap in precision by sex is {now:.3f}, without the constraint it was {before:.3f}"
-    ) in first
+    ) in rest
+    # Who gains and who loses comes first, in people of a hundred.
+    assert gained.startswith("By sex, the gap in predicted positive rate was 0.")
+    for sex, more in (("female", "more"), ("male", "fewer")):
+        shares = [100 * (m.predict(new.X) == 1)[known == sex].mean() for m in (fair, plain)]
+        people = abs(round(shares[0] - shares[1]))
+        assert f"{people} {more} ({sex}, now {shares[0]:.0f})" in gained
 
 
 def test_decisions_that_say_nothing_are_told_before_the_verdicts(engine, loans, new):

@@ -93,7 +93,7 @@ def test_what_was_found_is_said_first(markdown):
         in head
     )
     assert "The gap is 0.010 (interval 0.000 to 0.030, each end at 95%), the limit 0.02" in head
-    assert "differs from the plain engine's by -0.010 [-0.020, 0.000]" in head
+    assert "a difference of -0.010 [-0.020, 0.000]; higher is better" in head
     assert "fewer than 30 rows" in head
 
 

@@ -30,6 +30,7 @@ from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import MissingFileError
 from fairboost.model.files import seal_of
 from fairboost.report import Evidence, gather, write_report
+from fairboost.report.gains import gains
 from fairboost.report.plainly import first_paragraph
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.serving.served import Served
@@ -165,6 +166,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
     ]
     left_out = [f"- {_code(n)}: {escape_markdown(why)}" for n, why in schema.dropped.items()]
     level = f"{100 * evidence.asked.level:g}%"
+    in_short = (evidence.caution, *gains(evidence), first_paragraph(evidence))
     parts = [
         f"# Model card: {escape_markdown(schema.label)}",
         "## What it is",
@@ -178,7 +180,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         f"{_use(evidence, schema)} it takes a category as its position in `schema.json`, counted "
         "from 0.",
         "## Results",
-        *(escape_markdown(said) for said in (evidence.caution, first_paragraph(evidence)) if said),
+        *map(escape_markdown, filter(None, in_short)),
         "\n".join(f"- {escape_markdown(w)}" for w in evidence.warnings if w != evidence.caution),
         f"{level} intervals{f', in verdicts each end at {level}' if verdicts else ''}; "
         "`report.html` has everything.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,17 @@ import pandas as pd
 
 from fairboost._text import places, printable, text_table
 from fairboost.cli.class_tables import ACCURACY, class_gaps, class_rates, trained_by
-from fairboost.cli.console import Console
+from fairboost.cli.console import WIDTH, Console
 from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate, TradeoffPoint
+from fairboost.report.gains import gains
 from fairboost.report.lines import CALIBRATED_RATES, DECISION_RATES
 from fairboost.verdicts.families import farthest, grouped
 from fairboost.verdicts.verdict import NO_LIMIT, SAYS_NOTHING, how_many
+
+MOST_GAINS = 2
+"""Rates of which it is told who gains and who loses; a report has more."""
 
 MOST_CROSSED = 12
 """Crossed groups to show; a report has them all."""
@@ -116,6 +121,8 @@ def show_verdicts(console: Console, evidence: Evidence) -> None:
     ]
     if lines:
         console.result(text_table(["constraint", "found", "verdict"], lines) + "\n")
+    for said in gains(evidence)[:MOST_GAINS]:
+        console.result(textwrap.fill(said, WIDTH, subsequent_indent="  ") + "\n")
     console.result(_rates_shown(evidence))
     titles = ["model", "measure", "found"]
     console.result("\n" + text_table(titles, performance(evidence)))

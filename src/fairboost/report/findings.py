@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from fairboost.metrics.performance import DIFFERENCE
 from fairboost.report import class_findings, words
 from fairboost.report.blocks import (
     Block,
@@ -19,7 +20,8 @@ from fairboost.report.blocks import (
     Text,
     Tone,
 )
-from fairboost.report.evidence import Decile, Evidence, Finding, Gap, GroupRate
+from fairboost.report.evidence import Decile, Evidence, Finding, Gap, GroupRate, Performance
+from fairboost.report.gains import gains
 from fairboost.report.lines import CALIBRATED_RATES, CHOSEN, PLAIN
 from fairboost.report.plainly import first_paragraph
 from fairboost.report.shading import (
@@ -44,8 +46,10 @@ MEANINGS = {
 }
 """What shades mean, by task."""
 
-COSTS_OF_CLASSES = (words.MEAN_COST, "accuracy", "log loss")
-"""Measures in which it is told what a constraint on classes costs."""
+SAY_THE_SAME = ("Brier score", "absolute error")
+"""Measures beside a log loss or a squared error that are left to the table below."""
+
+HIGHER_IS_BETTER = ("accuracy", "AUC")
 
 Line = TypeVar("Line")
 Row = TypeVar("Row", bound=Hashable)
@@ -56,8 +60,9 @@ def summary(e: Evidence) -> Iterable[Block]:
     """What was found in plain words, whether what was asked for holds, its cost, and warnings."""
     if e.caution:
         yield Text(e.caution, "bad")
-    if told := first_paragraph(e):
-        yield Text(told)
+    for told in [*gains(e), first_paragraph(e)]:
+        if told:
+            yield Text(told)
     shown = [f for f in e.verdicts if f.where == "test"] or list(e.verdicts)
     if shown:
         yield _headline(shown)
@@ -105,30 +110,42 @@ def _told(those: Sequence[Finding], e: Evidence) -> str:
 
 
 def _cost(e: Evidence) -> Iterable[Block]:
-    """What the constraint costs on the test rows: in accuracy, or in the loss that is trained."""
-    told = list(dict.fromkeys(p.measure for p in e.performance))
-    shown = [m for m in told if m in COSTS_OF_CLASSES] if e.task == "classes" else told[:1]
-    for first in shown:
-        yield from _cost_in(e, first)
+    """What the constraint costs on the test rows, in every measure but those that say the same."""
+    known = list(dict.fromkeys(p.measure for p in e.performance))
+    found = {(p.model, p.measure): p for p in e.performance}
+    compared = any(p.model == DIFFERENCE for p in e.performance)
+    if not compared and e.model is None:
+        return
+    lines = [
+        _cost_in(e, *(found.get((model, measure)) for model in (CHOSEN, PLAIN, DIFFERENCE)))
+        for measure in known
+        if measure == known[0] or measure not in SAY_THE_SAME
+    ]
+    if lines:
+        costs = "What it costs" if e.asked.constraints else "Beside the plain engine"
+        yield Text(f"{costs if compared else 'How well it predicts'}, on the test rows:")
+        yield Bullets(lines)
 
 
-def _cost_in(e: Evidence, first: str) -> Iterable[Block]:
-    """The same in one measure."""
-    for p in e.performance:
-        if (p.model, p.measure) != ("difference", first):
-            continue
-        decimals = words.decimals_of_performance(p.measure, e)
-        plain = [q.value for q in e.performance if (q.model, q.measure) == (PLAIN, first)]
-        share = ""
-        if e.task == "numbers" and p.value is not None and plain and plain[0]:
-            share = f", {100 * p.value / plain[0]:+.1f}%; lower is better"
-        elif e.task == "classes":
-            share = "; higher is better" if first == "accuracy" else "; lower is better"
-        start = "What it costs" if e.asked.constraints else "Beside the plain engine"
-        yield Text(
-            f"{start}: {p.measure} on the test rows differs from the plain engine's by "
-            f"{words.interval(p.value, p.low, p.high, decimals)}{share}."
-        )
+def _cost_in(
+    e: Evidence, own: Performance | None, plain: Performance | None, apart: Performance | None
+) -> str:
+    """The same in one measure, beside the plain engine's where that is known."""
+    assert own is not None
+    decimals = words.decimals_of_performance(own.measure, e)
+    better = "higher" if own.measure in HIGHER_IS_BETTER else "lower"
+    if plain is None or apart is None:
+        figures = words.interval(own.value, own.low, own.high, decimals)
+        return f"{own.measure} {figures}; {better} is better"
+    shown = (words.number(p.value, decimals) for p in (own, plain))
+    share = ""
+    if e.task == "numbers" and apart.value is not None and plain.value:
+        share = f", {100 * apart.value / plain.value:+.1f}%"
+    return (
+        f"{own.measure} {next(shown)}, by the plain engine {next(shown)}: a difference of "
+        f"{words.interval(apart.value, apart.low, apart.high, decimals)}{share}; {better} is "
+        "better"
+    )
 
 
 def _headline(shown: Sequence[Finding]) -> Text:

@@ -119,6 +119,8 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
         "price."
     )
     performance, gaps = _figures_along(t, numbers)
+    if said := _better_one(t, performance, gaps, numbers):
+        yield Text(said, "unsure")
     against = f"{t.figure} {BETWEEN}" if t.is_gap else t.figure
     each = t.measure if numbers else "accuracies"
     yield Picture(
@@ -148,6 +150,36 @@ def _alternatives(e: Evidence) -> Iterable[Block]:
     )
     header = ("model", t.measure, t.figure, "trees", "chosen")
     yield TableBlock.of(f"All models, on the {where}", header, rows)
+
+
+def _better_one(t: Tradeoff, performance: list[Cell], gaps: list[Cell], numbers: bool) -> str:
+    """That another model predicts as well, as it is shown, and has a smaller gap; or nothing."""
+    if t.chosen is None:
+        return ""
+    worse = 1.0 if numbers else -1.0
+
+    def shown(cell: Cell) -> float:
+        return float(_alone(cell).replace(",", ""))
+
+    own, gap = performance[t.chosen], gaps[t.chosen]
+    known = own.key is not None and gap.key is not None
+    better = [
+        k
+        for k, p in enumerate(t.points)
+        if known and not p.decides_nothing and performance[k].key is not None
+        if gaps[k].key is not None and shown(gaps[k]) < shown(gap)
+        if worse * (shown(performance[k]) - shown(own)) <= 0
+    ]
+    if not better:
+        return ""
+    k = min(better, key=lambda k: gaps[k].key or 0.0)
+    return (
+        f"On these rows “{t.points[k].name}” predicts as well as this model, or better "
+        f"({t.measure} {_alone(performance[k])}, this model {_alone(own)}), and has a "
+        f"smaller {t.figure}: "
+        f"{_alone(gaps[k])}, this model {_alone(gap)}. Differences this small may be chance: "
+        "judge it on other rows before you choose it."
+    )
 
 
 def _figures_along(t: Tradeoff, numbers: bool) -> tuple[list[Cell], list[Cell]]:

@@ -107,9 +107,11 @@ def four_fifths(ratio: float, low: float, high: float) -> FourFifths | None:
     return cast(FourFifths, status.replace("not met", "fails").replace("met", "passes"))
 
 
-def rates_at(rates: Iterable[GroupRate], attribute: str, rate: str) -> list[GroupRate]:
-    """Those of this model on the test rows, by the groups of an attribute."""
-    place = "test", CHOSEN, attribute, rate
+def rates_at(
+    rates: Iterable[GroupRate], attribute: str, rate: str, model: str = CHOSEN
+) -> list[GroupRate]:
+    """Those of a model on the test rows, by the groups of an attribute."""
+    place = "test", model, attribute, rate
     return [r for r in rates if (r.where, r.model, r.attribute, r.rate) == place]
 
 

@@ -13,6 +13,7 @@ from fairboost.fairness.rates import RATES
 from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report import words
 from fairboost.report.evidence import Data, Evidence, Gap, GroupRate, Limit
+from fairboost.report.gains import changes_of, decided, gains, named, person, who_counts
 from fairboost.report.lines import CHOSEN, PLAIN, gap_at, rates_at
 
 MOST_TOLD = 4
@@ -32,8 +33,13 @@ MANY_TIMES = 10
 
 
 def first_paragraph(e: Evidence) -> str:
-    """Who is decided how more often than whom, and which other gap the constraint enlarged."""
-    told = [*_on_limits(e)] or [*_on_columns(e)]
+    """Who is decided how more often than whom, and which other gap the constraint enlarged.
+
+    What :func:`fairboost.report.gains.gains` tells of stands before it, and is not told again.
+    """
+    told = [*_on_limits(e)]
+    if not told and not gains(e):
+        told = [*_on_columns(e)]
     rest = len(told) - MOST_TOLD
     more = f"{rest} further {'comparison is' if rest == 1 else 'comparisons are'} below."
     return " ".join([*told[:MOST_TOLD], *([more] if rest > 0 else []), *_grown(e)])
@@ -50,6 +56,12 @@ def _on_limits(e: Evidence) -> Iterator[str]:
             pair = _extremes(e, limit.attribute, limit.rate)
             apart = None if pair is None else (pair[0].value or 0.0) - (pair[1].value or 0.0)
             said = None if pair is None else _compared(e, *pair) + _farther(e, *pair)
+            if (
+                pair
+                and e.task != "numbers"
+                and len(changes_of(e, limit.attribute, limit.rate)) > 1
+            ):
+                said = _farther(e, *pair).strip() or None  # gains tell of it
         else:
             apart, said = _bounded(e, limit)
         if said is not None and apart is not None:
@@ -71,7 +83,7 @@ def _lowest(e: Evidence) -> Iterator[tuple[float, str]]:
             continue
         value, least = ranked[0].value or 0.0, floor or 0.0
         found, asked = words.percents(value, least)
-        who = _person(ranked[0].group)
+        who = person(ranked[0].group)
         event = f"the {rate} is {found} for {who}"
         if e.task != "classes":
             event = f"{_event(e.data, rate)} for {found} of {who}"
@@ -101,7 +113,7 @@ def _farthest(e: Evidence) -> Iterator[tuple[float, str]]:
         limit = limits[r.group]
         value = _shown(e, r)
         by = f"By {attribute}: " if attribute else ""
-        who = f"for {_person(r.group)}" if attribute else "for everyone"
+        who = f"for {person(r.group)}" if attribute else "for everyone"
         title = words.rate_title(rate)
         if limit.around is not None:
             asked = f"within {limit.around:g} ± {words.limit(limit.at_most)} was asked for"
@@ -156,7 +168,7 @@ def _extremes(e: Evidence, attribute: str, rate: str) -> tuple[GroupRate, GroupR
 def _compared(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     """How much more often the decision falls on one group than on the other."""
     most, least = high.value or 0.0, low.value or 0.0
-    one, other = _person(high.group), _person(low.group)
+    one, other = person(high.group), person(low.group)
     if e.task == "numbers":
         return _compared_means(e, high, low)
     if e.task == "classes":
@@ -179,7 +191,7 @@ def _compared_shares(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     """How far apart a rate of classes is between two groups."""
     most, least = high.value or 0.0, low.value or 0.0
     one, other = words.percents(most, least)
-    found = f"{one} for {_person(high.group)} and {other} for {_person(low.group)}"
+    found = f"{one} for {person(high.group)} and {other} for {person(low.group)}"
     chance = "" if most <= least or _surely_apart(e, high, low) else ", which may be chance"
     return f"By {high.attribute}: the {high.rate} is {found}{chance}."
 
@@ -189,7 +201,7 @@ def _compared_means(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     decimals = words.decimals_of(high.rate, e)
     apart = (high.value or 0.0) - (low.value or 0.0)
     shown = [words.number(x, decimals) for x in (high.value, low.value, apart)]
-    groups = _person(high.group), _person(low.group)
+    groups = person(high.group), person(low.group)
     found = f"{shown[0]} for {groups[0]} and {shown[1]} for {groups[1]}, {shown[2]} apart"
     chance = "" if apart <= 0 or _surely_apart(e, high, low) else ", which may be chance"
     actual = {r.group: r.value for r in rates_at(e.rates, high.attribute, "actual")}
@@ -213,12 +225,12 @@ def _farther(e: Evidence, high: GroupRate, low: GroupRate) -> str:
         if r.small and r.group in few:
             if e.task == "numbers":
                 return (
-                    f" The largest gap is to {_person(r.group)}: {_shown(e, r)} on {r.rows:,.0f} "
+                    f" The largest gap is to {person(r.group)}: {_shown(e, r)} on {r.rows:,.0f} "
                     "rows."
                 )
             share = words.percents(r.value or 0.0)[0]
             return (
-                f" The largest gap is to {_person(r.group)}: {share} of the {r.rows:,.0f} rows "
+                f" The largest gap is to {person(r.group)}: {share} of the {r.rows:,.0f} rows "
                 "that count there."
             )
     return ""
@@ -238,7 +250,7 @@ def _bounded(e: Evidence, limit: Limit) -> tuple[float | None, str | None]:
     for r in rates_at(e.rates, limit.attribute, limit.rate):
         if r.group == limit.group and r.value is not None:
             found, most = words.percents(r.value, limit.at_most)
-            who = "everyone" if not limit.attribute else _person(r.group)
+            who = "everyone" if not limit.attribute else person(r.group)
             said = f"{_event(e.data, r.rate)} for {found} of {who}; at most {most} was asked for."
             if e.task == "classes":
                 said = f"the {r.rate} is {found} for {who}; at most {most} was asked for."
@@ -248,25 +260,11 @@ def _bounded(e: Evidence, limit: Limit) -> tuple[float | None, str | None]:
 
 def _event(data: Data, rate: str) -> str:
     """Of whom the model decides what: ``of the people whose label is “1”, ... “0”``."""
-    label = "label" if data.label == "label" else f"“{data.label}”"
-    negative = f"“{data.negative}”" if data.negative else f"not “{data.positive}”"
-    classes = (negative, f"“{data.positive}”")
-    known = RATES.get(rate)
-    if known is None:
-        return f"of the people for whom the model decides {classes[1]}, {label} is {classes[1]}"
-    decided = classes[known.direction > 0]
-    named = data.label or data.decision
-    if named != "label" and not any(c.isalpha() for c in decided):  # a code says nothing
-        decided = f"“{named} = {decided[1:-1]}”"
-    decided = f"the model decides {decided}" if data.label else f"the decision is {decided}"
-    if known.label is None:
-        return decided
-    return f"of the people whose {label} is {classes[known.label]}, {decided}"
-
-
-def _person(group: str) -> str:
-    """A group as a reader would call it; a bare code as a group."""
-    return group if any(c.isalpha() for c in group) else f"group {group}"
+    if rate not in RATES:
+        label, _, positive = named(data)
+        return f"of the people for whom the model decides {positive}, {label} is {positive}"
+    who = who_counts(data, rate)
+    return f"of the people{who}, {decided(data, rate)}" if who else decided(data, rate)
 
 
 # What a constraint did to the rates that it is not about
