@@ -1,6 +1,8 @@
 """Workbooks of Excel as tables."""
 
 import sys
+import tracemalloc
+import zipfile
 from datetime import date, datetime
 
 import openpyxl
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fairboost.exceptions import InvalidInputError
+from fairboost.tabular import excel
 from fairboost.tabular.files import ReadOptions, TableFile, format_of
 
 
@@ -110,3 +113,87 @@ def test_what_pandas_writes_is_read_back(tmp_path):
     frame.to_excel(tmp_path / "p.xlsx", index=False)
     found = TableFile(tmp_path / "p.xlsx").read().to_pandas()
     pd.testing.assert_frame_equal(found[["x", "s"]], frame[["x", "s"]], check_dtype=False)
+
+
+# Workbooks that are made to take all memory, or are damaged
+
+SHEET = "xl/worksheets/sheet1.xml"
+START = (
+    b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+    b'<row r="1"><c r="A1" t="str"><v>a</v></c><c r="B1" t="str"><v>b</v></c></row>'
+)
+END = b"</sheetData></worksheet>"
+MB = 2**20
+
+
+def hostile(tmp_path, members):
+    """A small workbook with other members: what comes before, a text, how often, what follows."""
+    source, path = book(tmp_path, [["a", "b"], [1, "x"]], name="small.xlsx"), tmp_path / "t.xlsx"
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            if name not in members:
+                new.writestr(name, old.read(name))
+        for name, (before, text, times, after) in members.items():
+            with new.open(name, "w") as out:
+                out.write(before)
+                for _ in range(times):
+                    out.write(text)
+                out.write(after)
+    return path
+
+
+def in_sheet(text, times, before=b"", after=b""):
+    return {SHEET: (START + before, text, times, after + END)}
+
+
+TWO = b'<row r="2"><c r="A2" t="str"><v>'
+HOSTILE = {
+    "a cell": (in_sheet(b"x" * MB, 300, TWO, b"</v></c></row>"), "would unpack to 315 MB"),
+    "a long cell": (in_sheet(b"x" * MB, 20, TWO, b"</v></c></row>"), "cell or row of more than"),
+    "a long row": (in_sheet(b"<c/>" * (MB // 4), 20, b"<row>", b"</row>"), "cell or row of more"),
+    "a tag": (in_sheet(b" " * MB, 20, b"<row ", b"/>"), "cell or row of more than 16 MB"),
+    "sheets": (
+        {f"xl/worksheets/more{k}.xml": (START, b"<row/>" * MB, 1, END) for k in range(30)},
+        "would unpack to",
+    ),
+    "shared texts": (
+        {"xl/sharedStrings.xml": (b"<sst>", b"<si><t>x</t></si>" * 60_000, 100, b"</sst>")},
+        "would unpack to 102 MB",
+    ),
+    "a row far below": (in_sheet(b"", 0, b'<row r="1000000000000">', b"</row>"), "where sheets"),
+    "a row without a number": (in_sheet(b"", 0, b'<row r="x">', b"</row>"), "cannot be read as"),
+    "no end": (in_sheet(b"", 0, b"<row>"), "cannot be read as an Excel workbook"),
+    "no such text": (in_sheet(b"", 0, b'<row><c t="s"><v>99</v></c></row>'), "cannot be read as"),
+    "no XML": ({SHEET: (b"a,b", b"", 0, b"")}, "cannot be read as an Excel workbook"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_workbooks_are_refused_in_little_memory(tmp_path, what):
+    members, message = HOSTILE[what]
+    path = hostile(tmp_path, members)
+    tracemalloc.start()
+    with pytest.raises(InvalidInputError, match=message):
+        TableFile(path).read()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 40 * MB
+
+
+def test_a_directory_that_understates_sizes_is_refused(tmp_path):
+    path = hostile(tmp_path, HOSTILE["a cell"][0])
+    with zipfile.ZipFile(path) as packed:
+        size = packed.getinfo(SHEET).file_size.to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(size, (1000).to_bytes(4, "little")))
+    with pytest.raises(InvalidInputError, match="cannot be read as an Excel workbook: Bad CRC"):
+        TableFile(path).read()
+
+
+def test_a_cell_far_to_the_right_makes_no_wide_row(tmp_path, monkeypatch):
+    rows = b'<row><c t="n"><v>1</v></c><c r="XFD2" t="n"><v>1</v></c></row>'
+    path = hostile(tmp_path, in_sheet(rows, 1_000))
+    monkeypatch.setattr(excel, "MOST_CELLS", 2_002)
+    assert TableFile(path).read().num_rows == 1_000
+    monkeypatch.setattr(excel, "MOST_CELLS", 2_001)
+    with pytest.raises(InvalidInputError, match="more than 2,001 cells; save the sheet as CSV"):
+        TableFile(path).read()

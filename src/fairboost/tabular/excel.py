@@ -3,11 +3,16 @@
 A workbook is read whole: the format has no columns that could be read in pieces. The first row
 that is not empty names the columns. Cells hold the values that Excel last computed; a formula
 that no program has computed yet has no value, and is refused.
+
+A small file can unpack to gigabytes, and three letters can place a cell in a row of 16,384. So a
+workbook is looked through before it is parsed, a piece at a time, and cells are counted.
 """
 
 from __future__ import annotations
 
+import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
@@ -26,6 +31,27 @@ MISSING_PACKAGE = (
 )
 
 
+MOST_ROWS = 2**20
+"""Of a sheet, by the format."""
+MOST_CELLS = 50_000_000
+"""They take some 2 GB."""
+MOST_TIMES = 100
+"""Workbooks of programs unpack to 4 to 25 times their size."""
+SMALL = 32 * 2**20
+"""Bytes that a workbook of any size may unpack to."""
+LONGEST = 16 * 2**20
+"""Bytes of a cell or row, with its markup; the text of a cell has 32,767 letters at most."""
+PIECE = 2**20
+ROW = re.compile(rb"</?(?:\w+:)?row[\s/>]")
+BEFORE_XML = b"\xef\xbb\xbf\xff\xfe\x00 \r\n\t"
+INSTEAD = "save the sheet as CSV or parquet"
+UNREADABLE = (
+    zipfile.BadZipFile, zlib.error, SyntaxError, LookupError, ValueError, TypeError,
+    AttributeError, RuntimeError, OSError,
+)  # fmt: skip
+"""What openpyxl raises over damaged files; a SyntaxError is one of XML."""
+
+
 def read_workbook(path: Path, sheet: str | None, missing: Sequence[str]) -> pa.Table:
     """The table on a sheet of a workbook.
 
@@ -38,8 +64,10 @@ def read_workbook(path: Path, sheet: str | None, missing: Sequence[str]) -> pa.T
     missing : sequence of str
         Texts that stand for a missing value.
     """
-    with _sheet(path, sheet, computed=True) as found:
-        rows = [row for row in found.iter_rows(values_only=True) if _filled(row)]
+    with _readable(path):
+        _check_sizes(path)
+        with _sheet(path, sheet, computed=True) as found:
+            rows = list(_rows(path, found))
     if not rows:
         raise InvalidInputError(
             f"the sheet of {str(path)!r} is empty; write it again, or name another with --sheet"
@@ -61,14 +89,8 @@ def _sheet(path: Path, sheet: str | None, *, computed: bool) -> Iterator[Any]:
         import openpyxl
     except ImportError as error:
         raise InvalidInputError(MISSING_PACKAGE) from error
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=computed)
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
-        raise InvalidInputError(
-            f"{str(path)!r} cannot be read as an Excel workbook: {error}; it was cut short, is "
-            "protected by a password or is something else: save it again as .xlsx or CSV"
-        ) from error
-    try:
+    with path.open("rb") as file:
+        book = openpyxl.load_workbook(file, read_only=True, data_only=computed)
         names = [found.title for found in book.worksheets]
         if sheet is not None and sheet not in names:
             raise InvalidInputError(
@@ -79,8 +101,78 @@ def _sheet(path: Path, sheet: str | None, *, computed: bool) -> Iterator[Any]:
         found = book[sheet or names[0]]
         found.reset_dimensions()  # some programs write a size that is not that of the sheet
         yield found
-    finally:
-        book.close()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say what to do about a file that is no workbook, or a damaged one."""
+    try:
+        yield
+    except UNREADABLE as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(
+            f"{str(path)!r} cannot be read as an Excel workbook: {error}; it was cut short, is "
+            "protected by a password or is something else: save it again as .xlsx or CSV"
+        ) from error
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse a workbook that would take far more memory than its size.
+
+    By the sizes that its directory states, which are the most that is unpacked, and by the length
+    of its cells and rows.
+    """
+    size = path.stat().st_size
+    with zipfile.ZipFile(path) as packed:
+        unpacked = sum(member.file_size for member in packed.infolist())
+        if unpacked > max(SMALL, MOST_TIMES * size):
+            raise InvalidInputError(
+                f"{str(path)!r} has {size / 1e6:,.1f} MB and would unpack to "
+                f"{unpacked / 1e6:,.0f} MB, expected at most {MOST_TIMES} times its size; no "
+                f"spreadsheet program writes such a file: open and save it again, or {INSTEAD}"
+            )
+        for member in packed.infolist():
+            with packed.open(member) as content:
+                if _is_long(content):
+                    raise InvalidInputError(
+                        f"{str(path)!r} has a cell or row of more than {LONGEST / 2**20:.0f} MB; "
+                        f"remove its text, or {INSTEAD}"
+                    )
+
+
+def _is_long(content: Any) -> bool:
+    """Whether a text between tags, or a row, is too long; of XML alone, and not of pictures."""
+    text = row = read = 0  # where the last tag is, and the row that is open
+    while piece := content.read(PIECE):
+        if not read and not piece.lstrip(BEFORE_XML).startswith(b"<"):
+            return False
+        if (place := piece.rfind(b"<")) >= 0:
+            text = read + place
+        for found in ROW.finditer(piece):
+            row = 0 if found[0].startswith(b"</") else read + found.start()
+        read += len(piece)
+        if max(read - text, row and read - row) > LONGEST:
+            return True
+    return False
+
+
+def _rows(path: Path, sheet: Any) -> Iterator[Values]:
+    """Rows of a sheet that are not empty, as wide as the first one."""
+    width, cells = None, 0
+    for number, row in enumerate(sheet.iter_rows(max_row=MOST_ROWS + 1, values_only=True)):
+        if number == MOST_ROWS:
+            raise InvalidInputError(
+                f"{str(path)!r} has a row below {MOST_ROWS:,}, where sheets end; {INSTEAD}"
+            )
+        if not _filled(row):
+            continue
+        row = row[:width]
+        width = len(row) if width is None else width
+        cells += len(row)
+        if cells > MOST_CELLS:
+            raise InvalidInputError(f"{str(path)!r} has more than {MOST_CELLS:,} cells; {INSTEAD}")
+        yield row
 
 
 def _filled(row: Values) -> bool:
