@@ -70,6 +70,13 @@ def assert_same(loaded, model, X):
 # What is saved is what is loaded
 
 
+@pytest.mark.parametrize("name", ["x.pkl", "x.PICKLE", "x.joblib"])
+def test_endings_of_pickles_are_refused(fair, tmp_path, name):
+    with pytest.raises(ModelFileError, match=r"save writes JSON.*x\.json', or joblib\.dump"):
+        fair().save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("iterate", ["best", "last", "average", "randomized"])
 def test_every_iterate(fair, toy, path, iterate):
     model = fair(iterate=iterate, operating_point=0.4)

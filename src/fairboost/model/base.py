@@ -350,6 +350,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         ----------
         path : str or Path
             Overwritten if it exists, whole or not at all. Read it with :func:`fairboost.load`.
+            Endings of pickles, such as ``.pkl``, are refused.
         """
         check_is_fitted(self, "_model")
         write_model(path, self)

@@ -67,6 +67,8 @@ DECIDING = (
 """What decisions and predictions rest on; it has a seal of its own."""
 SELF_TESTED = 3
 """From this version on a file holds rows to test what was loaded."""
+PICKLES = {".joblib", ".pickle", ".pkl"}
+"""Endings of files that hold objects of Python."""
 SAVES = "FairGBMClassifier.save or FairGBMRegressor.save"
 OF_NUMBERS: dict[str, Any] = {
     "distribution": SameDistribution,
@@ -78,6 +80,11 @@ OF_NUMBERS: dict[str, Any] = {
 
 def write_model(path: str | Path, model: Any) -> None:
     """Write a fitted ``FairGBMClassifier`` or ``FairGBMRegressor``, whole or not at all."""
+    if Path(path).suffix.lower() in PICKLES:
+        raise ModelFileError(
+            f"the ending of {str(path)!r} says a pickle, and save writes JSON for fairboost.load; "
+            f"use {str(Path(path).with_suffix('.json'))!r}, or joblib.dump(model, path)"
+        )
     write_text(path, model_text(model, str(path)))
 
 
