@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
 import warnings
@@ -192,6 +193,22 @@ def test_an_unfitted_base_is_cross_fitted(rows):
     first = model.trace_["loss"].iloc[0]
     assert 0.45 < first < 0.7
     assert not hasattr(model.estimator, "classes_")
+
+
+@pytest.mark.parametrize("listed", [["district"], [2]], ids=["name", "position"])
+def test_an_unfitted_catboost_with_categories(rows, listed):
+    """Whose list of them scikit-learn's clone refuses to copy."""
+    data = rows.seen
+    X = pd.DataFrame(data.X[:, :2], columns=["income", "debt"])
+    X["district"] = pd.Categorical(np.where(data.X[:, 3] > 0.5, "north", "south"))
+    unfitted = CatBoostClassifier(
+        iterations=10, verbose=0, thread_count=1, allow_writing_files=False, cat_features=listed
+    )
+    model = on(unfitted, data, X=X, holdout=None)
+    assert not unfitted.is_fitted()
+    assert model.base_.get_cat_feature_indices() == [2]
+    whole = copy.deepcopy(unfitted).fit(X, data.y)
+    np.testing.assert_array_equal(model.base_.predict_proba(X), whole.predict_proba(X))
 
 
 def test_weights_reach_an_unfitted_base(rows):

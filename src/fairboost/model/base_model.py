@@ -10,6 +10,7 @@ where this one needs two.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -412,7 +413,11 @@ def cross_fitted(
 
 def _fit(estimator: Any, X: Matrix, y: np.ndarray, weight: FloatArray | None, rows: Any) -> Any:
     given = {} if weight is None else {"sample_weight": weight[rows]}
-    return clone(estimator).fit(X, y, **given)
+    try:
+        fresh = clone(estimator)
+    except RuntimeError:  # CatBoost hands out copies of lists such as cat_features
+        fresh = deepcopy(estimator)
+    return fresh.fit(X, y, **given)
 
 
 def with_rows(base: BaseModel, X: Matrix) -> BaseModel:
