@@ -390,6 +390,24 @@ def test_early_stopping(kind, toy, other, constraint, weighted):
         np.testing.assert_allclose(values, expected[name], rtol=1e-5)
 
 
+@pytest.mark.parametrize("stops", [False, True], ids=["", "stops"])
+@pytest.mark.parametrize("iterate", ["best", "last", "average"])
+def test_the_engine_counts_the_rounds_that_are_kept(kind, toy, other, iterate, stops, tmp_path):
+    options, fit_options = kind.stopping(5) if stops else ({}, {})
+    more = {**fit_options, "eval_set": [(other.X, other.y)]} if stops else {}
+    engine = kind.make(n_estimators=60, **options)
+    model = fit(engine, toy, other, "share", iterate=iterate, fit=more)
+    model.save(tmp_path / "model.json")
+    for each in (model, load(tmp_path / "model.json")):
+        engine, kept = each.estimator_, each.best_iteration_
+        assert kind.n_trees(each.booster_) == kept == model.best_iteration_
+        if kind.name == "lightgbm":
+            assert engine.best_iteration_ == engine.n_estimators_ == kept
+        else:  # counts from 0, and only knows a round at which training stopped
+            assert getattr(engine, "best_iteration", kept - 1) == kept - 1
+            assert engine.get_booster().num_boosted_rounds() == kept
+
+
 @EVERY_WAY
 def test_early_stopping_is_by_the_users_set_alone(kind, toy, other, how):
     options, fit_options = kind.stopping(2)

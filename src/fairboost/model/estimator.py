@@ -215,7 +215,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         Algorithm 1 saw them at the start of the round, and ``trees``, the number of trees after
         it. Rates and violations are those of the rows held out.
     best_iteration_ : int
-        Number of rounds in the model kept.
+        Number of rounds in the model kept. ``estimator_.best_iteration_`` of LightGBM is equal.
+        ``estimator_.best_iteration`` of XGBoost is one less, because it counts from 0; it exists
+        only where early stopping chose the rounds that were kept.
     fairness_report_ : FairnessReport or None
         Rates by group on the held-out rows with intervals, whether each constraint is met, and
         advice; print it. None without constraints and operating point.

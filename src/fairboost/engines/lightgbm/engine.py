@@ -706,6 +706,8 @@ def _fitted(estimator: LGBMModel, state: LGBMModel, text: str, n_classes: int) -
     params = {*state.get_params(), "_other_params"}
     fitted.__dict__.update({k: v for k, v in vars(state).items() if k not in params})
     fitted._Booster = lightgbm.Booster(model_str=text)
+    # Early stopping may have counted rounds that were not kept.
+    fitted._best_iteration = fitted._Booster.current_iteration()
     # No longer a custom one: the link is applied.
     fitted._objective = kind_of(estimator, n_classes).asked
     return fitted
