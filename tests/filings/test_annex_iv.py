@@ -55,12 +55,6 @@ def test_figures_are_those_of_the_evidence(evidence):
     assert tables["performance"]["value"].tolist() == measured
 
 
-def test_intervals_of_constraints_and_of_rates_are_told_apart(evidence):
-    said = "Among the constraints each end of an interval is at 95% by itself"
-    assert said in annex_iv(evidence, evidence).to_markdown()
-    assert said not in annex_iv(evidence).to_markdown()
-
-
 def test_the_data_are_examined_by_group(evidence):
     data = annex_iv(evidence).tables["data"].set_index(["by", "group"])
     rows = {(r.attribute or "everyone", r.group, r.rate): r.rows for r in evidence.rates

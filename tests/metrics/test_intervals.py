@@ -14,18 +14,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairboost.exceptions import InvalidInputError
-from fairboost.metrics import intervals
 from fairboost.metrics.intervals import (
     Estimate,
-    bootstrap_weights,
     clopper_pearson,
-    gap_at_most,
+    ends_of_differences,
     gap_interval,
     ratio_interval,
     rows_needed,
     rows_to_tell,
-    smooth_decisions,
+    skewed,
     student,
+    widest_apart,
     wilson,
 )
 
@@ -150,163 +149,97 @@ def test_estimate_as_text(estimate, text):
     assert str(estimate) == text
 
 
-def sums_of(category: np.ndarray, weight: np.ndarray, n_categories: int) -> np.ndarray:
-    return np.array([np.bincount(category, weight**k, n_categories) for k in range(3)])
-
-
-def test_draws_without_weights_follow_the_multinomial_law():
-    rows = np.array([5.0, 0.0, 15.0, 30.0])
-    draws = bootstrap_weights(np.array([rows] * 3), 20_000, np.random.default_rng(1))
-    assert (draws == draws.round()).all()
-    assert (draws.sum(axis=1) == 50).all()
-    law = stats.multinomial(50, rows / 50)
-    np.testing.assert_allclose(draws.mean(axis=0), rows, atol=5 * np.sqrt(12.5 / 20_000))
-    np.testing.assert_allclose(np.cov(draws.T), law.cov(), atol=0.6)  # 12.5 * 5 * sqrt(2 / 20 000)
-
-
-@pytest.mark.parametrize("weight", [1.0, 0.1, 7.3])
-def test_equal_weights_draw_as_if_there_were_none(weight):
-    rows = np.array([5.0, 0.0, 15.0, 3000.0])
-    plain = bootstrap_weights(np.array([rows] * 3), 50, np.random.default_rng(2))
-    sums = np.array([rows, weight * rows, weight**2 * rows])
-    weighted = bootstrap_weights(sums, 50, np.random.default_rng(2))
-    np.testing.assert_allclose(weighted, weight * plain, rtol=1e-12)
-
-
-def test_uneven_weights_match_a_bootstrap_of_rows():
-    rng = np.random.default_rng(3)
-    category, weight = rng.integers(0, 3, 150), rng.gamma(2.0, size=150)
-    draws = bootstrap_weights(sums_of(category, weight, 3), 8000, rng)
-    picks = rng.integers(0, 150, (8000, 150))
-    rows = np.array([np.bincount(category[p], weight[p], 3) for p in picks])
-    error = rows.std(axis=0) * np.sqrt(2 / 8000)
-    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - rows.mean(axis=0)), 4 * error)
-    np.testing.assert_allclose(draws.std(axis=0), rows.std(axis=0), rtol=4 / np.sqrt(8000))
-
-
-def test_a_few_heavy_weights_never_draw_less_than_nothing():
-    category, weight = np.zeros(40, int), np.r_[np.full(39, 0.01), 100.0]
-    draws = bootstrap_weights(sums_of(category, weight, 1), 500, np.random.default_rng(4))
-    assert draws.min() == 0  # the normal law reaches below, so this also shows the clip at work
-
-
-def test_no_draws():
-    assert bootstrap_weights(np.ones((3, 2)), 0, np.random.default_rng(0)).shape == (0, 2)
-
-
 # Gaps and ratios
 
 
-def test_smoothing_keeps_the_sums_of_cells_and_moves_rates_as_half_an_event_does():
-    rng = np.random.default_rng(5)
-    rows = rng.integers(0, 9, (2, 6)).astype(float)
-    rows[:, 0] = 0
-    sums = np.array([rows, 3 * rows, 10 * rows])
-    smoothed = smooth_decisions(sums)
-    np.testing.assert_allclose(smoothed.sum(axis=1), sums.sum(axis=1), rtol=1e-12)
-    assert (smoothed[:, :, 0] == 0).all()
-    n, k = rows.sum(axis=0)[1:], rows[1, 1:]
-    np.testing.assert_allclose(smoothed[0, 1, 1:] / n, (k + 0.5) / (n + 1), rtol=1e-12)
+def of_shares(rates, n):
+    return lambda level: ends_of_differences(rates * n, n, level)
 
 
-def test_smoothing_adds_the_mean_row_of_the_cell():
-    weight = np.array([1.0, 2.0, 4.0, 5.0])
-    decision = np.array([0, 0, 0, 1])
-    cell = sums_of(decision, weight, 2)[:, :, np.newaxis]
-    found = smooth_decisions(cell)[:, :, 0]
-    mean = np.array([1.0, weight.mean(), (weight**2).mean()])
-    np.testing.assert_allclose(found, (cell[:, :, 0] + mean[:, np.newaxis] / 2) * 4 / 5)
+@pytest.mark.parametrize("n_groups", [2, 3, 12])
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_equal_groups_are_as_wide_apart_as_tukey_says(n_groups, confidence):
+    expected = stats.studentized_range.ppf(confidence, n_groups, np.inf) / np.sqrt(2)
+    assert widest_apart(n_groups, confidence) == pytest.approx(expected, rel=1e-5)
 
 
-NORMAL = np.random.default_rng(0).standard_normal((2_000, 60))
+def test_two_groups_have_newcombes_interval_and_that_of_donner_and_zou():
+    """Newcombe, Statistics in Medicine 17 (1998), 873, table II, method 10: 56/70 and 48/80."""
+    rates, n = np.array([56 / 70, 48 / 80]), np.array([70, 80])
+    assert gap_interval(rates, of_shares(rates, n), 0.95) == pytest.approx(
+        (0.0524, 0.3339), abs=5e-5
+    )
+    # The ends R of the ratio are where the interval of r_0 - R r_1 ends at 0.
+    low, high = ratio_interval(rates, of_shares(rates, n), 0.95)
+    down, up = (np.abs(rates - end) for end in wilson(rates * n, n))
+    small, large = 1, 0
+    assert rates[small] - high * rates[large] == pytest.approx(
+        -np.hypot(up[small], high * down[large])
+    )
+    assert rates[small] - low * rates[large] == pytest.approx(
+        np.hypot(down[small], low * up[large])
+    )
 
 
 @given(
-    spread=st.lists(st.floats(0.001, 0.2), min_size=2, max_size=6).map(np.array),
+    n=st.lists(st.floats(1, 5_000), min_size=2, max_size=6).map(np.array),
     rates=st.lists(st.floats(0, 1), min_size=6, max_size=6).map(np.array),
 )
-def test_no_interval_of_two_groups_reaches_below_that_of_more(spread, rates):
-    """A gap is at least that of any two groups: so is its low end, but for the larger quantile."""
-    errors, rates = NORMAL[:, : len(spread)] * spread, rates[: len(spread)]
-    low, high = gap_interval(rates, errors, 0.95)
-    assert 0 <= low <= np.ptp(rates) <= high <= 1
-    for g in range(len(spread) - 1):
+def test_no_interval_of_two_groups_reaches_below_that_of_more(n, rates):
+    """A gap is at least that of any two groups: so are its ends, but for the longer low arm."""
+    rates = rates[: len(n)]
+    low, high = gap_interval(rates, of_shares(rates, n), 0.95)
+    assert 0 <= low <= np.ptp(rates) + 1e-12
+    assert np.ptp(rates) - 1e-12 <= high <= 1
+    for g in range(len(n) - 1):
         pair = [g, g + 1]
-        alone, _ = gap_interval(rates[pair], errors[:, pair], 0.95)
-        # Six groups: 2.9 deviations instead of 2.
-        assert low >= alone - 1.2 * np.hypot(*spread[pair])
-
-
-def test_two_groups_have_the_range_of_their_errors():
-    errors = NORMAL[:, :2] * [0.01, 0.02]
-    low, high = gap_interval(np.array([0.3, 0.5]), errors, 0.9)
-    reach = np.quantile(np.ptp(errors, axis=1), 0.9)
-    assert (low, high) == pytest.approx((0.2 - reach, 0.2 + reach), rel=0.01)
-    low, high = ratio_interval(0.5, np.log([0.3, 0.6]), errors, 0.9)
-    assert (low, high) == pytest.approx((0.5 * np.exp(-reach), 0.5 * np.exp(reach)), rel=0.01)
+        alone, most = gap_interval(rates[pair], of_shares(rates[pair], n[pair]), 0.95)
+        assert high >= most - 1e-12
+        level = 2 * stats.norm.cdf(widest_apart(len(n), 0.95)) - 1
+        alone, _ = gap_interval(rates[pair], of_shares(rates[pair], n[pair]), level)
+        assert low >= alone - 1e-9
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("others", [1, 5])
 def test_tiny_groups_do_not_hide_that_two_large_ones_are_apart(rate, others):
-    spread = np.array([0.0036, 0.0036, *[0.15] * others])
-    errors = NORMAL[:, : len(spread)] * spread
+    n = np.array([12_000, 12_000, *[9] * others])
     rates = np.array([0.2, 0.321, *[rate] * others])
-    alone = gap_interval(rates[:2], errors[:, :2], 0.95)[0]
-    # What several comparisons cost, and no more: a quantile of 3 instead of 2 deviations.
-    assert alone - 1.1 * np.hypot(0.0036, 0.0036) < gap_interval(rates, errors, 0.95)[0]
-    alone = ratio_interval(0.62, np.log(rates[:2]), errors[:, :2], 0.95)[1]
-    beside = ratio_interval(0.62, np.log(np.maximum(rates, 0.05)), errors, 0.95)[1]
-    assert beside < alone * np.exp(1.1 * np.hypot(0.0036, 0.0036))
+    alone = gap_interval(rates[:2], of_shares(rates[:2], n[:2]), 0.95)[0]
+    # What several comparisons cost, and no more: 3 standard errors instead of 2.
+    assert (
+        alone - 1.1 * np.hypot(0.0037, 0.0043) < gap_interval(rates, of_shares(rates, n), 0.95)[0]
+    )
 
 
-@pytest.mark.parametrize("n_groups", [41, 60])
-def test_many_groups_are_bounded_closely(n_groups, monkeypatch):
-    errors = NORMAL[:, :n_groups] * np.linspace(0.01, 0.05, n_groups)
-    rates = np.linspace(0.3, 0.5, n_groups)
-    bounded = gap_interval(rates, errors, 0.95)
-    monkeypatch.setattr(intervals, "MOST_IN_PAIRS", n_groups)
-    exact = gap_interval(rates, errors, 0.95)
-    assert bounded[0] <= exact[0] and bounded[1] >= exact[1]
-    assert bounded == pytest.approx(exact, abs=0.02)
+@pytest.mark.parametrize("shared", [0.0, 0.5])
+def test_groups_that_share_rows_are_compared_with_shorter_arms(shared):
+    rates, n = np.array([0.3, 0.5]), np.array([2_000, 2_000])
+    rho = np.array([[1.0, shared], [shared, 1.0]])
+    low, high = gap_interval(rates, of_shares(rates, n), 0.95, correlations=rho)
+    s = np.sqrt(rates * (1 - rates) / n)
+    half = 1.96 * np.sqrt((s**2).sum() - 2 * shared * s.prod())
+    assert (low, high) == pytest.approx((0.2 - half, 0.2 + half), rel=0.01)
+    low, high = ratio_interval(rates, of_shares(rates, n), 0.95, correlations=rho)
+    s /= rates
+    half = 1.96 * np.sqrt((s**2).sum() - 2 * shared * s.prod())
+    assert np.log([low, high]) == pytest.approx(np.log(0.6) + np.array([-half, half]), rel=0.01)
 
 
-def test_a_group_that_a_sample_is_without_is_left_out_of_it():
-    errors = NORMAL[:, :3].copy() * 0.01
-    errors[::2, 2] = np.nan
-    rates = np.array([0.3, 0.5, 0.4])
-    assert gap_interval(rates, errors, 0.95) == pytest.approx((0.17, 0.23), abs=0.01)
-    errors[:, 2] = np.nan  # in all of them
-    expected = gap_interval(rates[:2], errors[:, :2], 0.95)
-    assert gap_interval(rates, errors, 0.95) == expected
-    rates[2] = np.nan
-    assert gap_interval(rates, NORMAL[:, :3], 0.95) == gap_interval(rates[:2], NORMAL[:, :2], 0.95)
+def test_groups_of_different_parts_are_not_compared():
+    rates, n = np.array([0.1, 0.12, 0.7, 0.72]), np.full(4, 500)
+    parts = [np.array([0, 1]), np.array([2, 3])]
+    low, high = gap_interval(rates, of_shares(rates, n), 0.95, parts=parts)
+    assert low == 0 and high < 0.1
+    assert gap_interval(rates[:1], of_shares(rates[:1], n[:1]), 0.95) == (0.0, 0.0)
 
 
-def test_ends_stay_within_bounds_and_the_estimate_within_the_ends():
-    errors = NORMAL[:, :2]
-    assert gap_interval(np.array([0.1, 0.5]), errors, 0.9) == (0.0, 1.0)
-    still = np.zeros((1, 2))
-    assert ratio_interval(0.0, np.log([0.1, 1.0]), still, 0.9) == pytest.approx((0.0, 0.1))
-    assert ratio_interval(1.0, np.log([0.9, 1.0]), still, 0.9) == pytest.approx((0.9, 1.0))
-    assert ratio_interval(0.5, np.log([0.6, 1.0]), errors, 0.9)[1] == 1.0
-
-
-@pytest.mark.parametrize("errors", [np.empty((0, 2)), np.full((3, 2), np.nan)])
-def test_no_sample_of_two_groups_no_interval(errors):
-    assert np.isnan(gap_interval(np.array([0.1, 0.5]), errors, 0.9)).all()
-    assert np.isnan(ratio_interval(0.5, np.log([0.1, 0.5]), errors, 0.9)).all()
-    one = np.array([0.1, np.nan])
-    assert np.isnan(gap_interval(one, NORMAL[:, :2], 0.9)).all()
-
-
-def test_what_a_gap_is_at_most():
-    errors = NORMAL[:, :2] * 0.01
-    for found in (0.0, 0.01, 0.1):
-        u = gap_at_most(np.array([0.3, 0.3 + found]), errors, 0.95)
-        s = 0.01 * np.sqrt(2)
-        held = stats.norm.cdf((u - found) / s) - stats.norm.cdf((-u - found) / s)
-        assert held == pytest.approx(0.95, abs=0.015)
+def test_ends_of_amounts_solve_their_equation():
+    """Of a count the error grows with the root of what is expected."""
+    low, high = skewed(np.array([3.0, 40.0]), np.sqrt([3.0, 40.0]), 1.96)
+    for end in (low, high):
+        np.testing.assert_allclose(np.abs([3.0, 40.0] - end) / np.sqrt(end), 1.96)
+    assert [float(end) for end in skewed(0.0, 2.0, 1.5)] == [-3.0, 3.0]
 
 
 @pytest.mark.parametrize(("gap", "rows"), [(0.03, 2030), (0.05, 730), (0.08, 286)])
@@ -318,8 +251,8 @@ def test_rows_needed_are_those_of_the_formula(gap, rows):
 @pytest.mark.parametrize("gap", [0.02, 0.1])
 def test_with_the_rows_needed_the_interval_of_such_a_gap_begins_at_none(rate, gap):
     n = rows_needed(rate, gap)
-    errors = NORMAL[:, :2] * np.sqrt(rate * (1 - rate) / n)
-    low, _ = gap_interval(np.array([rate - gap / 2, rate + gap / 2]), errors, 0.95)
+    rates = np.array([rate - gap / 2, rate + gap / 2])
+    low, _ = gap_interval(rates, of_shares(rates, np.full(2, n)), 0.95)
     assert low == pytest.approx(0, abs=0.05 * gap)
 
 

@@ -57,7 +57,7 @@ def by_hand(figure, loans, rate, weight=None):
         model = engine().fit(loans.X.iloc[train], loans.y[train])
         weights = None if weight is None else weight[test]
         found.append(figure(
-            loans.y[test], model.predict(loans.X.iloc[test]), rate=rate, n_bootstrap=0,
+            loans.y[test], model.predict(loans.X.iloc[test]), rate=rate,
             sensitive_features=loans.sensitive["sex"].iloc[test], sample_weight=weights,
         ))  # fmt: skip
     return found
@@ -294,7 +294,7 @@ def test_scores_of_classes_are_figures_of_the_audit(rate, of, which, weighted):
     X, y, group, weight = bands()
     plain = engine().fit(X, y)
     rows = {"sensitive_features": group, "sample_weight": weight if weighted else None}
-    gaps = audit_classes(y, plain.predict(X), **rows, n_bootstrap=0).gaps
+    gaps = audit_classes(y, plain.predict(X), **rows).gaps
     for name, value in {"rate": rate, **which}.items():
         gaps = gaps[gaps[name] == value]
     assert len(gaps) == (1 if of or rate == "accuracy" else 3)

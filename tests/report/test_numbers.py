@@ -396,6 +396,6 @@ def test_a_median_is_said_to_be_no_mean(rows, new):
 
 def test_amounts_have_digits_that_tell_them_apart():
     text = to_markdown(make_number_evidence())
-    assert "The gap is 12,346 (interval 9,000 to 16,000, each end at 95%), the limit 5,000" in text
+    assert "The gap is 12,346 (95% interval 9,000 to 16,000), the limit 5,000" in text
     assert "The largest distance is 0.0500" in text
     assert "mean prediction" in text

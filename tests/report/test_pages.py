@@ -92,7 +92,7 @@ def test_what_was_found_is_said_first(markdown):
         "2 constraints, judged on the test rows: 1 met on the test rows, not certain; 1 met."
         in head
     )
-    assert "The gap is 0.010 (interval 0.000 to 0.030, each end at 95%), the limit 0.02" in head
+    assert "The gap is 0.010 (95% interval 0.000 to 0.030), the limit 0.02" in head
     assert "a difference of -0.010 [-0.020, 0.000]; higher is better" in head
     assert "fewer than 30 rows" in head
 

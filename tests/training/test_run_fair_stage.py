@@ -177,7 +177,7 @@ def test_training_begins_at_the_base(base, toy, other):
 def ppr_gap(model, data):
     decided = model.predict(data.X)
     return gap(
-        data.y, decided, rate="ppr", sensitive_features=data.group, n_bootstrap=0
+        data.y, decided, rate="ppr", sensitive_features=data.group
     ).value  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def test_a_gap_by_hand(form, rates, n, status):
     [
         ([0.99, 0.99], ENOUGH, EMPTY),
         ([0.99, 0.99], [100, 100], EMPTY),
-        ([0.9, 0.99], [100, 100], UNLIKELY),
+        ([0.93, 0.99], [100, 100], UNLIKELY),
         ([0.9, 0.99], ENOUGH, "not met"),
     ],
 )
@@ -222,7 +222,7 @@ def test_only_an_interval_within_the_limit_is_certain():
     for confidence in (0.95, 0.99):
         found = verdict(r, [n, n], confidence=confidence)
         error = np.sqrt((r * (1 - r) / n).sum())
-        assert found.high == pytest.approx(0.01 + norm.ppf(confidence) * error, rel=0.03)
+        assert found.high == pytest.approx(0.01 + norm.isf((1 - confidence) / 2) * error, rel=0.03)
     assert found.high > 0.02
     assert found.status == LIKELY
     assert verdict(r, [n, n]).status == "met"
@@ -290,11 +290,11 @@ def codes(n):
 def test_confidence_of_a_bound():
     limit, n = bound("fnr", 0.1, group={"g": "a"}), [2_000, 50]
     found = verdict([0.09, 0.5], n, limit, confidence=0.95)
-    assert (found.low, found.high) == pytest.approx(tuple(map(float, wilson(180, 2_000, 0.9))))
+    assert (found.low, found.high) == pytest.approx(tuple(map(float, wilson(180, 2_000, 0.95))))
     assert found.status == LIKELY
     assert verdict([0.08, 0.5], n, limit, confidence=0.95).status == "met"
-    found = verdict([0.08, 0.5], n, limit, confidence=0.1)  # one need not be sure at all
-    assert found.high == pytest.approx(found.value)
+    found = verdict([0.08, 0.5], n, limit, confidence=0.01)  # one need not be sure at all
+    assert found.high == pytest.approx(found.value, abs=1e-4)
 
 
 @pytest.mark.parametrize("wrong", [{"confidence": 1.0}, {"level": 0.0}])
@@ -313,7 +313,7 @@ def test_levels_are_checked(wrong):
 def test_a_bound_on_a_group(at_most, status):
     found = verdict([0.9, 0.3], [50, 400], bound("fnr", at_most, group={"g": "b"}))
     assert (found.measure, found.value, found.limit) == ("rate", 0.3, at_most)
-    assert (found.low, found.high) == pytest.approx(tuple(map(float, wilson(120, 400, 0.9))))
+    assert (found.low, found.high) == pytest.approx(tuple(map(float, wilson(120, 400, 0.95))))
     assert found.status == status
     assert (found.smallest_group, found.smallest_rows) == ("g=b", 400)
     assert found.constraint == f"false negative rate of g=b at most {at_most}"
@@ -334,10 +334,10 @@ def test_a_constraint_of_the_users_own():
     expected = term.constraint.violations(term.read(values))
     slopes = np.array([term.constraint.pullback(term.read(values), u) for u in np.eye(2)])
     errors = np.sqrt((slopes**2 * values * (1 - values) / term.rows).sum(axis=(1, 2)))
-    z = norm.isf(0.05 / 2)
+    # Two violations may be the largest by chance; one of them is so in truth.
     assert found.value == pytest.approx(expected.max())
-    assert found.low == pytest.approx((expected - z * errors).max())
-    assert found.high == pytest.approx((expected + z * errors).max())
+    assert found.low == pytest.approx((expected - norm.isf(0.05 / 4) * errors).max())
+    assert found.high == pytest.approx((expected + norm.isf(0.05 / 2) * errors).max())
     assert found.low < found.value < found.high
     assert (found.measure, found.limit, found.status) == ("violation", 0.0, "not met")
     assert found.constraint == "mean_gap by g"
@@ -542,7 +542,7 @@ def test_it_prints(report):
     for part in ("g=<b>", "g=old people", "0.360 [0.347, 0.373]", "not met", "5,000", "a share"):
         assert part in text
     assert text.startswith("Fairness constraints on the test rows: 1 met; 2 not met. On the rows")
-    said = "Intervals of rates: 95%. In verdicts each end of an interval holds at 95%."
+    said = "Intervals of rates and of verdicts: 95%."
     assert said in " ".join(text.split())
     assert "gap 0.0600 [" in text
 

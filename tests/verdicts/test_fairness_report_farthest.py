@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from fairboost import parity
 from fairboost.data.cells import SensitiveColumn, build_cells
@@ -54,7 +55,9 @@ def test_intervals_are_those_of_the_distance():
     line = report.farthest.set_index("group").loc["sex=M"]
     p, n = SHARES[2], np.array([2000, 1000])
     error = 2 / 3 * np.sqrt((p * (1 - p) / n).sum())
-    assert (line["high"] - line["low"]) / 2 == pytest.approx(1.959964 * error, rel=1e-6)
+    # What is farthest at one of 9 levels may be so by chance: as of 5 levels that share no rows.
+    assert line["held out"] - line["low"] == pytest.approx(norm.isf(0.05 / 10) * error, rel=0.03)
+    assert line["high"] - line["held out"] == pytest.approx(norm.isf(0.05 / 2) * error, rel=0.03)
 
 
 def test_test_rows_stand_beside_and_have_a_place_of_their_own():
@@ -113,8 +116,8 @@ def test_calibration_shows_actual_over_expected_above_what_it_is_made_of():
     assert report.verdicts[0].value == pytest.approx(0.1)  # the larger distance from 1
     ratio, n = 1.1, 2000
     error = np.sqrt((actual - 2 * ratio * both + ratio**2 * expected) / n) / 0.5
-    assert found.loc["sex=F", "high"] - 1.1 == pytest.approx(1.959964 * error, rel=1e-6)
-    assert 1.1 - found.loc["sex=F", "low"] == pytest.approx(1.959964 * error, rel=1e-6)
+    assert found.loc["sex=F", "high"] - 1.1 == pytest.approx(1.959964 * error, rel=0.03)
+    assert 1.1 - found.loc["sex=F", "low"] == pytest.approx(1.959964 * error, rel=0.03)
     assert found.loc["sex=M", "low"] < 1.0  # a distance is not below 0, but a ratio may be below 1
     lines = [line for line in str(report).splitlines() if line.startswith("sex=F")]
     assert [line.split()[1] for line in lines] == ["actual", "mean", "share"]

@@ -227,7 +227,8 @@ class Margins:
         self.lowest = np.repeat([min(floor, 0.5) for floor in floors], sizes)
         self.z = np.full(sum(counts), CAUTION)
         if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
-            at_once = [_at_once(t) for t in terms]
+            # Verdicts read an end of a two-sided interval, of one inequality too.
+            at_once = [max(_at_once(t), 2) for t in terms]
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in at_once], counts)
             self.z *= ANOTHER_MODEL if out_of_fold else 1.0
         # Others may have another derivative at other moments. That of the paper's parity depends

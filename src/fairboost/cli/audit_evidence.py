@@ -72,7 +72,7 @@ def audit_evidence(
         bins = [counted.by_group(())] + [counted.by_group((c,)) for c in request.sensitive]
     rates = lines.rate_lines(audit.rates, request.sensitive)
     exact = {(r.attribute, r.group, r.rate): r.value for r in rates}
-    gaps = lines.gap_lines(audit.gaps.assign(gap_at_most=audit.at_most), lines.CHOSEN, favourable)
+    gaps = lines.gap_lines(audit.gaps, lines.CHOSEN, favourable)
     allowed = {"pnr": limits.get("ppr"), **limits}
     asked = [
         Limit(g.attribute, g.rate, most)
@@ -138,7 +138,7 @@ def judge_gaps(
         place = (limit.attribute, limit.rate)
         g = by_place[place]
         compared = [r for r in rates if (r.attribute, r.rate) == place and r.rows >= max(least, 1)]
-        if g.gap is None or g.gap_low is None or g.gap_at_most is None:
+        if g.gap is None or g.gap_low is None or g.gap_high is None:
             raise InvalidInputError(
                 f"--max-gap {option_of(limit, classes)} cannot be judged by {limit.attribute}: "
                 f"{len(compared)} of its groups have as many rows that count as are asked for, "
@@ -151,10 +151,10 @@ def judge_gaps(
             measure="largest distance" if limit.rate in OWN_FIGURES else "gap",
             value=g.gap,
             low=g.gap_low,
-            high=g.gap_at_most,
+            high=g.gap_high,
             limit=limit.at_most,
             status=status_of(
-                g.gap, g.gap_low, g.gap_at_most, limit.at_most, says_nothing=says_nothing
+                g.gap, g.gap_low, g.gap_high, limit.at_most, says_nothing=says_nothing
             ),
             smallest_group=f"{limit.attribute}={smallest.group}",
             smallest_rows=round(smallest.rows),

@@ -31,8 +31,6 @@ from fairboost.tabular.classes import FileClasses
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import class_values
 
-DRAWN = 1_000
-"""Bootstrap samples, as elsewhere."""
 DECIDED = "the class of each row is that of the column {0!r}"
 
 
@@ -111,7 +109,6 @@ def _audit(
         by=by,
         classes=values.tolist(),
         confidence=request.confidence,
-        n_bootstrap=DRAWN if between else 0,
         confusion=between,
         min_rows=request.min_rows,
         min_group_rows=request.min_group_rows,

@@ -182,8 +182,7 @@ def _card(evidence: Evidence, schema: TableSchema) -> str:
         "## Results",
         *map(escape_markdown, filter(None, in_short)),
         "\n".join(f"- {escape_markdown(w)}" for w in evidence.warnings if w != evidence.caution),
-        f"{level} intervals{f', in verdicts each end at {level}' if verdicts else ''}; "
-        "`report.html` has everything.",
+        f"{level} intervals; `report.html` has everything.",
         _table(["constraint", "rows", "found", "verdict"], verdicts),
         _table(["model", "measure", "on test rows"], performance(evidence)),
         "## Features",

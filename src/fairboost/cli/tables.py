@@ -81,9 +81,7 @@ def _level(evidence: Evidence) -> str:
 
 def _show_rows(console: Console, evidence: Evidence) -> None:
     rows = evidence.data.splits.get("test", 0)
-    ends = " (in verdicts each end is at {0})" if evidence.asked.constraints else ""
-    level = _level(evidence)
-    console.result(f"On {rows:,} test rows, with {level} intervals{ends.format(level)}:\n")
+    console.result(f"On {rows:,} test rows, with {_level(evidence)} intervals:\n")
 
 
 # train

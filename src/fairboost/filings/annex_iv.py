@@ -326,17 +326,7 @@ def _tests(evidence: Evidence, trained: Evidence | None) -> Iterator[Block]:
         yield shown("2 (g) Limits of this audit", lines, forms)
     yield Text(
         "2 (g) Metrics of accuracy and of potentially discriminatory impact are in section 3, "
-        f"each with a {100 * evidence.asked.level:g}% interval.{_on_ends(trained)}"
-    )
-
-
-def _on_ends(trained: Evidence | None) -> str:
-    """Why the same figure has another interval among the constraints."""
-    if trained is None or not (trained.verdicts and trained.asked.constraints):
-        return ""
-    return (
-        f" Among the constraints each end of an interval is at {100 * trained.asked.level:g}% by "
-        "itself, so it may be narrower than in section 3."
+        f"each with a {100 * evidence.asked.level:g}% interval."
     )
 
 

@@ -21,7 +21,7 @@ from fairboost.data.cells import EVERYONE, Cells, Groups
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 from fairboost.fairness.rates import PRECISION, Rate
 from fairboost.metrics import intervals
-from fairboost.metrics.sampling import mixed
+from fairboost.metrics.sampling import ShareLaw, judge_gap
 from fairboost.metrics.sums import (
     check_crossings,
     crossing_name,
@@ -33,7 +33,6 @@ from fairboost.metrics.sums import (
 
 GAP_COLUMNS = ["attribute", "rate", "gap", "gap_low", "gap_high"]
 GAP_COLUMNS += ["ratio", "ratio_low", "ratio_high", "lowest_group", "highest_group"]
-GAP_COLUMNS += ["gap_at_most"]
 
 
 @dataclass(frozen=True)
@@ -76,18 +75,10 @@ class Comparison:
         return pd.DataFrame(line | figures)
 
     def gap_table(
-        self,
-        rates: Sequence[Rate],
-        confidence: float,
-        n_bootstrap: int,
-        rng: np.random.Generator,
-        min_group_rows: int = 0,
+        self, rates: Sequence[Rate], confidence: float, min_group_rows: int = 0
     ) -> pd.DataFrame:
         """One line per rate: gap and ratio with intervals, lowest and highest group."""
-        law = intervals.smooth_decisions(self.sums)  # or groups without events would never vary
-        draws = intervals.bootstrap_weights(law.reshape(3, -1), n_bootstrap, rng)
-        draws = draws.reshape(n_bootstrap, *self.sums.shape[1:])
-        lines = [self._gap_line(rate, law, draws, confidence, min_group_rows) for rate in rates]
+        lines = [self._gap_line(rate, confidence, min_group_rows) for rate in rates]
         return pd.DataFrame(lines, columns=GAP_COLUMNS)
 
     def swapped(self) -> Comparison:
@@ -104,39 +95,26 @@ class Comparison:
         _, counted = self._group_sums(rate, self.sums[1:2])
         return [self.names[g] for g in np.flatnonzero(counted[0] == 0)]
 
-    def _gap_line(
-        self,
-        rate: Rate,
-        law: FloatArray,
-        draws: FloatArray,
-        confidence: float,
-        min_group_rows: int,
-    ) -> list[str | float]:
-        """Gap and ratio of a rate; ``law`` is what the sums in ``draws`` were drawn with."""
-        events, (rows, counted, _) = self._group_sums(rate, self.sums)
+    def _gap_line(self, rate: Rate, confidence: float, min_group_rows: int) -> list[str | float]:
+        """Gap and ratio of a rate."""
+        events, (rows, counted, square) = self._group_sums(rate, self.sums)
         value = quotient(events[1], counted)
         value[rows < min_group_rows] = np.nan
-        row = quotient(counted, rows)  # weight of the mean row, the unit to smooth with
-        gap, ratio = _gap_and_ratio(value)
-        logarithms = np.where(np.isnan(value), np.nan, np.log(_smoothed(events[1], counted, row)))
-        truth = quotient(*self._group_sums(rate, law[1:2]))
-        drawn = self._group_sums(rate, draws)
-        errors = quotient(*drawn) - truth
-        log_errors = np.log(_smoothed(*drawn, row)) - np.log(truth)
+        known = np.flatnonzero(~np.isnan(value))
+        if len(known) < 2:
+            return [self.attribute, rate.name, *[np.nan] * 6, "", ""]
+        law = ShareLaw()
         if self.correlations:
-            shared = self.correlations[2 if rate.label is None else rate.label]
-            errors, log_errors = mixed(errors, shared), mixed(log_errors, shared)
-        gap_ends = intervals.gap_interval(value, errors, confidence)
-        ratio_ends = intervals.ratio_interval(ratio, logarithms, log_errors, confidence)
-        extremes = ["", ""]
-        if not np.isnan(gap):
-            extremes = [self.names[find(value)] for find in (np.nanargmin, np.nanargmax)]
-        known = ~np.isnan(value) & ~np.isnan(errors).any(axis=0)
-        at_most = gap_ends[1]
-        if len(errors) and known.sum() == (~np.isnan(value)).sum() >= 2:
-            at_most = min(intervals.gap_at_most(value[known], errors[:, known], confidence), 1.0)
-        figures = [gap, *gap_ends, ratio, *ratio_ends]
-        return [self.attribute, rate.name, *figures, *extremes, max(at_most, gap)]
+            law = ShareLaw(self.correlations[2 if rate.label is None else rate.label]).at(known)
+        r, n = np.clip(value[known], 0.0, 1.0), quotient(counted**2, square)[known]
+        gap = judge_gap(r, n, confidence, law)
+        low, high = intervals.ratio_interval(
+            r, lambda level: law.ends(r, n, level), confidence, correlations=law.shared
+        )
+        ratio = float(r.min() / r.max()) if r.max() > 0 else np.nan  # 0 / 0 is no ratio
+        ratios = ratio, float(np.minimum(low, ratio)), float(np.maximum(high, ratio))
+        extremes = [self.names[known[find(r)]] for find in (np.argmin, np.argmax)]
+        return [self.attribute, rate.name, *gap, *ratios, *extremes]
 
     def _group_sums(self, rate: Rate, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Events and weight that counts, (b, n_groups), for b sets of (2, n_cells) weights."""
@@ -203,8 +181,7 @@ def _tally_of_parts(
 def compare(cells: Cells, sums: FloatArray, columns: tuple[str, ...]) -> Comparison:
     """Merge cells until only the label and the groups made by some columns tell them apart.
 
-    The bootstrap then draws as few categories as there can be, and what it says of these columns
-    does not depend on which others were given.
+    What is said of these columns then does not depend on which others were given.
     """
     groups = cells.groups_by(columns)
     width = len(groups) + 1  # group -1, missing, becomes 0
@@ -263,34 +240,18 @@ def gap_table(
     compared: Sequence[Comparison],
     rates: Sequence[Rate],
     confidence: float,
-    n_bootstrap: int,
-    random_state: int | np.random.Generator | None,
     min_group_rows: int = 0,
 ) -> pd.DataFrame:
     """Gap and ratio of every rate in every comparison; warns of groups that cannot take part."""
     pairs = _as_read_by(rates, compared)
     warn_of_empty(pairs)
-    return gaps_of(pairs, confidence, n_bootstrap, random_state, min_group_rows)
+    return gaps_of(pairs, confidence, min_group_rows)
 
 
-def gaps_of(
-    pairs: Pairs,
-    confidence: float,
-    n_bootstrap: int,
-    random_state: int | np.random.Generator | None,
-    min_group_rows: int = 0,
-) -> pd.DataFrame:
+def gaps_of(pairs: Pairs, confidence: float, min_group_rows: int = 0) -> pd.DataFrame:
     """Of every comparison gap and ratio of the rates that are asked of it."""
     intervals.check_confidence(confidence)
-    if n_bootstrap < 0:
-        raise InvalidInputError(f"n_bootstrap must be at least 0 (none), found {n_bootstrap!r}")
-    # Each attribute starts from the seed, so that its figures do not depend on the others given.
-    tables = [
-        c.gap_table(
-            those, confidence, n_bootstrap, np.random.default_rng(random_state), min_group_rows
-        )
-        for c, those in pairs
-    ]
+    tables = [c.gap_table(those, confidence, min_group_rows) for c, those in pairs]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -313,17 +274,3 @@ def _as_read_by(
     swapped = [PRECISION] if PRECISION in rates else []
     pairs = [pair for c in compared for pair in ((c, plain), (c.swapped(), swapped))]
     return [(c, those) for c, those in pairs if those]
-
-
-def _smoothed(events: FloatArray, counted: FloatArray, row: FloatArray) -> FloatArray:
-    """Rates with half an event in one row more; NaN where no row counts."""
-    return np.where(counted > 0, (events + row / 2) / (counted + row), np.nan)
-
-
-def _gap_and_ratio(rates: FloatArray) -> tuple[float, float]:
-    """Of the known ones among some rates; NaN without two of them, and 0 / 0 is no ratio."""
-    known = rates[~np.isnan(rates)]
-    if len(known) < 2:
-        return np.nan, np.nan
-    low, high = float(known.min()), float(known.max())
-    return high - low, low / high if high > 0 else np.nan

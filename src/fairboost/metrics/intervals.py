@@ -9,37 +9,52 @@ Weighted rows carry less information than their number says. Then n is Kish's ef
 (Σw)² / Σw² and k the rate times n; neither need be whole, and both forms allow that. A mean of
 other numbers than 0 and 1 has Student's interval.
 
-A gap or a ratio between groups has no such form, so it is bootstrapped. Percentiles of gaps in
-resampled rows will not do: noise widens a gap and resampling adds noise, so they lie too high and
-never reach 0. The errors e_g of the groups are bootstrapped instead, and give every pair an
-interval, all of them together at the confidence asked for (Tukey's way, with s the deviation of an
-error)::
+A gap or a ratio between groups follows from the intervals of the groups: of a pair that of
+Newcombe, and of Donner and Zou for a ratio, with a_g and b_g the arms of a group, from its rate
+down and up, and c their product with the correlation of two groups that share rows (0 else)::
 
-    |r_g - r_h| -+ q sqrt(s_g² + s_h²)      q a quantile of max |e_g - e_h| / sqrt(s_g² + s_h²)
+    r_g - r_h - sqrt(a_g² + b_h² - 2c), r_g - r_h + sqrt(b_g² + a_h² - 2c)
 
-The gap is at least the largest low end and at most the largest high end. A pair that is certainly
-apart stays so whoever is compared beside it: a tiny group has a large s, and widens its own pairs
-alone. For the ratio, rates become logarithms, with half an event added since 0 has none. A group
-without events has none in resampled rows either, and so no errors; therefore the half event also
-goes into the rows that are resampled (:func:`smooth_decisions`).
+The gap is at least the largest low end of a pair, and at most the largest high end. One pair alone
+is the farthest apart in truth, so its high end needs no more than the arms of a single interval.
+Low ends must hold for all pairs at once: their arms are as many standard errors long as the widest
+of so many equal groups are apart, by chance, at the confidence asked for (Tukey's range; the pairs
+of three groups share groups, so Bonferroni's would be longer). So the low end of a gap is above 0
+where a test says that rates differ, and groups of equal rates have a gap of 0 in their interval as
+often as promised. A tiny group has long arms, and widens its own pairs alone.
 
-Rates depend on rows only through how many fall in each category (label x group x decision).
-Resampling n rows with replacement therefore draws the counts of the categories from one
-multinomial law, at a cost that does not grow with n.
+Wilson's low end with one to three events is too high, and that of a tiny group beside large ones
+would say too often that it is apart: there arms reach to Jeffreys' end
+(:func:`ends_of_differences`; Brown, Cai and DasGupta, Statistical Science 16, 2001, do the same).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import lru_cache
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from scipy import special
+from scipy.optimize import brentq
 
 from fairboost._text import interval
 from fairboost._typing import ArrayLike, FloatArray
 from fairboost.exceptions import InvalidInputError
+
+Ends: TypeAlias = Callable[[float], tuple[FloatArray, FloatArray]]
+"""Ends of the intervals of groups at a confidence."""
+Parts: TypeAlias = Sequence[Any]
+"""Groups that are compared with each other, part by part."""
+EVERY_GROUP: Parts = (slice(None),)
+
+FEW = 4
+"""Where there are fewer events, Wilson's low end is too high."""
+
+_AT, _WEIGHT = (8.0 * part for part in np.polynomial.legendre.leggauss(200))
+_WEIGHT = _WEIGHT * np.exp(-(_AT**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def wilson(
@@ -133,8 +148,31 @@ def student(
     return mean - reach, mean + reach
 
 
-MOST_IN_PAIRS = 40
-"""Groups of which every pair is looked at in every sample."""
+def skewed(value: ArrayLike, error: ArrayLike, reach: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Ends of a mean of amounts, or of a ratio of such means, whose variance grows with itself.
+
+    The values m that are ``reach`` errors away, where an error at m is that at the value seen
+    times ``sqrt(m / value)``, as of a count: ``value + c ± sqrt(c² + (reach error)²)`` with
+    ``c = (reach error)² / (2 value)``. A sample of skewed amounts without large ones has too small
+    a mean and too small a deviation; these ends make up for part of it. Where the value is 0, or
+    below, there is no c.
+
+    Parameters
+    ----------
+    value, error, reach : float or array
+        The figures, their standard errors, and how many of these an end is away.
+
+    Examples
+    --------
+    >>> low, high = skewed(3.0, 3.0**0.5, 1.96)
+    >>> round(float(low), 2), round(float(high), 2)
+    (1.02, 8.82)
+    """
+    value, squared = np.asarray(value, np.float64), np.square(np.multiply(reach, error))
+    moved = np.where(value > 0, squared / (2.0 * np.where(value > 0, value, 1.0)), 0.0)
+    half = np.sqrt(moved**2 + squared)
+    return value + moved - half, value + moved + half
+
 
 INTERVALS: dict[str, Callable[[ArrayLike, ArrayLike, float], tuple[FloatArray, FloatArray]]] = {
     "wilson": wilson,
@@ -142,131 +180,145 @@ INTERVALS: dict[str, Callable[[ArrayLike, ArrayLike, float], tuple[FloatArray, F
 }
 
 
-def bootstrap_weights(sums: FloatArray, n_bootstrap: int, rng: np.random.Generator) -> FloatArray:
-    """Weight of each category in samples of rows drawn with replacement.
+def ends_of_differences(
+    events: ArrayLike, total: ArrayLike, confidence: float
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of a rate from which those of differences are made: Wilson's, or Jeffreys' if farther.
 
-    The number of rows N_c drawn from category c is multinomial. Their weight is then a sum of N_c
-    draws from the weights of the category, taken as normal: ``N_c mean_c + sqrt(N_c var_c) z``,
-    not below 0. This is exact when the weights are equal within a category, so without weights
-    above all, and otherwise close unless N_c is tiny.
-
-    Parameters
-    ----------
-    sums : (3, n_categories) float64
-        Rows of each category, the sum of their weights and the sum of the squares of these. Rows
-        of a category may be a fraction, those of all together a whole number.
-    n_bootstrap : int
-        Samples to draw.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    (n_bootstrap, n_categories) float64
-
-    Examples
-    --------
-    >>> rows = np.array([30.0, 0.0, 70.0])
-    >>> sums = np.array([rows, 2 * rows, 4 * rows])
-    >>> draws = bootstrap_weights(sums, 3, np.random.default_rng(0))
-    >>> draws.sum(axis=1).tolist(), draws[:, 1].tolist()
-    ([200.0, 200.0, 200.0], [0.0, 0.0, 0.0])
-    """
-    draws = np.zeros((n_bootstrap, sums.shape[1]))
-    # Only categories with rows: the last one takes what rounding of the probabilities leaves over.
-    present = np.flatnonzero(sums[0])
-    rows, weight, square = sums[:, present]
-    counts = rng.multinomial(round(rows.sum()), rows / rows.sum(), size=n_bootstrap)
-    mean = weight / rows
-    var = square / rows - mean**2
-    var[var < 1e-12 * mean**2] = 0.0  # a difference of near-equal numbers: rounding, not spread
-    drawn = counts * mean
-    if var.any():
-        drawn += np.sqrt(counts * var) * rng.standard_normal(counts.shape)
-    draws[:, present] = np.maximum(drawn, 0.0)
-    return draws
-
-
-def smooth_decisions(sums: FloatArray) -> FloatArray:
-    """Half a row more on either side of the decision in every cell, and as many rows as before.
-
-    As if the decision of a row in a cell of n had been tossed with probability 1 / (n + 1): k
-    positive decisions become ``n (k + 1/2) / (n + 1)``. The row added is the mean row of its cell,
-    so its weight is their mean weight.
+    Jeffreys' low end is looked at where there are fewer than ``FEW`` events, and his high end
+    where there are fewer rows than that without one.
 
     Parameters
     ----------
-    sums : (m, 2, n_cells) float64
-        Rows, and any other sums over them, by decision and cell.
-
-    Returns
-    -------
-    (m, 2, n_cells) float64
+    events, total, confidence
+        As for :func:`wilson`.
 
     Examples
     --------
-    >>> rows = np.array([[[9.0, 5.0, 0.0], [0.0, 4.0, 0.0]]])
-    >>> smooth_decisions(rows).round(2).tolist()
-    [[[8.55, 4.95, 0.0], [0.45, 4.05, 0.0]]]
+    >>> (low, _), (lower, _) = wilson(1, 30), ends_of_differences(1, 30, 0.95)
+    >>> round(float(low), 4), round(float(lower), 4)
+    (0.0059, 0.0036)
     """
-    total = sums.sum(axis=1, keepdims=True)
-    rows = total[0]
-    smoothed: FloatArray = (sums * rows + total / 2) / (rows + 1)
-    return smoothed
+    low, high = wilson(events, total, confidence)
+    k, n = _check_counts(events, total)
+    tail = (1 - confidence) / 2
+    few = (k > 0) & (k < FEW)
+    low = np.where(few, np.minimum(low, special.betaincinv(k + 0.5, n - k + 0.5, tail)), low)
+    few = (k < n) & (n - k < FEW)
+    end = special.betaincinv(k + 0.5, n - k + 0.5, 1 - tail)
+    return low, np.where(few, np.maximum(high, end), high)
 
 
 def gap_interval(
-    rates: FloatArray, errors: FloatArray, confidence: float, most: float = 1.0
+    values: FloatArray,
+    ends: Ends,
+    confidence: float,
+    *,
+    correlations: FloatArray | None = None,
+    parts: Parts = EVERY_GROUP,
 ) -> tuple[float, float]:
     """Interval of a gap, which is in it, and 0 with it when groups may well be equal.
 
     Parameters
     ----------
-    rates : (n_groups,) float64
-        Rates; NaN for a group that cannot be compared.
-    errors : (n_bootstrap, n_groups) float64
-        Rates in samples less those they were drawn with; NaN for a group that a sample is without.
+    values : (n_groups,) float64
+        Rates or means.
+    ends : callable
+        Gives the ends of their intervals at a confidence, (n_groups,) float64 each.
     confidence : float
-        Coverage aimed at, between 0 and 1.
-    most : float
-        What no gap is above: 1 of rates, nothing of means.
+        Coverage aimed at.
+    correlations : (n_groups, n_groups) float64, optional
+        Of groups that share rows.
+    parts : sequence of index
+        The groups that are compared with each other, where not all are.
 
     Returns
     -------
     low, high : float
-        Within 0 and ``most``; NaN if no sample has two groups.
+        0 or more.
 
     Examples
     --------
-    >>> errors = 0.01 * np.random.default_rng(0).standard_normal((2_000, 3))
-    >>> tiny = errors * [1, 1, 20]
-    >>> [round(end, 2) for end in gap_interval(np.array([0.2, 0.4, 0.5]), tiny, 0.95)]
-    [0.17, 0.75]
+    >>> rates, n = np.array([0.2, 0.4, 0.5]), np.array([2_000, 2_000, 20])
+    >>> found = gap_interval(rates, lambda level: wilson(rates * n, n, level), 0.95)
+    >>> [round(end, 2) for end in found]
+    [0.17, 0.5]
     """
-    low, high = _widest_difference(rates, errors, confidence)
-    return float(np.maximum(low, 0.0)), float(np.minimum(high, most))
+    low = high = 0.0
+    for r, rho, (near, far) in _compared(values, ends, confidence, correlations, parts):
+        for g in range(len(r)):  # pairs of thousands of groups would not fit in memory
+            others = np.arange(len(r)) != g
+            apart, c = (r[g] - r)[others], None if rho is None else rho[g][others]
+            low = max(low, float((apart - _both(near[0][g], near[1][others], c)).max()))
+            high = max(high, float((apart + _both(far[1][g], far[0][others], c)).max()))
+    return low, high
 
 
-def gap_at_most(rates: FloatArray, errors: FloatArray, confidence: float) -> float:
-    """What a gap is at most, where nothing is asked about the least that it is.
+def ratio_interval(
+    values: FloatArray,
+    ends: Ends,
+    confidence: float,
+    *,
+    correlations: FloatArray | None = None,
+    parts: Parts = EVERY_GROUP,
+) -> tuple[float, float]:
+    """Interval of a ratio of the smallest to the largest rate: as of a gap, by pairs.
 
-    The quantile of the gap of ``rates + errors``. Between two groups it lies 1.64 standard errors
-    above a large gap and 1.96 above none (at 95%), since a gap of none may have either sign.
+    It ends at 1 exactly where that of the gap begins at 0.
 
     Parameters
     ----------
-    rates, errors, confidence
-        As for :func:`gap_interval`, without NaN.
+    values, ends, confidence, correlations, parts
+        As for :func:`gap_interval`, of rates or of means that are not below 0.
+
+    Returns
+    -------
+    low, high : float
+        Within 0 and 1.
 
     Examples
     --------
-    >>> errors = 0.01 * np.random.default_rng(0).standard_normal((2_000, 2))
-    >>> round(gap_at_most(np.array([0.2, 0.2]), errors, 0.95), 3)
-    0.029
-    >>> round(gap_at_most(np.array([0.2, 0.3]), errors, 0.95), 3)
-    0.125
+    >>> rates, n = np.array([0.2, 0.4]), np.array([500, 500])
+    >>> found = ratio_interval(rates, lambda level: wilson(rates * n, n, level), 0.95)
+    >>> [round(end, 2) for end in found]
+    [0.41, 0.61]
     """
-    return float(np.quantile(np.ptp(rates + errors, axis=1), confidence))
+    low = high = 1.0
+    for r, rho, arms in _compared(values, ends, confidence, correlations, parts):
+        (near_down, near_up), (far_down, far_up) = (np.minimum(a, [r, a[1]]) for a in arms)
+        for g in range(len(r)):
+            others = np.arange(len(r)) != g
+            c = 0.0 if rho is None else rho[g][others]
+            pair = r[g], r[others], c
+            low = min(low, float(_ratios(*pair, far_down[g], far_up[others])[0].min()))
+            high = min(high, float(_ratios(*pair, near_up[g], near_down[others])[1].min()))
+    return max(low, 0.0), high
+
+
+@lru_cache(maxsize=256)
+def widest_apart(n_groups: int, confidence: float) -> float:
+    """How many standard errors of a difference so many equal groups are apart, by chance, at most.
+
+    Tukey's studentised range over the root of 2, of errors that are known.
+
+    Parameters
+    ----------
+    n_groups : int
+        Groups, 2 or more.
+    confidence : float
+        That they are no farther apart.
+
+    Examples
+    --------
+    >>> [round(widest_apart(n, 0.95), 2) for n in (2, 3, 12)]
+    [1.96, 2.34, 3.27]
+    """
+
+    def missed(reach: float) -> float:
+        between = special.ndtr(_AT + reach) - special.ndtr(_AT)
+        return float(n_groups * (_WEIGHT @ between ** (n_groups - 1))) - confidence
+
+    return float(brentq(missed, 1e-6, 40.0)) / math.sqrt(2.0)
 
 
 def rows_needed(rate: float, gap: float, confidence: float = 0.95) -> float:
@@ -307,39 +359,6 @@ def rows_to_tell(variance: float, gap: float, confidence: float = 0.95) -> float
     z = float(special.ndtri(0.5 + check_confidence(confidence) / 2))
     # A product of floats is infinite where a power of them raises an error.
     return float(2 * (z / gap) * (z / gap) * variance)
-
-
-def ratio_interval(
-    ratio: float, logarithms: FloatArray, errors: FloatArray, confidence: float
-) -> tuple[float, float]:
-    """Interval of a ratio: as of a gap, between logarithms of smoothed rates.
-
-    Parameters
-    ----------
-    ratio : float
-        Smallest over largest rate.
-    logarithms : (n_groups,) float64
-        Of the smoothed rates; the interval is about these, and extended to ``ratio``.
-    errors : (n_bootstrap, n_groups) float64
-        As for :func:`gap_interval`, of the logarithms.
-    confidence : float
-        Coverage aimed at, between 0 and 1.
-
-    Returns
-    -------
-    low, high : float
-        Within 0 and 1; NaN if no sample has two groups.
-
-    Examples
-    --------
-    >>> errors = 0.1 * np.random.default_rng(0).standard_normal((2_000, 2))
-    >>> low, high = ratio_interval(0.5, np.log([0.2, 0.4]), errors, 0.95)
-    >>> round(low, 2), round(high, 2)
-    (0.38, 0.67)
-    """
-    least, most = _widest_difference(logarithms, errors, confidence)
-    low, high = np.exp(-most), np.exp(-np.maximum(least, 0.0))
-    return float(np.minimum(ratio, low)), float(np.maximum(ratio, high))
 
 
 @dataclass(frozen=True)
@@ -418,36 +437,43 @@ def _pin_ends(
     return np.where((k == 0) & ~np.isnan(n), 0.0, low), np.where(k == n, 1.0, high)
 
 
-def _widest_difference(
-    values: FloatArray, errors: FloatArray, confidence: float
-) -> tuple[float, float]:
-    """What the largest difference between two values is at least and at most."""
-    known = ~np.isnan(values) & (~np.isnan(errors)).any(axis=0)
-    values, errors = values[known], errors[:, known]
-    errors = errors[(~np.isnan(errors)).sum(axis=1) >= 2]
-    if len(values) < 2 or not len(errors):
-        return np.nan, np.nan
-    spread = np.maximum(np.nanstd(errors, axis=0), np.finfo(float).tiny)
-    q = float(np.quantile(_largest_of_pairs(errors, spread), confidence))
-    least, most = -np.inf, -np.inf
-    for g in range(1, len(values)):  # pairs of thousands would not fit in memory
-        apart = np.abs(values[:g] - values[g])
-        reach = q * np.hypot(spread[:g], spread[g])
-        least, most = max(least, (apart - reach).max()), max(most, (apart + reach).max())
-    return float(least), float(most)
+def _compared(
+    values: FloatArray,
+    ends: Ends,
+    confidence: float,
+    correlations: FloatArray | None,
+    parts: Parts,
+) -> Iterator[tuple[FloatArray, FloatArray | None, list[FloatArray]]]:
+    """Groups part by part, with their correlations and arms (down, up): all at once, and single.
+
+    Parts share no rows: all hold at once if each holds at the root of the confidence.
+    """
+    for part in parts:
+        if (n := len(values[part])) < 2:
+            continue
+        reach = widest_apart(n, confidence ** (1.0 / len(parts)))
+        levels = 2.0 * float(special.ndtr(reach)) - 1.0, confidence
+        found = (ends(level) for level in levels)
+        r = values[part]
+        # Rounding may leave an end on the wrong side.
+        arms = [np.maximum([r - low[part], high[part] - r], 0.0) for low, high in found]
+        yield r, None if correlations is None else correlations[part][:, part], arms
 
 
-def _largest_of_pairs(errors: FloatArray, spread: FloatArray) -> FloatArray:
-    """Largest difference between two errors in units of its deviation, sample by sample."""
-    if len(spread) <= MOST_IN_PAIRS:
-        by_group, largest = np.ascontiguousarray(errors.T), np.full(len(errors), np.nan)
-        for g in range(1, len(spread)):  # all pairs at once would be read from memory thrice
-            apart = by_group[:g] - by_group[g]
-            np.abs(apart, out=apart)
-            apart /= np.hypot(spread[:g], spread[g])[:, np.newaxis]
-            np.fmax(largest, np.fmax.reduce(apart, axis=0), out=largest)
-        return largest
-    # a s_g + b s_h <= sqrt(a² + b²) sqrt(s_g² + s_h²), and among many groups hardly less.
-    scaled = errors / spread
-    bounded: FloatArray = np.hypot(np.nanmax(scaled, axis=1), np.nanmin(scaled, axis=1))
-    return bounded
+def _both(own: float, others: FloatArray, rho: FloatArray | None) -> FloatArray:
+    """Length of two arms together."""
+    shared = 0.0 if rho is None else 2.0 * rho * own * others
+    out: FloatArray = np.sqrt(np.maximum(own**2 + others**2 - shared, 0.0))
+    return out
+
+
+def _ratios(
+    r: float, others: FloatArray, rho: FloatArray | float, own: float, arms: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Where a rate over others ends, below and above, given the arms towards that end."""
+    shared = r * others - rho * own * arms
+    square, rest = others**2 - arms**2, r**2 - own**2
+    root = np.sqrt(np.maximum(shared**2 - square * rest, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = rest / (shared + root), (shared + root) / square
+    return np.nan_to_num(low, nan=0.0), np.where(square > 0, high, np.inf)

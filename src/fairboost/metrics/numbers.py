@@ -26,24 +26,26 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from fairboost._text import escape_markdown, interval, markdown_table, places
-from fairboost._typing import ArrayLike, FloatArray, IntArray
+from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost.data.cells import EVERYONE, Cells, build_cells
 from fairboost.data.validation import check_numbers, read_targets
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.means import levels
 from fairboost.fairness.moments import GroupMoments
-from fairboost.fairness.numbers import N_LEVELS, Calibrated, SameDistribution
+from fairboost.fairness.numbers import N_LEVELS, Calibrated
 from fairboost.kernel.losses import Loss
 from fairboost.metrics.comparisons import crossings_of
-from fairboost.metrics.intervals import Estimate, check_confidence, gap_at_most, gap_interval
+from fairboost.metrics.intervals import Estimate, check_confidence
 from fairboost.metrics.sampling import (
     MeanLaw,
-    ShareLaw,
-    drawn_errors,
+    distances_at_once,
     errors_of_violations,
+    judge_distances,
+    judge_farthest_ratio,
+    judge_gap,
+    judge_over_expected,
     law_of,
 )
 from fairboost.metrics.sums import crossing_name, group_names, quotient
@@ -107,10 +109,9 @@ class NumberAudit:
         with 0 rows.
     gaps : pandas.DataFrame
         One line per ``attribute`` and ``figure``: ``value`` with ``low`` and ``high``,
-        ``at_most`` (what it does not exceed at the confidence where nothing is asked about the
-        low end: what a limit is held to), ``lowest_group`` and ``highest_group`` by the figure of
-        groups. Of means and losses it is the largest difference, of A/E the largest distance
-        from 1, of distributions the largest distance.
+        ``lowest_group`` and ``highest_group`` by the figure of groups. Of means and losses it is
+        the largest difference, of A/E the largest distance from 1, of distributions the largest
+        distance.
     overall : dict of str to Estimate
         ``mean_prediction``, ``mean_actual``, ``a_over_e`` and ``mean_loss`` of everyone.
     loss : str
@@ -280,10 +281,10 @@ def audit_numbers(
     >>> print(found.gaps[["figure", "value", "low", "high"]].round(3).to_string(index=False))
              figure  value   low  high
     mean_prediction    2.0 2.000 2.000
-        mean_actual    2.0 1.551 2.449
+        mean_actual    2.0 1.554 2.446
           mean_loss    3.0 3.000 3.000
-           a_over_e    0.0 0.000 0.113
-           distance    0.5 0.484 0.516
+           a_over_e    0.0 0.000 0.105
+           distance    0.5 0.451 0.500
     """
     check_confidence(confidence)
     rows = _read(y_true, y_pred, sensitive_features, exposure, sample_weight, loss)
@@ -395,7 +396,9 @@ class _NumberRows:
         together = quotient(total(w * q[0] * q[1]), weight)
         variances = Regression(self.loss).variances(means, squares, rows)
         covariance = together - means[0] * means[1]
-        return _GroupMeans(count, weight, rows, means, variances, covariance)
+        above_0 = np.array([[self.loss.log_link]] * 2 + [[True]])
+        amounts = np.broadcast_to(above_0, means.shape)
+        return _GroupMeans(count, weight, rows, means, variances, covariance, amounts)
 
 
 @dataclass(frozen=True)
@@ -408,6 +411,8 @@ class _GroupMeans:
     means: FloatArray
     variances: FloatArray
     covariance: FloatArray
+    amounts: BoolArray
+    """Of each mean, whether no quantity is below 0."""
 
     def among(self, which: Any) -> _GroupMeans:
         """Those of some places."""
@@ -417,7 +422,8 @@ class _GroupMeans:
     @property
     def law(self) -> MeanLaw:
         """Of all three means."""
-        found = law_of(self.variances, np.broadcast_to(self.rows, self.means.shape))
+        counted = np.broadcast_to(self.rows, self.means.shape)
+        found = law_of(self.variances, counted, amounts=self.amounts)
         assert isinstance(found, MeanLaw)
         return found
 
@@ -479,11 +485,13 @@ class _GroupsCompared:
             zip(MEANS, zip(found.means, low, high, strict=True), strict=True)
         )
         ratio, error = found.ratios(self.rows.ratio_told)
-        reach = error * self._z(1)
-        columns["a_over_e"] = ratio, self._positive(ratio - reach), ratio + reach
+        columns["a_over_e"] = (
+            ratio,
+            *judge_over_expected(ratio, error, found.rows, self.confidence),
+        )
         apart = np.full((3, len(self.names)), np.nan)
         if self.held.sum() >= 2:
-            apart[:, self.held] = _reach(*self._apart(), self._z, axis=0)
+            apart[:, self.held] = [f.max(axis=0) for f in self._apart(n_groups=1)]
         columns["distance"] = tuple(apart)
         table = {"attribute": self.attribute, "group": list(self.names), "rows": found.count}
         table["exposure"] = found.weight
@@ -501,9 +509,8 @@ class _GroupsCompared:
             ratio, error = np.full((2, n), np.nan)
             if (some := found.count > 0).any():
                 ratio[some], error[some] = found.among(some).ratios(rows.ratio_told)
-            reach = error * self._z(1)
             totals = np.nan_to_num(found.means[:2]) * found.weight
-            ends = self._positive(ratio - reach), ratio + reach
+            ends = judge_over_expected(ratio, error, found.rows, self.confidence)
             parts.append([found.count, found.weight, *totals, ratio, *ends])
         names = ["rows", "exposure", "expected", "actual"]
         names += ["a_over_e", "a_over_e_low", "a_over_e_high"]
@@ -522,27 +529,23 @@ class _GroupsCompared:
         sound = self.held & ~np.isnan(ratio)
         found: Sequence[float] = (np.nan,) * 3
         if sound.sum() >= 2:
-            found = _reach(ratio[sound] - 1.0, error[sound], self._z)
-        lines.append(self._line("a_over_e", [*found, found[2]], ratio, sound))
+            rows = self.moments.rows[sound]
+            found = judge_farthest_ratio(ratio[sound], error[sound], rows, self.confidence)
+        lines.append(self._line("a_over_e", found, ratio, sound))
         found, apart = (np.nan,) * 3, np.full(len(self.names), np.nan)
-        if self.held.sum() >= 2:
-            away, error = self._apart()
-            found = _reach(away, error, self._z)
-            apart[self.held] = np.abs(away).max(axis=0)
-        lines.append(self._line("distance", [*found, found[2]], apart, self.held))
-        titles = ["attribute", "figure", "value", "low", "high", "at_most"]
+        if (count := int(self.held.sum())) >= 2:
+            size, low, high = self._apart(n_groups=count)
+            found, apart[self.held] = (size.max(), low.max(), high.max()), size.max(axis=0)
+        lines.append(self._line("distance", found, apart, self.held))
+        titles = ["attribute", "figure", "value", "low", "high"]
         return pd.DataFrame(lines, columns=[*titles, "lowest_group", "highest_group"])
 
     def _gap(self, name: str, k: int) -> list[str | float]:
         """The largest difference of a mean."""
         found = self.moments.among(self.held)
-        values, figures = found.means[k], [np.nan] * 4
-        if len(values) >= 2:
-            law = found.law.at(k)
-            errors = drawn_errors(values, found.rows, law)
-            low, high = gap_interval(values, errors, self.confidence, most=np.inf)
-            gap, at_most = float(np.ptp(values)), gap_at_most(values, errors, self.confidence)
-            figures = [gap, min(low, gap), max(high, gap), max(at_most, gap)]
+        figures: Sequence[float] = [np.nan] * 3
+        if len(found.rows) >= 2:
+            figures = judge_gap(found.means[k], found.rows, self.confidence, found.law.at(k))
         return self._line(name, figures, self.moments.means[k], self.held)
 
     def _line(
@@ -555,40 +558,22 @@ class _GroupsCompared:
             extremes = [self.names[find(own)] for find in (np.nanargmin, np.nanargmax)]
         return [self.attribute, name, *map(float, figures), *extremes]
 
-    def _apart(self) -> tuple[FloatArray, FloatArray]:
-        """How far each share above a quantile is from everyone's, (n_levels, n_held), and errors.
+    def _apart(self, n_groups: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """How far each share above a quantile is from everyone's, with ends, (n_levels, n_held).
 
-        Everyone is all groups that are compared, as in the constraint.
+        Everyone is all groups that are compared, as in the constraint. Low ends hold together for
+        so many groups.
         """
         found, n = self.moments.among(self.held), len(self.names)
         at = np.where(self.codes >= 0, self.rows.level * n + self.codes, -1)
         weight = np.bincount(at[at >= 0], self.rows.weight[at >= 0], (N_LEVELS + 1) * n)
         above = weight.reshape(N_LEVELS + 1, n)[::-1].cumsum(axis=0)[::-1][1:, self.held]
         shares = np.clip(above / found.weight, 0.0, 1.0)
-        one, telling = SameDistribution(0.0, count=1), found.rows[np.newaxis]
-        parts = []
-        for share in shares:  # one by one: with many groups all slopes at once would be large
-            read = GroupMoments(share[np.newaxis], found.weight[np.newaxis], ())
-            v, errors = errors_of_violations(one, read, telling, ShareLaw())
-            parts.append((v[: len(share)], errors[: len(share)]))
-        away, errors = np.swapaxes(parts, 0, 1)
-        return away, errors
-
-    def _positive(self, low: FloatArray) -> FloatArray:
-        """No ratio of figures of one sign is below 0."""
-        return np.maximum(low, 0.0) if self.rows.ratio_told else low
-
-    def _z(self, n: int) -> float:
-        """By how many standard errors n figures may all be off at the confidence, both ways."""
-        return float(ndtri(1.0 - (1.0 - self.confidence) / (2 * n)))
-
-
-def _reach(away: FloatArray, error: FloatArray, z: Any, axis: int | None = None) -> Any:
-    """The largest size of some figures, what it is at least, and at most."""
-    size, n = np.abs(away), away.size if axis is None else away.shape[axis]
-    reach = z(n) * error
-    low = np.maximum(size - reach, 0.0).max(axis=axis)
-    return size.max(axis=axis), low, (size + reach).max(axis=axis)
+        read = GroupMoments(shares, np.broadcast_to(found.weight, shares.shape), ())
+        rows = np.broadcast_to(found.rows, shares.shape)
+        return judge_distances(
+            shares, read, rows, self.confidence, distances_at_once(N_LEVELS, n_groups)
+        )
 
 
 def _read(

@@ -45,11 +45,20 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
-from fairboost._typing import FloatArray
+from fairboost._typing import BoolArray, FloatArray
 from fairboost.fairness.constraints import Constraint
 from fairboost.fairness.moments import GroupMoments
-from fairboost.metrics.intervals import student, wilson
+from fairboost.metrics.intervals import (
+    EVERY_GROUP,
+    Parts,
+    ends_of_differences,
+    gap_interval,
+    skewed,
+    student,
+    wilson,
+)
 
 LEAST = 1e-200
 """Variances are at least so large, so that one can divide by them."""
@@ -83,6 +92,15 @@ class SamplingLaw(Protocol):
         self, values: FloatArray, rows: FloatArray, level: float
     ) -> tuple[FloatArray, FloatArray]:
         """Interval of each moment, both of whose ends hold at the level at once."""
+
+    def ends(
+        self, values: FloatArray, rows: FloatArray, level: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The same, from which intervals of differences and ratios are made."""
+
+    @property
+    def shared(self) -> FloatArray | None:
+        """Correlations of groups that share rows."""
 
     def draw(
         self, values: FloatArray, rows: FloatArray, count: int, rng: np.random.Generator
@@ -171,6 +189,17 @@ class ShareLaw:
         """Wilson's."""
         return wilson(values * rows, rows, level)
 
+    def ends(
+        self, values: FloatArray, rows: FloatArray, level: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Wilson's, or Jeffreys'."""
+        return ends_of_differences(values * rows, rows, level)
+
+    @property
+    def shared(self) -> FloatArray | None:
+        """Correlations of groups that share rows."""
+        return self.correlations
+
     def draw(
         self, values: FloatArray, rows: FloatArray, count: int, rng: np.random.Generator
     ) -> FloatArray:
@@ -211,17 +240,23 @@ class MeanLaw:
     covariances : (n_moments, n_moments, n_groups) float64, optional
         Of the quantities of a single row. Without them quantities of a row are taken for
         independent. Errors of a ratio of two that go together are then too large.
+    amounts : (n_moments, n_groups) bool, optional
+        Where no quantity is below 0, so that intervals can allow for skew
+        (:func:`fairboost.metrics.intervals.skewed`); nowhere if left out.
     """
 
     single: FloatArray
     counted: FloatArray
     covariances: FloatArray | None = None
+    amounts: BoolArray | None = None
 
     range = (-np.inf, np.inf)
 
     def at(self, which: Index) -> MeanLaw:
         """The law of some of the moments."""
-        return MeanLaw(np.asarray(self.single[which]), np.asarray(self.counted[which]))
+        single, counted = (np.asarray(x[which]) for x in (self.single, self.counted))
+        amounts = None if self.amounts is None else np.asarray(self.amounts[which])
+        return MeanLaw(single, counted, amounts=amounts)
 
     def variances(self, values: FloatArray, rows: FloatArray) -> FloatArray:
         """What was measured."""
@@ -234,9 +269,17 @@ class MeanLaw:
     def interval(
         self, values: FloatArray, rows: FloatArray, level: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Student's."""
+        """Student's; that of amounts allows for skew."""
         errors = np.sqrt(self.variances(values, rows) / rows)
-        return student(values, errors, self._freedom, level)
+        found = student(values, errors, self._freedom, level)
+        if self.amounts is None:
+            return found
+        reach = stdtrit(self._freedom, 0.5 + level / 2)
+        low, high = np.where(self.amounts, skewed(values, errors, reach), found)
+        return low, high
+
+    ends = interval
+    shared = None
 
     def draw(
         self, values: FloatArray, rows: FloatArray, count: int, rng: np.random.Generator
@@ -263,7 +306,10 @@ class MeanLaw:
 
 
 def law_of(
-    variances: FloatArray | None, counted: FloatArray, correlations: FloatArray | None = None
+    variances: FloatArray | None,
+    counted: FloatArray,
+    correlations: FloatArray | None = None,
+    amounts: BoolArray | bool = False,
 ) -> SamplingLaw:
     """The law of the moments of a term.
 
@@ -276,6 +322,8 @@ def law_of(
         Rows that count.
     correlations : (n_moments, n_groups, n_groups) float64, optional
         Of shares of groups that share rows.
+    amounts : bool or array of bool
+        As in :class:`MeanLaw`, or of all moments.
 
     Examples
     --------
@@ -288,11 +336,54 @@ def law_of(
     # Among few rows without an event there may be some all the same: as many as elsewhere.
     pooled = np.average(single, axis=1, weights=counted.mean(axis=0))[:, np.newaxis]
     single = np.where(single < ALIKE_ROWS * pooled, pooled, single)
+    some = np.broadcast_to(amounts, single.shape) if np.any(amounts) else None
     if variances.ndim == 2:
-        return MeanLaw(single, counted)
+        return MeanLaw(single, counted, amounts=some)
     of_pairs = variances.copy()
     np.einsum("mmg->mg", of_pairs)[:] = single
-    return MeanLaw(single, counted, of_pairs)
+    return MeanLaw(single, counted, of_pairs, some)
+
+
+def judge_gap(
+    values: FloatArray,
+    rows: FloatArray,
+    level: float,
+    law: SamplingLaw | None = None,
+    *,
+    units: FloatArray | None = None,
+    parts: Parts = EVERY_GROUP,
+) -> tuple[float, float, float]:
+    """A gap between groups and its interval: in tables and in verdicts.
+
+    Parameters
+    ----------
+    values, rows : (n_groups,) float64
+        The moments of groups, and the rows that tell.
+    level : float
+        Coverage aimed at.
+    law : SamplingLaw, optional
+        How far moments are off by chance; as shares, if left out.
+    units : (n_groups,) or (1,) float64, optional
+        What gaps are measured in; 1, if left out.
+    parts : sequence of index
+        The groups that are compared with each other, stratum by stratum.
+
+    Examples
+    --------
+    >>> found = judge_gap(np.array([0.3, 0.4]), np.array([500.0, 500.0]), 0.95)
+    >>> [round(end, 3) for end in found]
+    [0.1, 0.041, 0.158]
+    """
+    law, per = ShareLaw() if law is None else law, 1.0 if units is None else units
+
+    def ends(confidence: float) -> tuple[FloatArray, FloatArray]:
+        low, high = law.ends(values, rows, confidence)
+        return low / per, high / per
+
+    scaled = values / per
+    value = max(float(np.ptp(scaled[part])) for part in parts)
+    low, high = gap_interval(scaled, ends, level, correlations=law.shared, parts=parts)
+    return value, min(low, value), max(high, value)
 
 
 def drawn_errors(r: FloatArray, n: FloatArray, law: SamplingLaw | None = None) -> FloatArray:
@@ -342,3 +433,100 @@ def errors_of_violations(
     units = np.eye(len(violations))
     slopes = np.stack([constraint.pullback(moments, unit) for unit in units])
     return violations, law.errors(slopes, moments.values, rows)
+
+
+def judge_distances(
+    shares: FloatArray, read: GroupMoments, rows: FloatArray, level: float, at_once: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """How far shares of groups are from everyone's, at least and at most, (n_levels, n_groups).
+
+    A group is compared with all others, as its own rows are among everyone's: with s its share of
+    the rows, ``R_g - R = (1 - s) (R_g - R_others)``, and the interval of a difference of shares is
+    as in :mod:`fairboost.metrics.intervals`.
+
+    Parameters
+    ----------
+    shares : (n_levels, n_groups) float64
+        The shares.
+    read : GroupMoments
+        Weights of the groups, and which are compared with each other.
+    rows : (n_levels, n_groups) float64
+        The rows that tell.
+    level : float
+        Coverage aimed at.
+    at_once : float
+        Distances whose low ends hold together.
+    """
+    w = np.broadcast_to(read.weights[:1], shares.shape)
+    everyone = read.total(w)
+    rest = np.maximum(everyone - w, LEAST)
+    of_rest = np.clip((read.total(w * shares) - w * shares) / rest, 0.0, 1.0)
+    square = w**2 / rows
+    rows_of_rest = rest**2 / np.maximum(read.total(square) - square, LEAST)
+    away, part = shares - of_rest, 1.0 - w / everyone
+    found = []
+    for tail in ((1 - level) / at_once, 1 - level):
+        low, high = ends_of_differences(shares * rows, rows, 1 - tail)
+        own = np.stack([shares - low, high - shares])
+        low, high = ends_of_differences(of_rest * rows_of_rest, rows_of_rest, 1 - tail)
+        others = np.stack([high - of_rest, of_rest - low])
+        found.append(np.hypot(own, others))
+    (down, up), (far_down, far_up) = found
+    low = np.maximum(away - down, -away - up)
+    high = np.maximum(away + far_up, far_down - away)
+    return np.abs(away) * part, np.maximum(low, 0.0) * part, high * part
+
+
+def distances_at_once(n_levels: int, n_groups: int) -> float:
+    """How many distances those at all levels of all groups are, as low ends go.
+
+    Neighbouring levels go together: 15 of them are hardly more than 8 that do not. Two groups have
+    the same distance from each other.
+
+    Examples
+    --------
+    >>> distances_at_once(15, 2), distances_at_once(15, 5)
+    (8.0, 40.0)
+    """
+    return (n_levels + 1) / 2 * (1 if n_groups == 2 else n_groups)
+
+
+def judge_over_expected(
+    ratio: FloatArray, error: FloatArray, rows: FloatArray, level: float, at_once: int = 1
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of actual over expected, as of amounts (:func:`fairboost.metrics.intervals.skewed`).
+
+    Parameters
+    ----------
+    ratio, error : array
+        The ratios, and their standard errors.
+    rows : array
+        The rows that tell.
+    level : float
+        Coverage aimed at.
+    at_once : int
+        Ratios whose intervals hold together.
+    """
+    reach = stdtrit(np.maximum(rows - 1.0, 1.0), 1.0 - (1.0 - level) / (2 * at_once))
+    low, high = skewed(ratio, error, reach)
+    return np.where(ratio == 0, 0.0, low), high  # 0 of what is never below 0
+
+
+def judge_farthest_ratio(
+    ratio: FloatArray, error: FloatArray, rows: FloatArray, level: float
+) -> tuple[float, float, float]:
+    """How far the farthest actual over expected is from 1, at least and at most.
+
+    One ratio is the farthest in truth: its far end needs no others to hold with it.
+
+    Parameters
+    ----------
+    ratio, error, rows, level
+        As in :func:`judge_over_expected`.
+    """
+    low, high = judge_over_expected(ratio, error, rows, level, ratio.size)
+    least = max(float((low - 1.0).max()), float((1.0 - high).max()), 0.0)
+    low, high = judge_over_expected(ratio, error, rows, level)
+    most = max(float((high - 1.0).max()), float((1.0 - low).max()))
+    value = float(np.abs(ratio - 1.0).max())
+    return value, min(least, value), max(most, value)

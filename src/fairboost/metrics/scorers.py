@@ -77,7 +77,7 @@ class FairnessScorer:
             X, self.columns, sensitive_features, f"{self.figure.__name__}s"
         )
         found = self.figure(
-            y, estimator.predict(X), rate=self.rate, by=self.by, n_bootstrap=0,
+            y, estimator.predict(X), rate=self.rate, by=self.by,
             sensitive_features=sensitive_features, sample_weight=sample_weight,
             pos_label=_positive(estimator) if self.pos_label is None else self.pos_label,
         )  # fmt: skip

@@ -197,7 +197,7 @@ def audit_rates(y_true: ArrayLike, y_pred: ArrayLike, **rows: Any) -> ClassAudit
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "gap and ratio leave out", FairnessWarning)
-        return audit_classes(y_true, y_pred, n_bootstrap=0, **rows)
+        return audit_classes(y_true, y_pred, **rows)
 
 
 def rate_of_classes(

@@ -340,8 +340,6 @@ class Gap:
     four_fifths : {"passes", "passes on these rows, not certain", \
 "fails on these rows, not certain", "fails"} or None
         The four-fifths rule, for the rate of favourable decisions.
-    gap_at_most : float or None
-        What the gap does not exceed, where nothing is asked about the least that it is.
     """
 
     where: str
@@ -357,7 +355,6 @@ class Gap:
     lowest_group: str
     highest_group: str
     four_fifths: FourFifths | None = None
-    gap_at_most: Figure = None
 
 
 @dataclass(frozen=True)

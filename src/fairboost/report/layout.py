@@ -80,24 +80,17 @@ def _asked(e: Evidence) -> Iterable[Block]:
         yield Bullets(tuple(dict.fromkeys(families.get(c, c) for c in a.constraints)))
     if e.verdicts:
         level = f"{100 * a.level:g}%"
-        # Verdicts on constraints have one-sided ends, audits have intervals of metrics.
-        ends = (
-            f"interval, each end of which is at {level}," if a.constraints else f"{level} interval"
-        )
         asked = f"A confidence of {100 * (a.confidence or 0):g}% was asked for. "
         yield Text(
             f"{'' if a.confidence is None else asked}“Met” and “not met” are certain: the whole "
-            f"{ends} lies on that side of the limit. “Not certain” means that the figure is on "
-            "that side, but the interval contains the limit, so the figure may be on the other "
-            f"side among other people.{NOTHING_SAID if of_two else ''}"
+            f"{level} interval lies on that side of the limit. “Not certain” means that the "
+            "figure is on that side, but the interval contains the limit, so the figure may be on "
+            f"the other side among other people.{NOTHING_SAID if of_two else ''}"
         )
     yield _facts(
         ("Decisions", a.operating_point),
         ("Favourable decision", f"the {a.favourable} one" if of_two else None),
-        (
-            "Coverage of intervals",
-            f"{100 * a.level:g}%" + "; in verdicts, of each end" * bool(a.constraints),
-        ),
+        ("Coverage of intervals", f"{100 * a.level:g}%"),
     )
     yield from class_findings.costs(e)
 

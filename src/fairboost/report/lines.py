@@ -79,7 +79,6 @@ def gap_lines(
             model=model,
             **pick(line, "attribute", "rate", "lowest_group", "highest_group"),
             **pick(line, "gap", "gap_low", "gap_high", *ratios),
-            gap_at_most=plain_value(line.get("gap_at_most")),
             four_fifths=four_fifths(*(line[r] for r in ratios)) if line["rate"] == ruled else None,
         )
         for line in table.to_dict("records")

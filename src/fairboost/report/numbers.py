@@ -197,7 +197,6 @@ def _gap_lines(found: NumberAudit, model: str) -> Iterator[evidence.Gap]:
             ratio_high=None,
             lowest_group=line["lowest_group"],
             highest_group=line["highest_group"],
-            gap_at_most=plain_value(line["at_most"]),
         )
 
 

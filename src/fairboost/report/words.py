@@ -144,14 +144,8 @@ def finding_interval(finding: Finding, task: TaskName) -> str:
 
 
 def ends_of_verdicts(evidence: Evidence, ends: str) -> str:
-    """The interval of a verdict: one-sided ends where constraints were trained by.
-
-    Audits judge by the intervals of metrics.
-    """
-    level = f"{100 * evidence.asked.level:g}%"
-    if evidence.asked.constraints:
-        return f"interval {ends}, each end at {level}"
-    return f"{level} interval {ends}"
+    """The interval of a verdict, in words."""
+    return f"{100 * evidence.asked.level:g}% interval {ends}"
 
 
 def limit(most: float | None) -> str:

@@ -581,6 +581,11 @@ class RegressionSummary:
         """Nothing beside losses and moments."""
         return []
 
+    @property
+    def amounts(self) -> bool:
+        """Whether neither predictions nor actual figures are below 0."""
+        return self.task.loss.log_link
+
     def balanced_errors(self, sums: FloatArray) -> FloatArray:
         """Rounds are told by their loss, whatever it is: nothing is decided."""
         return np.ones(len(sums))

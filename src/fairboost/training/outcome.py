@@ -198,6 +198,7 @@ def of_round(
         left_out_variances=spread,
         decides_little=little,
         variances=summary.variances(terms, found),
+        amounts=getattr(summary, "amounts", False),
     )
 
 

@@ -251,7 +251,7 @@ def out_of_reach(measured: MeasuredRates, verdicts: Sequence[Verdict], level: fl
     verdicts : sequence of Verdict
         What was found on them.
     level : float
-        How sure each end of a verdict's interval is.
+        Coverage of a verdict's interval.
     """
     together = len(verdicts) > 1 or measured.realised is not None
     missed = []
@@ -260,7 +260,7 @@ def out_of_reach(measured: MeasuredRates, verdicts: Sequence[Verdict], level: fl
         if v.status != "not met" or v.measure not in FAR or not (together or alone):
             continue
         reach = v.high - v.value if v.at_least else v.value - v.low
-        error = reach / max(float(ndtri(level)), 1e-9)
+        error = reach / max(float(ndtri(0.5 + level / 2)), 1e-9)
         if abs(v.value - v.limit) > max(FAR_SHARE, FAR_ERRORS * error):
             missed.append(v)
     if not missed:

@@ -39,6 +39,7 @@ from fairboost.fairness.binding import (
 )
 from fairboost.fairness.constraints import Constraint
 from fairboost.fairness.derived import shown_term
+from fairboost.fairness.means import NUMBERS, NumberMoment
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES, Rate
@@ -142,6 +143,8 @@ class MeasuredRates:
         That the base model was probably trained on these rows; empty otherwise.
     unconstrained : bool
         Whether the model was not held to the constraints: they say what is to be shown.
+    amounts : bool
+        Whether neither predictions nor actual figures are below 0, as losses never are.
     """
 
     where: str
@@ -160,12 +163,14 @@ class MeasuredRates:
     unsettled: str = ""
     rows_seen: str = ""
     unconstrained: bool = False
+    amounts: bool = False
 
     def laws(self) -> Iterator[SamplingLaw]:
         """How far moments are off by chance, term by term."""
         variances = self.variances or (None,) * len(self.terms)
         for term, variance in zip(self.terms, variances, strict=True):
-            yield law_of(variance, term.rows, term.correlations)
+            amounts = self.amounts or all(map(_is_loss, term.moments))
+            yield law_of(variance, term.rows, term.correlations, amounts)
 
     def telling_rows(self) -> Iterator[FloatArray]:
         """Rows that would tell as much about each moment as was measured, term by term.
@@ -173,7 +178,7 @@ class MeasuredRates:
         Those that count; fewer in cross-fitting. There moments are those of models that each leave
         out a fold, and the model kept is another: it may have been luckier with its trees. How
         much luck matters shows in how far one tree more moves a rate. With these constants,
-        intervals of rates, and each end of a gap, hold in 92% of fits or more
+        intervals of rates and gaps hold in 92% of fits or more
         (``benchmarks/verdicts.md``, ``folds.md``).
         """
         if not self.wobble:
@@ -379,13 +384,11 @@ class FairnessReport:
 
     @property
     def _on_intervals(self) -> str:
-        """How sure intervals are: those of rates have two ends, verdicts look at one."""
+        """Coverage of intervals."""
         if not self.verdicts:
             return ""
         what, level = "figures" if self.titles else "rates", f"{100 * self.level:g}%"
-        return (
-            f" Intervals of {what}: {level}. In verdicts each end of an interval holds at {level}."
-        )
+        return f" Intervals of {what} and of verdicts: {level}."
 
     def _tables(self) -> list[pd.DataFrame]:
         """Verdicts and rates, as text."""
@@ -459,7 +462,7 @@ def build(
     confidence : float, optional
         What training was asked for; goes before ``level``.
     level : float, default=0.95
-        Coverage of the intervals of rates, and how sure each end of those of verdicts is.
+        Coverage of intervals.
     positive : str
         The positive label, to be named.
     paper : bool, default=False
@@ -479,7 +482,7 @@ def build(
     >>> rates = (np.array([[0.4, 0.3]]),)
     >>> report = build(MeasuredRates("held out", "a share of 20%", rates, (term,)))
     >>> print(report.verdicts[0], report.verdicts[0].status)
-    gap 0.1000 [0.0708, 0.1252] not met
+    gap 0.1000 [0.0705, 0.1293] not met
     """
     level = check_confidence(level if confidence is None else confidence)
     if test is not None:
@@ -684,7 +687,8 @@ def _rate_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataFrame
             line = lines.setdefault((r.moment, r.columns, r.name), {})
             by = compared_by(r.columns, r.given)
             line |= {"rate": r.moment.name, "by": by, "group": r.group}
-            low, high = _interval_left_out(r, variance, level)
+            amounts = m.amounts or _is_loss(r.moment)
+            low, high = _interval_left_out(r, variance, level, amounts)
             line |= {where: r.value, f"{prefix}low": low, f"{prefix}high": high}
             line[f"{prefix}rows"] = r.rows
     return _frame({c: [line.get(c, np.nan) for line in lines.values()] for c in columns})
@@ -733,15 +737,19 @@ def _farthest_table(measured: Sequence[MeasuredRates], level: float) -> pd.DataF
 
 
 def _interval_left_out(
-    found: LeftOut, variance: float | None, level: float
+    found: LeftOut, variance: float | None, level: float, amounts: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Interval of the moment of a group that is not judged; none, where no row counts."""
     if found.rows <= 0:
         return np.array(np.nan), np.array(np.nan)
     rows = np.array([[found.rows]])
-    law = law_of(None if variance is None else np.array([[variance]]), rows)
+    law = law_of(None if variance is None else np.array([[variance]]), rows, amounts=amounts)
     low, high = law.interval(np.array([[found.value]]), rows, level)
     return low[0, 0], high[0, 0]
+
+
+def _is_loss(moment: Any) -> bool:
+    return isinstance(moment, NumberMoment) and moment.kind == NUMBERS["loss"].quantity
 
 
 def _verdict(plain: dict[str, Any]) -> Verdict:

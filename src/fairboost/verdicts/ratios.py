@@ -1,13 +1,12 @@
 """Figures that must be at least so large, with their intervals: a ratio of rates, a least rate.
 
-Each end of an interval holds by itself at the level asked for, as with a gap
-(:mod:`fairboost.verdicts.verdict`). The ratio of the smallest rate to the largest is a gap between
-logarithms, of which the errors are drawn. Half an event is added to the rates, as in
-:mod:`fairboost.metrics.intervals`, since 0 has no logarithm.
+The ratio of the smallest rate to the largest has the interval that tables print
+(:func:`fairboost.metrics.intervals.ratio_interval`).
 
 Compared with everyone or with a reference group, the low end is the quantile of the smallest ratio
-in the draws. For the high end every group has an upper bound, all at once (Bonferroni), and the
-smallest ratio is at most the smallest of these.
+in draws of logarithms, with half an event added to the rates, since 0 has none. For the high end
+every group has an upper bound, all at once (Bonferroni), and the smallest ratio is at most the
+smallest of these.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from scipy.special import ndtri
 from fairboost._typing import FloatArray
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.ratios import RatioParity
-from fairboost.metrics.intervals import gap_interval
+from fairboost.metrics.intervals import ratio_interval
 from fairboost.metrics.sampling import SamplingLaw, ShareLaw, drawn_errors
 
 CANNOT_TELL = 0.5
@@ -40,26 +39,27 @@ def judge_ratio(
     rows : (n_groups,) float64
         Rows that would tell as much.
     level : float
-        How sure each end is to be.
+        Coverage aimed at.
     law : SamplingLaw
         How far moments are off by chance.
     """
     value = float(constraint.ratios(rates).min())
     (r,) = rates.values
-    logarithms, errors = _logarithms(r, rows, law)
     if constraint.of == "largest":
-        parts = rates.parts()
-        each = level ** (1.0 / len(parts))
-        apart = max(gap_interval(logarithms[p], errors[:, p], each, np.inf)[0] for p in parts)
-        drawn = logarithms + errors
-        widest = np.max([np.ptp(drawn[:, p], axis=1) for p in parts], axis=0)
-        low, high = np.exp(-float(np.quantile(widest, level))), np.exp(-apart)
+        low, high = ratio_interval(
+            r,
+            lambda confidence: law.ends(r, rows, confidence),
+            level,
+            correlations=law.shared,
+            parts=rates.parts(),
+        )
     else:
+        logarithms, errors = _logarithms(r, rows, law)
         to, to_errors = _compared_with(constraint, rates, logarithms, errors)
         values, around = logarithms - to, errors - to_errors
-        low = float(np.exp(np.quantile((values + around).min(axis=1), 1.0 - level)))
+        low = float(np.exp(np.quantile((values + around).min(axis=1), (1.0 - level) / 2)))
         at_once = constraint.at_once(len(r))
-        reach = -float(ndtri((1.0 - level) / at_once)) * around.std(axis=0)
+        reach = -float(ndtri((1.0 - level) / (2 * at_once))) * around.std(axis=0)
         high = float(np.exp((values + np.maximum(reach, 0.0)).min()))
     return value, float(min(max(low, 0.0), value)), float(max(min(high, 1.0), value))
 
@@ -107,9 +107,10 @@ def judge_floor(
     level, law
         As for :func:`judge_ratio`.
     """
-    # Groups are drawn independently: all ends hold at once at the level.
-    each = level ** (1.0 / len(rates))
-    low, high = law.interval(rates, rows, max(2 * each - 1, 1e-9))
+    # One group has the least rate in truth, others may seem lower by chance: of these, which are
+    # drawn independently, all high ends hold at once.
+    each = (0.5 + level / 2) ** (1.0 / len(rates))
+    (low, _), (_, high) = (law.interval(rates, rows, at) for at in (level, 2 * each - 1))
     value = float(rates.min())
     return value, min(float(low.min()), value), max(float(high.min()), value)
 

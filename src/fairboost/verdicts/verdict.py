@@ -2,24 +2,16 @@
 
 Two facts make a verdict (:func:`status_of`): whether the figure is within its limit, and whether
 its whole interval lies on the same side, so that new people will hardly say otherwise. Only *met*
-and *not met* are certain. Each end of the interval holds by itself at the level asked for: an
-upper end is asked whether a limit is kept, a lower one whether it is broken, and never both.
+and *not met* are certain. The interval is the one that tables print of the same figure.
 
 Nothing is *met* by decisions that say nothing about anyone: rates are equal where everyone, or no
 one, is decided positively.
 
-The interval of a gap follows from the errors e_g of the moments R_g of groups, as in
-:mod:`fairboost.metrics.intervals`, drawn from their sampling law. There is one law of shares and
-one of means (:mod:`fairboost.metrics.sampling`). That of a share, with n_g the rows that count::
-
-    e_g ~ Binomial(n_g, p_g) / n_g - p_g      p_g = (n_g R_g + 2) / (n_g + 4)
-
-With half an event in one row instead of two in four, a group of 5 rows beside one of 500 was
-covered in 86% of samples instead of 95%.
-
-Given a column, the gap is the largest of those within its values. Rows of different strata are
-drawn independently, so the lower ends of S strata hold together at ``level`` if each holds at
-``level ** (1 / S)``; the upper end is the quantile of the largest gap of all.
+Intervals of gaps and ratios follow from those of groups (:mod:`fairboost.metrics.intervals`), and
+those from the sampling law of shares, or of means (:mod:`fairboost.metrics.sampling`). Given a
+column, the gap is the largest of those within its values. Rows of different strata are drawn
+independently, so the low ends of S strata hold together at ``level`` if each holds at
+``level ** (1 / S)``; the high end is the largest of all strata.
 
 A constraint that is no parity and no bound is judged by its largest violation, by the delta
 method. It may say what that is in words of its own, see :class:`OwnFigure`.
@@ -28,7 +20,7 @@ method. It may say what that is in words of its own, see :class:`OwnFigure`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
@@ -40,10 +32,20 @@ from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
 from fairboost.fairness.moments import Farthest, GroupMoments
+from fairboost.fairness.numbers import Calibrated, SameDistribution
 from fairboost.fairness.ratios import Floor, RatioParity
 from fairboost.fairness.two_sided import TwoSided, two_sided
-from fairboost.metrics.intervals import gap_interval, rows_to_tell
-from fairboost.metrics.sampling import SamplingLaw, ShareLaw, drawn_errors, errors_of_violations
+from fairboost.metrics.intervals import rows_to_tell
+from fairboost.metrics.sampling import (
+    SamplingLaw,
+    ShareLaw,
+    distances_at_once,
+    errors_of_violations,
+    judge_distances,
+    judge_farthest_ratio,
+    judge_gap,
+    judge_over_expected,
+)
 from fairboost.verdicts.ratios import judge_floor, judge_ratio, too_few_to_tell
 
 Measure: TypeAlias = Literal["gap", "rate", "mean", "ratio", "least rate", "figure", "violation"]
@@ -267,7 +269,7 @@ def judge(
     rates : GroupMoments
         What was measured on them.
     level : float
-        How sure each end of the interval is to be.
+        Coverage of the interval.
     rows : (n_moments, n_groups) float64, optional
         Rows that would tell as much as was measured; those that count if left out.
     law : SamplingLaw, optional
@@ -301,40 +303,6 @@ def judge(
     verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed)
     said = [_say(verdict, term, rates), _not_judged(term, rates, text)]
     return verdict, " ".join(filter(None, said))
-
-
-def judge_gap(
-    rates: FloatArray,
-    rows: FloatArray,
-    level: float,
-    law: SamplingLaw | None = None,
-    *,
-    units: FloatArray | None = None,
-    parts: Sequence[Any] = (slice(None),),
-) -> tuple[float, float, float]:
-    """A gap between groups, what it is at least and what it is at most.
-
-    Parameters
-    ----------
-    rates, rows : (n_groups,) float64
-        The moments of groups, and the rows that tell.
-    level : float
-        How sure each end is to be.
-    law : SamplingLaw, optional
-        How far moments are off by chance; as shares, if left out.
-    units : (n_groups,) or (1,) float64, optional
-        What gaps are measured in; 1, if left out.
-    parts : sequence of index
-        The groups that are compared with each other, stratum by stratum.
-    """
-    errors = drawn_errors(rates, rows, law)
-    if units is not None:
-        rates, errors = rates / units, errors / units
-    value = max(float(np.ptp(rates[part])) for part in parts)
-    each = level ** (1.0 / len(parts))
-    low = max(gap_interval(rates[part], errors[:, part], each)[0] for part in parts)
-    largest = np.max([np.ptp((rates + errors)[:, part], axis=1) for part in parts], axis=0)
-    return value, min(low, value), max(float(np.quantile(largest, level)), value)
 
 
 def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArray]:
@@ -400,29 +368,36 @@ def _figure(
     if isinstance(c, Bound):
         at = 0, rates.groups.index(c.group)
         value = float(rates.values[at])
-        one_sided = max(2 * level - 1, 1e-9)
-        ends = law.at(at).interval(rates.values[at], rows[at], one_sided)
+        ends = law.at(at).interval(rates.values[at], rows[at], level)
         low, high = map(float, ends)
+    elif isinstance(c, SameDistribution):
+        at_once = distances_at_once(*rates.values.shape)
+        found = judge_distances(rates.values, rates, rows, level, at_once)
+        value, low, high = (float(x.max()) for x in found)
     else:
-        v, margins = _margins(_as_judged(c), rows, rates, 1 - level, law)
-        value, low, high = (float(x.max()) for x in (v, v - margins, v + margins))
-        if (own := _own_figure(c)) is not None:
-            moved = own.figure(rates) - value
-            least = float(getattr(c, "least", -np.inf))
-            value, low, high = value + moved, max(low + moved, least), high + moved
+        v, errors = errors_of_violations(_as_judged(c), rates, rows, law)
+        if isinstance(c, Calibrated):
+            return judge_farthest_ratio(*_ratios(c, rates, rows, v, errors), level)
+        own = _own_figure(c)
+        moved = 0.0 if own is None else own.figure(rates) - float(v.max())
+        least = float(getattr(c, "least", -np.inf))
+        # One violation is the largest in truth; those beside it may seem larger by chance. A
+        # distance is among the violations twice, once for each sign.
+        at_once = len(v) * (2 if least == -np.inf else 1)
+        near, far = (-float(ndtri((1 - level) / n)) * errors for n in (at_once, 2))
+        value, low, high = (float(x.max()) + moved for x in (v, v - near, v + far))
+        low = max(low, least)
     return value, min(low, value), max(high, value)
 
 
-def _margins(
-    constraint: Constraint,
-    rows: FloatArray,
-    rates: GroupMoments,
-    tail: float,
-    law: SamplingLaw,
-) -> tuple[FloatArray, FloatArray]:
-    """Violations, and by how much all may be larger but for a probability of ``tail``."""
-    violations, errors = errors_of_violations(constraint, rates, rows, law)
-    return violations, max(-float(ndtri(tail / len(violations))), 0.0) * errors
+def _ratios(
+    c: Calibrated, rates: GroupMoments, rows: FloatArray, v: FloatArray, errors: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Actual over expected where there is one, the errors, and rows that tell."""
+    judged = c.read(rates)[2]
+    n = judged.size
+    told = np.broadcast_to(rows[0], judged.shape)[judged]
+    return 1.0 + c.away(rates)[judged], errors[:n][judged.ravel()], told
 
 
 def judge_farthest(
@@ -445,12 +420,18 @@ def judge_farthest(
     if own is None or offered is None:
         return None
     found: Farthest = offered(rates)
+    if isinstance(of, SameDistribution):
+        sizes = judge_distances(rates.values, rates, rows, level, distances_at_once(len(rows), 1))
+        return found, np.stack([size.max(axis=0) for size in sizes])
     c = getattr(of, "as_judged", of)
     violations = np.asarray(c.violations(rates), np.float64)
     units = np.eye(len(violations))[found.inequalities]
     slopes = np.stack([c.pullback(rates, unit) for unit in units])
-    reach = float(ndtri(0.5 + level / 2)) * law.errors(slopes, rates.values, rows)
+    errors = law.errors(slopes, rates.values, rows)
     value = violations[found.inequalities] + own.limit + found.around
+    if isinstance(of, Calibrated):
+        return found, np.stack([value, *judge_over_expected(value, errors, rows[0], level)])
+    reach = float(ndtri(0.5 + level / 2)) * errors
     least = float(getattr(of, "least", -np.inf))
     return found, np.stack([value, np.maximum(value - reach, least), value + reach])
 
