@@ -22,7 +22,7 @@ EXAMPLE = """\
 loans.onnx takes the columns of the table by their names, and returns the probability of each label
 and the decision in the labels of the table. The decision threshold is inside the file.
 """
-FORMATS = ("lightgbm", "xgboost", "onnx", "treelite", "c")
+FORMATS = ("lightgbm", "xgboost", "onnx", "onnx_float32", "treelite", "c")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--format",
         required=True,
         choices=FORMATS,
-        help="lightgbm or xgboost: the engine's own format; c: a folder of C source",
+        help="lightgbm or xgboost: the engine's own format; onnx_float32: ONNX with one matrix as "
+        "input; c: a folder of C source",
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="file or folder to write to"

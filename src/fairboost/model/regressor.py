@@ -494,12 +494,13 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         ----------
         path : str or Path
             Where to write. The rule of decisions is written beside it, as ``<path>.decide.json``.
-        format : {"lightgbm", "xgboost", "onnx", "treelite", "c"}, optional
+        format : {"lightgbm", "xgboost", "onnx", "onnx_float32", "treelite", "c"}, optional
             Without it the ending ``.onnx`` or ``.tl`` says the format, else it is the engine's
             own. "lightgbm" is the text that ``lightgbm.Booster(model_file=path)`` reads, and
             "xgboost" the JSON of ``xgboost.Booster(model_file=path)``, for which the path must end
-            in ``.json``. "onnx" has predictions as its output, "treelite" is a checkpoint of
-            treelite, and "c" a folder of C source with ``decide.json`` in it.
+            in ``.json``. "onnx" has predictions as its output; "onnx_float32" is the same in
+            single precision, with one matrix of all features as its input. "treelite" is a
+            checkpoint of treelite, and "c" a folder of C source with ``decide.json`` in it.
         check_on : table, optional
             Rows that the file is tried on; by default rows drawn from the split points of the
             trees.

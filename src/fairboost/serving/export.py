@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fairboost._files import open_to_all, partial_name, remove_stale, whole_file
 from fairboost._typing import FloatArray
 from fairboost.exceptions import ExportError, MissingFileError
 from fairboost.serving import decide_file, onnx_file, stock, treelite_files
+from fairboost.serving.rows import in_single
 from fairboost.serving.served import Answers, CheckedOn, Served
 
 PROBABILITY_TOLERANCE = 1e-6
@@ -41,18 +43,24 @@ class Format:
         The only engine whose models it holds.
     folder : bool
         Whether it is a folder of files.
+    single : bool
+        Whether it takes rows as a matrix in single precision, and is compared on such rows.
     """
 
     write: Callable[[Served, Path], None]
     read: Callable[[Served, Path, CheckedOn], Answers]
     engine: str = ""
     folder: bool = False
+    single: bool = False
 
 
 FORMATS = {
     "lightgbm": Format(stock.write, stock.read, engine="lightgbm"),
     "xgboost": Format(stock.write, stock.read, engine="xgboost"),
     "onnx": Format(onnx_file.write, onnx_file.read),
+    "onnx_float32": Format(
+        partial(onnx_file.write, matrix=True), partial(onnx_file.read, matrix=True), single=True
+    ),
     "treelite": Format(treelite_files.write_checkpoint, treelite_files.read_checkpoint),
     "c": Format(treelite_files.write_source, treelite_files.read_source, folder=True),
 }
@@ -65,8 +73,8 @@ FOREIGN = {
 }  # fmt: skip
 """Endings that say a format other than LightGBM's text, which may have any other ending."""
 KNOWN = (
-    "'lightgbm' (such as .txt), 'xgboost' (.json), 'onnx' (.onnx), 'treelite' (.tl) and 'c' (a "
-    "folder)"
+    "'lightgbm' (such as .txt), 'xgboost' (.json), 'onnx' and 'onnx_float32' (.onnx), 'treelite' "
+    "(.tl) and 'c' (a folder)"
 )
 
 
@@ -120,6 +128,8 @@ def export(served: Served, path: Path, name: str, rows: CheckedOn, facts: dict[s
         What ``decide.json`` says of the training.
     """
     form = FORMATS[name]
+    if form.single:
+        rows = in_single(rows)
     if form.folder:
         with new_folder(path) as folder:
             form.write(served, folder)

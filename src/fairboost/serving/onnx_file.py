@@ -8,6 +8,9 @@ each; categories of text are passed as text. Without names there is one input, `
 Outputs are ``probability``, a column for each class, and ``label``, the decision in the user's own
 labels; or ``prediction`` where a number is predicted. Two labels are decided by comparing the
 score with the least score that is decided positively: the threshold is a constant of the graph.
+
+With ``matrix`` there is one input ``X`` of all features, and numbers come in and go out in single
+precision.
 """
 
 from __future__ import annotations
@@ -34,12 +37,12 @@ LEAST_SINGLE = -88.7
 OUTPUTS = ("probability", "label", "prediction")
 
 
-def write(served: Served, path: Path) -> None:
+def write(served: Served, path: Path, *, matrix: bool = False) -> None:
     """Write the graph."""
-    _check_features(served)
-    graph = Graph()
+    _check_features(served, matrix)
+    graph = Graph("float" if matrix else "double")
     ensemble = served.trained.ensemble()
-    scores = _scores(graph, ensemble, _rows(graph, served, ensemble))
+    scores = _scores(graph, ensemble, _rows(graph, served, ensemble, matrix))
     if served.decision is None:
         _number(graph, scores, served.trained.log_link)
     elif served.decision.several:
@@ -50,7 +53,7 @@ def write(served: Served, path: Path) -> None:
     path.write_bytes(graph.serialized(notes))
 
 
-def read(served: Served, path: Path, rows: CheckedOn) -> Answers:
+def read(served: Served, path: Path, rows: CheckedOn, *, matrix: bool = False) -> Answers:
     """What ONNX Runtime says."""
     with needing("onnx"):
         import onnxruntime
@@ -59,7 +62,8 @@ def read(served: Served, path: Path, rows: CheckedOn) -> Answers:
     session = onnxruntime.InferenceSession(
         path.read_bytes(), options, providers=["CPUExecutionProvider"]
     )
-    found = session.run(None, feed(served, rows.codes))
+    given = {"X": rows.codes.astype(np.float32)} if matrix else feed(served, rows.codes)
+    found = session.run(None, given)
     return Answers(found[0]) if served.decision is None else Answers(*found)
 
 
@@ -79,16 +83,21 @@ def feed(served: Served, codes: FloatArray) -> dict[str, np.ndarray]:
     return found
 
 
-def _check_features(served: Served) -> None:
+def _check_features(served: Served, matrix: bool) -> None:
     """Refuse features that the graph cannot read as the model does."""
     for feature in served.features:
+        if matrix and feature.categories is not None:
+            raise ExportError(
+                f"the column {feature.name!r} has categories, and the input of 'onnx_float32' is "
+                "one matrix of numbers; use format='onnx', or train on numbers"
+            )
         if feature.kind == "unknown":
             raise ExportError(
                 "the model has ordered categories, or categorical_feature beside categories of "
                 "pandas, and LightGBM's text does not say which columns these are; train on "
                 "categories without an order, or on numbers"
             )
-        if served.named and feature.name in (*OUTPUTS, ""):
+        if served.named and not matrix and feature.name in (*OUTPUTS, ""):
             raise ExportError(
                 f"the feature {feature.name!r} has the name of an output of the graph, or none; "
                 "rename the column and train again"
@@ -103,12 +112,19 @@ def _check_features(served: Served) -> None:
 
 
 class Graph:
-    """Nodes and constants of a graph, in the order in which they are computed."""
+    """Nodes and constants of a graph, in the order in which they are computed.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    kind : {"double", "float"}
+        The type of the numbers that it returns.
+    """
+
+    def __init__(self, kind: str) -> None:
         with needing("onnx"):
             import onnx
         self.onnx: Any = onnx
+        self.kind = kind
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
@@ -145,6 +161,11 @@ class Graph:
         where.append(info)
         return name
 
+    def number(self, value: str, name: str, *columns: int) -> None:
+        """An output of numbers."""
+        self.cast(value, self.kind, name)
+        self.declare(self.outputs, name, self.kind, *columns)
+
     def _type(self, kind: str) -> int:
         return int(getattr(self.onnx.TensorProto, kind.upper()))
 
@@ -164,9 +185,13 @@ class Graph:
         return found
 
 
-def _rows(graph: Graph, served: Served, trees: Ensemble) -> str:
+def _rows(graph: Graph, served: Served, trees: Ensemble, matrix: bool) -> str:
     """Inputs, as one table of numbers in which categories are codes."""
-    if served.named:
+    if matrix:
+        # Compared as double: a single number then goes the way that it goes in the model.
+        given = graph.declare(graph.inputs, "X", "float", len(served.features))
+        rows = graph.cast(given, "double")
+    elif served.named:
         columns = [_column(graph, feature) for feature in served.features]
         rows = graph.add("Concat", *columns, axis=1)
     else:
@@ -270,29 +295,29 @@ def _two_labels(graph: Graph, decision: Decision, scores: str, single: bool) -> 
     proba = graph.cast(graph.add("Sigmoid", kept), "double")
     other = graph.add("Sub", graph.constant(np.array(1.0)), proba)
     columns = [other, proba] if decision.positive else [proba, other]
-    graph.add("Concat", *columns, axis=1, name="probability")
+    graph.number(graph.add("Concat", *columns, axis=1), "probability", 2)
     place = graph.add("Squeeze", graph.cast(positive, "int64"), graph.constant(np.array([1])))
     labels = decision.classes if decision.positive else decision.classes[::-1]
-    _label(graph, decision, place, labels)
+    _label(graph, place, labels)
 
 
 def _classes(graph: Graph, decision: Decision, scores: str) -> None:
     """Probabilities of several classes, and the class that is given."""
-    proba = graph.add("Softmax", scores, axis=1, name="probability")
+    proba = graph.add("Softmax", scores, axis=1)
+    graph.number(proba, "probability", len(decision.classes))
     costs = decision.unit_costs
     if costs is None:
         place = graph.add("ArgMax", proba, axis=1, keepdims=0)
     else:
         expected = graph.add("MatMul", proba, graph.constant(costs))
         place = graph.add("ArgMin", expected, axis=1, keepdims=0)
-    _label(graph, decision, place, decision.classes)
+    _label(graph, place, decision.classes)
 
 
-def _label(graph: Graph, decision: Decision, place: str, labels: np.ndarray) -> None:
-    """The outputs of a model that decides; ``labels`` are in the order of places."""
+def _label(graph: Graph, place: str, labels: np.ndarray) -> None:
+    """The output of decisions; ``labels`` are in the order of places."""
     kind, values = label_type(labels)
     graph.add("Gather", graph.constant(values), place, name="label")
-    graph.declare(graph.outputs, "probability", "double", len(decision.classes))
     graph.declare(graph.outputs, "label", kind)
 
 
@@ -313,5 +338,4 @@ def label_type(labels: np.ndarray) -> tuple[str, np.ndarray]:
 def _number(graph: Graph, scores: str, log_link: bool) -> None:
     """The number that a score stands for."""
     column = graph.add("Squeeze", scores, graph.constant(np.array([1])))
-    graph.add("Exp" if log_link else "Identity", column, name="prediction")
-    graph.declare(graph.outputs, "prediction", "double")
+    graph.number(graph.add("Exp", column) if log_link else column, "prediction")

@@ -63,6 +63,13 @@ def drawn_rows(codes: FloatArray, features: Sequence[Feature]) -> CheckedOn:
     return CheckedOn(codes, codes)
 
 
+def in_single(rows: CheckedOn) -> CheckedOn:
+    """The same rows as numbers, rounded to single precision."""
+    with np.errstate(over="ignore"):
+        codes = rows.codes.astype(np.float32).astype(np.float64)
+    return CheckedOn(codes, codes)
+
+
 def _numbers(X: Matrix, engine: str) -> FloatArray:
     if not issparse(X):
         return np.asarray(without_names(X), np.float64)
