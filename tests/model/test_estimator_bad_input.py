@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from fairboost import FairGBMClassifier, at_least, bound, parity
@@ -31,6 +32,18 @@ def test_good_input_does_train(engine, toy, no_training):
             r"unknown constraint .* None; 'equal_accuracy' is for three classes or more$",
         ),
         ({"constraint": ["equalized_odds", "dp"]}, r"unknown constraint 'dp'"),
+        (
+            {"constraint": "FNR"},
+            r"unknown constraint 'FNR'.*; for this rate write parity\('fnr'\)$",
+        ),
+        (
+            {"constraint": "statistical_parity"},
+            r"unknown constraint .* did you mean 'demographic_parity'\?$",
+        ),
+        (
+            {"constraint": "equal_means"},
+            r"unknown constraint .* is about predicted numbers, for FairGBMRegressor$",
+        ),
         ({"constraint": 3}, r"3 is not a constraint; expected a name"),
         ({"constraint": []}, r"constraint is an empty list; write constraint=None"),
         ({"proxy": "crossentropy"}, r"unknown proxy 'crossentropy'; expected 'auto', one of"),
@@ -54,6 +67,7 @@ def test_constraint_parameters(refuses, params, match):
         (lambda: bound("False_Positive_Rate", 0.8), r"unknown rate .*; did you mean 'fpr'\?$"),
         (lambda: parity("Selection rate"), r"unknown rate .*; did you mean 'ppr'\?$"),
         (lambda: parity("acceptance_rate"), r"unknown rate .*; did you mean 'ppr'\?$"),
+        (lambda: parity("mean"), r"unknown rate .*; did you mean 'prediction'\?$"),
         (lambda: parity("specificity"), r"unknown rate .*; did you mean 'tnr'\?$"),
         (lambda: parity("equal_opportunity"), r"unknown rate .*; did you mean 'fnr'\?$"),
         (lambda: parity("ppv"), r"pnr, precision, error, or .*; did you mean 'precision'\?$"),
@@ -182,6 +196,9 @@ def test_a_column_that_is_not_there(refuses, toy):
     refuses(ConstraintError, match, params=params, sensitive_features={"sex": toy.group})
     params = {"constraint": bound("fnr", 0.1, group={"race": "A"})}
     refuses(ConstraintError, match, params=params, sensitive_features={"sex": toy.group})
+    params = {"constraint": parity("fnr", by="Sex")}
+    match = "'Sex', which is not among .* or given=; did you mean 'sex'"
+    refuses(ConstraintError, match, params=params, sensitive_features={"sex": toy.group})
 
 
 def test_a_group_that_is_not_there(refuses):
@@ -207,6 +224,17 @@ def test_a_group_of_which_column(refuses, toy):
         (np.zeros((600, 2, 2)), r"one column or a table of columns, found an array of 3 dim"),
         ([[1, 2], [3]] * 300, r"must hold one plain value per row"),
         ("sex", r"pass the column, df\['sex'\], not its name"),
+        (
+            ["sex"],
+            r"is \['sex'\] and X has 600 rows, .* pass the columns, df\[\['sex'\]\], else one",
+        ),
+        (
+            ("sex", "race"),
+            r"names of columns, pass the columns, df\[\['sex', 'race'\]\], else one",
+        ),
+        (["a", "b", "a"], r"\(sensitive_feature\) has 3 rows but X has 600"),
+        (9, r"sensitive_features is 9, expected a column with one value per row"),
+        (pl.DataFrame({"sex": ["a"] * 600}).lazy(), r"is a LazyFrame, not read yet; pass sens"),
     ],
 )
 def test_malformed_groups(refuses, groups, match):
@@ -240,6 +268,7 @@ def test_small_cells_are_named_in_a_warning(engine, toy, no_training):
         (lambda y: np.where(y, "yes", None), r"y contains missing labels; drop the rows"),
         (lambda y: y[:-1], r"y has 599 rows but X has 600"),
         (lambda y: None, r"the target y is None"),
+        (lambda y: "label", r"y is the text 'label', .* pass the column, df\['label'\], not its"),
     ],
 )
 def test_labels(refuses, toy, change, match):
@@ -268,6 +297,7 @@ def test_one_bad_weight(refuses, toy, row_3, match):
         (np.full(600, 1e-60), r"at least one non-zero number; all are zero"),
         (np.ones(599), r"sample_weight has 599 rows but X has 600"),
         (np.ones((600, 2)), r"Sample weights must be 1D array or scalar, found 2 dimensions"),
+        ("weight", r"sample_weight is the text 'weight', .* pass the column, df\['weight'\]"),
         (["heavy"] * 600, r"sample_weight must be numbers: could not convert string"),
     ],
 )
@@ -288,6 +318,14 @@ def test_groups_of_another_length(refuses, toy):
 @pytest.mark.parametrize("X", [np.arange(600.0), np.zeros((600, 2, 2))])
 def test_features_that_are_no_table(refuses, X):
     refuses(InvalidInputError, r"X must be a table of rows and columns, found [13] dim", X=X)
+
+
+def test_a_row_in_place_of_a_table(engine, toy):
+    model = FairGBMClassifier(engine(), constraint=None).fit(toy.frame, toy.y)
+    with pytest.raises(InvalidInputError, match=r"one row of a table, table.iloc\[\[0\]\]"):
+        model.predict(toy.frame.iloc[0])
+    with pytest.raises(InvalidInputError, match=r"found dict; pass pd.DataFrame\(X\), or pd.Data"):
+        model.predict(toy.frame.iloc[0].to_dict())
 
 
 # Scores that are no numbers

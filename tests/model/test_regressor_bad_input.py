@@ -95,6 +95,7 @@ def test_the_engines_would_train_otherwise(engines):
         (np.c_[Y, Y], r"found shape \(120, 2\); pass one number for each row"),
         (3.0, r"found shape \(\)"),
         (None, "requires y to be passed, but the target y is None"),
+        ("claims", r"y is the text 'claims', .* pass the column, df\['claims'\]"),
         (Y[1:], "y has 119 rows but X has 120"),
         (np.full(N, 3.0), "y is 3 in every row that has a weight, so there is nothing to learn"),
     ],
@@ -161,6 +162,7 @@ def test_ratios_of_targets_that_cancel_out(engines):
         ([None, *YEARS[1:]], "exposure must be finite numbers without NaN, found nan in row 0"),
         (["long"] * N, "exposure must be a column of numbers"),
         (YEARS[1:], "exposure has 119 rows but X has 120"),
+        ("years", r"exposure is the text 'years', .* pass the column, df\['years'\]"),
         (2.0, r"found shape \(\)"),
     ],
 )

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fairboost._text import did_you_mean
 from fairboost._typing import BoolArray, Float32Array, FloatArray, IntArray
 from fairboost.data.device_arrays import beside, count_by, on_host
 from fairboost.data.shared import SharedRows, SoftFacts, nearest, share_out
@@ -475,6 +476,7 @@ def check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
             raise ConstraintError(
                 f"a constraint names the column {str(column)!r}, which is not among the sensitive "
                 f"features ({have}); pass it in sensitive_features, or correct by= or given="
+                f"{did_you_mean(column, known)}"
             )
 
 

@@ -193,6 +193,7 @@ def read_targets(given: ArrayLike, name: str) -> FloatArray:
             f"requires {name} to be passed, but the target {name} is None; pass one number for "
             "each row"
         )
+    refuse_name(name, given)
     if isinstance(given, pd.DataFrame) and given.shape[1] == 1:
         given = given.iloc[:, 0]
     column = as_column(given)
@@ -359,12 +360,29 @@ def width_of(X: Matrix) -> int:
 
 
 def check_two_dimensional(X: Matrix) -> None:
-    """Refuse a single row or column given as a flat array."""
+    """Refuse a single row or column given as a flat array, and a mapping."""
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):  # as a sparse table of SciPy may be
+        raise InvalidInputError(
+            f"X must be a table of rows and columns, found {type(X).__name__}; pass "
+            "pd.DataFrame(X), or pd.DataFrame([X]) for one row"
+        )
     shape = getattr(X, "shape", (0, 0))
     if len(shape) != 2:
+        remedy = "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+        if isinstance(X, pd.Series):
+            remedy = "X.to_frame() for one feature; for one row of a table, table.iloc[[0]]"
         raise InvalidInputError(
             f"X must be a table of rows and columns, found {len(shape)} dimensions. Reshape your "
-            "data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            f"data: {remedy}"
+        )
+
+
+def refuse_name(what: str, given: object) -> None:
+    """Refuse the name of a column in place of the column."""
+    if isinstance(given, str):
+        raise InvalidInputError(
+            f"{what} is the text {given!r}, expected a column with one value per row; "
+            f"pass the column, df[{given!r}], not its name"
         )
 
 
@@ -399,6 +417,7 @@ def encode_labels(y: ArrayLike, pos_label: object = None) -> tuple[np.ndarray, I
         raise InvalidInputError(
             "requires y to be passed, but the target y is None; pass the labels as y"
         )
+    refuse_name("y", y)
     classes, labels = distinct_labels(y)
     check_several_classes(classes)
     warn_of_spellings(classes)
@@ -498,6 +517,7 @@ def read_weights(sample_weight: ArrayLike | None, n: int, part: bool = False) ->
     """Check sample weights: one per row, finite, not negative, not all zero unless of a part."""
     if sample_weight is None:
         return None
+    refuse_name("sample_weight", sample_weight)
     if np.isscalar(sample_weight):
         sample_weight = np.full(n, sample_weight, np.float64)
     column = as_column(sample_weight)
@@ -555,6 +575,7 @@ def read_sensitive_features(
     if sensitive_features is None:
         return ()
     raw = named_columns(sensitive_features)
+    _check_no_names(sensitive_features, n)
     for name, column in raw:
         _check_length(f"sensitive_features ({name})", len(column), n, "X")
     names = [name for name, _ in raw]
@@ -563,6 +584,18 @@ def read_sensitive_features(
             f"sensitive_features has columns of the same name: {names}; rename them"
         )
     return tuple(_read_column(name, column, name in numbers) for name, column in raw)
+
+
+def _check_no_names(given: object, n: int) -> None:
+    """Refuse a list that is perhaps of names of columns: few different texts for more rows."""
+    if not isinstance(given, list | tuple) or not len(given) < min(n, 20):
+        return
+    if given and all(isinstance(name, str) for name in given) and len(set(given)) == len(given):
+        raise InvalidInputError(
+            f"sensitive_features is {list(given)!r} and X has {n} rows, an inconsistent number "
+            f"of samples; if these are names of columns, pass the columns, df[{list(given)!r}], "
+            "else one value per row"
+        )
 
 
 def _read_column(name: str, column: Any, as_number: bool) -> SensitiveColumn:
@@ -594,10 +627,11 @@ def _named(name: object, column: Any) -> tuple[str, Any]:
 
 def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     """Take a table or a single column apart into named columns."""
-    if isinstance(table, str):
+    refuse_name("sensitive_features", table)
+    if hasattr(table, "collect") and not hasattr(table, "shape"):
         raise InvalidInputError(
-            f"sensitive_features is the text {table!r}, expected a column with one value per row; "
-            f"pass the column, df[{table!r}], not its name"
+            f"sensitive_features is a {type(table).__name__}, not read yet; pass "
+            "sensitive_features.collect()"
         )
     if isinstance(table, GroupProbabilities):
         return [(table.name, cast(Any, table))]
@@ -619,6 +653,11 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
         name = DEFAULT_COLUMN if native.name in (None, "") else str(native.name)
         return [(name, _one_column(table))]
     array = table if is_device_array(table) else _factorizable(table)
+    if array.ndim == 0:
+        raise InvalidInputError(
+            f"sensitive_features is {table!r}, expected a column with one value per row; pass "
+            "the column"
+        )
     if array.ndim == 2 and array.shape[1] > 1:
         return [(f"{DEFAULT_COLUMN}_{k}", array[:, k]) for k in range(array.shape[1])]
     if array.ndim > 2:

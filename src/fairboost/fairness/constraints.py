@@ -50,7 +50,7 @@ from fairboost.fairness.classes import CLASS_RATES, ClassMoment, ClassRate
 from fairboost.fairness.label_moments import ERROR
 from fairboost.fairness.means import NUMBERS, NumberMoment
 from fairboost.fairness.moments import GroupMoments, Moment
-from fairboost.fairness.rates import PRECISION, Rate, as_moment, as_rate
+from fairboost.fairness.rates import PRECISION, RATES, Rate, as_moment, as_rate
 
 if TYPE_CHECKING:
     from fairboost.fairness.ratios import RatioParity
@@ -74,6 +74,11 @@ NAMED_CONSTRAINTS: dict[str, tuple[str, ...]] = {
     "predictive_parity": ("precision",),
 }
 """The rates of which a named constraint asks parity."""
+
+OTHER_NAMES = {"statistical_parity": "demographic_parity", "disparate_impact": "four_fifths"}
+"""Other names of constraints, which a message explains."""
+OF_NUMBERS = "equal_means", "equal_distributions", "equal_errors", "bounded_group_loss"
+"""Names of constraints on predicted numbers."""
 
 FOUR_FIFTHS = "four_fifths"
 FOUR_FIFTHS_RATIO = 0.8
@@ -551,9 +556,15 @@ def _listed(constraint: ConstraintLike) -> Sequence[Any]:
 def _by_name(name: str, tolerance: float) -> list[Constraint]:
     if name not in NAMED_CONSTRAINTS:
         known = ", ".join(map(repr, NAMED_CONSTRAINTS))
-        hint = did_you_mean(name, [*NAMED_CONSTRAINTS, "calibrated"])
+        hint = did_you_mean(
+            OTHER_NAMES.get(name.lower(), name), [*NAMED_CONSTRAINTS, "calibrated"]
+        )
+        if name.lower() in (*RATES, PRECISION.name):
+            hint = f"; for this rate write parity({name.lower()!r})"
         if name == "equal_accuracy":
             hint = f"; {name!r} is for three classes or more"
+        if name in OF_NUMBERS:
+            hint = f"; {name!r} is about predicted numbers, for FairGBMRegressor"
         raise ConstraintError(
             f"unknown constraint {name!r}; expected one of {known}, 'calibrated', a parity(...), "
             f"bound(...), at_least(...) or minimax(...), a list of them, or None{hint}"

@@ -100,6 +100,8 @@ SYNONYMS = {
     "positive predictive value": "precision",
     "predictive parity": "precision",
     "error rate": "error",
+    "mean": "prediction",
+    "mean prediction": "prediction",
 }
 """Other names of rates, which a message explains where the rate can be asked for."""
 
@@ -128,7 +130,7 @@ def as_rate(rate: str | Rate, further: Sequence[str] = ()) -> Rate:
         raise ConstraintError(
             f"unknown rate {rate!r}; expected one of {', '.join(known)}, or a "
             "fairboost.fairness.Rate; where a number is predicted, one of "
-            f"{', '.join(COMPARED)}{_meant(str(rate), known)}"
+            f"{', '.join(COMPARED)}{_meant(str(rate), (*known, *COMPARED))}"
         )
     return found
 

@@ -478,9 +478,9 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         """Refuse rows without exposures where the model predicts per unit of exposure."""
         if self._exposed and exposure is None:
             raise InvalidInputError(
-                "the model was trained with exposures and predicts per unit of exposure, found "
-                "none of these rows; pass exposure=..., as in fit, of ones if every row stands "
-                "for one unit"
+                "the model was trained with exposures and predicts per unit of exposure, and "
+                "these rows have no exposures; pass exposure=..., as in fit. If every row stands "
+                "for one unit, pass ones"
             )
 
     def export(
