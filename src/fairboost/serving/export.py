@@ -73,7 +73,7 @@ FOREIGN = {
 }  # fmt: skip
 """Endings that say a format other than LightGBM's text, which may have any other ending."""
 KNOWN = (
-    "'lightgbm' (such as .txt), 'xgboost' (.json), 'onnx' and 'onnx_float32' (.onnx), 'treelite' "
+    "'lightgbm' (such as .txt), 'xgboost' (.json), 'onnx' (.onnx), 'onnx_float32', 'treelite' "
     "(.tl) and 'c' (a folder)"
 )
 
