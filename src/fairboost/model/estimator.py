@@ -123,6 +123,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         three classes or more ``"demographic_parity"`` (equal shares of each class),
         ``"equal_opportunity"`` (equal recall of each), ``"equalized_odds"`` (equal lines
         of the confusion matrix), ``"equal_accuracy"``; see docs/classes.md.
+        The names suppose a positive label that people want. Of one that is held against them,
+        such as "default", ``"predictive_equality"`` protects those who are flagged by mistake;
+        see docs/choosing.md.
     tolerance : float in [0, 1), optional
         How far apart the rates of two groups may be, for constraints given by name and for
         parities without a tolerance of their own; 0.01 if left out. A tolerance that contradicts
