@@ -40,6 +40,7 @@ from fairboost._typing import FloatArray, ScoreArray
 from fairboost.algorithm import multipliers
 from fairboost.algorithm.margins import Margins, answers_of, shrunken
 from fairboost.algorithm.multipliers import DualPlayer, DualState, GroupWeights, OnSimplex
+from fairboost.algorithm.reach import is_learned, keeping_the_total, most_of
 from fairboost.algorithm.record import Record, Round
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.all_reduce import ONE_MACHINE
@@ -144,13 +145,22 @@ class Game:
         self.map = MomentMap(layout.cells, terms, task.n_quantities)
         self.measured_map = MomentMap(layout.measured, layout.measured_terms, task.n_quantities)
         self.passes = task.on(layout, self.map.needs[:, : len(layout.cells)])
+        answers = [answers_of(t, layout) for t in terms]
         self.margins = Margins(
             task,
             self.map.per_row,
             layout.measured_terms,
             confidence,
             layout.holdout.kind == "cross",
-            np.concatenate([answers_of(t, layout) for t in terms] or [np.empty(0)]),
+            np.concatenate(answers or [np.empty(0)]),
+        )
+        pairs = list(zip(terms, answers, strict=True))
+        most = [most_of(t, layout, found) for t, found in pairs]
+        self.most = np.concatenate(most or [np.empty(0)])
+        self.learned = [is_learned(t, layout) for t in terms]
+        self.revealed = tuple(
+            float(found.min()) if learned else 1.0
+            for learned, found in zip(self.learned, answers, strict=True)
         )
         self.moment_slices = slices([t.counted.size for t in terms])
         self.dual_slices = slices([len(t.inequalities) for t in terms])
@@ -226,6 +236,8 @@ class Game:
             smooth, aimed, units = found.moments, found.aimed, units * self.task.stiffness(cut)
             units = self.margins.grown(units, state.dual.integral)
         dual = self.player.step(state.dual, aimed, units)  # line 9
+        if any(self.learned):
+            dual = multipliers.at_most(dual, self.most * self.margins.of_a_whole(units))
         coefficients = self._pullbacks(smooth, dual)
         # Here rather than in the next round, since on a GPU this costs no time.
         weights = self._weights(coefficients)
@@ -353,8 +365,11 @@ class Game:
         """Coefficients on all moments, differentiated at the given ones."""
         out = np.empty(len(moments))
         parts = zip(self.layout.terms, self.moment_slices, self.dual_slices, strict=True)
-        for t, m, d in parts:
+        for (t, m, d), learned in zip(parts, self.learned, strict=True):
             out[m] = t.constraint.pullback(t.read(moments[m]), dual.multipliers[d]).ravel()
+            if learned:
+                pushes = (out[m] * self.map.per_row[m]).reshape(t.counted.shape)
+                out[m] = keeping_the_total(pushes, t.counted).ravel() / self.map.per_row[m]
         return out
 
     def _weights(self, coefficients: FloatArray) -> Weights:
@@ -481,6 +496,7 @@ class Session:
             holdout=layout.holdout.without_rows(),
             confidence=game.confidence,
             summary=game.passes.summary(),
+            revealed=game.revealed,
         )
 
     def close(self) -> None:

@@ -60,6 +60,9 @@ LEAST_ANSWER = 0.02
 reach, and a larger multiplier would cost loss and gain nothing. Parity is another matter: groups
 whose features hardly differ have predictions that hardly differ, and little is to be closed."""
 
+AT_EVEN_ODDS = 4.0
+"""One over what a weight of 1 moves a rate at even odds by: what units of multipliers refer to."""
+
 MOST_ENTRIES = 2_000_000
 """Entries of J to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
 
@@ -318,6 +321,11 @@ class Margins:
         if squares is not None:  # how many pull as one matters to numbers
             out = 1.0 / (self.crowding * at.squares(self.per_row) * size)
         return out * self.faster
+
+    def of_a_whole(self, units: FloatArray) -> FloatArray:
+        """The multipliers that move their violations by 1 where features tell all of a group."""
+        out: FloatArray = AT_EVEN_ODDS * self.crowding * units / self.faster
+        return out
 
     @cached_property
     def crowding(self) -> FloatArray:

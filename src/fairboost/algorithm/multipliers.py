@@ -51,6 +51,12 @@ def resume(multipliers: FloatArray) -> DualState:
     return DualState(multipliers, multipliers, np.zeros_like(multipliers))
 
 
+def at_most(state: DualState, most: FloatArray) -> DualState:
+    """The same with no multiplier, and no integral, above a limit."""
+    limited = np.minimum(state.multipliers, most), np.minimum(state.integral, most)
+    return DualState(*limited, state.smoothed)
+
+
 class DualPlayer(Protocol):
     """Moves the multipliers once per round."""
 

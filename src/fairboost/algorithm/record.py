@@ -94,6 +94,9 @@ class Record:
         That training aimed for.
     summary : object
         What the task keeps of the measured rows.
+    revealed : tuple of float
+        Of each term that was trained with learned memberships and compares actual with expected,
+        how far features tell its groups apart: from 0, not at all, to 1.
     """
 
     rounds: tuple[Round, ...]
@@ -104,6 +107,7 @@ class Record:
     holdout: Holdout
     confidence: float | None
     summary: Any
+    revealed: tuple[float, ...] = ()
 
     @cached_property
     def iterates(self) -> tuple[Round, ...]:
