@@ -415,7 +415,7 @@ def test_early_stopping_is_by_the_users_set_alone(kind, toy, other, how):
     for iterate in ("best", "last"):
         model = fit(
             kind.make(**options), toy, other, how, iterate=iterate, fit=wrong,
-            operating_point=at_fpr(0.1),
+            operating_point=at_fpr(0.1), tolerance=IDLE,
         )  # fmt: skip
         assert model.best_iteration_ == 1 and len(model.trace_) == 3
         expected = model.trace_["threshold"].iloc[1]

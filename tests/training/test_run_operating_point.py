@@ -478,7 +478,7 @@ def test_early_stopping(engine, toy, other, how):
         "callbacks": [lightgbm.early_stopping(2, verbose=False)],
     }
     point = at_fpr(0.1)
-    model = fit(engine(), toy, other, point, how, fit=stop)
+    model = fit(engine(), toy, other, point, how, fit=stop, tolerance=IDLE)
     assert model.best_iteration_ == 1 and len(model.trace_) == 3
     X, y, _, _ = rows_seen(toy, other, how)
     assert_is_quantile(model.threshold_, point, scores_after(model, X, 1), y)

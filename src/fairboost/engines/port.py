@@ -74,6 +74,9 @@ class Problem:
     by_engine : bool
         Whether trees are grown by the engine's own objective. ``play`` then only looks on: its
         gradients are not used. There are no followers, and no offsets.
+    within : callable, optional
+        Whether the model before the last tree is within the limits of the constraints: early
+        stopping looks at such rounds alone. None without constraints.
     """
 
     play: Callable[[ScoreArray, ScoreArray | None], Gradients]
@@ -83,6 +86,7 @@ class Problem:
     followers: Sequence[Follower] = ()
     begin: Callable[[], None] | None = None
     by_engine: bool = False
+    within: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True)

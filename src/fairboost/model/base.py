@@ -167,6 +167,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
     def _warn(self) -> None:
         """Warn of what the report says, once the fit is done."""
         if self.fairness_report_ is not None and self._measured is not None:
+            diagnostics.warn_of_worth(self._measured, self.fairness_report_.verdicts)
             diagnostics.warn_if_not_met(self.fairness_report_, self.confidence is not None)
             diagnostics.warn_if_beside_the_point(self._measured.realised)
             diagnostics.warn_if_deciding_little(self._measured)
@@ -261,8 +262,11 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         """The report on what was measured."""
         options = self._options()
         if self._measured is None and self.fairness_report_ is not None:  # of a file
-            free = self.fairness_report_.unconstrained
-            measured = tuple(replace(m, unconstrained=free) for m in measured)
+            told = self.fairness_report_
+            measured = tuple(
+                replace(m, unconstrained=told.unconstrained, stopped=told.stopped)
+                for m in measured
+            )
         return fairness_report.build(
             *measured,
             confidence=options.asked_confidence,

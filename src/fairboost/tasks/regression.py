@@ -586,6 +586,14 @@ class RegressionSummary:
         """Whether neither predictions nor actual figures are below 0."""
         return self.task.loss.log_link
 
+    @property
+    def in_own_measure(self) -> tuple[str, float]:
+        """What the loss is called, and what it is multiplied by to be that."""
+        named = {"squared": "Mean squared error", "absolute": "Mean absolute error"}
+        deviance = self.task.loss.name in ("poisson", "gamma", "tweedie")
+        title = named.get(self.task.loss.name, "Mean deviance" if deviance else "Mean loss")
+        return title, self.task.of_deviance
+
     def balanced_errors(self, sums: FloatArray) -> FloatArray:
         """Rounds are told by their loss, whatever it is: nothing is decided."""
         return np.ones(len(sums))

@@ -11,6 +11,7 @@ import numpy as np
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.algorithm.game import Game
 from fairboost.algorithm.margins import shrunken
+from fairboost.algorithm.reach import is_total
 from fairboost.algorithm.record import Record, Round
 from fairboost.data.device_arrays import on_host
 from fairboost.data.holdout import HoldoutKind
@@ -21,7 +22,7 @@ from fairboost.fairness.derived import shown_term
 from fairboost.fairness.label_moments import WrongRate
 from fairboost.fairness.ratios import Floor
 from fairboost.training.iterates import UNTOLD, best_iterate, measure
-from fairboost.verdicts import diagnostics
+from fairboost.verdicts import diagnostics, worth
 from fairboost.verdicts.fairness_report import MeasuredRates
 
 AROUND, SETTLING = 10, 20
@@ -45,6 +46,9 @@ class Training:
         Whether the last model is not the last that was measured (DART).
     has_base : bool
         Whether there was a model to start from.
+    asked_rounds : int
+        Rounds that were asked for; a callback of the engine, such as early stopping, may have
+        ended training before.
     """
 
     model: TrainedModel
@@ -52,16 +56,14 @@ class Training:
     trees: list[int]
     rescaled: bool = False
     has_base: bool = False
+    asked_rounds: int = 0
 
     def best_iterate(self) -> int:
         """Which of f_0, f_1 and so on to keep."""
         record, last = self.record, self.last_iterate()
-        # Within tolerance at the confidence that was asked for, if one was.
-        wished = [hasattr(t.constraint, "simplex") for t in record.terms for _ in t.inequalities]
-        # What is made as small as it can be uses up all that bounds leave: they need the margin.
-        plain = record.confidence is None and not any(wished)
-        violations = record.column("violations" if plain else "aimed")
-        violations[:, np.array(wished, bool)] = -np.inf  # which have no limit
+        judged_by, wished, untold = limits_of(record.terms, record.confidence)
+        violations = record.column(judged_by)
+        violations[:, wished] = -np.inf  # which have no limit
         first = 0 if self.from_model else min(1, last)
         found = slice(first, last + 1)
         losses, untrained = record.column("held_out_loss")[found], record.summary.untrained_loss
@@ -72,10 +74,6 @@ class Training:
         elif by is not losses:
             diagnostics.warn_of_overshooting(float(losses.min()), untrained)
         at = by, violations[found], record.column("errors")[found], of_untrained
-        # A bound is met as cheaply as it can be, so that rounds lie close to it on either side.
-        limited = [isinstance(t.constraint, Bound | Floor) for t in record.terms]
-        strict = np.repeat(limited, [len(t.inequalities) for t in record.terms])
-        untold = np.where(strict, 0.0, UNTOLD)
         worst = self._largest_errors()
         objective = None if worst is None else worst[found]
         return first + best_iterate(*at, self._hits_target()[found], untold, objective)
@@ -118,6 +116,7 @@ class Training:
             note=record.holdout.why,
             kind=record.holdout.kind,
         )
+        measured = replace(measured, **self._worth(found, measured.rows))
         around = record.iterates[max(iterate - AROUND, SETTLING) : iterate + AROUND + 1]
         if len(around) > AROUND:
             rounds = np.array([r.moments for r in around])
@@ -125,7 +124,32 @@ class Training:
         if record.holdout.kind != "cross":
             return measured
         n_folds = record.holdout.n_folds
-        return replace(measured, wobble=record.wobble_at(iterate), n_folds=n_folds)
+        wobble = record.wobble_at(iterate)[: len(measured.terms)]  # totals come last
+        return replace(measured, wobble=wobble, n_folds=n_folds)
+
+    def _worth(self, found: Round, rows: str) -> dict[str, Any]:
+        """What is said of the loss of a round, and of what stood between it and the limits."""
+        record = self.record
+        judged = [t for t in record.terms if not is_total(t)]
+        pairs = zip(judged, record.revealed or [1.0] * len(judged), strict=False)
+        out: dict[str, Any] = {
+            "stopped": worth.ended_early(len(record.rounds), self.asked_rounds),
+            "hidden": tuple(worth.hidden(*pair) for pair in pairs),
+        }
+        measure_of = getattr(record.summary, "in_own_measure", None)
+        if measure_of is not None:
+            title, factor = measure_of
+            ours, constant = factor * found.held_out_loss, factor * record.summary.untrained_loss
+            lowest = factor * float(record.column("held_out_loss").min())
+            out["loss"] = worth.in_own_measure(title, ours, constant, rows)
+            for t, part in zip(
+                record.terms, slices([t.counted.size for t in record.terms]), strict=True
+            ):
+                if is_total(t):
+                    expected, actual = found.moments[part]
+                    out["loss"] += f" Actual over expected overall: {actual / expected:.3f}."
+            out["power_lost"] = worth.power_lost(title, ours, constant, lowest)
+        return out
 
     def threshold(self, iterate: int) -> float:
         """The threshold of f_iterate, in log-odds."""
@@ -149,6 +173,37 @@ class Training:
         return self.has_base or self.model.n_base > 0
 
 
+def limits_of(
+    terms: Sequence[Term], confidence: float | None
+) -> tuple[str, BoolArray, FloatArray]:
+    """By what rounds are judged: within the limits or not.
+
+    Returns
+    -------
+    column : {"violations", "aimed"}
+        The violations that count: within tolerance at the confidence that was asked for, if one
+        was. What is made as small as it can be uses up all that bounds leave, so that these need
+        the margin.
+    wished : (n_inequalities,) bool
+        Those that are to be as small as they can be, and have no limit.
+    untold : (n_inequalities,) float64
+        The share of its standard error up to which a violation counts as none. A bound is met as
+        cheaply as it can be, so that rounds lie close to it on either side.
+    """
+    counts = [len(t.inequalities) for t in terms]
+    wished = np.repeat([hasattr(t.constraint, "simplex") for t in terms], counts).astype(bool)
+    limited = np.repeat([isinstance(t.constraint, Bound | Floor) for t in terms], counts)
+    plain = confidence is None and not wished.any()
+    return "violations" if plain else "aimed", wished, np.where(limited, 0.0, UNTOLD)
+
+
+def is_within(found: Round, terms: Sequence[Term], confidence: float | None) -> bool:
+    """Whether a round is within the limits, as the best iterate is judged."""
+    judged_by, wished, untold = limits_of(terms, confidence)
+    violations: FloatArray = getattr(found, judged_by)
+    return bool((violations <= untold * found.errors)[~wished].all())
+
+
 def of_round(
     found: Round, terms: Sequence[Term], summary: Any, *, where: str, note: str, kind: HoldoutKind
 ) -> MeasuredRates:
@@ -165,6 +220,7 @@ def of_round(
     where, note, kind : str
         As in :class:`MeasuredRates`.
     """
+    terms = [t for t in terms if not is_total(t)]  # which come last
     parts = slices([t.counted.size for t in terms])
     little = ""
     if summary.label_factors is not None:

@@ -15,11 +15,12 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fairboost.algorithm.game import Session
+from fairboost.algorithm.reach import with_totals
 from fairboost.engines.port import Follower, Problem
 from fairboost.engines.signals import heeding_signals
 from fairboost.fairness.ratios import RatioParity
 from fairboost.fairness.reachable import check_reachable
-from fairboost.training.outcome import Training
+from fairboost.training.outcome import Training, is_within
 from fairboost.training.request import FitRequest
 from fairboost.training.rows import compared_in, lay_out_rows
 from fairboost.verdicts import diagnostics
@@ -33,7 +34,7 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     engine = request.engine
     rate = engine.learning_rate * request.loss_terms.pace
     player = request.options.player(request.rounds_to_settle, rate)
-    session = Session(request.options.game(rows, request.loss_terms, player))
+    session = Session(request.options.game(with_totals(rows), request.loss_terms, player))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []
     with (
@@ -53,7 +54,8 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
             request.loss_terms.intercept,
         )
         record = session.record()
-    training = Training(model, record, trees, engine.rescales_trees, request.has_base)
+    known = model, record, trees, engine.rescales_trees, request.has_base
+    training = Training(*known, asked_rounds=engine.n_rounds)
     return training, session
 
 
@@ -70,4 +72,13 @@ def problem_of(
     ratios = any(isinstance(t.constraint, RatioParity) for t in session.game.layout.terms)
     begin = None if session.game.task.cut_moves or ratios else session.begin
     watched = holdout.is_outside
-    return Problem(session.play, session.finish, after_round, watched, followers, begin, by_engine)
+    within = partial(_within, session) if session.game.layout.terms else None
+    known = session.play, session.finish, after_round, watched, followers, begin, by_engine
+    return Problem(*known, within)
+
+
+def _within(session: Session) -> bool:
+    """Whether the last model that was measured is within the limits."""
+    _ = session.state  # waits for the round that ends beside the engine
+    terms = session.game.layout.measured_terms
+    return is_within(session.rounds[-1], terms, session.game.confidence)

@@ -231,6 +231,19 @@ def warn_if_unsettled(measured: MeasuredRates) -> None:
         warn(f"{measured.unsettled} {SAYS_MORE}", FairnessWarning)
 
 
+def hidden_from(measured: MeasuredRates, verdicts: Sequence[Verdict]) -> list[str]:
+    """What is said of constraints that are not met as features do not tell groups apart."""
+    pairs = zip(verdicts, measured.hidden, strict=False)  # nothing may be known
+    return list(dict.fromkeys(said for v, said in pairs if said and not v.within))
+
+
+def warn_of_worth(measured: MeasuredRates, verdicts: Sequence[Verdict]) -> None:
+    """Say that features do not tell groups apart, and that most predictive power is gone."""
+    for said in (*hidden_from(measured, verdicts), measured.power_lost):
+        if said:
+            warn(said, FairnessWarning)
+
+
 def warn_if_rows_seen(measured: MeasuredRates) -> None:
     """Say that the base model was probably trained on the rows that rates are read on."""
     if measured.rows_seen:

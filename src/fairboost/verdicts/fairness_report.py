@@ -46,7 +46,7 @@ from fairboost.fairness.rates import RATES, Rate
 from fairboost.fairness.realised_rate import RealisedRate, realise
 from fairboost.metrics.intervals import check_confidence, wilson
 from fairboost.metrics.sampling import SamplingLaw, law_of
-from fairboost.verdicts.diagnostics import judge_decisions, out_of_reach
+from fairboost.verdicts.diagnostics import hidden_from, judge_decisions, out_of_reach
 from fairboost.verdicts.families import families_of, farthest, grouped
 from fairboost.verdicts.verdict import (
     NO_LIMIT,
@@ -75,6 +75,8 @@ ALLOW = {
 """What to allow more of, by measure."""
 MORE_ROUNDS = "n_estimators"
 """The option by which more rounds are trained."""
+STOP_LATER = "let early stopping wait for more rounds"
+"""The same where early stopping ended training."""
 OTHER_MULTIPLIERS = "multipliers='two_sided', the default, closes larger gaps than the paper's."
 TOO_FEW = {
     "share": "Where rows are too few: holdout='cross' reads the {rates} on all rows.",
@@ -145,6 +147,13 @@ class MeasuredRates:
         Whether the model was not held to the constraints: they say what is to be shown.
     amounts : bool
         Whether neither predictions nor actual figures are below 0, as losses never are.
+    stopped : str
+        That early stopping ended training; empty where it did not.
+    hidden : tuple of str
+        Of each constraint, that features do not tell its groups apart; empty where they do.
+    loss, power_lost : str
+        The loss of a model of numbers beside that of a constant, and that most of the difference
+        to it is gone.
     """
 
     where: str
@@ -164,6 +173,10 @@ class MeasuredRates:
     rows_seen: str = ""
     unconstrained: bool = False
     amounts: bool = False
+    stopped: str = ""
+    hidden: tuple[str, ...] = ()
+    loss: str = ""
+    power_lost: str = ""
 
     def laws(self) -> Iterator[SamplingLaw]:
         """How far moments are off by chance, term by term."""
@@ -299,6 +312,8 @@ class FairnessReport:
         one stands by itself, and in files of old.
     unconstrained : bool
         Whether the model was not held to the constraints, as the first of a trade-off curve.
+    stopped : str
+        That early stopping ended training; empty where it did not.
     """
 
     rates: pd.DataFrame
@@ -316,6 +331,7 @@ class FairnessReport:
     families: tuple[str, ...] = ()
     windows: dict[str, tuple[float, ...]] = field(default_factory=dict)
     unconstrained: bool = False
+    stopped: str = ""
 
     @property
     def met(self) -> bool:
@@ -492,8 +508,9 @@ def build(
     verdicts, tested = (tuple(verdict for verdict, _ in found) for found in [*judged, []][:2])
     families = families_of(held_out.terms)
     # The first of test rows, if there are any.
-    advice = [measured[-1].decides_little, held_out.chosen, held_out.unsettled]
-    advice += [held_out.rows_seen]
+    advice = [] if held_out.unconstrained else hidden_from(held_out, verdicts)
+    advice += [measured[-1].decides_little, held_out.power_lost, held_out.loss]
+    advice += [held_out.stopped, held_out.chosen, held_out.unsettled, held_out.rows_seen]
     advice += [FREE.format(rates=held_out.in_words)] * held_out.unconstrained
     advice += _farthest_lines(judged[0], families)
     on_test = [
@@ -522,7 +539,7 @@ def build(
     by_family = _folded_by_family(held_out, [verdicts, tested], families)
     folded = (*_folded(held_out), *by_family)
     windows = {str(name): f.windows for name, f in facts.items() if f.windows}
-    rest = *known, far, folded, families, windows, held_out.unconstrained
+    rest = *known, far, folded, families, windows, held_out.unconstrained, held_out.stopped
     return FairnessReport(table, verdicts, note, said, *rest)
 
 
@@ -604,17 +621,19 @@ def _on_not_met(
     more_rounds: str = MORE_ROUNDS,
 ) -> Iterator[str]:
     """What would help the constraints whose figures are beyond their limits."""
+    hidden = measured.hidden or ("",) * len(verdicts)
     beyond = [
         (v, term.most_compared)
-        for v, term in zip(verdicts, measured.terms, strict=True)
-        if not v.within
+        for v, term, said in zip(verdicts, measured.terms, hidden, strict=True)
+        if not v.within and not said
     ]
     if not beyond:
         return
     measures = {v.measure for v, _ in beyond}
     allowed = " or ".join(more for measure, more in ALLOW.items() if measure in measures)
     few = rounds >= SETTLED and all(v.rows_needed is not None for v, _ in beyond)
-    ways = ["pass more rows" if few else f"train more rounds ({more_rounds})", f"allow {allowed}"]
+    more = STOP_LATER if measured.stopped else f"train more rounds ({more_rounds})"
+    ways = ["pass more rows" if few else more, f"allow {allowed}"]
     merged = any(v.measure in ("gap", "ratio") and n > 2 for v, n in beyond)
     ways += ["merge groups"] * merged
     enough = f" Training takes about {SETTLED} rounds to settle." * (

@@ -53,6 +53,7 @@ from fairboost.engines.lightgbm.data import (
     conclude,
     prepare,
 )
+from fairboost.engines.lightgbm.early_stopping import within_limits
 from fairboost.engines.lightgbm.group_model import LightGBMGroupModel
 from fairboost.engines.lightgbm.kinds import Kind, check_options, class_of, kind_of
 from fairboost.engines.lightgbm.lockstep import LightGBMLockstep
@@ -404,16 +405,15 @@ class LightGBMEngine:
 
         if not problem.by_engine:
             prepared.params["objective"] = gradients
+        params, held = within_limits(prepared.params, callbacks, problem.within)
         try:
             booster = _train(
-                prepared.params,
+                params,
                 prepared.rows,
                 valid_sets=prepared.valid_sets or None,
                 valid_names=eval_names,
                 feval=list(map(lockstep.alone, functions)) or None,
-                callbacks=[
-                    *callbacks, *lockstep.callbacks(), lightgbm.record_evaluation(history)
-                ],
+                callbacks=[*held, *lockstep.callbacks(), lightgbm.record_evaluation(history)],
                 keep_training_booster=True,  # else it goes through text, as it will below
             )  # fmt: skip
         finally:

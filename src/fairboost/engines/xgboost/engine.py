@@ -63,6 +63,7 @@ from fairboost.engines.xgboost.lockstep import (
     XGBoostBoosters,
     XGBoostLockstep,
     small_trees,
+    within_limits,
 )
 from fairboost.engines.xgboost.model_json import (
     STOPPED,
@@ -425,6 +426,8 @@ class XGBoostEngine:
                 # Without these, the loop of XGBoost has nothing to add, and takes its time.
                 watched = matrices.evals or callbacks or estimator.early_stopping_rounds
                 if watched or problem.by_engine:
+                    patience = estimator.early_stopping_rounds
+                    held, patience = within_limits(callbacks, patience, problem.within)
                     booster = xgboost.train(
                         boosters.params,
                         matrices.rows,
@@ -432,10 +435,10 @@ class XGBoostEngine:
                         evals=matrices.evals,
                         obj=None if problem.by_engine else lockstep.gradients,
                         custom_metric=function,
-                        early_stopping_rounds=estimator.early_stopping_rounds,
+                        early_stopping_rounds=patience,
                         evals_result=history,
                         verbose_eval=False,
-                        callbacks=[lockstep, *callbacks],
+                        callbacks=[lockstep, *held],
                     )
                 else:
                     booster = lockstep.run()

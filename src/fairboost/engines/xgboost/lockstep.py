@@ -260,6 +260,53 @@ class PassOn(xgboost.callback.TrainingCallback):
         return False
 
 
+class XGBoostWithinLimits(xgboost.callback.TrainingCallback):
+    """XGBoost's early stopping, of rounds within the limits of the constraints.
+
+    As :class:`fairboost.engines.lightgbm.early_stopping.LightGBMWithinLimits`.
+
+    Parameters
+    ----------
+    stop : xgboost.callback.EarlyStopping
+        XGBoost's callback.
+    within : callable
+        Whether the last model that was measured is within the limits.
+    """
+
+    def __init__(self, stop: Any, within: Callable[[], bool]) -> None:
+        super().__init__()
+        self.stop, self.within, self.broken = stop, within, False
+
+    def before_training(self, model: Any) -> Any:
+        """Begin."""
+        return self.stop.before_training(model)
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """Hand the round on, if it is one of those within the limits."""
+        if self.within():
+            return bool(self.stop.after_iteration(model, epoch, evals_log))
+        if not self.broken:  # rounds before are fair as they hardly told people apart
+            self.broken, self.stop.stopping_history = True, {}
+            model.set_attr(best_iteration=None, best_score=None)
+        return False
+
+    def after_training(self, model: Any) -> Any:
+        """Keep the best round, if that was asked for and one was seen."""
+        return self.stop.after_training(model) if self.stop.stopping_history else model
+
+
+def within_limits(
+    callbacks: Sequence[Any], rounds: int | None, within: Callable[[], bool] | None
+) -> tuple[list[Any], int | None]:
+    """Callbacks of ``xgboost.train`` in which early stopping heeds the limits, and its rounds."""
+    if within is None:
+        return list(callbacks), rounds
+    kind = xgboost.callback.EarlyStopping
+    # Last, as XGBoost has it.
+    every = [*callbacks, *([kind(rounds=rounds)] if rounds else [])]
+    return [XGBoostWithinLimits(c, within) if isinstance(c, kind) else c for c in every], None
+
+
 def small_trees(params: dict[str, Any], leaves: int) -> dict[str, Any]:
     """Options that keep trees to a number of leaves, or to fewer if they already ask for that."""
     if params.get("tree_method") == "exact":  # which does not count leaves
