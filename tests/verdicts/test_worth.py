@@ -50,6 +50,6 @@ def test_lost_power_is_said_and_warned_of():
         diagnostics.warn_of_worth(found, report.verdicts)
 
 
-@pytest.mark.parametrize("lowest", [0.705, 0.8, np.nan, -np.inf])
+@pytest.mark.parametrize("lowest", [0.703, 0.705, 0.8, np.nan, -np.inf])
 def test_where_nothing_was_learned_nothing_is_lost(lowest):
     assert worth.power_lost("Mean deviance", 0.9, 0.705, lowest) == ""

@@ -12,6 +12,10 @@ MOST_LOST = 0.5
 """Share of the predictive power that is left, below which most of it is gone."""
 
 
+LEAST_LEARNED = 0.005
+"""Share of the loss of a constant by which the best round must be better, or nothing is lost."""
+
+
 def ended_early(rounds: int, asked: int) -> str:
     """Say that training ended before the rounds that were asked for, or nothing.
 
@@ -79,7 +83,7 @@ def power_lost(title: str, loss: float, constant: float, lowest: float) -> str:
     ''
     """
     learned = constant - lowest
-    if not is_finite(learned) or learned <= 0:
+    if not is_finite(learned) or learned <= LEAST_LEARNED * abs(constant):
         return ""
     left = (constant - loss) / learned
     if left >= MOST_LOST:
