@@ -123,7 +123,7 @@ def test_the_constraint_holds_where_training_is_stopped_early(loans, name, tmp_p
     rounds = len(model.trace_)
     assert rounds < 500
     (verdict,) = model.fairness_report_.verdicts
-    assert verdict.value < 0.025  # 0.06 to 0.10 where early stopping looks at all rounds
+    assert verdict.value < 0.025  # 0.23 and 0.21 where early stopping looks at all rounds
     model.save(tmp_path / "model.json")
     for each in (model, load(tmp_path / "model.json")):
         for report in (
