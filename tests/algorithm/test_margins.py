@@ -7,13 +7,13 @@ import pytest
 from scipy.stats import norm
 
 from fairboost import FairGBMClassifier
-from fairboost.algorithm.margins import CAUTION, Margins, answers_of, crowding_of
+from fairboost.algorithm.margins import CAUTION, INSIDE, Margins, answers_of, crowding_of
 from fairboost.algorithm.multipliers import Control, DualState, start
 from fairboost.data.cells import SensitiveColumn, build_cells
 from fairboost.data.holdout import Holdout
 from fairboost.fairness.binding import MomentMap, bind
 from fairboost.fairness.classes import moment_of
-from fairboost.fairness.constraints import Bound, bound, parity
+from fairboost.fairness.constraints import bound, parity
 from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.numbers import Calibrated
 from fairboost.fairness.proxies import PROXIES
@@ -253,19 +253,31 @@ def test_bonferroni_counts_the_inequalities_of_each_constraint_by_itself():
     np.testing.assert_allclose(sampling.z[:6], norm.isf(0.05 / 6))
     np.testing.assert_allclose(sampling.z[6:], norm.isf(0.05 / 2))  # one, of which an end is read
     without, _ = positives([50, 50, 50], [FNR, bound("fnr", 0.3)])
-    np.testing.assert_array_equal(without.z, CAUTION)
+    np.testing.assert_array_equal(without.z, [0.0] * 6 + [CAUTION])
 
 
-@pytest.mark.parametrize("confidence", [None, 0.9])
-def test_the_margin_grows_with_the_error_up_to_half_the_tolerance(confidence):
-    sampling, _ = positives([50, 50], [two_sided(parity("fnr", 0.1, by="g"))], confidence)
+def test_with_a_confidence_the_margin_grows_with_the_error_up_to_half_the_tolerance():
+    half = np.full(2, 0.5)
+    sampling, _ = positives([50, 50], [two_sided(parity("fnr", 0.1, by="g"))], 0.9)
     errors = np.linspace(0.0, 0.2, 50)
-    margins = np.array([sampling.margin(np.full(4, e)) for e in errors])
+    margins = np.array([sampling.margin(np.full(4, e), half) for e in errors])
     assert (np.diff(margins, axis=0) >= 0).all()
     assert margins.max() == pytest.approx(0.05)
     assert (margins >= np.minimum(sampling.z * errors[:, None], 0.05) - 1e-12).all()
+
+
+def test_without_a_confidence_the_margin_is_a_quarter_of_the_tolerance():
+    sampling, _ = positives([150, 50], [two_sided(parity("fnr", 0.1, by="g"))])
+    for errors in (np.zeros(4), np.full(4, 0.2)):
+        found = sampling.margin(errors, np.full(2, 0.5))
+        np.testing.assert_allclose(found, np.tile([0.25, 0.75], 2) * 0.1 * INSIDE)
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_the_margin_of_a_bound_is_in_standard_errors(confidence):
     a_bound, _ = positives([50, 50], [bound("fnr", 0.3)], confidence)
-    np.testing.assert_allclose(a_bound.margin(np.array([10.0])), 10 * a_bound.z)  # no parity there
+    found = a_bound.margin(np.array([10.0]), np.array([0.5]))
+    np.testing.assert_allclose(found, 10 * a_bound.z)  # no parity there
 
 
 # Units
@@ -476,9 +488,8 @@ def test_the_unit_of_a_bound_grows_with_its_multiplier_up_to_a_limit():
 
 
 class Scaled(Binary):
-    """The binary task with a wobble of another size, that writes down what it is asked."""
+    """The binary task, that writes down what it is asked."""
 
-    wobble = 25.0
     asked = ()
 
     def deviations(self, moments, squares, quantities):
@@ -492,14 +503,6 @@ def scaled(constraints, n=(300, 200)):
     terms = [bind(c, cells) for c in constraints]
     task = Scaled(PROXIES["sigmoid"])
     return task, Margins(task, np.ones(sum(t.counted.size for t in terms)), terms, None)
-
-
-def test_the_task_says_how_much_moments_wobble():
-    """In the unit of the moments; half of it is much to a bound of that size, or of a negative."""
-    limits = [Bound(RATES["fpr"], at_most, ("g",), ("a",)) for at_most in (400.0, 40.0, -40.0)]
-    _, margins = scaled([TwoSided(RATES["fnr"], 1_000.0, "g"), *limits])
-    np.testing.assert_array_equal(margins.wobble, [25.0] * 4 + [25.0, 10.0, 10.0])
-    assert Binary(PROXIES["sigmoid"]).wobble == 0.004
 
 
 def test_the_task_is_told_of_which_quantity_each_moment_is():

@@ -1,11 +1,23 @@
 """The dual players, by hand and on a plant that answers slowly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairboost.algorithm.multipliers import Ascent, Control, at_rate, resume, start
+from fairboost.algorithm.multipliers import (
+    FASTER,
+    FIRST,
+    MOST_PACE,
+    SLOWER,
+    Ascent,
+    Control,
+    at_rate,
+    resume,
+    start,
+)
 
 
 def steps(player, violations, units=None):
@@ -25,10 +37,10 @@ def test_three_steps_of_control_by_hand():
         violation    integral    smoothed       integral + 2 smoothed      (unit 1)
          .4          .4          .2             .8
          .2          .6          .2             1.0
-        -.3          .3         -.05            .2
+        -.3          .45        -.05            .4       at half the pace: it has overshot
 
         -.4          0          -.2             0, projected
-         .2          .2          0              .2
+         .2          .2          0              .2       no multiplier was at work
          .3          .5          .15            .8
 
     The third has the violations of the first, and by its unit half the answers.
@@ -42,13 +54,33 @@ def test_three_steps_of_control_by_hand():
     np.testing.assert_allclose(second.multipliers, [1.0, 0.2, 0.5])
     np.testing.assert_allclose(second.integral, [0.6, 0.2, 0.3])
     np.testing.assert_allclose(second.smoothed, [0.2, 0.0, 0.2], atol=1e-15)
-    np.testing.assert_allclose(third.multipliers, [0.2, 0.8, 0.1])
-    np.testing.assert_allclose(third.integral, [0.3, 0.5, 0.15])
+    np.testing.assert_allclose(third.multipliers, [0.4, 0.8, 0.2])
+    np.testing.assert_allclose(third.integral, [0.45, 0.5, 0.225])
+    np.testing.assert_array_equal(third.pace, [0.5, 1.0, 0.5])
     np.testing.assert_allclose(third.smoothed, [-0.05, 0.15, -0.05])
 
 
-def test_control_without_damping_is_ascent():
-    violations = np.random.default_rng(0).normal(size=(20, 5))
+def test_the_pace_is_halved_by_an_overshoot_and_grows_else():
+    player = Control(gain=1.0, damping=0.0, most=4.0)
+    states = steps(player, np.array([[0.2]] * 3 + [[-0.1]] * 2 + [[0.1]] * 200))
+    paces = np.array([state.pace[0] for state in states])
+    grown = FIRST ** np.arange(1, 4)
+    expected = [*grown, grown[-1] * SLOWER, grown[-1] * SLOWER * FASTER]
+    np.testing.assert_allclose(paces[:5], expected)
+    np.testing.assert_allclose(paces[5], expected[-1] * SLOWER)
+    assert paces[-1] == 4.0
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=1, max_size=60), st.floats(1, 10), st.floats(0, 20)
+)  # fmt: skip
+def test_the_pace_lies_between_0_and_the_most(violations, most, damping):
+    states = steps(Control(1.0, damping, most=most), np.array(violations)[:, None])
+    assert all(0 < state.pace[0] <= most for state in states)
+
+
+def test_control_without_damping_is_ascent_while_nothing_overshoots():
+    violations = np.abs(np.random.default_rng(0).normal(size=(20, 5)))
     pairs = zip(
         steps(Control(gain=0.3, damping=0.0), violations), steps(Ascent(0.3), violations),
         strict=True,
@@ -115,6 +147,30 @@ def errors_of_a_slow_plant(player, lag, slope, rounds=400):
     return np.array(out)
 
 
+class Deaf(Control):
+    """Control that does not listen: its pace stays 1."""
+
+    def step(self, state, violations, units):
+        return super().step(replace(state, pace=state.pace * 0 + 1, latest=violations * 0),
+                            violations, units)  # fmt: skip
+
+
+def test_listening_ends_the_swing_of_a_steep_plant():
+    """A rate that answers up to a hundred times as much as units suppose."""
+    for slope in (30.0, 100.0):
+        deaf, listening = (errors_of_a_slow_plant(c, 0.1, slope) for c in (Deaf(), Control()))
+        assert np.abs(deaf[-50:]).max() > 0.3
+        assert np.abs(listening[-50:]).max() < 1e-3
+
+
+def test_listening_reaches_a_rate_that_hardly_answers():
+    """In a fifth of the rounds: it answers a tenth as much as the slowest that units suppose."""
+    deaf, listening = (
+        errors_of_a_slow_plant(c, 0.1, 0.01, 2_000) for c in (Deaf(), Control(most=MOST_PACE))
+    )
+    assert rounds_to_settle(listening) < rounds_to_settle(deaf) / 3
+
+
 def overshoot(errors):
     return max(-errors.min(), 0) / 0.4
 
@@ -126,8 +182,8 @@ def rounds_to_settle(errors):
 @pytest.mark.parametrize("lag", [0.05, 0.1])
 @pytest.mark.parametrize("slope", [0.1, 0.3, 1.0])
 def test_control_settles_without_the_overshoot_of_integration(lag, slope):
-    control = errors_of_a_slow_plant(Control(), lag, slope)
-    integration = errors_of_a_slow_plant(Control(damping=0.0), lag, slope)
+    control = errors_of_a_slow_plant(Deaf(), lag, slope)
+    integration = errors_of_a_slow_plant(Deaf(damping=0.0), lag, slope)
     assert overshoot(integration) > 0.15  # by the time the violation is gone, it has gone too far
     assert overshoot(control) < 0.5 * overshoot(integration)
     assert rounds_to_settle(control) < 0.5 * rounds_to_settle(integration)
@@ -164,7 +220,7 @@ def test_a_damping_that_does_not_know_the_rate_swings():
     """What :func:`at_rate` is for."""
     state, gap, pull, gaps = start(2), 0.0, 0.0, []
     for _ in range(100):
-        after = Control().step(state, np.array([gap, -gap]), np.ones(2))
+        after = Deaf().step(state, np.array([gap, -gap]), np.ones(2))
         gap += 0.3 * (2.0 - pull - gap)
         pull, state = after.multipliers[0] - after.multipliers[1], after
         gaps.append(gap)

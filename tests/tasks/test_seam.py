@@ -53,7 +53,6 @@ class TwoMeans:
 
     n_quantities = 2
     least_deviation = 1.0
-    wobble = 0.004
     full_answer, least_answer = 0.0, 0.02
     groups_pull_as_one = False
     cut_moves = False

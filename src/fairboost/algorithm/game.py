@@ -39,7 +39,13 @@ import numpy as np
 from fairboost._typing import FloatArray, ScoreArray
 from fairboost.algorithm import multipliers
 from fairboost.algorithm.margins import Margins, answers_of, shrunken
-from fairboost.algorithm.multipliers import DualPlayer, DualState, GroupWeights, OnSimplex
+from fairboost.algorithm.multipliers import (
+    Control,
+    DualPlayer,
+    DualState,
+    GroupWeights,
+    OnSimplex,
+)
 from fairboost.algorithm.reach import is_learned, keeping_the_total, most_of
 from fairboost.algorithm.record import Record, Round
 from fairboost.exceptions import InvalidInputError
@@ -166,8 +172,11 @@ class Game:
         self.dual_slices = slices([len(t.inequalities) for t in terms])
         self.inequalities = distinct([name for t in terms for name in t.inequalities])
         self.shares = tuple(self._shares())
+        if isinstance(player, Control):  # the unit of a bound grows with its multiplier already
+            fastest = np.where(self.margins.of_itself > 0, 1.0, player.most)
+            self.player = replace(player, most=fastest)
         if self.shares:
-            self.player = OnSimplex(player, self.shares)
+            self.player = OnSimplex(self.player, self.shares)
         known = [
             np.full(t.counted.size, t.groups.columns not in layout.memberships) for t in terms
         ]

@@ -20,16 +20,22 @@ owns the current state (:class:`fairboost.algorithm.game.Session`).
   fewer than 80 rounds to settle in are given a higher gain (:func:`gain_over`). Those of means,
   which follow scores at the learning rate, have a gain and a damping made for it
   (:func:`at_rate`).
+
+  How much of a rate lies close to the threshold no unit knows: where one group's features say
+  less than another's, equal error rates make all scores of a group meet at the threshold, and any
+  step flips them all; where features hardly reveal the group, rates hardly answer. So the unit
+  has a factor, the **pace**, that listens: it is halved where a violation changes its sign under
+  a multiplier that is at work, and grows otherwise (``benchmarks/settling.md``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from fairboost._typing import FloatArray
+from fairboost._typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,9 @@ class DualState:
     multipliers: FloatArray
     integral: FloatArray
     smoothed: FloatArray
+    pace: FloatArray
+    latest: FloatArray
+    overshot: BoolArray
 
 
 def start(n_inequalities: int) -> DualState:
@@ -48,13 +57,15 @@ def start(n_inequalities: int) -> DualState:
 
 def resume(multipliers: FloatArray) -> DualState:
     """Start from given multipliers, with no violation in memory."""
-    return DualState(multipliers, multipliers, np.zeros_like(multipliers))
+    none = np.zeros_like(multipliers)
+    pace, overshot = np.ones_like(multipliers), np.zeros(len(multipliers), bool)
+    return DualState(multipliers, multipliers, none, pace, none, overshot)
 
 
 def at_most(state: DualState, most: FloatArray) -> DualState:
     """The same with no multiplier, and no integral, above a limit."""
-    limited = np.minimum(state.multipliers, most), np.minimum(state.integral, most)
-    return DualState(*limited, state.smoothed)
+    multipliers, integral = (np.minimum(v, most) for v in (state.multipliers, state.integral))
+    return replace(state, multipliers=multipliers, integral=integral)
 
 
 class DualPlayer(Protocol):
@@ -80,7 +91,7 @@ class Ascent:
     def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
         """Climb by the violations."""
         moved = np.maximum(0.0, state.multipliers + self.rate * violations)
-        return DualState(moved, moved, violations)
+        return replace(state, multipliers=moved, integral=moved, smoothed=violations)
 
 
 @dataclass(frozen=True)
@@ -121,9 +132,26 @@ SLOW = 0.1
 """Learning rate up to which boosting is slow to answer; more rounds make up for a lower one."""
 
 
+SLOWER, FASTER, FIRST = 0.5, 1.02, 1.05
+"""What the pace of a multiplier is multiplied by where its violation overshoots, where it does
+not, and where it never has. Of 0.7 and 1.05 rates swung more than with a pace of 1."""
+
+MOST_PACE = 8.0
+"""The largest pace. With 32 rates swung more, and faint groups were no closer."""
+
+
 @dataclass(frozen=True)
 class Control:
-    """Proportional-integral control.
+    """Proportional-integral control that listens.
+
+    Parameters
+    ----------
+    gain, damping : float
+        Of the integral of violations, and of the present one over that.
+    memory : float
+        Share of the last round in smoothed violations.
+    most : float or (n_inequalities,) float64
+        The largest pace.
 
     Examples
     --------
@@ -134,13 +162,19 @@ class Control:
     gain: float = 1.0
     damping: float = DAMPING
     memory: float = 0.5
+    most: float | FloatArray = 1.0
 
     def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
         """Integrate the violations, and lean against the present one."""
+        turned = (state.multipliers > 0) & (state.latest * violations < 0)
+        overshot = state.overshot | turned
+        pace = state.pace * np.where(turned, SLOWER, np.where(overshot, FASTER, FIRST))
+        pace = np.minimum(pace, self.most)
+        units = pace * units
         integral = np.maximum(0.0, state.integral + self.gain * units * violations)
         smoothed = self.memory * state.smoothed + (1.0 - self.memory) * violations
         moved = np.maximum(0.0, integral + self.damping * units * smoothed)
-        return DualState(moved, integral, smoothed)
+        return DualState(moved, integral, smoothed, pace, violations, overshot)
 
 
 EG_DAMPING = 5.0
@@ -198,7 +232,7 @@ class OnSimplex:
         moved = state.multipliers.copy()
         for s in self.shares:
             moved[s.part] = s.total * s.start
-        return DualState(moved, np.zeros_like(moved), state.smoothed)
+        return replace(state, multipliers=moved, integral=np.zeros_like(moved))
 
     def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
         """Answer to the violations of a round."""
@@ -213,7 +247,7 @@ class OnSimplex:
             leaning = logs + self.damping * s.rate * smoothed[s.part]
             weights = s.start * np.exp(leaning - leaning.max())
             moved[s.part] = s.total * weights / weights.sum()
-        return DualState(moved, integral, smoothed)
+        return replace(rest, multipliers=moved, integral=integral, smoothed=smoothed)
 
 
 def at_rate(learning_rate: float, rounds: int = SETTLED, gain: float | None = None) -> Control:

@@ -9,7 +9,13 @@ from typing import Any, cast
 from fairboost._text import did_you_mean
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.classes import ClassMoment, ClassRate, Labels, position
-from fairboost.fairness.constraints import Constraint, Parity, parity, resolve, shared_tolerance
+from fairboost.fairness.constraints import (
+    Constraint,
+    parity,
+    resolve,
+    shared_tolerance,
+    with_tolerance,
+)
 from fairboost.fairness.moments import Moment
 
 NAMED_FOR_CLASSES = {
@@ -41,12 +47,12 @@ def resolve_for_classes(
     """
     if constraint is None:
         return ()
-    shared = shared_tolerance(constraint, tolerance)
+    shared = None if tolerance is None else shared_tolerance(constraint, tolerance)
     return resolve(for_classes(constraint, shared, labels, chosen), None, columns)
 
 
 def for_classes(
-    constraint: Any, tolerance: float, labels: Labels, chosen: Sequence[Any] | None
+    constraint: Any, tolerance: float | None, labels: Labels, chosen: Sequence[Any] | None
 ) -> list[Any]:
     """What the user wrote, with names and classes replaced by parities of moments.
 
@@ -54,8 +60,8 @@ def for_classes(
     ----------
     constraint : str, Constraint or sequence of them
         The ``constraint`` parameter of the estimator.
-    tolerance : float
-        That of the constraints that have none of their own.
+    tolerance : float, optional
+        That of the constraints that have none of their own; None for an automatic one.
     labels : sequence
         The classes of y, in order.
     chosen : sequence, optional
@@ -80,8 +86,8 @@ def for_classes(
             _check_known(item, len(labels))
             out.append(item)
             continue
-        if isinstance(item, Parity) and not item.has_own_tolerance:
-            item = replace(item, tolerance=tolerance, has_own_tolerance=True)
+        if tolerance is not None:
+            item = with_tolerance(item, tolerance)
         out += [replace(item, moment=m) for m in moment.among(labels, which)]
     return out
 

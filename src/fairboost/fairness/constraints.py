@@ -148,7 +148,8 @@ class Parity(OneMoment):
     """All groups within ``tolerance`` of the group of largest rate (paper, Eq. 5).
 
     Made by :func:`parity`. ``has_own_tolerance`` is False where the user gave it none: that of
-    the estimator then applies.
+    the estimator then applies. An ``automatic`` one is replaced by what the rows can show
+    (:mod:`fairboost.fairness.tolerance`).
     """
 
     tolerance: float
@@ -156,6 +157,7 @@ class Parity(OneMoment):
     has_own_tolerance: bool = True
     relative: bool = False
     given: tuple[str, ...] = ()
+    automatic: bool = False
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``max_a R_a - R_g - tolerance`` per group."""
@@ -466,7 +468,7 @@ def resolve(
     constraint : str, Constraint, sequence of them, or None
         The ``constraint`` parameter of the estimator.
     tolerance : float or None
-        Tolerance of the constraints that have none of their own; None for 0.01.
+        Tolerance of the constraints that have none of their own; None for an automatic one.
     columns : sequence of str
         Names of the sensitive columns.
 
@@ -479,10 +481,10 @@ def resolve(
     if constraint is None:
         return ()
     wanted: list[Constraint] = []
+    own = None if tolerance is None else shared
     for item in _listed(constraint):
-        if isinstance(item, Parity) and not item.has_own_tolerance:
-            item = replace(item, tolerance=shared, has_own_tolerance=True)
-        wanted.extend(_by_name(item, shared) if isinstance(item, str) else [_checked(item)])
+        wanted.extend(_by_name(item, own) if isinstance(item, str) else [_checked(item)])
+    wanted = [with_tolerance(c, own) for c in wanted]
     if not wanted:
         raise ConstraintError(
             "constraint is an empty list; write constraint=None for no constraint"
@@ -553,7 +555,7 @@ def _listed(constraint: ConstraintLike) -> Sequence[Any]:
     return constraint if isinstance(constraint, list | tuple) else [constraint]
 
 
-def _by_name(name: str, tolerance: float) -> list[Constraint]:
+def _by_name(name: str, tolerance: float | None) -> list[Constraint]:
     if name not in NAMED_CONSTRAINTS:
         known = ", ".join(map(repr, NAMED_CONSTRAINTS))
         hint = did_you_mean(
@@ -573,6 +575,19 @@ def _by_name(name: str, tolerance: float) -> list[Constraint]:
     if name == FOUR_FIFTHS:
         return [parity(rate, ratio=FOUR_FIFTHS_RATIO) for rate in rates]
     return [parity(rate, tolerance) for rate in rates]
+
+
+def with_tolerance(constraint: Any, tolerance: float | None) -> Any:
+    """A constraint with the tolerance that is shared, if it has none of its own.
+
+    Without a shared one that of rates is automatic: a place is kept for it.
+    """
+    if not isinstance(constraint, Parity) or constraint.has_own_tolerance:
+        return constraint
+    of_rates = isinstance(constraint.moment, Rate | ClassRate | ClassMoment)
+    automatic = tolerance is None and of_rates and not constraint.relative
+    found = TOLERANCE if tolerance is None else tolerance
+    return replace(constraint, tolerance=found, has_own_tolerance=True, automatic=automatic)
 
 
 def _checked(item: object) -> Constraint:

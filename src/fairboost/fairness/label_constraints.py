@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.calibration import of_labels
-from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.constraints import Constraint, Parity
 from fairboost.fairness.label_moments import LabelMean, WrongRate
 from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.minimax import Minimax, check_budget, with_budget
@@ -43,8 +44,8 @@ def for_two_labels(
             if paper:
                 _check_in_paper(m)
     check_budget(found, decision)
-    if paper:
-        return tuple(found)
+    if paper:  # which knows no rows but those trained on
+        return tuple(replace(c, automatic=False) if isinstance(c, Parity) else c for c in found)
     return tuple(
         with_budget(c, decision) if isinstance(c, Minimax) else trained_form(c) for c in found
     )

@@ -61,10 +61,9 @@ class SameDistribution(OfAllGroups):
         """Shares of predictions above each threshold."""
         return above(self.count)
 
-    @property
-    def slack(self) -> float:
-        """How far a share may be from where it would ideally be."""
-        return self.tolerance
+    def room(self, moments: GroupMoments) -> FloatArray:
+        """How far inside its limit each violation is where all distributions are equal."""
+        return np.full(2 * moments.values.size, self.tolerance)
 
     def inequality_names(self, groups: Sequence[str]) -> list[str]:
         """Name the violations, given labels of the groups."""
@@ -171,10 +170,10 @@ class Calibrated(OfAllGroups):
         parts = () if self.within is None else in_parts(self.within)
         return NUMBERS["prediction"], NUMBERS["actual"], *parts
 
-    @property
-    def slack(self) -> float:
-        """How far the ratio may be from 1."""
-        return self.tolerance
+    def room(self, moments: GroupMoments) -> FloatArray:
+        """How far inside its limit each violation is where every ratio is 1."""
+        n_parts = 1 + (self.within or 0)
+        return np.full(2 * n_parts * len(moments.groups), self.tolerance)
 
     @property
     def least_rows(self) -> int:

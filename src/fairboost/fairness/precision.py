@@ -50,11 +50,6 @@ class EqualPrecision(OfAllGroups):
         """The rates that true and false positives follow from."""
         return RATES["tpr"], RATES["fpr"]
 
-    @property
-    def slack(self) -> float:
-        """How far a precision may be from where it would ideally be."""
-        return self.tolerance / 2
-
     def inequality_names(self, groups: Sequence[str]) -> list[str]:
         """Name the violations, given labels of the groups."""
         return self._of_figure().inequality_names(groups)
@@ -63,8 +58,12 @@ class EqualPrecision(OfAllGroups):
         """``(precision - q - tolerance / 2) P_g / (W_g D)`` of each group, then the other side."""
         found = _Sums(moments)
         apart = (found.true - found.pooled * found.positive) / found.unit
-        allowed = self.slack * found.positive / found.unit
-        return np.concatenate([apart - allowed, -apart - allowed])
+        return np.concatenate([apart, -apart]) - self.room(moments)
+
+    def room(self, moments: GroupMoments) -> FloatArray:
+        """How far inside its limit each violation is where all precisions are equal."""
+        found = _Sums(moments)
+        return np.tile(self.tolerance / 2 * found.positive / found.unit, 2)
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Derivative; the unit, W_g D, is taken as given."""
@@ -73,7 +72,7 @@ class EqualPrecision(OfAllGroups):
         # A group's own sums, and its part in the precision of all groups.
         net, all_positive = above - below, np.maximum(moments.total(found.positive), LEAST)
         net = net - moments.total(net * found.positive) / all_positive
-        allowed = self.slack * (above + below)
+        allowed = self.tolerance / 2 * (above + below)
         on_true, on_false = (1.0 - found.pooled) * net - allowed, -found.pooled * net - allowed
         return np.stack([on_true, on_false]) * moments.weights
 
@@ -148,8 +147,8 @@ def trained_form(constraint: Constraint) -> Constraint:
     Examples
     --------
     >>> from fairboost import parity
-    >>> trained_form(parity("precision", 0.02, by="sex")).slack
-    0.01
+    >>> trained_form(parity("precision", 0.02, by="sex")).tolerance
+    0.02
     """
     if isinstance(constraint, Parity) and constraint.moment == PRECISION:
         c = constraint

@@ -249,11 +249,6 @@ class Floor(OneMoment, OfAllGroups):
         """How far a rate can be above the floor."""
         return 1.0 - self.at_least
 
-    @property
-    def at_most(self) -> float:
-        """The limit of the opposite rate, by whose size margins go."""
-        return 1.0 - self.at_least
-
     def violations(self, moments: GroupMoments) -> FloatArray:
         """What each group is below the floor by."""
         (r,) = moments.values

@@ -51,6 +51,7 @@ from fairboost.engines.registry import (
 from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.soft import NOT_ON_DASK, refuse_soft
+from fairboost.fairness.tolerance import is_automatic, key_of
 from fairboost.model.files import base_of, model_text, read_text, write_model
 from fairboost.model.self_test import drawn_table
 from fairboost.serving import decide_file
@@ -239,6 +240,8 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         self.multipliers_ = pd.Series(
             record.multipliers, index=list(record.inequalities), name="multiplier"
         )
+        asked = [t.constraint for t in record.terms if is_automatic(t.constraint)]
+        self.tolerances_ = {key_of(c): float(vars(c)["tolerance"]) for c in asked}
         self.trace_ = record.to_frame()
         # A round that early stopping ended is counted too; one that raised in a callback is not.
         self.trace_["trees"] = pd.Series(result.trees, dtype="int64").reindex(self.trace_.index)

@@ -424,7 +424,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         }
         # Takes the place of this model when all is done: an interrupted fit changes nothing.
         fitted = copy(self)
-        for name in ("cluster_", "classes_"):  # of an earlier fit
+        for name in ("cluster_", "classes_", "tolerances_"):  # of an earlier fit
             fitted.__dict__.pop(name, None)
         if is_dask_estimator(self.estimator) or is_dask(X):
             asked = self.estimator, self.stage, self.stage_features, base_score
@@ -582,7 +582,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         return self._options()
 
     def _options(self) -> TrainingOptions:
-        asked = {f.name: getattr(self, f.name) for f in fields(TrainingOptions)}
+        asked: dict[str, Any] = {
+            f.name: getattr(self, f.name, None) for f in fields(TrainingOptions)
+        }
         if not hasattr(self, "classes_"):  # on a cluster, which has not seen labels yet
             return TrainingOptions(**asked)
         if self._several:

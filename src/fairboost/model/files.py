@@ -227,9 +227,18 @@ def _decoded(content: dict[str, Any], base: Any = None) -> tuple[dict[str, Any],
             list(multipliers.values()), list(multipliers), name="multiplier", dtype=np.float64
         ),
         "trace_": trace.astype(dict.fromkeys(floats, np.float64)),
+        "tolerances_": _tolerances(content),
         "best_iteration_": model.n_rounds,
         **standing,
     }
+
+
+def _tolerances(content: dict[str, Any]) -> dict[str, float]:
+    """The automatic tolerances; older files have none."""
+    found = content.get("tolerances", {})
+    if not all(isinstance(v, float) and 0 <= v < 1 for v in found.values()):
+        raise ModelFileError("an automatic tolerance is not a number from 0 to 1")
+    return {str(name): value for name, value in found.items()}
 
 
 def _decoded_parameters(content: dict[str, Any]) -> dict[str, Any]:
@@ -483,6 +492,7 @@ def _content(model: Any) -> dict[str, Any]:
         "engine_parameters": None if options is None else _encode_parameters(options),
         "frozen": frozen,
         "multipliers": {str(name): float(value) for name, value in model.multipliers_.items()},
+        "tolerances": dict(getattr(model, "tolerances_", {})),
         "trace": {str(name): _encode_column(column) for name, column in model.trace_.items()},
         "fairness_report": None if report is None else report.to_dict(),
         **_deciding(model),

@@ -222,10 +222,6 @@ class LearningTask(Protocol):
         the shares; with the other unit it is 2 for two groups of equal size.
         """
 
-    @property
-    def wobble(self) -> float:
-        """What to stay inside a limit by at least, as moments move from round to round."""
-
     def on(self, layout: Any, needs: Any) -> Passes:
         """Make ready to pass over rows; ``needs`` tells which cells' quantities are read."""
 

@@ -95,7 +95,6 @@ class Binary:
     n_quantities = 2
     least_deviation = 2.0 * math.sqrt(RAREST)
     groups_pull_as_one = False
-    wobble = 0.004
     least_answer = 0.02
     full_answer = 0.0  # rates of two labels settle however little features tell
 
@@ -436,6 +435,28 @@ class BinarySummary:
         ]
         out: FloatArray = (share[0] + 1.0 - share[1]) / 2
         return out
+
+    def decision_costs(self, sums: FloatArray, threshold: float) -> tuple[FloatArray, float]:
+        """Mean cost of the wrong decisions of each iterate, and the standard error of the least.
+
+        At a probability of t as threshold, a false positive costs t and a false negative 1 - t.
+
+        Parameters
+        ----------
+        sums : (n_iterates, 1, n_cells) float64
+            As measured in each round.
+        threshold : float
+            In log-odds.
+        """
+        rows, factors = self.measured, np.asarray(self.label_factors) * self.label_weights
+        t = probability_of(threshold)
+        price = np.where(rows.labels == 1, 1.0 - t, t) * factors[rows.labels]
+        wrong = np.where(rows.labels == 1, rows.weights - sums[:, 0], sums[:, 0])
+        costs, squares = (wrong @ price**k / rows.total_weight for k in (1, 2))
+        least = int(costs.argmin())
+        told = rows.weights.sum() ** 2 / rows.squares.sum()
+        variance = max(float(squares[least] - costs[least] ** 2), 0.0)
+        return costs, math.sqrt(variance / told)
 
     def squares(self, sums: FloatArray) -> None:
         """Of zeros and ones, squares say nothing more."""

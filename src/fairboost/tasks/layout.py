@@ -14,6 +14,7 @@ from fairboost.data.holdout import NOTHING_HELD_OUT, Holdout
 from fairboost.fairness.all_reduce import ONE_MACHINE, AllReduce
 from fairboost.fairness.binding import Term, bind, match
 from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.tolerance import is_automatic, settled
 from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads
 
@@ -180,6 +181,8 @@ def lay_out(
     measured = terms
     if holdout.measured is not None and holdout.kind != "cross":  # which measures the same rows
         measured = bind_all(constraints, holdout.measured, "held out")
+    if any(is_automatic(t.constraint) for t in terms):
+        terms, measured = settled(terms, measured)
     layout = RowLayout(cells, terms, measured, holdout, **rest)
     missing = layout.measured.rows_without_group()
     why = f"{holdout.why}; {missing}" if missing else holdout.why

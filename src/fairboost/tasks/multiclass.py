@@ -98,7 +98,6 @@ class Multiclass:
 
     least_deviation = 2.0 * math.sqrt(RAREST)
     groups_pull_as_one = True
-    wobble = 0.004
     full_answer = 1.0  # six races were not alike within 100 rounds with less
     least_answer = 0.02
     cut_moves = False

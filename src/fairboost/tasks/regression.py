@@ -126,7 +126,6 @@ class Regression:
     least_answer = 0.002  # equal means can always be reached: by one prediction for all
     full_answer = 0.3  # with 1, means of six races met no better on new rows, and cost more
     groups_pull_as_one = False  # units know it already
-    wobble = 0.0  # moments have units of their own: sampling errors alone tell what is small
     point = None
 
     @classmethod

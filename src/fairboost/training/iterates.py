@@ -3,9 +3,13 @@
 Every prefix of a boosted ensemble is one of the iterates of Algorithm 1, so the last model holds
 them all.
 
-* ``best``: the round of lowest held-out loss among those within tolerance on the rows held out;
-  the round of least violation if there is none. Where the engine takes steps so large that no
-  round has a lower loss than no model at all, rounds are told by their decisions instead.
+* ``best``: of the rounds within tolerance on the rows held out, or of least violation if there is
+  none, those whose decisions there cost least, and of these the round of lowest loss. A loss alone
+  would choose a round that has learned little: a constraint bends scores, so that the loss rises
+  while decisions get better. Costs are means over an eighth of the rounds, and count as equal
+  within half a standard error. Numbers and classes are told by the loss. Where the engine takes
+  steps so large that no round has a lower loss than no model at all, rounds are told by their
+  decisions alone.
 * ``last``: f_T.
 * ``average``: the mean of f_1 ... f_T. Tree m is in the iterates m ... T, so the mean is the same
   ensemble
@@ -38,6 +42,10 @@ from the untrained one. Rounds before it are fair because they do not tell peopl
 UNTOLD = 0.125
 """Violations up to this share of their standard error count as none: no one can tell them."""
 
+AS_GOOD, WINDOW = 0.5, 8
+"""Decisions are as good as the best up to this share of a standard error of their cost, and costs
+are means over one part in so many of the rounds (``benchmarks/settling.md``)."""
+
 
 def check_iterate(iterate: str, rescales_trees: bool) -> None:
     """Refuse unknown names, and what an ensemble with rescaled trees cannot give."""
@@ -66,6 +74,7 @@ def best_iterate(
     usable: BoolArray | None = None,
     untold: FloatArray | float = UNTOLD,
     objective: FloatArray | None = None,
+    costs: tuple[FloatArray, float] | None = None,
 ) -> int:
     """Position of the iterate to keep.
 
@@ -83,6 +92,9 @@ def best_iterate(
         Violations up to this share of their standard error count as none.
     objective : (n_iterates,) float64, optional
         What to make small in place of the loss.
+    costs : ((n_iterates,) float64, float), optional
+        Costs of decisions, and their standard error: the loss tells apart rounds as good as the
+        best.
 
     Examples
     --------
@@ -104,8 +116,26 @@ def best_iterate(
     least = total[trained].min(initial=np.inf)
     # Groups of other names are added up in another order, which must not break ties.
     candidates = trained & (total <= least * (1.0 + 1e-12))
+    if costs is not None:
+        smooth = smoothed(costs[0], len(losses) // WINDOW)
+        least = smooth[candidates].min()
+        candidates &= smooth <= least * (1.0 + 1e-12) + AS_GOOD * costs[1]
     by = losses if objective is None else objective
     return int(np.flatnonzero(candidates)[np.argmin(by[candidates])])
+
+
+def smoothed(values: FloatArray, width: int) -> FloatArray:
+    """Means of values around each, over so many of them; fewer at the ends.
+
+    Examples
+    --------
+    >>> smoothed(np.array([0.0, 3.0, 6.0, 0.0]), 3)
+    array([1.5, 3. , 3. , 3. ])
+    """
+    around = np.ones(max(width, 1) // 2 * 2 + 1)
+    sums, counts = (np.convolve(v, around, "same") for v in (values, np.ones(len(values))))
+    out: FloatArray = (sums / counts)[: len(values)]
+    return out
 
 
 def measure(

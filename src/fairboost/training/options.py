@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from fairboost._numbers import is_number
 from fairboost.algorithm.game import Game
 from fairboost.algorithm.multipliers import (
+    MOST_PACE,
     SETTLED,
     SLOW,
     Ascent,
@@ -33,6 +34,7 @@ from fairboost.fairness.numbers import resolve as resolve_numbers
 from fairboost.fairness.operating_points import OperatingPoint, least_score
 from fairboost.fairness.proxies import Proxy, as_proxy
 from fairboost.fairness.soft import NOT_OF_MEANS, refuse_any_soft
+from fairboost.fairness.tolerance import with_tolerances
 from fairboost.fairness.two_sided import two_sided
 from fairboost.kernel.losses import Loss
 from fairboost.tasks.base import LearningTask
@@ -63,6 +65,7 @@ class TrainingOptions:
     proxy: str | Proxy
     memberships: MembershipsName
     min_group_rows: int = 0
+    tolerances_: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         least = self.min_group_rows
@@ -143,7 +146,7 @@ class TrainingOptions:
 
         That of rates is the same at all learning rates.
         """
-        return Control(gain_over(rounds) if gain is None else gain)
+        return Control(gain_over(rounds) if gain is None else gain, most=MOST_PACE)
 
     def columns_read(self, columns: list[str]) -> list[str]:
         """Those of the sensitive columns that constraints read: known before labels are."""
@@ -161,7 +164,8 @@ class TrainingOptions:
         asked = by_name(self.constraint, self.tolerance)
         found = resolve(asked, self.tolerance, columns)
         check_confidence_applies(found, self.asked_confidence)
-        return for_two_labels(found, self.multipliers == "paper", self.operating_point)
+        asked = for_two_labels(found, self.multipliers == "paper", self.operating_point)
+        return with_tolerances(asked, self.tolerances_ or {})
 
     def game(
         self,
@@ -240,7 +244,9 @@ class ClassOptions(TrainingOptions):
         """The constraints, in the form that the multipliers are for."""
         asked = self.constraint, self.tolerance, columns
         found = resolve_for_classes(*asked, self.labels, self.classes)
-        return found if self.multipliers == "paper" else tuple(two_sided(c) for c in found)
+        if self.multipliers == "paper":
+            return found
+        return with_tolerances([two_sided(c) for c in found], self.tolerances_ or {})
 
     def task(self, layout: RowLayout, loss: LossTerms) -> LearningTask:
         """What is trained on some rows."""

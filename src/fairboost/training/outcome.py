@@ -76,7 +76,12 @@ class Training:
         at = by, violations[found], record.column("errors")[found], of_untrained
         worst = self._largest_errors()
         objective = None if worst is None else worst[found]
-        return first + best_iterate(*at, self._hits_target()[found], untold, objective)
+        costs = None
+        if worst is None and by is losses and record.summary.label_factors is not None:
+            threshold = float(record.iterates[last].cut.threshold)
+            costs = record.summary.decision_costs(record.column("sums")[found], threshold)
+        usable = self._hits_target()[found]
+        return first + best_iterate(*at, usable, untold, objective, costs)
 
     def _largest_errors(self) -> FloatArray | None:
         """What each iterate is to make as small as it can be, where that is asked for.
