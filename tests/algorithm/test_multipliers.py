@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fairboost.algorithm.multipliers import (
     FASTER,
-    FIRST,
     MOST_PACE,
     SLOWER,
+    STALLED,
     Ascent,
     Control,
     at_rate,
@@ -62,12 +62,10 @@ def test_three_steps_of_control_by_hand():
 
 def test_the_pace_is_halved_by_an_overshoot_and_grows_else():
     player = Control(gain=1.0, damping=0.0, most=4.0)
-    states = steps(player, np.array([[0.2]] * 3 + [[-0.1]] * 2 + [[0.1]] * 200))
+    states = steps(player, np.array([[0.2]] * 2 + [[0.1]] + [[-0.1]] * 2 + [[0.1]] * 200))
     paces = np.array([state.pace[0] for state in states])
-    grown = FIRST ** np.arange(1, 4)
-    expected = [*grown, grown[-1] * SLOWER, grown[-1] * SLOWER * FASTER]
-    np.testing.assert_allclose(paces[:5], expected)
-    np.testing.assert_allclose(paces[5], expected[-1] * SLOWER)
+    factors = [STALLED, STALLED, FASTER, SLOWER, FASTER, SLOWER]  # it stalls, falls, overshoots
+    np.testing.assert_allclose(paces[:6], np.cumprod(factors))
     assert paces[-1] == 4.0
 
 

@@ -132,9 +132,13 @@ SLOW = 0.1
 """Learning rate up to which boosting is slow to answer; more rounds make up for a lower one."""
 
 
-SLOWER, FASTER, FIRST = 0.5, 1.02, 1.05
+SLOWER, FASTER, STALLED = 0.5, 1.02, 1.05
 """What the pace of a multiplier is multiplied by where its violation overshoots, where it does
-not, and where it never has. Of 0.7 and 1.05 rates swung more than with a pace of 1."""
+not, and where it never has and does not fall. Of 0.7 and 1.05 rates swung more than with a pace
+of 1."""
+
+FALLING = 0.95
+"""A violation falls if it is below this share of what it was in the last rounds."""
 
 MOST_PACE = 8.0
 """The largest pace. With 32 rates swung more, and faint groups were no closer."""
@@ -168,8 +172,9 @@ class Control:
         """Integrate the violations, and lean against the present one."""
         turned = (state.multipliers > 0) & (state.latest * violations < 0)
         overshot = state.overshot | turned
-        pace = state.pace * np.where(turned, SLOWER, np.where(overshot, FASTER, FIRST))
-        pace = np.minimum(pace, self.most)
+        stalled = ~overshot & (violations >= FALLING * state.smoothed)
+        grown = np.where(stalled, STALLED, FASTER)
+        pace = np.minimum(state.pace * np.where(turned, SLOWER, grown), self.most)
         units = pace * units
         integral = np.maximum(0.0, state.integral + self.gain * units * violations)
         smoothed = self.memory * state.smoothed + (1.0 - self.memory) * violations
