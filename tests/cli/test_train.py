@@ -289,9 +289,7 @@ def test_xgboost_by_name(data, tmp_path, run):
     np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
-def test_bars_are_for_terminals_and_files_are_the_same_without(
-    run, data, tmp_path, monkeypatch
-):
+def test_bars_are_for_terminals_and_files_are_the_same_without(run, data, tmp_path, monkeypatch):
     words = ("train", data, *ASKED, *QUICK[:-1], "--no-trade-off", "--out")
     _, _, err = run(*words, tmp_path / "without")
     assert "round/s" not in err

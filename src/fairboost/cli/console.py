@@ -104,7 +104,12 @@ class Console:
     def reading(self, file: TableFile, what: str) -> Iterator[Callable[[], None]]:
         """A progress bar along a file; call what it yields after each batch."""
         with tqdm(
-            total=file.size, unit="B", unit_scale=True, desc=what, disable=not self.bars, leave=False
+            total=file.size,
+            unit="B",
+            unit_scale=True,
+            desc=what,
+            disable=not self.bars,
+            leave=False,
         ) as bar:
 
             def advance() -> None:
