@@ -95,7 +95,7 @@ def headline(watched: Watched) -> Text:
     said = f"No alarm is active at the end of {last}"
     if watched.state == "not certain":
         n, of = (len(x) + len(watched.left) for x in (watched.open, watched.checks))
-        said += f". Whether {n} of {of} constraints and targets {_are(n)} met is not certain."
+        said += f", but {n} of {of} constraints and targets might be broken."
         return Text(said + before * bool(past), "unsure")
     if watched.state == "met":
         said += ", and every constraint and target is certainly met in the rows so far."
