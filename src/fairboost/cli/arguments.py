@@ -60,7 +60,8 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="results as one JSON object on standard output, for programs",
     )
-    group.add_argument("--quiet", action="store_true", help="show no progress bars and no remarks")
+    words = "show no remarks and no progress bars, which only a terminal has otherwise"
+    group.add_argument("--quiet", action="store_true", help=words)
     group.add_argument("--debug", action="store_true", help="show where an error comes from")
 
 

@@ -126,7 +126,7 @@ def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         "holdout": "auto" if options.holdout_share is None else options.holdout_share,
         "min_group_rows": options.min_group_rows,
         "random_state": options.seed,
-        "verbose": int(not console.quiet),
+        "verbose": int(console.bars),
     }
 
 
@@ -142,7 +142,9 @@ def fit(
         said = whom_it_protects(model.constraint, rows.schema.label, positive, other)
         console.notes([said] if said else [])
     with console.collecting_warnings(), refusals(options):
-        return model.fit(rows.train.X, rows.train.y, **rows.fit_options())
+        model.fit(rows.train.X, rows.train.y, **rows.fit_options())
+    model.set_params(verbose=0)  # files are the same with a progress bar and without
+    return model
 
 
 def _check_labels(model: FairModel, rows: TableRows, label: str) -> None:
