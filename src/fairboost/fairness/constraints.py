@@ -222,9 +222,10 @@ class Bound(OneMoment):
         if self.group not in moments.groups:
             known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in moments.groups)
             wanted = self.group[0] if len(self.group) == 1 else self.group
+            hint = did_you_mean(wanted, [g[0] if len(g) == 1 else g for g in moments.groups])
             raise ConstraintError(
                 f"bound(..., group={wanted!r}) names a group that is not in the data; the groups "
-                f"of {', '.join(self.by or ())!r} are {known}"
+                f"of {', '.join(self.by or ())!r} are {known}{hint}"
             )
         return moments.groups.index(self.group)
 
