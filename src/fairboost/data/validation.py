@@ -30,6 +30,7 @@ from fairboost.data.features import (
     categories_of,
     check_readable,
     column_names,
+    in_pandas_if_categorical,
     without_names,
 )
 from fairboost.data.labels import positive_last, warn_of_spellings
@@ -181,7 +182,7 @@ def check_number_set(holdout_set: Any, X: Matrix) -> CheckedRows:
         raise InvalidInputError("holdout_set has no targets; pass (X, y, sensitive_features)")
     held_X = check_beside(given_X, X, "holdout_set")
     try:
-        return check_numbers(held_X, y, *rest)
+        return replace(check_numbers(given_X, y, *rest), X=held_X)
     except InvalidInputError as error:
         raise InvalidInputError(f"holdout_set: {error}") from error
 
@@ -324,6 +325,7 @@ def check_beside(table: Matrix, X: Matrix, what: str) -> Matrix:
                 "same columns in the same order"
             )
     _check_same_categories(table, X, what)
+    table = in_pandas_if_categorical(table)
     if isinstance(table, np.ndarray) and table.dtype == object:
         table = table.astype(np.float64)  # as predict reads it; LightGBM would round it
     if not names:
