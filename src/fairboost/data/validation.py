@@ -590,6 +590,8 @@ def read_sensitive_features(
 
 def _check_no_names(given: object, n: int) -> None:
     """Refuse a list that is perhaps of names of columns: few different texts for more rows."""
+    if isinstance(given, np.ndarray | pd.Index | pd.Series) and np.ndim(given) == 1:
+        given = list(map(python_value, given)) if len(given) < 20 else ()
     if not isinstance(given, list | tuple) or not len(given) < min(n, 20):
         return
     if given and all(isinstance(name, str) for name in given) and len(set(given)) == len(given):
