@@ -117,7 +117,7 @@ def check_probabilities(lowest: float, highest: float, decisions: str) -> None:
 
 def are_probabilities(lowest: float, highest: float) -> bool:
     """Whether scores between these two may be probabilities."""
-    return -ROUNDING <= lowest and highest <= 1 + ROUNDING
+    return lowest >= -ROUNDING and highest <= 1 + ROUNDING
 
 
 def _as_labels(column: ArrayLike, known: list[object]) -> BoolArray | None:
