@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from copyreg import __newobj__  # type: ignore[attr-defined]
@@ -59,7 +60,7 @@ from fairboost.exceptions import ExportError, InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.soft import NOT_ON_DASK, refuse_soft
 from fairboost.model.files import base_of, model_text, read_text, write_model
-from fairboost.model.self_test import drawn_table
+from fairboost.model.self_test import MISSING_SHARE, drawn_table
 from fairboost.serving import decide_file
 from fairboost.serving.export import export, format_named
 from fairboost.serving.rows import check_in_memory, drawn_rows, given_rows
@@ -404,6 +405,9 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             table = drawn_table(
                 engine.split_points(text, self.n_features_in_), len(served.features)
             )
+            missing = getattr(self._model.estimator, "missing", math.nan)
+            if not math.isnan(missing):  # a number, of XGBoost
+                table[np.random.default_rng(1).random(table.shape) < MISSING_SHARE] = missing
             rows = drawn_rows(table, served.features)
         else:
             check_in_memory(check_on)
