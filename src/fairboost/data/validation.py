@@ -648,6 +648,7 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     if is_device_column(table):
         name = getattr(table, "name", None)
         return [(DEFAULT_COLUMN if name in (None, "") else str(name), plain_column(table))]
+    table = _ordered_of_arrow(table)
     if isinstance(table, pd.Categorical):
         table = pd.Series(table)
     native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -674,10 +675,17 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
 
 def _one_column(column: ArrayLike) -> Any:
     """A column that factorize reads; one of pandas as it is, for the order of its categories."""
+    column = _ordered_of_arrow(column)
     if isinstance(column, pd.Series | pd.Categorical):
         return column
     native = nw.from_native(column, series_only=True, pass_through=True)
     return _plain(native) if isinstance(native, nw.Series) else _factorizable(column)
+
+
+def _ordered_of_arrow(column: Any) -> Any:
+    """A column of Arrow with categories, in no table, as one of pandas; others as they are."""
+    coded = hasattr(column, "dictionary") and hasattr(column, "to_pandas")
+    return column.to_pandas() if coded else column
 
 
 def _factorizable(column: ArrayLike) -> np.ndarray:
