@@ -247,6 +247,17 @@ def test_categories_are_no_formulas_in_a_spreadsheet():
     assert "a\\x1b[2J" in _csv(filing.tables["race"])
 
 
+def test_a_terminal_obeys_nothing_of_a_table():
+    """Nor does the name of a column, where `cat` shows the file."""
+    groups, selected = people({("\x1b[2Jred", "a"): (5, 2), ("M", "b"): (5, 2)})
+    from fairboost.filings.filing import _csv
+
+    table = ll144(groups, selected=selected).tables["sex"].rename(columns={"rate": "r\x9b31m"})
+    text = _csv(table)
+    assert "\\x1b[2Jred" in text
+    assert not set(text) & {"\x1b", "\x9b"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairboost._text import did_you_mean
 from fairboost.fairness.class_constraints import NAMED_FOR_CLASSES
 from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS
@@ -419,6 +420,7 @@ def _floor(text: str) -> tuple[str, float]:
     if not equals or name not in known:
         raise argparse.ArgumentTypeError(
             f"expected RATE=FLOOR, such as tpr=0.8, found {text!r}; rates are {', '.join(known)}"
+            f"{did_you_mean(name, known)}"
         )
     return name, _share("--at-least", value)
 
@@ -429,7 +431,7 @@ def _budget(text: str) -> tuple[str, float]:
     if not equals or name not in BUDGETS:
         raise argparse.ArgumentTypeError(
             f"expected RATE=LIMIT, such as error=0.25, found {text!r}; rates are "
-            f"{', '.join(BUDGETS)}"
+            f"{', '.join(BUDGETS)}{did_you_mean(name, BUDGETS)}"
         )
     return name, _share("--budget", value)
 
