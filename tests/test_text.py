@@ -3,6 +3,7 @@
 import pytest
 
 from fairboost._text import (
+    did_you_mean,
     escape_html,
     escape_markdown,
     interval,
@@ -14,6 +15,24 @@ from fairboost._text import (
 
 def test_an_interval_has_the_places_asked_for():
     assert interval(0.12345, 0.1, 0.2, 4) == "0.1235 [0.1000, 0.2000]"
+
+
+@pytest.mark.parametrize(
+    ("word", "words", "meant"),
+    [
+        ("Income", ["hours", "income"], "income"),
+        ("sex", ["SEX", "AGE"], "SEX"),
+        ("ALTERSGRUPPE", ["altersgruppe", "x"], "altersgruppe"),
+        ("Straße", ["STRASSE"], "STRASSE"),
+        ("male", ["Male", "Female"], "Male"),
+        (11, [1, 10, 110], 110),
+        ("x", ["hours"], None),
+        ("x", [], None),
+    ],
+)
+def test_the_word_that_was_perhaps_meant_is_spelled_as_it_is(word, words, meant):
+    expected = "" if meant is None else f"; did you mean {meant!r}?"
+    assert did_you_mean(word, words) == expected
 
 
 def test_columns_of_a_table_are_aligned():

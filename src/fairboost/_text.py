@@ -37,18 +37,23 @@ def printable(text: str, keep: str = "") -> str:
     return HIDDEN.sub(lambda m: m[0] if m[0] in keep else repr(m[0])[1:-1], text)
 
 
-def did_you_mean(word: str, words: Iterable[str]) -> str:
+def did_you_mean(word: object, words: Iterable[object]) -> str:
     """The word that was perhaps meant, as the end of a message; nothing if none is close.
+
+    Upper and lower case are the same. Words may be names of columns, groups or options.
 
     Examples
     --------
     >>> did_you_mean("equal_oportunity", ["equal_opportunity", "equalized_odds"])
     "; did you mean 'equal_opportunity'?"
+    >>> did_you_mean("Income", ["hours", "income"]), did_you_mean("sex", ["SEX"])
+    ("; did you mean 'income'?", "; did you mean 'SEX'?")
     >>> did_you_mean("dp", ["equal_opportunity", "equalized_odds"])
     ''
     """
-    near = difflib.get_close_matches(word.lower(), words, 1, 0.7)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    spelled = {str(known).casefold(): known for known in words}
+    near = difflib.get_close_matches(str(word).casefold(), spelled, 1, 0.7)
+    return f"; did you mean {spelled[near[0]]!r}?" if near else ""
 
 
 def interval(value: float, low: float, high: float, places: int = 3) -> str:

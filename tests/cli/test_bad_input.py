@@ -47,16 +47,21 @@ def fails(run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--label", "aproved"), "has no column 'aproved'"),
+        (("--label", "Approved"), "did you mean 'approved'?"),
+        (("--drop", "INCOME"), "did you mean 'income'?"),
         (("--sensitive", "gender"), "has no column 'gender'"),
         (("--drop", "nothing"), "has no column 'nothing'"),
         (("--label", "sex", "--positive", "male"), "'sex' is named twice"),
         (("--positive", "maybe"), "--positive 'maybe' is not among the values"),
         (("--label", "region"), "must have two values, found 6"),
-        (("--sensitive", "income"), "different numbers, expected groups"),
-        (("--sensitive", "id"), "different values, expected groups"),
+        (("--sensitive", "income"), "different numbers, found"),
+        (("--sensitive", "id"), "different values, found"),
         (("--weight", "sector"), "--weight 'sector' must hold numbers"),
-        (("--option", "num_leafs=3"), "no such option (there is 'num_leaves')"),
+        (
+            ("--option", "num_leafs=3"),
+            "no such option, see its documentation; did you mean 'num_l",
+        ),
+        (("--cross", "Sex,region"), "did you mean 'sex'?"),
         (("--option", "num_leaves=1"), "lightgbm refuses: Check failed: (num_leaves) > (1)"),
         (("--threshold", "2"), "--threshold must lie between 0 and 1"),
         (("--test", "nowhere.csv"), "there is no file 'nowhere.csv'"),
@@ -159,7 +164,7 @@ def test_wrong_encoding_names_the_line(fails, tmp_path, table):
         (("--score", "sex2"), "has no column 'sex2'"),
         (("--score", "id"), "must hold numbers"),
         (("--label", "id"), "must have two values, found more"),
-        (("--sensitive", "id"), "more than 1,000 different values"),
+        (("--sensitive", "id"), "at most 1,000 different values"),
         (("--positive", "ja"), "--positive 'ja' is not among"),
         (("--level", "2"), "confidence must lie strictly between 0 and 1"),
     ],
@@ -211,7 +216,7 @@ def test_predict(fails, model, scored, tmp_path):
     assert "has no column 'debt' (which the model looks at)" in err
     pd.read_parquet(new).assign(debt="much").to_csv(tmp_path / "new.csv", index=False)
     err = fails("predict", model, tmp_path / "new.csv", "--out", out)
-    assert "invalid value 'much'" in err
+    assert "has the value 'much' in row 1 below the header, in the column 'debt'" in err
     assert not out.exists()
     assert [p.name for p in tmp_path.iterdir()] == ["new.csv"]
 
@@ -240,6 +245,12 @@ def test_report(fails, model, tmp_path):
         (("audit", "d.csv", *AUDIT, "--max-gap", "fnr"), "expected RATE=GAP"),
         (("audit", "d.csv", *AUDIT, "--threshold", ".5", "--at-fpr", ".1"), "not allowed with"),
         (("fly",), "invalid choice"),
+        (("trian", "d.csv"), "did you mean 'train'?"),
+        (("train", "d.csv", "--lable", "y", "--out", "m"), "--lable; did you mean '--label'?"),
+        (("audit", "d.csv", *AUDIT, "--sensitve=sex"), "--sensitve; did you mean '--sensitive'?"),
+        (("train", "d.csv", *ASKED, "--constraint", "equal_oportunity"), "mean 'equal_opportun"),
+        (("audit", "d.csv", *AUDIT, "--max-gap", "fnrr=0.1"), "did you mean 'fnr'?"),
+        (("train", "d.csv", *ASKED, "--at-least", "tprr=0.1"), "did you mean 'tpr'?"),
         ((), "required"),
     ],
 )

@@ -312,7 +312,7 @@ def test_commands_that_are_wrong(applicants, run, words, message, capsys):
         (("--decision", "hired", "--sex", "sex", "--race", "colour", "--format", "ll144"),
          "has no column 'colour'"),
         (("--score", "hired", "--sex", "sex", "--race", "race", "--format", "ll144"),
-         "has the invalid value 'yes' in line 2 of a column that must hold numbers"),
+         "has the value 'yes' in row 1 below the header, in the column"),
         (("--format", "model_risk"), "reads a folder that `fairboost train`"),
         (("--label", "good", "--decision", "hired", "--sensitive", "sex", "--format", "annex_iv",
           "--model", "nowhere"), "there is no 'nowhere/evidence.json'"),

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import sys
 
 import lightgbm
 import numpy as np
@@ -136,7 +137,7 @@ def test_what_train_says(table, tmp_path, run):
     assert "column 'opened' is left out: a date or time" in err
     assert "column 'id' is left out: text with 3,000 values" in err
     assert "'age_band' is missing in" in err
-    assert "round" in err  # the progress bar
+    assert "round/s" not in err  # no progress bar, since there is no terminal
     assert "does not see" not in err
     said = "on the rows held out, not certain", "not certain, on the test rows"
     assert sum(map(err.count, said)) == err.count("not certain") > 0
@@ -286,3 +287,16 @@ def test_xgboost_by_name(data, tmp_path, run):
     expected = stock.predict(xgboost.DMatrix(X, enable_categorical=True))
     scores = pd.read_parquet(tmp_path / "s.parquet")["score"]
     np.testing.assert_allclose(scores, expected, atol=1e-6)
+
+
+def test_bars_are_for_terminals_and_files_are_the_same_without(run, data, tmp_path, monkeypatch):
+    words = ("train", data, *ASKED, *QUICK[:-1], "--no-trade-off", "--out")
+    _, _, err = run(*words, tmp_path / "without")
+    assert "round/s" not in err
+    assert "\r" not in err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    _, _, err = run(*words, tmp_path / "with")
+    assert "15/15" in err
+    monkeypatch.undo()
+    files = [(tmp_path / name / "model.json").read_bytes() for name in ("without", "with")]
+    assert files[0] == files[1]

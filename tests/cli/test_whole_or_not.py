@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -25,16 +26,15 @@ def held(folder):
 
 
 def start(*words, **options):
-    return subprocess.Popen(
-        [*COMMAND, *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, **options
-    )
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE} | options
+    return subprocess.Popen([*COMMAND, *map(str, words)], **pipes)
 
 
-def read_until(process, mark):
-    """Read standard error until something is there."""
+def read_until(terminal, mark):
+    """Read what a process writes to a terminal until something is there."""
     seen = b""
     while mark not in seen:
-        piece = os.read(process.stderr.fileno(), 4096)
+        piece = os.read(terminal, 4096)
         assert piece, f"ended before {mark!r}: {seen!r}"
         seen += piece
     return seen
@@ -46,13 +46,20 @@ def read_until(process, mark):
 )
 def test_ctrl_c_in_mid_training_leaves_nothing(data, tmp_path, sign, code, word):
     words = ("--jobs", "1", "--option", "n_estimators=100000", "--out", tmp_path / "m")
-    process = start("train", data, *ASKED, *words)
-    seen = read_until(process, b"round/s]")  # the bar has moved: it is training
+    terminal, stderr = os.openpty()  # there are bars on a terminal only
+    termios.tcsetwinsize(stderr, (24, 99))
+    process = start("train", data, *ASKED, *words, stderr=stderr)
+    os.close(stderr)
+    seen = read_until(terminal, b"round/s]")  # the bar has moved: it is training
     process.send_signal(sign)
-    out, err = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=60)
+    with contextlib.suppress(OSError):  # the end of what a terminal shows
+        while piece := os.read(terminal, 4096):
+            seen += piece
+    os.close(terminal)
     assert process.returncode == code
-    assert word in err
-    assert b"Traceback" not in seen + err
+    assert word in seen
+    assert b"Traceback" not in seen
     assert out == b""
     assert held(tmp_path) == []
 

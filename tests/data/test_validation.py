@@ -287,6 +287,8 @@ BANDS = ["<25", "25-40", "40+"]
         lambda v: pa.Table.from_pandas(
             pd.DataFrame({"age": pd.Categorical(v, BANDS, ordered=True)})
         ),
+        lambda v: pa.array(pd.Categorical(v, BANDS, ordered=True)),
+        lambda v: {"age": pa.array(pd.Categorical(v, BANDS, ordered=True))},
     ],
 )
 def test_ordered_categories_keep_their_order(form):

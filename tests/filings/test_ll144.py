@@ -238,12 +238,24 @@ def test_files_hold_the_same_figures(tmp_path):
 
 
 def test_categories_are_no_formulas_in_a_spreadsheet():
-    groups, selected = people({("=1+1", "a"): (5, 2), ("M", "b"): (5, 2)})
+    groups, selected = people({("=1+1", "a\x1b[2J"): (5, 2), ("\t=1", "b"): (5, 2)})
     filing = ll144(groups, selected=selected)
     from fairboost.filings.filing import _csv
 
     rows = list(csv.reader(StringIO(_csv(filing.tables["sex"]))))
-    assert rows[1][0] == "'=1+1"
+    assert {rows[1][0], rows[2][0]} == {"'=1+1", "\\t=1"}  # a terminal obeys nothing either
+    assert "a\\x1b[2J" in _csv(filing.tables["race"])
+
+
+def test_a_terminal_obeys_nothing_of_a_table():
+    """Nor does the name of a column, where `cat` shows the file."""
+    groups, selected = people({("\x1b[2Jred", "a"): (5, 2), ("M", "b"): (5, 2)})
+    from fairboost.filings.filing import _csv
+
+    table = ll144(groups, selected=selected).tables["sex"].rename(columns={"rate": "r\x9b31m"})
+    text = _csv(table)
+    assert "\\x1b[2Jred" in text
+    assert not set(text) & {"\x1b", "\x9b"}
 
 
 @pytest.mark.parametrize(

@@ -102,11 +102,14 @@ def test_what_does_not_match_is_refused(fit, toy, other, what):
         fit(X.astype({"s": int}).astype({"s": "category"}), table, what)
 
 
-def test_lightgbm_does_not_end_the_process_over_an_evaluation_set(toy, other):
+def test_lightgbm_reads_categories_of_polars_in_an_evaluation_set(toy, other):
+    """It would end the process over them."""
     words = np.array(["u", "v"])
     X = pd.DataFrame({"a": toy.X[:, 0], "w": pd.Categorical(words[(toy.X[:, 1] > 0) * 1])})
     rows = pl.DataFrame({"a": other.X[:, 0], "w": words[(other.X[:, 1] > 0) * 1]})
     table = rows.with_columns(pl.col("w").cast(pl.Categorical))
     model = FairGBMClassifier(LightGBM().make(), constraint="equal_opportunity")
-    with pytest.raises(InvalidInputError, match="LightGBM reads categories from pandas alone"):
-        model.fit(X, toy.y, sensitive_features=toy.group, eval_set=[(table, other.y)])
+    of_polars = model.fit(X, toy.y, sensitive_features=toy.group, eval_set=[(table, other.y)])
+    losses = of_polars.estimator_.evals_result_
+    model.fit(X, toy.y, sensitive_features=toy.group, eval_set=[(table.to_pandas(), other.y)])
+    assert losses == model.estimator_.evals_result_

@@ -70,7 +70,7 @@ def assert_same(loaded, model, X):
 # What is saved is what is loaded
 
 
-@pytest.mark.parametrize("name", ["x.pkl", "x.PICKLE", "x.joblib"])
+@pytest.mark.parametrize("name", ["x.pkl", "x.PICKLE", "x.joblib", "x.sav", "x.dill"])
 def test_endings_of_pickles_are_refused(fair, tmp_path, name):
     with pytest.raises(ModelFileError, match=r"save writes JSON.*x\.json', or joblib\.dump"):
         fair().save(tmp_path / name)

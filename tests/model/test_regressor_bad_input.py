@@ -270,6 +270,8 @@ def test_cross_fitting_beside_a_set(engines):
         (ConstraintError, "unknown .* mean 'equal_means'\\?$", {"constraint": "equalmeans"}),
         (ConstraintError, "unknown constraint 'fnr'.*FairGBMClassifier$", {"constraint": "fnr"}),
         (ConstraintError, "'fnr' is a rate of decisions", {"constraint": parity("fnr")}),
+        (ConstraintError, "'recall' is a rate of",
+         {"constraint": parity("recall"), "tolerance": None}),
         (InvalidInputError, "'best', 'last', 'average', found 'randomized'",
          {"iterate": "randomized"}),
         (InvalidInputError, "'best', 'last', 'average', found 'bets'", {"iterate": "bets"}),

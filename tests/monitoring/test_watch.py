@@ -9,7 +9,7 @@ from fairboost.fairness.constraints import resolve
 from fairboost.fairness.operating_points import at_fpr, at_tpr
 from fairboost.fairness.rates import RATES
 from fairboost.monitoring.checks import check_of_point, checks_of
-from fairboost.monitoring.counts import SHARE, PeriodCounts, Series
+from fairboost.monitoring.counts import NO_GROUP, SHARE, PeriodCounts, Series
 from fairboost.monitoring.watch import NO_ROWS, TrainingRate, start_of, watch
 
 SEX = ("sex",)
@@ -65,6 +65,8 @@ def test_figures_follow_from_the_ends_of_bands():
     assert [s.name for s in one.series] == ["sex=M"]
     everyone = check(parity("ppr", ratio=0.8, by="sex", of="everyone"))
     assert [s.name for s in everyone.series][-1] == "all known groups of sex"
+    overall = check(bound("fpr", 0.1))
+    assert overall.text == "overall false positive rate at most 0.1"
 
 
 def test_the_narrower_end_of_a_difference_counts():
@@ -199,3 +201,108 @@ def test_periods_without_rows_or_labels_say_so():
 def test_confidence_is_checked():
     with pytest.raises(InvalidInputError, match="confidence"):
         watch(counted([[1, 1]]), [], confidence=95.0)
+
+
+# Rows that cannot be judged
+
+
+def grouped(*rows, names=("F", "M")):
+    """Counts by period of some cells: one of a hundred rows is a missed positive."""
+    rows = np.asarray(rows)
+    counts = np.zeros((*rows.shape, 3, 2), int)
+    counts[:, :, 1, 0], counts[:, :, 1, 1] = rows // 100, rows - rows // 100
+    periods = tuple(f"2026-{k + 1:02}" for k in range(len(rows)))
+    return PeriodCounts(periods, SEX, tuple((name,) for name in names), counts)
+
+
+SHARES = [Series(SEX, group, SHARE, GROUPS[SEX]) for group in GROUPS[SEX]]
+OUTSIDE = Series(SEX, (), NO_GROUP, GROUPS[SEX])
+TRAINED = {**dict.fromkeys(SHARES, TrainingRate(0.5, 2_000)), OUTSIDE: TrainingRate(0.0, 2_000)}
+
+
+def watch_groups(counts, **options):
+    asked = [check(parity("fnr", 0.05, by="sex"))]
+    return watch(counts, asked, [*SHARES, OUTSIDE], TRAINED, **options)
+
+
+def test_rows_of_known_groups_alone_raise_no_alarm():
+    found = watch_groups(grouped([500, 500], [480, 520]))
+    assert not found.alarms
+    assert found.state == "met"
+
+
+@pytest.mark.parametrize("max_change", [0.0, 0.5])
+def test_without_known_groups_there_is_nothing_to_judge_by(max_change):
+    counts = grouped([500, 500, 10], names=("FEMALE", "MALE", None))
+    found = watch_groups(counts, max_change=max_change)
+    judged, outside = found.standing
+    assert {judged.kind, outside.kind} == {"rows"}
+    assert judged.against == "fewer than two known groups have eligible rows"
+    assert outside.about == "share of rows of no known group of sex ('FEMALE', 'MALE', missing)"
+    assert outside.value == 1.0
+    assert found.state == "alarm"
+    assert [v.status for v in found.verdicts] == [NO_ROWS] * 2
+
+
+def test_no_labels_are_the_reason_where_there_are_none():
+    counts = grouped([500, 500])
+    counts.rows[:, :, 2] = counts.rows[:, :, 1]
+    counts.rows[:, :, 1] = 0
+    (alarm,) = watch_groups(counts).standing
+    assert alarm.against.endswith("have eligible rows: no row has a label")
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_group_that_vanishes_is_an_alarm_whatever_change_is_allowed(trained):
+    counts = grouped([500, 500], [500, 500], [0, 1_000], [0, 1_000])
+    reference = TRAINED if trained else {}
+    found = watch(counts, [], SHARES, reference, max_change=0.9)
+    (alarm,) = found.standing
+    assert (alarm.kind, alarm.about) == ("rows", "rows of sex=F")
+    assert (alarm.since, alarm.raised) == ("2026-03", "2026-03")
+    back = grouped([500, 500], [500, 500], [0, 1_000], [500, 500], [500, 500])
+    (past,) = watch(back, [], SHARES, reference, max_change=0.9).alarms
+    assert (past.kind, past.now) == ("rows", False)
+    fewer = grouped([500, 500], [500, 500], [100, 900])
+    assert not watch(fewer, [], SHARES, reference, max_change=0.9).alarms
+
+
+def test_a_small_group_may_be_absent_by_chance():
+    counts = grouped([500, 500, 1], [500, 500, 0], names=("F", "M", "X"))
+    own = Series(SEX, ("X",), SHARE, (*GROUPS[SEX], ("X",)))
+    assert not watch(counts, [], [own], {own: TrainingRate(0.002, 2_000)}).alarms
+
+
+def test_more_unknown_groups_than_in_training_are_an_alarm_and_fewer_are_none():
+    counts = grouped([500, 500, 100], [500, 500, 150], names=("F", "M", None))
+    as_trained = {OUTSIDE: TrainingRate(0.1, 2_000)}
+    assert not watch(counts, [], [OUTSIDE], as_trained).alarms
+    assert not watch(counts, [], [OUTSIDE], {OUTSIDE: TrainingRate(0.3, 2_000)}).alarms
+    (alarm,) = watch(counts, [], [OUTSIDE], {OUTSIDE: TrainingRate(0.02, 2_000)}).alarms
+    assert (alarm.kind, alarm.against) == ("rows", "test rows of training")
+    later = grouped(*[[500, 500, 1]] * 3, [500, 500, 200], names=("F", "M", "X"))
+    (alarm,) = watch(later, [], [OUTSIDE]).alarms
+    assert (alarm.against, alarm.since) == ("earlier periods", "2026-04")
+
+
+def test_groups_without_rows_so_far_leave_a_doubt():
+    three = (("F",), ("M",), ("X",))
+    (asked,), _ = checks_of([parity("fnr", 0.2, by="sex")], {SEX: three})
+    found = watch(grouped([900, 900]), [asked])
+    assert found.last[0].status == "met"
+    assert np.isnan(found.last[0].alarm_at)
+    assert found.absent(asked.series) == ["sex=X"]
+    assert (found.state, found.open) == ("not certain", found.last)
+
+
+def test_the_state_is_not_certain_until_every_constraint_is_certainly_met():
+    asked = [check(parity("fnr", 0.2, by="sex"))]
+    few = watch(counted([[41, 54]], positive=100), asked)
+    assert not few.alarms
+    assert few.state == "not certain"
+    assert few.last[0].alarm_at > 0.3
+    assert np.isnan(watch(counted([[41, 54]] * 2, positive=100), asked).verdicts[0].alarm_at)
+    assert watch(counted([[300, 300]] * 4), asked).state == "met"
+    assert watch(counted([[300, 800]]), asked).state == "alarm"
+    assert watch(counted([[300, 300]] * 4), asked, left=["one"]).state == "not certain"
+    assert watch(counted([[300, 300]]), []).state == "no alarm"

@@ -413,6 +413,16 @@ class TestRoc:
         assert not [line for line in bare.ax_.lines if len(line.get_xdata()) == 1]
 
 
+def test_scores_that_are_no_probabilities_have_no_mark_at_one_half(scored):
+    """Where decisions are made is not known then."""
+    y, score, group = scored
+    for scale, marked in ((1, True), (100, False)):
+        roc = GroupRocDisplay.from_predictions(y, scale * score, sensitive_features=group)
+        assert (roc.points is not None) == marked
+        scores = GroupScoresDisplay.from_predictions(y, scale * score, sensitive_features=group)
+        assert scores.threshold == (0.5 if marked else None)
+
+
 class TestScores:
     def test_outlines_of_both_labels(self, scored):
         y, score, group = scored

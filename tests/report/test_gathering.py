@@ -307,7 +307,7 @@ def test_operating_point_and_a_plain_engine(engine, loans, new):
         plain=plain,
         favourable="negative",
     )
-    assert "false positive rate of everyone is at most 0.1" in found.asked.operating_point
+    assert "overall false positive rate is at most 0.1" in found.asked.operating_point
     assert found.asked.threshold == fair.threshold_
     (fpr,) = (
         r.value for r in found.rates if (r.model, r.attribute, r.rate) == ("plain", "", "fpr")

@@ -488,8 +488,9 @@ def test_two_processes_share_a_study(write, tmp_path):
     assert not [t for t in trials if t.state.name == "RUNNING"]
 
 
-def test_the_command(write, tmp_path, capsys):
+def test_the_command(write, tmp_path, capsys, monkeypatch):
     path, out = write(), tmp_path / "out"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)  # there are bars on a terminal only
     assert main(["study", str(path), "--out", str(out), "--trials", "2"]) == 0
     said = capsys.readouterr()
     assert "2 trials run, 1 missing, 0 failed." in said.out and "go on" in said.out

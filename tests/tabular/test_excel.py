@@ -150,7 +150,7 @@ TWO = b'<row r="2"><c r="A2" t="str"><v>'
 HOSTILE = {
     "a cell": (in_sheet(b"x" * MB, 300, TWO, b"</v></c></row>"), "would unpack to 315 MB"),
     "a long cell": (in_sheet(b"x" * MB, 20, TWO, b"</v></c></row>"), "cell or row of more than"),
-    "a long row": (in_sheet(b"<c/>" * (MB // 4), 20, b"<row>", b"</row>"), "cell or row of more"),
+    "a long row": (in_sheet(b"<c/>" * (MB // 4), 20, b"<row>", b"</row>"), "a row, or formats"),
     "a tag": (in_sheet(b" " * MB, 20, b"<row ", b"/>"), "cell or row of more than 16 MB"),
     "sheets": (
         {f"xl/worksheets/more{k}.xml": (START, b"<row/>" * MB, 1, END) for k in range(30)},
@@ -159,6 +159,14 @@ HOSTILE = {
     "shared texts": (
         {"xl/sharedStrings.xml": (b"<sst>", b"<si><t>x</t></si>" * 60_000, 100, b"</sst>")},
         "would unpack to 102 MB",
+    ),
+    "formats": (
+        {"xl/styles.xml": (b"<styleSheet><cellXfs>", b"<xf/>" * 60_000, 100, b"</cellXfs>")},
+        "more than 500,000 tags",
+    ),
+    "parts of a text": (
+        {"xl/sharedStrings.xml": (b"<sst><si>", b"<r><t>a</t></r>" * 60_000, 30, b"</si></sst>")},
+        "more than 500,000 tags",
     ),
     "a row far below": (in_sheet(b"", 0, b'<row r="1000000000000">', b"</row>"), "where sheets"),
     "a row without a number": (in_sheet(b"", 0, b'<row r="x">', b"</row>"), "cannot be read as"),
@@ -178,6 +186,13 @@ def test_hostile_workbooks_are_refused_in_little_memory(tmp_path, what):
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 40 * MB
+
+
+def test_parts_that_are_not_parsed_may_have_many_tags(tmp_path):
+    """The chain of a million formulas is no attack."""
+    chain = b"<calcChain>", b'<c r="A1"/>' * 60_000, 10, b"</calcChain>"
+    path = hostile(tmp_path, {"xl/calcChain.xml": chain})
+    assert TableFile(path).read().num_rows == 1
 
 
 def test_a_directory_that_understates_sizes_is_refused(tmp_path):

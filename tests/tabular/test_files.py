@@ -165,7 +165,7 @@ def corrupt(folder, name):
         ("blank.csv", "is empty; write it again"),
         ("header.csv", "has 2 columns but no rows"),
         ("twice.csv", "has several columns named 'a'; rename them"),
-        ("ragged.csv", "has a row of 1 fields where the header has 2: '3'"),
+        ("ragged.csv", "has 1 fields in row 2 below the header, where the header has 2: '3'"),
         ("latin.csv", "is not in UTF-8: line 5 has byte 0xeb after '2,Zo'; pass its encoding"),
         ("latin_name.csv", "is not in UTF-8: line 1 has byte 0xf6 after 'gr'"),
         ("utf16.csv", "is in utf-16, expected UTF-8; pass --encoding utf-16"),
@@ -215,7 +215,7 @@ def test_a_parquet_file_that_was_cut_short(tmp_path, table):
 
 def test_missing_files_columns_and_folders(tmp_path):
     (tmp_path / "loans.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InvalidInputError, match=r"there is no file .*there is 'loans.csv'"):
+    with pytest.raises(InvalidInputError, match=r"there is no file .*did you mean 'loans.csv'"):
         TableFile(tmp_path / "loan.csv")
     with pytest.raises(InvalidInputError, match="is a folder; name a file"):
         TableFile(tmp_path)
@@ -230,8 +230,48 @@ def test_missing_files_columns_and_folders(tmp_path):
 def test_a_number_that_is_none_is_named(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\nx,3\n")
-    with pytest.raises(InvalidInputError, match="invalid value 'x'"):
+    with pytest.raises(InvalidInputError, match="has the value 'x' in row 2 below the header, in"):
         list(TableFile(path).batches({"a": pa.float64()}))
+
+
+BODY = "id,flag,income\n" + "".join(f"{k},true,{k}\n" for k in range(20))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BODY.replace("7,true,7", "7,true,six"), "'six' in row 8 .* column 'income', .* numbers"),
+        (
+            BODY.replace("7,true,7", "7,perhaps,7"),
+            "'perhaps' in row 8 .* 'flag', .* true or false",
+        ),
+        ("\n\n" + BODY.replace("7,true,7", "7,true,six"), "in row 8 below the header"),
+        (BODY.replace("\n3,", '\n\n"3\n",').replace("7,true,7", "7,true,x"), "in row 8"),
+        (BODY.replace("7,true,7", '7,true,"7,5"'), "'7,5' in row 8 .* a decimal point"),
+        (
+            BODY.replace("7,true,7", "7,true"),
+            "has 2 fields in row 8 .* the header has 3: '7,true'",
+        ),
+        (BODY.encode().replace(b"7,true,7", b"7,true,s\xed"), "is not in UTF-8: line 9 has byte"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_file_is_said_by_column_and_row(tmp_path, text, message):
+    """Arrow counts columns from 0, and the header as a row."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    types = {"income": pa.float64(), "flag": pa.bool_()}
+    with pytest.raises(InvalidInputError, match=message) as told:
+        list(TableFile(path).batches(types))
+    assert "--missing '7,5'" not in str(told.value)
+    assert "CSV column" not in str(told.value)
+
+
+@pytest.mark.parametrize("fields", ["7,true", "7,true,7,7"])
+def test_a_row_of_other_fields_is_counted_where_a_table_is_read_whole(tmp_path, fields):
+    path = tmp_path / "t.csv"
+    path.write_text(BODY.replace("7,true,7", fields))
+    with pytest.raises(InvalidInputError, match=r"fields in row 8 below the header, where"):
+        TableFile(path).read()
 
 
 def test_checksums(tmp_path):

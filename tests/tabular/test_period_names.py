@@ -34,6 +34,7 @@ FORMATS = {
     "2025 SEP": [f"{d:%Y %b}".upper() for d in MONTHS],
     "SEP2025": [f"{d:%b%Y}".upper() for d in MONTHS],
     "2025年9月": [f"{d.year}年{d.month}月" for d in MONTHS],
+    "month 9 of 2025": [f"month {d.month} of {d.year}" for d in MONTHS],
     "2025-Q3": [f"{y}-Q{q}" for y, q in QUARTERS],
     "2025Q3": [f"{y}Q{q}" for y, q in QUARTERS],
     "Q3 2025": [f"Q{q} {y}" for y, q in QUARTERS],

@@ -56,6 +56,18 @@ def test_a_number_that_no_two_rows_share_is_kept_with_a_word():
     assert not judge(column([0.5 + k for k in range(N)])).remark
 
 
+def test_a_column_of_numbers_with_an_error_is_named():
+    """It becomes text; that would show in nothing but the model."""
+    few = judge(column([str(k % 30) for k in range(N)] + ["n.k."]))
+    assert few.kind == "category"
+    assert "30 of its 31 different values are numbers, and 'n.k.' is not" in few.remark
+    many = judge(column([str(k) for k in range(N)] + ["n.k."]))
+    assert many.kind is None
+    assert "--missing 'n.k.'" in many.remark
+    assert not judge(column(["1", "2", "3+"] * 40)).remark
+    assert not judge(column([f"{k % 30:05d}" for k in range(N)])).remark
+
+
 def test_numbers_are_categories_if_the_user_says_so():
     assert judge(column([10, 2, 10] * 40), categorical=True).categories == ("10", "2")
     assert judge(column([f"p{k}" for k in range(N)]), categorical=True).kind == "category"
@@ -197,7 +209,7 @@ def test_labels_are_told_by_name_or_named():
     assert classes_of(["1", "0"], "y", None) == ("0", "1")
     assert classes_of(["-1", "1"], "y", None) == ("-1", "1")
     assert classes_of(["Bad", "Good"], "y", "bad") == ("Good", "Bad")
-    with pytest.raises(InvalidInputError, match="cannot tell which value is the positive"):
+    with pytest.raises(InvalidInputError, match="pass --positive 'bad' or --positive 'good'"):
         classes_of(["bad", "good"], "y", None)
     with pytest.raises(InvalidInputError, match="--positive 'best' is not among the values"):
         classes_of(["bad", "good"], "y", "best")
@@ -238,10 +250,12 @@ def test_groups_are_text_with_missing_values():
 
 def test_a_quantity_is_no_group():
     ages = pa.table({"age": [20 + k for k in range(60)]})
-    with pytest.raises(InvalidInputError, match="'age' has 60 different numbers"):
+    with pytest.raises(
+        InvalidInputError, match=r"'age' must hold groups .* numbers, found 60; .*bands"
+    ):
         grouped_by("age").groups(ages)
     names = pa.table({"name": [f"n{k}" for k in range(1_001)]})
-    with pytest.raises(InvalidInputError, match="has 1,001 different values"):
+    with pytest.raises(InvalidInputError, match="1,000 different values, found 1,001"):
         grouped_by("name").groups(names)
 
 

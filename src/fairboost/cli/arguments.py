@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairboost._text import did_you_mean
 from fairboost.fairness.class_constraints import NAMED_FOR_CLASSES
 from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.constraints import NAMED_CONSTRAINTS
@@ -60,7 +61,8 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="results as one JSON object on standard output, for programs",
     )
-    group.add_argument("--quiet", action="store_true", help="show no progress bars and no remarks")
+    words = "show no remarks and no progress bars, which only a terminal has otherwise"
+    group.add_argument("--quiet", action="store_true", help=words)
     group.add_argument("--debug", action="store_true", help="show where an error comes from")
 
 
@@ -418,6 +420,7 @@ def _floor(text: str) -> tuple[str, float]:
     if not equals or name not in known:
         raise argparse.ArgumentTypeError(
             f"expected RATE=FLOOR, such as tpr=0.8, found {text!r}; rates are {', '.join(known)}"
+            f"{did_you_mean(name, known)}"
         )
     return name, _share("--at-least", value)
 
@@ -428,7 +431,7 @@ def _budget(text: str) -> tuple[str, float]:
     if not equals or name not in BUDGETS:
         raise argparse.ArgumentTypeError(
             f"expected RATE=LIMIT, such as error=0.25, found {text!r}; rates are "
-            f"{', '.join(BUDGETS)}"
+            f"{', '.join(BUDGETS)}{did_you_mean(name, BUDGETS)}"
         )
     return name, _share("--budget", value)
 

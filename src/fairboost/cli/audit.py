@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairboost._text import did_you_mean
 from fairboost.cli import arguments, filings
 from fairboost.cli.console import Console
 from fairboost.cli.exits import DONE, NOT_MET
@@ -116,6 +117,8 @@ def _limit(text: str) -> tuple[str, float]:
     )
     rates = ", ".join(chain.from_iterable(LIMITED.values()))
     message = f"expected RATE=GAP, such as fnr=0.05, with a rate of {rates}; found {text!r}"
+    if not known:
+        message += did_you_mean(rate, chain.from_iterable(LIMITED.values()))
     most = math.inf if of_numbers else 1.0
     return rate, arguments.read_number(
         float, gap, lambda limit: known and 0 <= limit < most, message

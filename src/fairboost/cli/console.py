@@ -48,6 +48,11 @@ class Console:
     quiet: bool = False
     said: list[str] = field(default_factory=list)
 
+    @property
+    def bars(self) -> bool:
+        """Whether there are progress bars: on a terminal only, since a log keeps all of a bar."""
+        return not self.quiet and sys.stderr.isatty()
+
     def result(self, text: str) -> None:
         """Show a result to people."""
         if not self.as_json:
@@ -99,7 +104,12 @@ class Console:
     def reading(self, file: TableFile, what: str) -> Iterator[Callable[[], None]]:
         """A progress bar along a file; call what it yields after each batch."""
         with tqdm(
-            total=file.size, unit="B", unit_scale=True, desc=what, disable=self.quiet, leave=False
+            total=file.size,
+            unit="B",
+            unit_scale=True,
+            desc=what,
+            disable=not self.bars,
+            leave=False,
         ) as bar:
 
             def advance() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from fairboost._text import did_you_mean
 from fairboost.cli.task import CLASSES, RELATIVE, decides_class, predicts_number
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness import numbers
@@ -110,7 +111,7 @@ def _check_crossings(options: argparse.Namespace) -> None:
             raise InvalidInputError(
                 f"--cross {','.join(crossing)} names {', '.join(map(repr, absent))}, which is not "
                 f"a sensitive column; expected some of {', '.join(options.sensitive)}, or add "
-                f"--sensitive {absent[0]}"
+                f"--sensitive {absent[0]}{did_you_mean(absent[0], options.sensitive)}"
             )
 
 

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         f"same FNR) by {ATTRIBUTE}, tolerance {TOLERANCE}. The models do not see {ATTRIBUTE}.\n"
     )
     with console.collecting_warnings():
-        table, report, files = run_demo(options)
+        table, report, files = run_demo(options, progress=console.bars)
     report = replace(report, advice=tuple(map(in_commands, report.advice)))
     console.result("\nOn test rows, with 95% intervals (FNR: creditworthy applicants refused):\n")
     console.result(table.to_string())

@@ -25,7 +25,9 @@ ATTRIBUTE = "sex"
 TOLERANCE = 0.01
 
 
-def run_demo(options: argparse.Namespace) -> tuple[pd.DataFrame, FairnessReport, list[Path]]:
+def run_demo(
+    options: argparse.Namespace, *, progress: bool = False
+) -> tuple[pd.DataFrame, FairnessReport, list[Path]]:
     """Train both models, compare them on test rows, and write a picture and the model.
 
     Parameters
@@ -33,6 +35,8 @@ def run_demo(options: argparse.Namespace) -> tuple[pd.DataFrame, FairnessReport,
     options : Namespace
         ``rows`` to generate, 60% of which are trained on; the ``seed`` of the generator; the
         folder ``out`` to write to, and whether to do so though it holds files (``force``).
+    progress : bool
+        Whether to show a progress bar.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def run_demo(options: argparse.Namespace) -> tuple[pd.DataFrame, FairnessReport,
         clone(engine),
         constraint="equal_opportunity",
         tolerance=TOLERANCE,
-        verbose=int(not options.quiet),
+        verbose=int(progress),
     )
     start = time.perf_counter()
     engine.fit(train.X, train.y)

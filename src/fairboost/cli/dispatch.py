@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from fairboost import __version__
-from fairboost._text import printable
+from fairboost._text import did_you_mean, printable
 from fairboost.cli import (
     audit,
     compare,
@@ -68,11 +69,24 @@ A first model, from a file to an audited model:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that does not show what a terminal would obey."""
+    """A parser that hints at the nearest name, and does not show what a terminal would obey."""
+
+    given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and keep the words for the hint at the end of a message."""
+        self.given = sys.argv[1:] if args is None else args
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """End with a message on standard error."""
-        super().error(printable(message))
+        known = self._option_string_actions
+        written = [word.partition("=")[0] for word in self.given if word.startswith("--")]
+        hints = [f"; found {w}{did_you_mean(w, known)}" for w in written if w not in known]
+        if choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            hints.append(did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2])))
+        hint = next((h for h in hints if "did you mean" in h), "")
+        super().error(printable(message + hint))
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -85,7 +99,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:  # its page knows the options
+        options.page.error(f"unrecognized arguments: {' '.join(unknown)}")
     options.root = parser  # completion describes all of it
     console = Console(as_json=options.json, quiet=options.quiet)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a letter that it does not have is spelled out

@@ -13,7 +13,7 @@ from fairboost.cli import signals
 from fairboost.cli.wording import in_commands
 from fairboost.exceptions import FairboostError
 
-DONE, FAILED, USAGE, NOT_MET, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+DONE, FAILED, USAGE, NOT_MET, NOT_JUDGED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 
 EXIT_CODES = {
     DONE: "done",
@@ -21,6 +21,8 @@ EXIT_CODES = {
     USAGE: "not started: the command line is wrong",
     NOT_MET: "done, but a constraint is not met, a gap is larger than --max-gap allows, an alarm "
     "is active, or the decisions say nothing",
+    NOT_JUDGED: "done, but the rows cannot be judged: `fairboost monitor` found no rows of a "
+    "constraint, a group that vanished, or more rows of no known group than in training",
     INTERRUPTED: "interrupted by Ctrl-C; nothing half-written is left",
     TERMINATED: "ended by the system or a scheduler (SIGTERM); nothing half-written is left",
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import re
 import warnings
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fairboost._text import did_you_mean
 from fairboost.cli.arguments import OBJECTIVES
 from fairboost.cli.classes import class_options
 from fairboost.cli.console import Console
@@ -60,8 +60,8 @@ def build_engine(options: argparse.Namespace) -> Any:
     for option, _ in options.option:
         if option not in known:
             raise InvalidInputError(
-                f"--option {option}: {options.engine} has no such option"
-                f"{_nearest(option, known)}; see its documentation"
+                f"--option {option}: {options.engine} has no such option, see its "
+                f"documentation{did_you_mean(option, sorted(known))}"
             )
     chosen = {**needed, **dict(options.option), **_objective(options)}
     if options.jobs is not None:
@@ -126,7 +126,7 @@ def _method(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         "holdout": "auto" if options.holdout_share is None else options.holdout_share,
         "min_group_rows": options.min_group_rows,
         "random_state": options.seed,
-        "verbose": int(not console.quiet),
+        "verbose": int(console.bars),
     }
 
 
@@ -142,7 +142,9 @@ def fit(
         said = whom_it_protects(model.constraint, rows.schema.label, positive, other)
         console.notes([said] if said else [])
     with console.collecting_warnings(), refusals(options):
-        return model.fit(rows.train.X, rows.train.y, **rows.fit_options())
+        model.fit(rows.train.X, rows.train.y, **rows.fit_options())
+    model.set_params(verbose=0)  # files are the same with a progress bar and without
+    return model
 
 
 def _check_labels(model: FairModel, rows: TableRows, label: str) -> None:
@@ -231,9 +233,3 @@ def _known_options(name: str, engine: Any) -> set[str]:
     else:
         known |= {"max_bin", "tree_method", "grow_policy", "max_leaves"}
     return known
-
-
-def _nearest(option: str, known: set[str]) -> str:
-    # The longest of those near: aliases are shortened names.
-    near = sorted(difflib.get_close_matches(option, sorted(known), 3), key=len, reverse=True)
-    return f" (there is {near[0]!r})" if near else ""

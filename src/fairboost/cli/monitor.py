@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairboost._text import text_table
 from fairboost.cli import arguments
-from fairboost.cli.console import Console
-from fairboost.cli.exits import DONE, NOT_MET
+from fairboost.cli.console import WIDTH, Console
+from fairboost.cli.exits import DONE, NOT_JUDGED, NOT_MET
 from fairboost.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -38,9 +39,15 @@ EXAMPLE = """\
 
 monitoring/ then holds a page (HTML and Markdown), the same as JSON, and tables as CSV. Columns
 have the names that `fairboost train` and `fairboost predict` gave them. Labels may be missing, for
-example for recent decisions. Exit code 3 means that an alarm is active: a constraint or the target
-of the operating point is certainly broken, or a rate or the share of a group has certainly changed
-by more than `--max-change`.
+example for recent decisions.
+
+Exit code 3 means that an alarm is active: a constraint or the target of the operating point is
+certainly broken, or a rate or the share of a group has certainly changed by more than
+`--max-change`. Exit code 4 means that the only active alarms say that rows cannot be judged: a
+constraint has no eligible rows (no row has a label yet, or groups are written in another way than
+in training), a group has vanished, or more rows than in training are in no known group. Exit code
+0 does not mean that every constraint is met: the first line says whether that is certain, and
+"alarm at" which breach of a limit the rows so far could have shown.
 """
 
 
@@ -104,10 +111,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
     console.result(monitoring_text(watched, page))
     files = fill_folder(options, page.write)
     console.written(options.out, files)
+    code = DONE
+    if watched.standing:
+        code = NOT_JUDGED if all(a.kind == "rows" for a in watched.standing) else NOT_MET
     for alarm in watched.standing:
-        console.reason(NOT_MET, alarm_in_words(alarm))
+        console.reason(code, alarm_in_words(alarm))
     console.finish(**page.facts, **page.tables, files=files)
-    return NOT_MET if watched.standing else DONE
+    return code
 
 
 def _watch(options: argparse.Namespace, console: Console) -> tuple[Watched, Filing, list[str]]:
@@ -141,12 +151,11 @@ def _watch(options: argparse.Namespace, console: Console) -> tuple[Watched, Fili
         resolve(model_.constraint, model_.tolerance, schema.sensitive),
         point if isinstance(point, OperatingPoint) else None,
         columns=schema.sensitive,
-        labels=asked.label is not None and bool(counts.labelled().any()),
         min_group_rows=model_.min_group_rows,
     )
     watched = watch(
         counts, use.checks, use.more, use.reference,
-        confidence=options.level, max_change=options.max_change,
+        confidence=options.level, max_change=options.max_change, left=use.left,
     )  # fmt: skip
     notes = list(_notes(asked, found, counts, use))
     facts = {
@@ -228,11 +237,11 @@ def _notes(
     yield from use.unknown_groups(counts)
     rows, labelled = int(counts.by_period().sum()), int(counts.labelled().sum())
     if asked.label is None:
-        yield "there is no column of labels, so no error rate is known (--label)"
+        yield "there is no column of labels, so no error rate is known; name one with --label"
     elif labelled < rows:
         yield (
             f"{labelled:,} of {rows:,} rows have a label; rates that need one are of these rows "
-            "alone"
+            "only"
         )
     if found.undated:
         yield f"{found.undated:,} rows are left out, since {asked.by.name!r} is missing"
@@ -243,10 +252,6 @@ def _notes(
             f"periods are in the order in which they occur in {asked.by.name!r}, "
             f"{found.periods[0]!r} first, since their names say no order"
         )
-    for place, column in enumerate(counts.columns):
-        missing = [k for k, cell in enumerate(counts.cells) if cell[place] is None]
-        if n := int(counts.rows[:, missing].sum()):
-            yield f"{column!r} is missing in {n:,} rows; they count among everyone, in no group"
     empty = [p for p, n in zip(counts.periods, counts.by_period(), strict=True) if not n]
     if empty:
         yield f"there are no rows of {', '.join(empty[:5])}{', ...' if len(empty) > 5 else ''}"
@@ -255,15 +260,22 @@ def _notes(
 def monitoring_text(watched: Watched, page: Filing) -> str:
     """What was found, as text for a terminal."""
     from fairboost.monitoring.counts import Series
-    from fairboost.monitoring.page import headline
+    from fairboost.monitoring.page import doubts, headline, in_words, known
+    from fairboost.report.words import number
 
     counts, last = watched.counts, len(watched.counts.periods) - 1
     verdicts = {(v.check, v.so_far): v for v in watched.verdicts if v.period == last}
     lines = [
-        [check.text, "so far" if so_far else "of the period", figure, v.status]
+        [
+            check.text,
+            "so far" if so_far else "of the period",
+            in_words(v.value, v.low, v.high),
+            v.status,
+            number(known(v.alarm_at)),
+        ]
         for k, check in enumerate(watched.checks)
         for so_far in (True, False)
-        if (v := verdicts[k, so_far]) and (figure := _figure(v.value, v.low, v.high))
+        if (v := verdicts[k, so_far])
     ]
     k = watched.series.index(Series((), (), "ppr"))
     ends = (
@@ -271,21 +283,21 @@ def monitoring_text(watched: Watched, page: Filing) -> str:
     )
     rows, labelled = counts.by_period().tolist(), counts.labelled().tolist()
     shares = [
-        [period, f"{n:,}", f"{m:,}", _figure(*figure)]
-        for period, n, m, *figure in zip(counts.periods, rows, labelled, *ends, strict=True)
+        [period, f"{n:,}", f"{m:,}", in_words(*ends_of_rate)]
+        for period, n, m, *ends_of_rate in zip(counts.periods, rows, labelled, *ends, strict=True)
+    ]
+    said = [
+        textwrap.fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+        for text, indent in (
+            (headline(watched).text, ""),
+            *((f"- {d}", "  ") for d in doubts(watched)),
+        )
     ]
     parts = [
-        f"{page.title}\n\n{headline(watched).text}",
+        f"{page.title}\n\n" + "\n".join(said),
         text_table(["period", "rows", "with a label", "positive decisions"], shares),
     ]
     if lines:
-        header = [f"at the end of {counts.periods[-1]}", "rows", "found", "verdict"]
+        header = [f"at the end of {counts.periods[-1]}", "rows", "found", "verdict", "alarm at"]
         parts.append(text_table(header, lines))
     return "\n\n".join(parts)
-
-
-def _figure(value: float, low: float, high: float) -> str:
-    from fairboost.monitoring.page import known
-    from fairboost.report.words import interval
-
-    return interval(known(value), known(low), known(high))

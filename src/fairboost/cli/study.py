@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         train=not options.no_training,
         retry_failed=options.retry_failed,
         most=options.trials,
-        progress=not options.quiet,
+        progress=console.bars,
     )
     for title, why in done.left_out.items():
         console.result(f"Left out: {title}: {why}.")

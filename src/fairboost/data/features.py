@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
+from pandas.api.types import (
+    infer_dtype,
+    is_bool_dtype,
+    is_complex_dtype,
+    is_numeric_dtype,
+    is_object_dtype,
+)
 
 from fairboost._typing import Matrix
+from fairboost.data.device_arrays import is_device_frame
 from fairboost.exceptions import InvalidInputError
 
 READABLE = (
@@ -142,6 +150,32 @@ def _not_numbers_of_array(X: Any) -> list[tuple[str, str, bool]]:
     return []
 
 
+def texts_of(X: Matrix) -> list[str]:
+    """Names of the columns of text."""
+    if isinstance(X, pd.DataFrame):
+        return [
+            str(name)
+            for k, (name, dtype) in enumerate(X.dtypes.items())
+            if is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype)
+            if infer_dtype(X.iloc[:, k], skipna=True) in ("string", "empty")
+        ]
+    table = nw.from_native(X, eager_only=True, pass_through=True)
+    texts = table.schema.items() if isinstance(table, nw.DataFrame) else ()
+    return [name for name, dtype in texts if dtype == nw.String]
+
+
+def with_categories(X: Matrix, names: Collection[str]) -> Matrix:
+    """A table of which some columns of text have categories."""
+    if not isinstance(X, pd.DataFrame):
+        table = nw.from_native(X, eager_only=True)
+        return table.with_columns(nw.col(name).cast(nw.Categorical) for name in names).to_native()
+    X = X.copy(deep=False)
+    for k, name in enumerate(column_names(X)):
+        if name in names:
+            X.isetitem(k, X.iloc[:, k].astype("category"))
+    return X
+
+
 def as_one_set_of_categories(X: Matrix) -> Matrix:
     """A table of which every part has the categories of the whole: as pandas if it has any.
 
@@ -153,3 +187,8 @@ def as_one_set_of_categories(X: Matrix) -> Matrix:
     gaps = [n for n, t in table.schema.items() if t == nw.Boolean and table[n].null_count()]
     # pandas has no booleans with gaps but objects.
     return table.with_columns(nw.col(*gaps).cast(nw.Float32) if gaps else []).to_pandas()
+
+
+def in_pandas_if_categorical(X: Matrix) -> Matrix:
+    """The same, but a frame on a GPU stays there: LightGBM reads categories from pandas alone."""
+    return X if is_device_frame(X) else as_one_set_of_categories(X)

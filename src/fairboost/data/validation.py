@@ -30,6 +30,7 @@ from fairboost.data.features import (
     categories_of,
     check_readable,
     column_names,
+    in_pandas_if_categorical,
     without_names,
 )
 from fairboost.data.labels import positive_last, warn_of_spellings
@@ -181,7 +182,7 @@ def check_number_set(holdout_set: Any, X: Matrix) -> CheckedRows:
         raise InvalidInputError("holdout_set has no targets; pass (X, y, sensitive_features)")
     held_X = check_beside(given_X, X, "holdout_set")
     try:
-        return check_numbers(held_X, y, *rest)
+        return replace(check_numbers(given_X, y, *rest), X=held_X)
     except InvalidInputError as error:
         raise InvalidInputError(f"holdout_set: {error}") from error
 
@@ -324,6 +325,7 @@ def check_beside(table: Matrix, X: Matrix, what: str) -> Matrix:
                 "same columns in the same order"
             )
     _check_same_categories(table, X, what)
+    table = in_pandas_if_categorical(table)
     if isinstance(table, np.ndarray) and table.dtype == object:
         table = table.astype(np.float64)  # as predict reads it; LightGBM would round it
     if not names:
@@ -588,6 +590,8 @@ def read_sensitive_features(
 
 def _check_no_names(given: object, n: int) -> None:
     """Refuse a list that is perhaps of names of columns: few different texts for more rows."""
+    if isinstance(given, np.ndarray | pd.Index | pd.Series) and np.ndim(given) == 1:
+        given = list(map(python_value, given)) if len(given) < 20 else ()
     if not isinstance(given, list | tuple) or not len(given) < min(n, 20):
         return
     if given and all(isinstance(name, str) for name in given) and len(set(given)) == len(given):
@@ -644,6 +648,7 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
     if is_device_column(table):
         name = getattr(table, "name", None)
         return [(DEFAULT_COLUMN if name in (None, "") else str(name), plain_column(table))]
+    table = _ordered_of_arrow(table)
     if isinstance(table, pd.Categorical):
         table = pd.Series(table)
     native = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -670,10 +675,17 @@ def named_columns(table: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
 
 def _one_column(column: ArrayLike) -> Any:
     """A column that factorize reads; one of pandas as it is, for the order of its categories."""
+    column = _ordered_of_arrow(column)
     if isinstance(column, pd.Series | pd.Categorical):
         return column
     native = nw.from_native(column, series_only=True, pass_through=True)
     return _plain(native) if isinstance(native, nw.Series) else _factorizable(column)
+
+
+def _ordered_of_arrow(column: Any) -> Any:
+    """A column of Arrow with categories, in no table, as one of pandas; others as they are."""
+    coded = hasattr(column, "dictionary") and hasattr(column, "to_pandas")
+    return column.to_pandas() if coded else column
 
 
 def _factorizable(column: ArrayLike) -> np.ndarray:

@@ -7,6 +7,7 @@ to the right.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,8 @@ class Ensemble:
         Whether features and scores are rounded to single precision.
     zero_missing : frozenset of int
         The features of which 0 is a missing value, as all numbers up to ``ZERO`` in size are.
+    missing : float
+        A number that is a missing value in every column; NaN always is one.
     """
 
     feature: IntArray
@@ -87,3 +90,4 @@ class Ensemble:
     strict: bool
     single: bool
     zero_missing: frozenset[int] = frozenset()
+    missing: float = math.nan

@@ -46,11 +46,11 @@ from fairboost._typing import BoolArray, FloatArray
 from fairboost.data.cells import EVERYONE, check_columns
 from fairboost.data.windows import Smooth
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.classes import CLASS_RATES, ClassMoment, ClassRate
+from fairboost.fairness.classes import CLASS_RATES, OF_TWO_LABELS, ClassMoment, ClassRate
 from fairboost.fairness.label_moments import ERROR
 from fairboost.fairness.means import NUMBERS, NumberMoment
 from fairboost.fairness.moments import GroupMoments, Moment
-from fairboost.fairness.rates import PRECISION, RATES, Rate, as_moment, as_rate
+from fairboost.fairness.rates import PRECISION, RATES, SYNONYMS, Rate, as_moment, as_rate
 
 if TYPE_CHECKING:
     from fairboost.fairness.ratios import RatioParity
@@ -224,9 +224,10 @@ class Bound(OneMoment):
         if self.group not in moments.groups:
             known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in moments.groups)
             wanted = self.group[0] if len(self.group) == 1 else self.group
+            hint = did_you_mean(wanted, [g[0] if len(g) == 1 else g for g in moments.groups])
             raise ConstraintError(
                 f"bound(..., group={wanted!r}) names a group that is not in the data; the groups "
-                f"of {', '.join(self.by or ())!r} are {known}"
+                f"of {', '.join(self.by or ())!r} are {known}{hint}"
             )
         return moments.groups.index(self.group)
 
@@ -561,8 +562,12 @@ def _by_name(name: str, tolerance: float | None) -> list[Constraint]:
         hint = did_you_mean(
             OTHER_NAMES.get(name.lower(), name), [*NAMED_CONSTRAINTS, "calibrated"]
         )
-        if name.lower() in (*RATES, PRECISION.name):
-            hint = f"; for this rate write parity({name.lower()!r})"
+        plain = name.lower().replace("_", " ")
+        spoken = plain if plain in (*RATES, PRECISION.name) else SYNONYMS.get(plain)
+        if not hint and spoken in (*RATES, PRECISION.name):
+            hint = f"; for this rate write parity({spoken!r})"
+        elif plain in OF_TWO_LABELS:
+            hint = f"; of two labels, {OF_TWO_LABELS[plain]}"
         if name == "equal_accuracy":
             hint = f"; {name!r} is for three classes or more"
         if name in OF_NUMBERS:

@@ -572,6 +572,7 @@ def _with(constraint: Constraint, tolerance: float | None) -> Constraint:
     if not isinstance(constraint, Parity) or constraint.has_own_tolerance:
         return constraint
     if tolerance is None:
+        _check_of_numbers(constraint)
         raise ConstraintError(
             f"parity({constraint.moment.name!r}) needs a tolerance in the unit of what is "
             "compared; pass one, or tolerance=... to the estimator"

@@ -29,7 +29,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._text import plain_number
+from fairboost._text import did_you_mean, plain_number
 from fairboost._typing import FloatArray
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.classes import ClassRate
@@ -147,6 +147,7 @@ class RatioParity(OneMoment, OfAllGroups):
             raise ConstraintError(
                 f"parity(..., reference={wanted!r}) names a group that is not in the data, or one "
                 f"with too few rows to be compared; the groups of {', '.join(by)!r} are {known}"
+                f"{did_you_mean(wanted, [g[0] if len(g) == 1 else g for g in moments.groups])}"
             )
         return moments.groups.index(self.reference)
 

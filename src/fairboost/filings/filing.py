@@ -19,7 +19,7 @@ import pandas as pd
 
 from fairboost import __version__
 from fairboost._files import write_text
-from fairboost._text import guard_formula
+from fairboost._text import guard_formula, printable
 from fairboost.exceptions import InvalidInputError
 from fairboost.report.blocks import BLANK, Block, Bullets, Cell, Facts, Section, TableBlock, Text
 from fairboost.report.pages import Drawn, html_page, markdown_page
@@ -243,10 +243,13 @@ def _cell(value: Any, form: str) -> Cell:
 
 
 def _csv(table: pd.DataFrame) -> str:
-    guarded = table.map(lambda value: guard_formula(value) if isinstance(value, str) else value)
-    return guarded.rename(columns=lambda name: guard_formula(str(name))).to_csv(
-        index=False, lineterminator="\n"
-    )
+    """A table as CSV, in which neither a spreadsheet nor a terminal obeys any text."""
+
+    def guarded(value: object) -> object:
+        return guard_formula(printable(value)) if isinstance(value, str) else value
+
+    shown = table.map(guarded).rename(columns=lambda name: guarded(str(name)))
+    return shown.to_csv(index=False, lineterminator="\n")
 
 
 def _plain(value: Any) -> Any:

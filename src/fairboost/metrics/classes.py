@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost._text import escape_markdown, markdown_table
+from fairboost._text import did_you_mean, escape_markdown, markdown_table
 from fairboost._typing import ArrayLike, FloatArray, IntArray
 from fairboost.data.cells import Cells, build_cells
 from fairboost.data.probabilities import check_observed
@@ -206,6 +206,7 @@ class ClassAudit:
             listed = "; ".join(f"{a!r}, {g!r}" for a, g in groups)
             raise InvalidInputError(
                 f"the audit has no group {group!r} of {attribute!r}; expected one of {listed}"
+                f"{did_you_mean(group, [g for a, g in groups if a == attribute])}"
             )
         part = known[known["rate"].isin(["recall", "confused"])]
         if len(part) < len(self.classes) ** 2:

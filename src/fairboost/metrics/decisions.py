@@ -105,7 +105,7 @@ def check_probabilities(lowest: float, highest: float, decisions: str) -> None:
     decisions : str
         What to do if they are decisions.
     """
-    if lowest < -ROUNDING or highest > 1 + ROUNDING:
+    if not are_probabilities(lowest, highest):
         raise InvalidInputError(
             f"the scores lie between {lowest:g} and {highest:g}, so they are not probabilities, "
             "and the default threshold of 0.5 is not meant for them; pass the score from which a "
@@ -113,6 +113,11 @@ def check_probabilities(lowest: float, highest: float, decisions: str) -> None:
             "the share of positive decisions, such as threshold=at_positive_rate(0.2); "
             f"{decisions}"
         )
+
+
+def are_probabilities(lowest: float, highest: float) -> bool:
+    """Whether scores between these two may be probabilities."""
+    return lowest >= -ROUNDING and highest <= 1 + ROUNDING
 
 
 def _as_labels(column: ArrayLike, known: list[object]) -> BoolArray | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -32,7 +34,13 @@ from fairboost.cluster.training import (
 )
 from fairboost.data.cells import SensitiveColumn
 from fairboost.data.device_arrays import is_device_frame, on_host
-from fairboost.data.features import check_readable
+from fairboost.data.features import (
+    check_readable,
+    column_names,
+    in_pandas_if_categorical,
+    texts_of,
+    with_categories,
+)
 from fairboost.data.validation import (
     DEFAULT_COLUMN,
     CheckedRows,
@@ -53,7 +61,7 @@ from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.soft import NOT_ON_DASK, refuse_soft
 from fairboost.fairness.tolerance import is_automatic, key_of
 from fairboost.model.files import base_of, model_text, read_text, write_model
-from fairboost.model.self_test import drawn_table
+from fairboost.model.self_test import MISSING_SHARE, drawn_table
 from fairboost.serving import decide_file
 from fairboost.serving.export import export, format_named
 from fairboost.serving.rows import check_in_memory, drawn_rows, given_rows
@@ -320,7 +328,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         """Scores of rows by the model, or by its first rounds."""
         check_is_fitted(self, "_model")
         check_two_dimensional(X)
-        seen = self._seen(X)
+        seen = self._categories_read(self._seen(X))
         check_readable(seen)
         self._check_columns(columns_of_table(X))
         return self._own_scores(seen, rounds)
@@ -328,6 +336,15 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
     def _seen(self, X: Matrix) -> Matrix:
         """What the engine gets of a table."""
         return X
+
+    def _categories_read(self, X: Matrix) -> Matrix:
+        """A table as the engine takes categories: in pandas, and text where training had them."""
+        if texts := texts_of(X):
+            with suppress(ExportError):  # a LinearStage, of which no features are known
+                features = self._model.features(column_names(X))
+                known = {f.name for f in features if f.categories and f.is_text}
+                X = with_categories(X, known.intersection(texts))
+        return in_pandas_if_categorical(X)
 
     def _own_scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Scores by the trees alone."""
@@ -395,10 +412,14 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             table = drawn_table(
                 engine.split_points(text, self.n_features_in_), len(served.features)
             )
+            missing = getattr(self._model.estimator, "missing", math.nan)
+            if not math.isnan(missing):  # a number, of XGBoost
+                table[np.random.default_rng(1).random(table.shape) < MISSING_SHARE] = missing
             rows = drawn_rows(table, served.features)
         else:
             check_in_memory(check_on)
             check_two_dimensional(check_on)
+            check_on = self._categories_read(check_on)
             check_readable(check_on)
             self._check_columns(check_on)
             rows = given_rows(check_on, served.features, served.engine)
@@ -465,13 +486,13 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def with_evaluation(fit_options: dict[str, Any], X: Matrix) -> dict[str, Any]:
+def with_evaluation(fit_options: dict[str, Any], X: Matrix, given_X: Matrix) -> dict[str, Any]:
     """Options of ``fit`` with the evaluation sets as a list, their tables checked."""
     given = fit_options.get("eval_set")
     pairs = [given] if isinstance(given, tuple) else given or ()
     found = [unpack("each item of eval_set", pair, "(X, y)", most=2) for pair in pairs]
     # Engines know their training rows by identity.
-    checked = [(t if t is X else check_beside(t, X, "eval_set"), y) for t, y in found]
+    checked = [(X if t is given_X else check_beside(t, X, "eval_set"), y) for t, y in found]
     return {**fit_options, "eval_set": checked} if checked else fit_options
 
 

@@ -21,7 +21,7 @@ from fairboost._typing import ArrayLike, BoolArray, Classifier, FloatArray, Matr
 from fairboost.cluster.collections import DaskRows, is_dask
 from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.device_arrays import on_host
-from fairboost.data.features import check_readable
+from fairboost.data.features import check_readable, in_pandas_if_categorical
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
     CheckedRows,
@@ -471,11 +471,14 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         data = check_fit_data(
             X, y, sensitive_features, sample_weight, pos_label=self.pos_label, numbers=numbers
         )
-        classes, given = data.classes, y
+        classes, given, given_X = data.classes, y, X
+        if not staged:
+            X = in_pandas_if_categorical(X)
+            data = replace(data, X=X)
         if staged:
             check_base(self.estimator, base_score, sample_weight, classes)
         fit_options, eval_tables = split_eval_set(fit_options, whole, X, self._columns)
-        fit_options = with_evaluation(fit_options, X)
+        fit_options = with_evaluation(fit_options, X, given_X)
         options = self._options_for(classes)
         self._check_soft(sensitive_features)
         warn_if_adverse(self.constraint, given, classes, self.pos_label)

@@ -67,7 +67,7 @@ DECIDING = (
 """What decisions and predictions rest on; it has a seal of its own."""
 SELF_TESTED = 3
 """From this version on a file holds rows to test what was loaded."""
-PICKLES = {".joblib", ".pickle", ".pkl"}
+PICKLES = {".dill", ".joblib", ".p", ".pickle", ".pk", ".pkl", ".sav"}
 """Endings of files that hold objects of Python."""
 SAVES = "FairGBMClassifier.save or FairGBMRegressor.save"
 OF_NUMBERS: dict[str, Any] = {

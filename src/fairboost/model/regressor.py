@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,7 +20,7 @@ from fairboost.cluster.collections import DaskRows, is_dask
 from fairboost.cluster.measuring import measure_on_dask
 from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.cells import build_cells
-from fairboost.data.features import check_readable
+from fairboost.data.features import check_readable, in_pandas_if_categorical
 from fairboost.data.holdout import HoldoutLike
 from fairboost.data.validation import (
     CheckedRows,
@@ -245,7 +246,9 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             check_readable(X)
             validate_data(fitted, columns_of_table(X), skip_check_array=True, reset=True)
             data = check_numbers(X, y, sensitive_features, sample_weight, exposure)
-            fit_options = _with_targets(with_evaluation(fit_options, X), y, data, eval_exposure)
+            data = replace(data, X=in_pandas_if_categorical(X))
+            fit_options = with_evaluation(fit_options, data.X, X)
+            fit_options = _with_targets(fit_options, y, data, eval_exposure)
             fitted._train(fitted._request(data, holdout_set, fit_options))
         self.__dict__ = fitted.__dict__
         self._warn()

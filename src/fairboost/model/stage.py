@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._numbers import is_number
+from fairboost._text import did_you_mean
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.features import check_readable, column_names
@@ -151,6 +152,7 @@ def columns_of_stage(X: Matrix, asked: Sequence[Any] | None) -> tuple[int, ...] 
             known = f"one of {', '.join(names[:20])}" if names else f"a position below {width}"
             raise InvalidInputError(
                 f"stage_features has {column!r}, which is no column of X; expected {known}"
+                f"{did_you_mean(column, names)}"
             )
     if not found or len(set(found)) < len(found):
         raise InvalidInputError(

@@ -34,6 +34,9 @@ MOST_PAIRS = 15
 """Pairs of groups that are compared by bands of their differences; of more, by their own bands:
 six groups have 15 pairs."""
 
+ROUNDING = 1e-9
+"""What of a figure is rounding, and no breach."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -70,6 +73,10 @@ class Check:
         """Whether the limit is a lower one."""
         return self.measure in AT_LEAST
 
+    def beyond(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """By how much intervals of the figure lie beyond the limit."""
+        return self.limit - high if self.at_least else low - self.limit
+
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Places of the series whose differences have bands of their own."""
@@ -90,14 +97,14 @@ class Check:
         Parameters
         ----------
         value, low, high : (n_series, m) float64
-            Rates and bands of :attr:`series`; NaN where no row counts.
+            Rates and bands of :attr:`series`; NaN where no row is eligible.
         apart : mapping of (int, int) to (low, high), optional
-            Bands of the differences of :attr:`pairs`; NaN where one has no row that counts.
+            Bands of the differences of :attr:`pairs`; NaN where one has no eligible row.
 
         Returns
         -------
         value, low, high : (m,) float64
-            NaN where fewer than two groups have rows that count, or no group has.
+            NaN where fewer than two groups have eligible rows, or no group has.
         """
         if self.measure == "gap":
             found = [_gap(value, low, high, s, apart or {}) for s in self.strata]
@@ -220,7 +227,7 @@ def _check_of(c: Any, groups: GroupsBy) -> Check | None:
     if columns and bounded not in known:
         return None
     one = Series(columns, bounded, rate.name, known if columns else ())
-    text = f"{rate.title} of {one.name} at most {plain_number(c.at_most)}"
+    text = f"{one.text} at most {plain_number(c.at_most)}"
     return Check("constraint", text, "rate", c.at_most, (one,))
 
 
@@ -243,7 +250,7 @@ def _strata(known: tuple[Group, ...], n_given: int) -> tuple[tuple[int, ...], ..
 
 
 def check_of_point(point: OperatingPoint) -> Check:
-    """The check of an operating point: the rate of everyone at its target.
+    """The check of an operating point: the overall rate at its target.
 
     Parameters
     ----------
@@ -251,7 +258,7 @@ def check_of_point(point: OperatingPoint) -> Check:
         Where the model decides.
     """
     side = "at least" if point.at_least else "at most"
-    text = f"{point.rate.title} of everyone {side} {plain_number(point.target)}"
+    text = f"overall {point.rate.title} {side} {plain_number(point.target)}"
     measure: Measure = "least rate" if point.at_least else "rate"
     one = Series((), (), point.rate_name)
     return Check("operating point", text, measure, point.target, (one,))

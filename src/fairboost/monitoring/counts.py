@@ -13,8 +13,8 @@ from fairboost.fairness.rates import PRECISION, RATES
 Group: TypeAlias = tuple[str, ...]
 UNKNOWN = 2
 """The place of rows without a label."""
-SHARE = "share"
-"""The name of the share of a group among all rows."""
+SHARE, NO_GROUP = "share", "no known group"
+"""Names of the share of a group among rows of known groups, and of the share of all other rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,16 @@ class PeriodCounts:
             found.append(group if len(group) == len(at) else None)
         return found
 
+    def unknown(self, column: str, known: tuple[Group, ...]) -> dict[str | None, int]:
+        """Rows by groups of a column that are not among some known ones; None where missing."""
+        found: dict[str | None, int] = {}
+        rows = self.rows.sum(axis=(0, 2, 3)).tolist()
+        for group, n in zip(self.groups((column,)), rows, strict=True):
+            if n and group not in known:
+                name = None if group is None else group[0]
+                found[name] = found.get(name, 0) + n
+        return found
+
     def by_period(self) -> IntArray:
         """Rows of each period."""
         out: IntArray = self.rows.sum(axis=(1, 2, 3))
@@ -60,16 +70,16 @@ class PeriodCounts:
 
 @dataclass(frozen=True)
 class Series:
-    """A rate, or the share, of a group over time.
+    """A rate, or the share, of a group over time; or the share of rows of no known group.
 
     Parameters
     ----------
     columns : tuple of str
-        The columns whose groups are meant; empty for everyone.
+        The columns whose groups are meant; empty for all rows.
     group : tuple of str
         The group; empty for all groups together that are known.
     rate : str
-        Name of a rate, "precision", or "share".
+        Name of a rate, "precision", "share" or "no known group".
     known : tuple of tuple of str
         The groups that there are, by these columns.
     """
@@ -89,6 +99,8 @@ class Series:
         """The group in words."""
         if not self.columns:
             return "everyone"
+        if self.rate == NO_GROUP:
+            return f"{NO_GROUP} of {self.attribute}"
         if not self.group:
             return f"all known groups of {self.attribute}"
         return ", ".join(f"{c}={g}" for c, g in zip(self.columns, self.group, strict=True))
@@ -96,17 +108,31 @@ class Series:
     @property
     def title(self) -> str:
         """The rate in words."""
-        if self.rate == SHARE:
+        if self.rate in (SHARE, NO_GROUP):
             return "share of rows"
         return PRECISION.title if self.rate == PRECISION.name else RATES[self.rate].title
 
+    @property
+    def text(self) -> str:
+        """The rate and the group in words."""
+        return f"{self.title} of {self.name}" if self.columns else f"overall {self.title}"
+
+    @property
+    def needs_label(self) -> bool:
+        """Whether the rate is of rows whose label is known."""
+        if self.rate in RATES:
+            return RATES[self.rate].label is not None
+        return self.rate == PRECISION.name
+
     def count(self, counts: PeriodCounts) -> tuple[FloatArray, FloatArray]:
-        """Events and rows that count, by period."""
+        """Events and eligible rows, by period."""
         of_cell = counts.groups(self.columns)
         known = np.array([not self.columns or g in self.known for g in of_cell], bool)
         mine = known & np.array([not self.group or g == self.group for g in of_cell], bool)
         if self.rate == SHARE:
             events, total = (counts.rows[:, cells].sum(axis=(1, 2, 3)) for cells in (mine, known))
+        elif self.rate == NO_GROUP:
+            events, total = counts.rows[:, ~known].sum(axis=(1, 2, 3)), counts.by_period()
         else:
             by_label = counts.rows[:, mine].sum(axis=1)
             events, total = _events(self.rate, by_label)
@@ -114,7 +140,7 @@ class Series:
 
 
 def _events(rate: str, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Events and rows that count, from rows by period, label and decision."""
+    """Events and eligible rows, from rows by period, label and decision."""
     if rate == PRECISION.name:
         return rows[:, 1, 1], rows[:, :UNKNOWN, 1].sum(axis=1)
     found = RATES[rate]

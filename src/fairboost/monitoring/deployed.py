@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from fairboost._text import did_you_mean
 from fairboost.fairness.constraints import Constraint
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.rates import PRECISION, RATES
 from fairboost.monitoring.checks import Check, GroupsBy, check_of_point, checks_of
-from fairboost.monitoring.counts import SHARE, Group, PeriodCounts, Series
+from fairboost.monitoring.counts import NO_GROUP, SHARE, Group, PeriodCounts, Series
 from fairboost.monitoring.watch import TrainingRate
 from fairboost.report.evidence import Evidence, GroupRate
 
@@ -26,11 +26,13 @@ class Deployed:
     checks : tuple of Check
         What it is held to.
     more : tuple of Series
-        Further rates, and shares of groups.
+        Further rates, shares of groups, and shares of rows of no known group.
     reference : dict of Series to TrainingRate
-        Rates on the test rows of training; empty where these were weighed.
+        Rates on the test rows of training; where these were weighed, only the last ones.
     groups : dict
         The groups that training knew, by columns.
+    left : tuple of str
+        Constraints that cannot be monitored, in words.
     notes : tuple of str
         What a reader has to know.
     """
@@ -39,23 +41,20 @@ class Deployed:
     more: tuple[Series, ...]
     reference: dict[Series, TrainingRate]
     groups: GroupsBy
+    left: tuple[str, ...]
     notes: tuple[str, ...]
 
     def unknown_groups(self, counts: PeriodCounts) -> list[str]:
         """Groups that training did not know, and their rows, in words."""
         found = []
-        rows = counts.rows.sum(axis=(0, 2, 3))
         for column in counts.columns:
             known = self.groups[(column,)]
-            many: dict[str, int] = {}
-            for group, n in zip(counts.groups((column,)), rows.tolist(), strict=True):
-                if group is not None and group not in known:
-                    many[group[0]] = many.get(group[0], 0) + n
-            found += [
-                f"the group {name!r} of {column!r} did not occur in training; its {n:,} rows "
-                "count among everyone, and in no group"
-                for name, n in many.items()
-            ]
+            for name, n in counts.unknown(column, known).items():
+                said, meant = f"{column!r} is missing in {n:,} rows", ""
+                if name is not None:
+                    said = f"the group {name!r} of {column!r}, in {n:,} rows, is none of training"
+                    meant = did_you_mean(name, [group for (group,) in known])
+                found.append(f"{said}; these are in overall rates and in no group{meant}")
         return found
 
 
@@ -65,7 +64,6 @@ def deployed(
     point: OperatingPoint | None,
     *,
     columns: Sequence[str],
-    labels: bool,
     min_group_rows: int = 0,
 ) -> Deployed:
     """Find out what to watch.
@@ -80,25 +78,21 @@ def deployed(
         Where the model decides, if it has a target.
     columns : sequence of str
         The sensitive columns.
-    labels : bool
-        Whether there are labels in the rows that are watched.
     min_group_rows : int
-        Rows that had to count in training for a group to be compared.
+        Eligible rows that a group had to have in training to be compared.
     """
     lines = [r for r in evidence.rates if r.model == "chosen"]
     groups = _groups(lines, columns, constraints)
     compared = {by: _large(by, known, lines, min_group_rows) for by, known in groups.items()}
-    checks, notes = checks_of(constraints, compared)
+    checks, left = checks_of(constraints, compared)
     if point is not None:
         checks.append(check_of_point(point))
-    if not labels:
-        left = [c for c in checks if any(map(needs_label, c.series))]
-        notes += [f"not judged, since there are no labels: {c.text}" for c in left]
-        checks = [c for c in checks if c not in left]
     more = [Series((), (), "ppr")]
     more += [Series((c,), g, SHARE, groups[(c,)]) for c in columns for g in groups[(c,)]]
+    outside = {c: Series((c,), (), NO_GROUP, groups[(c,)]) for c in columns}
+    more += outside.values()
     series = [*(s for c in checks for s in c.series), *more]
-    reference = {}
+    reference, notes = {}, []
     if evidence.data.weight is None:
         tested = [r for r in lines if r.where == "test"]
         reference = {s: r for s in series if (r := _trained(s, tested)) is not None}
@@ -107,14 +101,11 @@ def deployed(
             "the model was trained with weights of rows, and monitoring counts rows, each once; "
             "changes are looked for against earlier periods alone, and not against training"
         )
-    return Deployed(tuple(checks), tuple(more), reference, groups, tuple(notes))
-
-
-def needs_label(series: Series) -> bool:
-    """Whether a rate is of rows whose label is known."""
-    if series.rate in (SHARE, PRECISION.name):
-        return series.rate != SHARE
-    return RATES[series.rate].label is not None
+    if rows := evidence.data.splits.get("test"):
+        missing = {s.name: s.missing for s in evidence.data.sensitive}
+        shares = {s: missing.get(c, 0) / rows for c, s in outside.items()}
+        reference |= {s: TrainingRate(share, rows) for s, share in shares.items()}
+    return Deployed(tuple(checks), tuple(more), reference, groups, tuple(left), tuple(notes))
 
 
 def _groups(
@@ -138,7 +129,7 @@ def _groups(
 def _large(
     by: tuple[str, ...], known: tuple[Group, ...], lines: Sequence[GroupRate], least: int
 ) -> tuple[Group, ...]:
-    """The groups of which enough rows counted in training to be compared."""
+    """The groups that had enough eligible rows in training to be compared."""
     rows: dict[str, float] = {}
     for r in lines:
         if r.attribute == ", ".join(by) and r.where != "test":

@@ -10,17 +10,24 @@ import pandas as pd
 
 from fairboost.filings.filing import Filing
 from fairboost.monitoring.checks import Check
-from fairboost.monitoring.counts import SHARE, Series
+from fairboost.monitoring.counts import NO_GROUP, SHARE, Series
 from fairboost.monitoring.watch import Alarm, Watched
 from fairboost.plots.over_time import OverTimeDisplay
 from fairboost.plots.style import MOST_LABELLED, new_axes
 from fairboost.report.blocks import Block, Bullets, Cell, Facts, Picture, Section, TableBlock, Text
 from fairboost.report.pictures import WIDTH, as_svg
-from fairboost.report.words import VERDICTS, count, interval_cell
+from fairboost.report.words import (
+    VERDICTS,
+    count,
+    interval,
+    interval_cell,
+    number,
+    number_cell,
+)
 
 KIND = "monitor"
 VERDICT_COLUMNS = [
-    "check", "measure", "limit", "period", "rows", "value", "low", "high", "verdict",
+    "check", "measure", "limit", "period", "rows", "value", "low", "high", "verdict", "alarm_at",
 ]  # fmt: skip
 FIGURES = (
     ("value", "low", "high"),
@@ -56,22 +63,24 @@ def monitoring_page(
         ("Share of positive decisions", _realised(watched, rates)),
         ("Shares of groups", _shares(watched, rates)),
         ("The rows", _rows(watched, facts, notes)),
-        ("How sure the figures are", _method(watched)),
+        ("How sure the intervals are", _method(watched)),
     )
     sections = [Section(name, tuple(blocks)) for name, found in parts if (blocks := list(found))]
-    told = {
+    about = {
         "title": title,
         "confidence": watched.confidence,
         "max_change": watched.max_change,
         "about": dict(facts),
         "notes": list(notes),
         "standing": len(watched.standing),
+        "state": watched.state,
+        "doubts": doubts(watched),
     }
 
     def drawn(picture: Picture, name: str) -> str:
         return as_svg(lambda: _figure(picture, watched, tables), name, picture.alt)
 
-    return Filing(KIND, title, tuple(sections), tables, told, drawn)
+    return Filing(KIND, title, tuple(sections), tables, about, drawn)
 
 
 def headline(watched: Watched) -> Text:
@@ -83,8 +92,48 @@ def headline(watched: Watched) -> Text:
         n = len(standing)
         said = f"{n} {_alarms_in_words(n)} {_are(n)} active at the end of {last}."
         return Text(said + before * bool(past), "bad")
-    said = f"No alarm is active at the end of {last}."
-    return Text(said + before * bool(past), "good")
+    said = f"No alarm is active at the end of {last}"
+    if watched.state == "not certain":
+        n, of = (len(x) + len(watched.left) for x in (watched.open, watched.checks))
+        said += f", but {n} of {of} constraints and targets might be broken."
+        return Text(said + before * bool(past), "unsure")
+    if watched.state == "met":
+        said += ", and every constraint and target is certainly met in the rows so far."
+        return Text(said + before * bool(past), "good")
+    said += ". The model has no constraint and no target, so this is about changes alone."
+    return Text(said + before * bool(past))
+
+
+def doubts(watched: Watched) -> list[str]:
+    """What is not certain at the last period, and what the rows so far could have shown.
+
+    Parameters
+    ----------
+    watched : Watched
+        What was found.
+    """
+    found = []
+    for v in watched.open:
+        check = watched.checks[v.check]
+        measure = check.measure.removeprefix("least ")
+        extreme, side = ("largest", "below") if check.at_least else ("smallest", "above")
+        said = f"{check.text}: {v.status} ({measure} {in_words(v.value, v.low, v.high)})."
+        if absent := watched.absent(check.series):
+            said += f" There are no eligible rows of {', '.join(absent)} so far."
+        elif np.isnan(v.alarm_at):
+            said += f" The rows so far are too few to show any {measure} {side} the limit."
+        else:
+            said += (
+                f" The {extreme} {measure} that the rows so far could have shown to be {side} the "
+                f"limit is {number(v.alarm_at)}."
+            )
+        found.append(said)
+    return [*found, *watched.left]
+
+
+def in_words(value: float, low: float, high: float) -> str:
+    """A value with its interval; a dash where there is none."""
+    return interval(known(value), known(low), known(high))
 
 
 def _alarms_in_words(n: int) -> str:
@@ -104,16 +153,20 @@ def alarm_in_words(alarm: Alarm) -> str:
         The alarm.
     """
     ends = f"{alarm.value:.3f} [{alarm.low:.3f}, {alarm.high:.3f}]"
-    if alarm.kind != "change":
+    if alarm.kind == "rows" and np.isnan(alarm.value):
+        return f"{alarm.about}: cannot be judged, since {alarm.against}."
+    if alarm.kind in ("constraint", "operating point"):
         return (
             f"{alarm.about}: certainly not met in the rows since {alarm.since} "
             f"({alarm.against.partition(' at ')[0]} {ends}). Raised at the end of {alarm.raised}."
         )
     moved = f"{alarm.value:+.3f} [{alarm.low:+.3f}, {alarm.high:+.3f}]"
-    return (
-        f"{alarm.about}: has certainly changed since {alarm.since}, by {moved} against the "
-        f"{alarm.against}. Raised at the end of {alarm.raised}."
-    )
+    said = f"has certainly changed since {alarm.since}, by {moved} against the {alarm.against}."
+    if alarm.kind == "rows" and alarm.value < 0:
+        said = f"none since {alarm.since}; the share of these rows {said}"
+    elif alarm.kind == "rows":
+        said += " Are the groups written as in training?"
+    return f"{alarm.about}: {said} Raised at the end of {alarm.raised}."
 
 
 # Tables
@@ -143,6 +196,7 @@ def tables_of(watched: Watched) -> dict[str, pd.DataFrame]:
             "low": v.low,
             "high": v.high,
             "verdict": v.status,
+            "alarm_at": v.alarm_at,
         }
         for v in watched.verdicts
     )
@@ -181,23 +235,29 @@ def _summary(watched: Watched) -> Iterator[Block]:
     yield headline(watched)
     if watched.standing:
         yield Bullets(tuple(_begun(alarm_in_words(alarm)) for alarm in watched.standing))
-    last = len(watched.counts.periods) - 1
+    if found := doubts(watched):
+        yield Bullets(tuple(map(_begun, found)))
     rows = [
-        (c.text, _cell(v.value, v.low, v.high), _verdict(v.status))
-        for v in watched.verdicts
-        if v.period == last and v.so_far and (c := watched.checks[v.check])
+        (
+            watched.checks[v.check].text,
+            _cell(v.value, v.low, v.high),
+            _verdict(v.status),
+            number_cell(known(v.alarm_at)),
+        )
+        for v in watched.last
     ]
     if rows:
         title = "Constraints and targets, all rows so far"
-        yield TableBlock.of(title, ("what is asked for", "found", "verdict"), rows)
+        yield TableBlock.of(title, ("what is asked for", "found", "verdict", "alarm at"), rows)
 
 
 def _alarms(watched: Watched) -> Iterator[Block]:
     if not watched.alarms:
         return
     yield Text(
-        "An alarm is certain: the whole interval lies beyond the limit, or beyond the rows that "
-        "are compared. “Since” is the first period of the rows that show it best."
+        "An alarm is certain: the whole interval lies beyond the limit, or beyond that of the "
+        "rows that are compared; or there are no rows to judge by. “Since” is the first period of "
+        "the rows that show it best."
     )
     rows = (
         (
@@ -210,7 +270,7 @@ def _alarms(watched: Watched) -> Iterator[Block]:
         )
         for a in watched.alarms
     )
-    header = ("what", "against", "raised in", "since", "figure, or change", "at the end")
+    header = ("what", "against", "raised in", "since", "found, or change", "at the end")
     yield TableBlock.of("Alarms in the order in which they were raised", header, rows)
 
 
@@ -218,11 +278,13 @@ def _checks(watched: Watched, rates: pd.DataFrame) -> Iterator[Block]:
     if not watched.checks:
         return
     yield Text(
-        "In the pictures, lines join the figures of all rows up to a period, bands are their "
-        "intervals, and marks are the figures of single periods. “Met” and “not met” are certain: "
-        "the whole interval lies on that side of the limit."
+        "In the pictures, lines show all rows up to a period, bands are their intervals, and "
+        "marks show single periods. “Met” and “not met” are certain: the whole interval lies on "
+        "that side of the limit."
     )
     for k, check in enumerate(watched.checks):
+        if len(watched.absent(check.series)) == len(check.series):
+            continue  # there is nothing to draw
         if len(check.series) > 1:
             yield Picture(
                 "check",
@@ -241,7 +303,7 @@ def _checks(watched: Watched, rates: pd.DataFrame) -> Iterator[Block]:
 
 
 def _alt(check: Check) -> str:
-    return f"{check.text}. The tables below have the figures."
+    return f"{check.text}. The tables below have the numbers."
 
 
 def _verdict_table(watched: Watched, k: int, check: Check) -> TableBlock:
@@ -284,19 +346,25 @@ def _realised(watched: Watched, rates: pd.DataFrame) -> Iterator[Block]:
     everyone = Series((), (), "ppr")
     if any(everyone in check.series for check in watched.checks):
         return  # it is among what is held to limits
-    alt = "The share of positive decisions of everyone by period. A table has the figures."
-    yield Picture("everyone", "", "Positive decisions of everyone. Dotted: in training.", alt)
+    alt = "The overall share of positive decisions by period. A table has the numbers."
+    yield Picture("everyone", "", "Overall share of positive decisions. Dotted: in training.", alt)
     yield _rate_table([everyone], rates)
 
 
 def _shares(watched: Watched, rates: pd.DataFrame) -> Iterator[Block]:
-    by = dict.fromkeys(s.attribute for s in watched.series if s.rate == SHARE)
-    for column in by:
+    shares = [s for s in watched.series if s.rate == SHARE]
+    columns = dict.fromkeys(s.attribute for s in shares)
+    by = {column: [s for s in shares if s.attribute == column] for column in columns}
+    for column, own in by.items():
+        if watched.absent(own):
+            continue  # there is nothing to draw
         caption = f"Share of each group of {column}. Dotted: in training."
-        yield Picture("shares", column, caption, "Shares by period. A table has the figures.")
-    for column in by:
-        own = [s for s in watched.series if s.rate == SHARE and s.attribute == column]
+        yield Picture("shares", column, caption, "Shares by period. A table has the numbers.")
+    for own in by.values():
         yield _rate_table(own, rates)
+    for k, s in enumerate(watched.series):
+        if s.rate == NO_GROUP and watched.bands.value[k, -1, 0] > 0:
+            yield _rate_table([s], rates)
 
 
 def _rows(watched: Watched, facts: Mapping[str, str], notes: Sequence[str]) -> Iterator[Block]:
@@ -316,8 +384,9 @@ def _method(watched: Watched) -> Iterator[Block]:
         f"With a confidence of {sure} all intervals on this page hold at once, and at all looks: "
         "after every period, for as long as monitoring goes on (confidence sequences; Howard, "
         "Ramdas, McAuliffe and Sekhon, 2021). They are wider than intervals for a single look. "
-        f"If no constraint is broken and no rate moves {moved}, the probability of an alarm at "
-        f"any time is at most {1 - watched.confidence:.2g}."
+        f"If no constraint is broken, no rate or share moves {moved}, and every constraint has "
+        "rows to judge by, the probability of an alarm at any time is at most "
+        f"{1 - watched.confidence:.2g}."
     )
     yield Bullets(
         (
@@ -326,6 +395,10 @@ def _method(watched: Watched) -> Iterator[Block]:
             "Error rates are of the rows that have a label. They hold for all rows if labels are "
             "not missing because of the decision. Where only people who were accepted get a "
             "label, error rates of all people cannot be known.",
+            "“Alarm at” is what would have raised an alarm with the rows so far: the smallest gap "
+            "(or rate) above the limit, or the largest ratio (or rate) below it, that has its "
+            "whole interval beyond the limit. Breaches that are closer to the limit could not "
+            "have been shown.",
             "A constraint that is met says nothing about other rates and other groups.",
         )
     )
@@ -336,9 +409,9 @@ def _begun(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def known(figure: float) -> float | None:
-    """A figure; None where there is none."""
-    return None if np.isnan(figure) else float(figure)
+def known(value: float) -> float | None:
+    """A number; None where there is none."""
+    return None if np.isnan(value) else float(value)
 
 
 def _cell(*figures: float) -> Cell:
@@ -347,7 +420,7 @@ def _cell(*figures: float) -> Cell:
 
 
 def _verdict(status: str) -> Cell:
-    return Cell(status, None, VERDICTS.get(status, ""))
+    return Cell(status, None, VERDICTS.get(status, "unsure"))
 
 
 # Pictures

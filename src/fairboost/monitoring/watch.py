@@ -6,16 +6,22 @@ groups between which a gap is limited. All of them, and the intervals of the row
 at once with the confidence asked for. Every verdict and every alarm follows from
 them, so a false one occurs at some look with a probability of at most 1 less the confidence.
 
-An alarm is one of two:
+An alarm is one of three:
 
 * a figure is certainly beyond its limit, in all rows since some period;
 * a rate or the share of a group has certainly moved by more than is allowed: its band since some
-  period lies beyond that of the rows before, or beyond the interval of the rows of training.
+  period lies beyond that of the rows before, or beyond the interval of the rows of training;
+* the rows cannot be judged as those of training were: a constraint has no rows to judge by, a
+  group has certainly vanished, whatever is allowed, or more rows than in training are certainly in
+  no known group.
+
+Where there is no alarm, the rows may be too few to show one. :attr:`PeriodVerdict.alarm_at` says
+what they could have shown (:mod:`fairboost.monitoring.reach`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -23,8 +29,9 @@ import numpy as np
 
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.metrics.intervals import check_confidence, clopper_pearson
-from fairboost.monitoring.checks import Check, Differences
-from fairboost.monitoring.counts import PeriodCounts, Series
+from fairboost.monitoring.checks import ROUNDING, Check, Differences
+from fairboost.monitoring.counts import NO_GROUP, SHARE, PeriodCounts, Series
+from fairboost.monitoring.reach import alarm_at
 from fairboost.monitoring.sequences import confidence_sequence, difference_sequence, spend
 from fairboost.verdicts.verdict import status_of
 
@@ -32,9 +39,16 @@ LATEST = 36
 """At each look, sequences that started so many periods ago or less are read, beside the first."""
 
 NO_ROWS = "no rows to judge by"
-"""The verdict where fewer groups have rows that count than a comparison takes."""
+"""The verdict where fewer groups have eligible rows than a comparison takes."""
+NAMED = 3
+"""Unknown groups that an alarm names."""
 
-AlarmKind: TypeAlias = Literal["constraint", "operating point", "change"]
+AlarmKind: TypeAlias = Literal["constraint", "operating point", "change", "rows"]
+Raised: TypeAlias = tuple[int, "Alarm"]
+"""An alarm, and the look at which it was raised."""
+Beyond: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+"""By how much a change and the ends of its interval are beyond what is normal."""
+State: TypeAlias = Literal["alarm", "not certain", "met", "no alarm"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +60,8 @@ class Bands:
     value, low, high, rows : (n_series, n_periods, n_slots) float64
         Slot 0 has all rows up to the look, slot 1 + l those since l periods before it. NaN (0
         rows) where there are none, or the slot would reach back to the first period.
+    spent : (n_periods, n_slots) float64
+        What each of them may fail with.
     apart : tuple of mapping
         Per check, the bands of differences that it reads; (n_periods, n_slots) each.
     """
@@ -54,7 +70,13 @@ class Bands:
     low: FloatArray
     high: FloatArray
     rows: FloatArray
+    spent: FloatArray
     apart: tuple[Differences, ...] = ()
+
+    def rows_of(self, lines: list[int], slot: int) -> tuple[FloatArray, FloatArray, float]:
+        """Events and rows of some series at the last look, and what their bands may fail with."""
+        value, rows = (x[lines, -1, slot] for x in (self.value, self.rows))
+        return np.nan_to_num(value) * rows, rows, float(self.spent[-1, slot])
 
 
 @dataclass(frozen=True)
@@ -73,6 +95,9 @@ class PeriodVerdict:
         The figure and its interval; NaN where it cannot be had.
     status : str
         The verdict.
+    alarm_at : float
+        At the last period, the figure closest to the limit that would have raised an alarm with
+        these rows; NaN if none would have.
     """
 
     check: int
@@ -82,6 +107,7 @@ class PeriodVerdict:
     low: float
     high: float
     status: str
+    alarm_at: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -90,18 +116,20 @@ class Alarm:
 
     Parameters
     ----------
-    kind : {"constraint", "operating point", "change"}
-        What it is about.
+    kind : {"constraint", "operating point", "change", "rows"}
+        What it is about; "rows" that cannot be judged as those of training were.
     about : str
         The constraint or the series, in words.
     against : str
-        What the figure was held against: a limit, the rows of training, or earlier rows.
+        What the figure was held against: a limit, the rows of training, or earlier rows. Of a
+        constraint without rows, which rows there are none of.
     raised : str
         The period at the end of which it was raised first.
     since : str
         The first period of the rows that show it.
     value, low, high : float
-        The figure in these rows at that look, and its interval; of a change the difference.
+        The figure in these rows at that look, and its interval; of a change the difference; NaN
+        without rows.
     now : bool
         Whether it still stands at the last period.
     """
@@ -119,7 +147,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class TrainingRate:
-    """A rate on the test rows of training: the rate, and the rows that count."""
+    """A rate on the test rows of training: the rate, and the eligible rows."""
 
     value: float
     rows: float
@@ -149,6 +177,8 @@ class Watched:
         Per check and period, of all rows so far and of the period alone.
     alarms : tuple of Alarm
         In the order in which they were raised.
+    left : tuple of str
+        Constraints that are not watched, in words.
     """
 
     counts: PeriodCounts
@@ -160,11 +190,42 @@ class Watched:
     checks: tuple[Check, ...]
     verdicts: tuple[PeriodVerdict, ...]
     alarms: tuple[Alarm, ...] = field(default=())
+    left: tuple[str, ...] = ()
 
     @property
     def standing(self) -> tuple[Alarm, ...]:
         """Alarms that still stand at the last period."""
         return tuple(alarm for alarm in self.alarms if alarm.now)
+
+    @property
+    def last(self) -> tuple[PeriodVerdict, ...]:
+        """Verdicts on all rows up to the last period."""
+        end = len(self.counts.periods) - 1
+        return tuple(v for v in self.verdicts if v.period == end and v.so_far)
+
+    @property
+    def open(self) -> tuple[PeriodVerdict, ...]:
+        """Those of them that leave a doubt: not certain, or without some of the groups."""
+        return tuple(
+            v
+            for v in self.last
+            if v.status.endswith("not certain")
+            or (v.status == "met" and self.absent(self.checks[v.check].series))
+        )
+
+    @property
+    def state(self) -> State:
+        """What all of it comes to; "no alarm" where nothing is held to a limit."""
+        if self.standing:
+            return "alarm"
+        if self.open or self.left:
+            return "not certain"
+        return "met" if self.checks else "no alarm"
+
+    def absent(self, series: Sequence[Series]) -> list[str]:
+        """Names of those of some series of which there are no eligible rows so far."""
+        rows = self.bands.rows[[self.series.index(s) for s in series], -1, 0]
+        return [s.name for s, n in zip(series, rows, strict=True) if not n]
 
 
 def watch(
@@ -175,6 +236,7 @@ def watch(
     *,
     confidence: float = 0.95,
     max_change: float = 0.0,
+    left: Sequence[str] = (),
 ) -> Watched:
     """Watch rates over time.
 
@@ -192,6 +254,8 @@ def watch(
         That everything holds at once, at all looks.
     max_change : float
         What a rate or share may move by without an alarm.
+    left : sequence of str
+        Constraints that are not watched, in words.
     """
     alpha = 1.0 - check_confidence(confidence)
     series = tuple(dict.fromkeys([*(s for c in checks for s in c.series), *more]))
@@ -200,15 +264,16 @@ def watch(
     bands = _bands(series, counts, alpha, list(zip(checks, lines, strict=True)))
     known = _reference(series, reference or {}, alpha)
     verdicts: list[PeriodVerdict] = []
-    alarms: list[tuple[int, Alarm]] = []
+    alarms: list[Raised] = []
     for k, check in enumerate(checks):
         figure = _figures(check, bands, lines[k], bands.apart[k])
-        verdicts += _verdicts(k, check, figure)
-        alarms += _alarm_of_check(check, figure, counts.periods)
+        seen_from = [alarm_at(check, *bands.rows_of(lines[k], slot)) for slot in (0, 1)]
+        verdicts += _verdicts(k, check, figure, seen_from)
+        alarms += _alarm_of_check(check, figure, counts)
     for k, one in enumerate(series):
-        alarms += _alarm_of_change(one, k, bands, known[k], counts.periods, max_change)
+        alarms += _alarm_of_change(one, k, bands, known[k], counts, max_change)
     raised = tuple(alarm for _, alarm in sorted(alarms, key=lambda pair: pair[0]))
-    judged = tuple(checks), tuple(verdicts), raised
+    judged = tuple(checks), tuple(verdicts), raised, tuple(left)
     return Watched(counts, confidence, max_change, series, bands, known, *judged)
 
 
@@ -243,7 +308,8 @@ def _bands(
     with np.errstate(invalid="ignore"):
         value = np.where(none, np.nan, events / np.maximum(rows, 1.0))
     apart = tuple(_differences(check, at, events, rows, each) for check, at in checks)
-    return Bands(value, np.where(none, np.nan, low), np.where(none, np.nan, high), rows, apart)
+    low, high = (np.where(none, np.nan, end) for end in (low, high))
+    return Bands(value, low, high, rows, each, apart)
 
 
 def _differences(
@@ -287,13 +353,16 @@ def _figures(
     return tuple(x.reshape(shape) for x in check.figure(value, low, high, pairs))
 
 
-def _verdicts(k: int, check: Check, figure: tuple[FloatArray, ...]) -> list[PeriodVerdict]:
-    out = []
-    for period in range(len(figure[0])):
+def _verdicts(
+    k: int, check: Check, figure: tuple[FloatArray, ...], seen_from: Sequence[float]
+) -> list[PeriodVerdict]:
+    out, last = [], len(figure[0]) - 1
+    for period in range(last + 1):
         for slot, so_far in ((0, True), (1, False)):
             value, low, high = (float(x[period, slot]) for x in figure)
             status = _status(check, value, low, high)
-            out.append(PeriodVerdict(k, period, so_far, value, low, high, status))
+            seen = seen_from[slot] if period == last else np.nan
+            out.append(PeriodVerdict(k, period, so_far, value, low, high, status, seen))
     return out
 
 
@@ -306,11 +375,16 @@ def _status(check: Check, value: float, low: float, high: float) -> str:
 
 
 def _alarm_of_check(
-    check: Check, figure: tuple[FloatArray, ...], periods: Sequence[str]
-) -> list[tuple[int, Alarm]]:
-    _, low, high = figure
-    beyond = check.limit - high if check.at_least else low - check.limit
-    found = _first(beyond, 0.0)
+    check: Check, figure: tuple[FloatArray, ...], counts: PeriodCounts
+) -> list[Raised]:
+    periods = counts.periods
+    if np.isnan(figure[0][-1, 0]):
+        said = "fewer than two known groups have" if check.strata else "there are no"
+        unlabelled = check.series[0].needs_label and not counts.labelled().any()
+        said += " eligible rows" + ": no row has a label" * unlabelled
+        begun, none = periods[0], np.nan
+        return [(0, Alarm("rows", check.text, said, begun, begun, none, none, none, now=True))]
+    found = _first(check.beyond(*figure[1:]), 0.0)
     if found is None:
         return []
     look, slot, now = found
@@ -327,10 +401,14 @@ def _alarm_of_change(
     k: int,
     bands: Bands,
     reference: FloatArray,
-    periods: Sequence[str],
+    counts: PeriodCounts,
     max_change: float,
-) -> list[tuple[int, Alarm]]:
-    """Changes of a series: against the rows before, and against those of training."""
+) -> list[Raised]:
+    """Changes of a series: against the rows before, and against those of training.
+
+    A group that has vanished is an alarm whatever change is allowed. A share of rows of no known
+    group may fall, and what it was in training is held to be normal.
+    """
     value, low, high = bands.value[k], bands.low[k], bands.high[k]
     looks, slots = np.indices(value.shape)
     start = start_of(looks, slots)
@@ -338,18 +416,37 @@ def _alarm_of_change(
     later = start > 0
     earlier = tuple(np.where(later, x[:, 0][before], np.nan) for x in (value, low, high))
     trained = tuple(np.broadcast_to(x, value.shape) for x in reference)
-    out = []
-    for against, base in (("earlier periods", earlier), ("test rows of training", trained)):
-        moved = value - base[0], low - base[2], high - base[1]
-        found = _first(np.fmax(moved[1], -moved[2]), max_change)
-        if found is None:
-            continue
-        look, slot, now = found
-        size, least, most = (float(x[look, slot]) for x in moved)
-        about, since = f"{one.title} of {one.name}", periods[int(start[look, slot])]
-        where = about, against, periods[look], since
-        out.append((look, Alarm("change", *where, size, least, most, now)))
-    return out
+    moves = {
+        against: (value - base[0], low - base[2], high - base[1])
+        for against, base in (("earlier periods", earlier), ("test rows of training", trained))
+    }
+
+    def alarms(kind: AlarmKind, about: str, beyond: Beyond, allowed: float) -> list[Raised]:
+        out = []
+        for against, moved in moves.items():
+            if (found := _first(beyond(*moved), allowed)) is not None:
+                look, slot, now = found
+                since = counts.periods[int(start[look, slot])]
+                size, least, most = (float(x[look, slot]) for x in moved)
+                where = kind, about, against, counts.periods[look], since
+                out.append((look, Alarm(*where, size, least, most, now)))
+        return out
+
+    if one.rate == NO_GROUP:
+        if np.isfinite(reference[0]):
+            del moves["earlier periods"]
+        unknown = counts.unknown(one.columns[0], one.known)
+        names = ["missing" if name is None else repr(name) for name in unknown]
+        shown = ", ".join(names[:NAMED] + ["..."] * (len(names) > NAMED))
+        return alarms("rows", f"{one.text} ({shown})", lambda _, least, __: least, max_change)
+    gone: list[Raised] = []
+    if one.rate == SHARE:
+        none = np.where(value == 0, 0.0, np.nan)
+        gone = alarms("rows", f"rows of {one.name}", lambda _, __, most: none - most, 0.0)
+    if still := [raised for raised in gone if raised[1].now]:
+        return still[:1]  # this is no further change of its share
+    moved = alarms("change", one.text, lambda _, least, most: np.fmax(least, -most), max_change)
+    return gone[:1] + moved
 
 
 def _first(beyond: FloatArray, allowed: float) -> tuple[int, int, bool] | None:
@@ -362,7 +459,7 @@ def _first(beyond: FloatArray, allowed: float) -> tuple[int, int, bool] | None:
     allowed : float
         What is no alarm; of limits, rounding is none either.
     """
-    sure: BoolArray = np.nan_to_num(beyond, nan=-np.inf) > allowed + 1e-9
+    sure: BoolArray = np.nan_to_num(beyond, nan=-np.inf) > allowed + ROUNDING
     looks = np.flatnonzero(sure.any(axis=1))
     if not len(looks):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from fairboost._typing import ArrayLike, Matrix
 from fairboost.data.validation import check_same_rows, read_targets
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.metrics.decisions import ScoredRows, read_scored
+from fairboost.metrics.decisions import HALF, ScoredRows, are_probabilities, read_scored
 from fairboost.metrics.numbers import audit_numbers
 from fairboost.metrics.score_bins import ScoreBins, bin_scores, make_edges
 from fairboost.metrics.thresholds import choose
@@ -143,7 +143,7 @@ class GroupRocDisplay(_ScoredRowsDisplay):
         *,
         sensitive_features: ArrayLike,
         by: str | None = None,
-        threshold: float | OperatingPoint | None = 0.5,
+        threshold: float | OperatingPoint | Literal["auto"] | None = "auto",
         sample_weight: ArrayLike | None = None,
         pos_label: object = None,
         ax: Axes | None = None,
@@ -158,8 +158,9 @@ class GroupRocDisplay(_ScoredRowsDisplay):
             The sensitive attributes of the rows.
         by : str, optional
             The column whose groups to show; needed if there are several.
-        threshold : float, OperatingPoint or None
-            Where decisions are made; None marks nothing.
+        threshold : float, OperatingPoint, "auto" or None
+            Where decisions are made; None marks nothing. ``"auto"`` is 0.5 if all scores lie
+            between 0 and 1, and otherwise marks nothing.
         sample_weight, pos_label
             As in :func:`fairboost.metrics.group_rates`.
         ax : matplotlib.axes.Axes, optional
@@ -240,7 +241,7 @@ class GroupScoresDisplay(_ScoredRowsDisplay):
         *,
         sensitive_features: ArrayLike,
         by: str | None = None,
-        threshold: float | OperatingPoint | None = 0.5,
+        threshold: float | OperatingPoint | Literal["auto"] | None = "auto",
         sample_weight: ArrayLike | None = None,
         pos_label: object = None,
         ax: Axes | None = None,
@@ -455,12 +456,14 @@ def _bin_rows(
     by: str | None,
     sample_weight: ArrayLike | None,
     pos_label: object,
-    threshold: float | OperatingPoint | None = None,
+    threshold: float | OperatingPoint | Literal["auto"] | None = None,
 ) -> tuple[ScoreBins, float | None, ScoredRows]:
     """Sort rows into bins of scores by the groups of one column; the threshold as a number."""
     check_same_rows(y_true=y_true, y_score=y_score, sensitive_features=sensitive_features)
     rows = read_scored(y_true, y_score, sample_weight, pos_label)
     column = choose_column(sensitive_features, len(rows.labels), by)
+    if isinstance(threshold, str):
+        threshold = HALF if are_probabilities(rows.scores.min(), rows.scores.max()) else None
     if isinstance(threshold, OperatingPoint):
         threshold = choose(threshold, rows, None).value
     codes, groups = np.asarray(column.codes, np.intp), map(str, column.values)

@@ -317,13 +317,13 @@ def explain_decisions(
     >>> explain_decisions(0.5, 0.5)
     'a decision is positive if the probability is at least 0.5'
     >>> explain_decisions(at_fpr(0.05), 0.7).partition(", ")[2]
-    'placed so that the false positive rate of everyone is at most 0.05'
+    'placed so that the overall false positive rate is at most 0.05'
     """
     where = f"a decision is positive if the {score} is at least {threshold:.4g}"
     if not isinstance(point, OperatingPoint):
         return where
     asked = f"{'at least' if point.at_least else 'at most'} {point.target:g}"
-    return f"{point}: {where}, placed {on}so that the {point.rate.title} of everyone is {asked}"
+    return f"{point}: {where}, placed {on}so that the overall {point.rate.title} is {asked}"
 
 
 def where_title(where: str) -> str:

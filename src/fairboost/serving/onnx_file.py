@@ -15,6 +15,7 @@ precision.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,9 @@ def _rows(graph: Graph, served: Served, trees: Ensemble, matrix: bool) -> str:
         rows = graph.declare(graph.inputs, "X", "double", len(served.features))
     if trees.single:
         rows = graph.cast(graph.cast(rows, "float"), "double")
+    if not math.isnan(trees.missing):
+        taken = graph.add("Equal", rows, graph.constant(np.array(trees.missing)))
+        rows = graph.add("Where", taken, graph.constant(np.array(np.nan)), rows)
     if trees.zero_missing:
         listed = [[k in trees.zero_missing for k in range(len(served.features))]]
         zero = graph.add("LessOrEqual", graph.add("Abs", rows), graph.constant(np.array(ZERO)))

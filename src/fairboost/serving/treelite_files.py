@@ -5,6 +5,7 @@ Both return probabilities and know categories by their codes. The decision is in
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from pathlib import Path
@@ -65,7 +66,13 @@ def _model(served: Served) -> Any:
     """The model as treelite reads it from the engine's own file."""
     with needing("treelite"):
         import treelite
-    served.trained.ensemble()  # refuses what treelite has no form for, by name
+    missing = served.trained.ensemble().missing  # refuses what has no form, by name
+    if not math.isnan(missing):
+        raise ExportError(
+            f"the model takes {missing:g} for a missing value (missing={missing:g}), which "
+            "treelite and C code of tl2cgen do not; use format='xgboost' or 'onnx', or train on "
+            "rows with NaN in its place"
+        )
     text = served.trained.text_for_others()
     try:
         if served.engine == "xgboost":

@@ -30,7 +30,13 @@ from fairboost.metrics.thresholds import ChosenThreshold, check_fine_enough
 from fairboost.tabular.columns import as_numbers, as_text, converting
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.labels import MOST_CLASSES
-from fairboost.tabular.schema import MOST_GROUPS, check_named_once, classes_of, crossings_of
+from fairboost.tabular.schema import (
+    MOST_GROUPS,
+    check_groups,
+    check_named_once,
+    classes_of,
+    crossings_of,
+)
 
 MOST_CROSSED = 500
 """Cells of a crossing that are worth a look; of more, hardly any has rows to judge by."""
@@ -237,7 +243,9 @@ class ValueCoder:
         for k, value in enumerate(values):
             if value is not None and occurs[k]:
                 lookup[k] = self.known.setdefault(value, len(self.known))
-        if len(self.known) > self.most:
+        if self.most == MOST_GROUPS:
+            check_groups(self.name, list(self.known))
+        elif len(self.known) > self.most:
             self._refuse()
         return lookup[indices]
 
@@ -249,15 +257,9 @@ class ValueCoder:
                 "labels, or add a column that says yes or no; if these are classes to decide "
                 "among, pass --task classes, if it is a number, --task regression"
             )
-        if self.most == MOST_CLASSES:
-            raise InvalidInputError(
-                f"the column {self.name!r} has more than {self.most} different values, expected "
-                "classes to decide among; merge classes, or, if it is a number, pass --task "
-                "regression"
-            )
         raise InvalidInputError(
-            f"the sensitive column {self.name!r} has more than {self.most:,} different values, "
-            "expected groups of many rows; add a column of bands or merge groups, and name that"
+            f"the column {self.name!r} has more than {self.most} different values, expected "
+            "classes to decide among; merge classes, or, if it is a number, pass --task regression"
         )
 
 

@@ -26,6 +26,8 @@ Kind: TypeAlias = Literal["number", "flag", "category"]
 DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
 DATES_AMONG = 0.95
 """Share of the values that must look like dates for a column to be one of dates."""
+MANY_NUMBERS = 20
+"""More different numbers beside some text are a column of numbers with errors, and no codes."""
 FEW_ROWS = 50
 """In fewer rows nearly every column looks like an identifier."""
 SAMPLE = 1_000
@@ -93,10 +95,25 @@ def _judge_text(column: Any, asked_for: bool) -> Judged:
     if not asked_for and np.mean(looks) >= DATES_AMONG:
         why = "dates, as text; add what they stand for, such as an age, as a number"
         return Judged(None, why)
+    errors = "" if asked_for else _errors_among(values)
     if not asked_for and known >= FEW_ROWS and len(values) > known / 2:
-        why = f"text with {len(values):,} values in {known:,} rows, as identifiers have"
+        why = f"text with {len(values):,} values in {known:,} rows, as identifiers have{errors}"
         return Judged(None, why)
-    return Judged("category", categories=tuple(values))
+    remark = f"is text, and becomes categories{errors}" if errors else ""
+    return Judged("category", remark, tuple(values))
+
+
+def _errors_among(values: list[str]) -> str:
+    """What to say of texts that are numbers but for a few."""
+    wrong = read_numbers(pa.array(values, pa.string()))[1]
+    numbers = int((~wrong).sum())
+    if not wrong.any() or numbers <= max(MANY_NUMBERS, wrong.sum()):
+        return ""
+    first = values[int(wrong.argmax())]
+    return (
+        f"; {numbers:,} of its {len(values):,} different values are numbers, and {first!r} is "
+        f"not: correct it, or pass --missing {first!r} if it means a missing value"
+    )
 
 
 def decoded(column: Any) -> Any:

@@ -41,8 +41,13 @@ SMALL = 32 * 2**20
 """Bytes that a workbook of any size may unpack to."""
 LONGEST = 16 * 2**20
 """Bytes of a cell or row, with its markup; the text of a cell has 32,767 letters at most."""
+MOST_TAGS = 500_000
+"""Of a row, of a shared text and of a part that has neither, such as the styles: each takes up to
+500 bytes of memory. Rows have 16,384 cells, and styles 65,490 formats."""
+NOT_READ = ("calcChain", "pivotCache", "customXml/", "/charts/", "/drawings/", "/comments")
+"""In names of parts that may have more tags, and that are not parsed."""
 PIECE = 2**20
-ROW = re.compile(rb"</?(?:\w+:)?row[\s/>]")
+ROW = re.compile(rb"</?(?:\w+:)?(?:row|si)[\s/>]")
 BEFORE_XML = b"\xef\xbb\xbf\xff\xfe\x00 \r\n\t"
 INSTEAD = "save the sheet as CSV or parquet"
 UNREADABLE = (
@@ -133,28 +138,32 @@ def _check_sizes(path: Path) -> None:
                 f"spreadsheet program writes such a file: open and save it again, or {INSTEAD}"
             )
         for member in packed.infolist():
+            counted = not any(part in member.filename for part in NOT_READ)
             with packed.open(member) as content:
-                if _is_long(content):
-                    raise InvalidInputError(
-                        f"{str(path)!r} has a cell or row of more than {LONGEST / 2**20:.0f} MB; "
-                        f"remove its text, or {INSTEAD}"
-                    )
+                if found := _is_long(content, MOST_TAGS if counted else member.file_size):
+                    raise InvalidInputError(f"{str(path)!r} has {found}, or {INSTEAD}")
 
 
-def _is_long(content: Any) -> bool:
-    """Whether a text between tags, or a row, is too long; of XML alone, and not of pictures."""
-    text = row = read = 0  # where the last tag is, and the row that is open
+def _is_long(content: Any, most_tags: int) -> str:
+    """What is too long in a part, and what to do about it; of XML alone, and not of pictures."""
+    text = row = read = tags = 0  # where the last tag and the open row are; tags since a row
     while piece := content.read(PIECE):
         if not read and not piece.lstrip(BEFORE_XML).startswith(b"<"):
-            return False
+            return ""
         if (place := piece.rfind(b"<")) >= 0:
             text = read + place
+        start, most = 0, 0
         for found in ROW.finditer(piece):
-            row = 0 if found[0].startswith(b"</") else read + found.start()
+            most = max(most, tags + piece.count(b"<", start, found.start()))
+            tags, start = 0, found.start()
+            row = 0 if found[0].startswith(b"</") else read + start
+        tags += piece.count(b"<", start)
         read += len(piece)
         if max(read - text, row and read - row) > LONGEST:
-            return True
-    return False
+            return f"a cell or row of more than {LONGEST / 2**20:.0f} MB; remove its text"
+        if max(most, tags) > most_tags:
+            return f"a row, or formats and names, of more than {most_tags:,} tags; remove these"
+    return ""
 
 
 def _rows(path: Path, sheet: Any) -> Iterator[Values]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import difflib
 import hashlib
 import io
 import re
@@ -32,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
-from fairboost._text import FORMULA, SIGNED_NUMBER
+from fairboost._text import FORMULA, SIGNED_NUMBER, did_you_mean
 from fairboost.exceptions import InvalidInputError
 from fairboost.tabular.excel import read_workbook
 
@@ -173,8 +172,8 @@ class TableFile:
             raise InvalidInputError(f"{str(self.path)!r} is a folder; name a file")
         if not self.path.is_file():
             raise InvalidInputError(
-                f"there is no file {str(self.path)!r}; correct the name"
-                f"{_like(self.path)}, or the folder that the command is run in"
+                f"there is no file {str(self.path)!r}; correct the name, or "
+                f"the folder that the command is run in{_like(self.path)}"
             )
         if not self.path.stat().st_size:
             raise InvalidInputError(f"the file {str(self.path)!r} is empty; write it again")
@@ -230,7 +229,7 @@ class TableFile:
             if column not in known:
                 raise InvalidInputError(
                     f"{str(self.path)!r} has no column {column!r} ({what}); it has "
-                    f"{_listed(names)}"
+                    f"{_listed(names)}{did_you_mean(column, names)}"
                 )
 
     def read(self, text_columns: Sequence[str] = ()) -> pa.Table:
@@ -420,10 +419,26 @@ class TableFile:
         if isinstance(error, UnicodeError):
             return f"is not in {self.options.encoding}: {message}; pass another --encoding"
         try:
+            if "Expected" in message:
+                message = self._read_by_row() or message
             with self._stream() as (stream, _):
-                return _explain(message, _lines_of(stream))
+                return _explain(message, self._csv_header(), _lines_of(stream))
         except (OSError, ValueError):  # not even unpacked
             return f"cannot be unpacked: {message}; it was cut short or is something else"
+
+    def _read_by_row(self) -> str:
+        """What Arrow says of a CSV file that it reads in one thread: then it counts rows."""
+        first = self._csv_header()[:1]
+        options = self._csv_options(
+            include_columns=first, column_types=dict.fromkeys(first, pa.binary())
+        )
+        try:
+            with self._stream() as (stream, _):
+                for _ in csv.open_csv(stream, *options):
+                    pass
+        except pa.ArrowInvalid as error:
+            return str(error)
+        return ""
 
 
 def _usual(table: Any) -> Any:
@@ -457,10 +472,9 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
 def _like(path: Path) -> str:
     """A hint at a file of nearly that name."""
     try:
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1)
+        return did_you_mean(path.name, [p.name for p in path.parent.iterdir()])
     except OSError:
         return ""
-    return f" (there is {near[0]!r})" if near else ""
 
 
 @contextlib.contextmanager
@@ -575,22 +589,31 @@ def _not_in_utf8(lines: Iterable[bytes]) -> str | None:
     return None
 
 
-def _explain(message: str, lines: Iterable[bytes]) -> str:
+def _explain(message: str, names: Sequence[str], lines: Iterable[bytes]) -> str:
     """Put what Arrow said of a CSV file into words, after a second look at the file."""
+    # Arrow counts the header as the first row, leaves out empty lines, and counts columns from 0.
+    row = re.search(r"Row #(\d+): ", message)
+    where = f"row {int(row[1]) - 1:,} below the header" if row else "a row"
     if fields := re.search(r"Expected (\d+) columns, got (\d+): ?(.*)", message, re.DOTALL):
         expected, found, text = fields.groups()
         return (
-            f"has a row of {found} fields where the header has {expected}: {text.strip()[:40]!r}; "
-            "correct that row, or name another --delimiter"
+            f"has {found} fields in {where}, where the header has {expected}: "
+            f"{text.strip()[:40]!r}; correct that row, or name another --delimiter"
         )
-    number = r"Row #(\d+): CSV conversion error to (?:double|float): invalid value '(.*)'"
-    if wrong := re.search(number, message, re.DOTALL):
-        line, value = wrong.groups()
-        decided = value.lower() in ("yes", "no", "true", "false")
+    number = r"In CSV column #(\d+): .*conversion error to (\w+)\S*: invalid value '(.*)'"
+    wrong = re.search(number, message, re.DOTALL)
+    if wrong and "\ufffd" not in wrong[3]:
+        value, kind = wrong[3], "true or false" if wrong[2] == "bool" else "numbers"
+        remedy = "correct it, or name another column"
+        if re.fullmatch(r"[-+]?\d[\d.,' ]*", value):
+            remedy += "; write numbers with a decimal point and no separators of thousands"
+        elif len(value) <= LONG_NAME and value.isprintable():
+            remedy = f"correct it, name another column, or pass --missing {value!r}"
+        if value.lower() in ("yes", "no", "true", "false") and kind == "numbers":
+            remedy += " (audit takes decisions as --decision)"
         return (
-            f"has the invalid value {value!r} in line {line} of a column that must hold numbers; "
-            f"correct it, name another column, or pass --missing {value!r}"
-            f"{' (audit takes decisions as --decision)' if decided else ''}"
+            f"has the value {value[:LONG_NAME]!r} in {where}, in the column "
+            f"{names[int(wrong[1])]!r}, which must hold {kind}; {remedy}"
         )
     if "straddl" in message:  # an object straddles two blocks
         return TOO_LONG

@@ -24,7 +24,7 @@ MONTHS = (
     "october", "november", "december",
 )  # fmt: skip
 MONTH_NAMES = {name: k for k, m in enumerate(MONTHS, 1) for name in (m, m[:3])} | {"sept": 9}
-NUMBER, MONTH = "#", "month"
+NUMBER, MONTH = "#", "#month"
 """What stands for numbers, and for names of months, among the words of a name."""
 
 ROLES = {

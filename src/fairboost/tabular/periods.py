@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fairboost._text import did_you_mean
 from fairboost._typing import BoolArray, IntArray
 from fairboost.exceptions import InvalidInputError
 from fairboost.tabular.audit import AuditedBatches, AuditRequest, ValueCoder
@@ -61,6 +62,7 @@ class PeriodColumn:
             raise InvalidInputError(
                 f"--by {text!r}: there is no column {found.name!r}; name a column of periods, or "
                 f"a column of dates with its resolution, --by COLUMN:month{hint}"
+                f"{did_you_mean(found.name, columns)}"
             )
         return found
 

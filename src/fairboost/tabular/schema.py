@@ -8,7 +8,6 @@ missing.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import unicodedata
@@ -25,6 +24,7 @@ import pyarrow.compute as pc
 
 from fairboost._files import checksum
 from fairboost._records import read_as
+from fairboost._text import did_you_mean
 from fairboost._typing import BoolArray, FloatArray, IntArray
 from fairboost.data.labels import says_yes
 from fairboost.exceptions import InvalidInputError, ModelFileError
@@ -262,7 +262,8 @@ class TableSchema:
         found = {}
         for name in self.sensitive:
             text = _text_of(table, name)
-            _check_groups(name, table.column(name))
+            coded = pa.types.is_dictionary(table.column(name).type)
+            check_groups(name, pc.unique(text).drop_null().to_pylist(), numbers=not coded)
             found[name] = text.to_numpy(zero_copy_only=False)
         return pd.DataFrame(found, dtype=object)
 
@@ -467,17 +468,30 @@ def _text_of(table: Any, name: str) -> Any:
         return columns.as_text(table.column(name))
 
 
-def _check_groups(name: str, column: Any) -> None:
-    values = pc.unique(column).drop_null()
-    numbers = False
-    with contextlib.suppress(*columns.NOT_CONVERTED):  # perhaps as text
-        numbers = not pa.types.is_dictionary(column.type) and len(columns.as_numbers(values)) > 0
-    most = MOST_NUMBERS if numbers else MOST_GROUPS
+def check_groups(name: str, values: Sequence[str], *, numbers: bool = True) -> None:
+    """Raise if a sensitive column has too many groups.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    values : sequence of str
+        Its different values, as far as the table was read.
+    numbers : bool, default=True
+        Whether values that are all numbers are a quantity; otherwise they are names of groups.
+    """
+    most, noun = MOST_GROUPS, "values"
+    remedy = "add a column with fewer groups, and name that"
+    if numbers and not columns.read_numbers(pa.array(values, pa.string()))[1].any():
+        most, noun = MOST_NUMBERS, "numbers"
+        remedy = (
+            "add a column of bands, such as 20-29 and 30-39, and name that; if the numbers are "
+            "codes of groups, write them as text, such as 'area 12'"
+        )
     if len(values) > most:
-        noun = "numbers" if numbers else "values"
         raise InvalidInputError(
-            f"the sensitive column {name!r} has {len(values):,} different {noun}, expected groups "
-            f"of many rows, at most {most}; add a column of bands or merge groups, and name that"
+            f"the sensitive column {name!r} must hold groups of many rows, at most {most:,} "
+            f"different {noun}, found {len(values):,}; {remedy}"
         )
 
 
@@ -590,14 +604,15 @@ def _positive(values: list[str], label: str, asked: str | None, what: str = "lab
             return same[0]
         raise InvalidInputError(
             f"--positive {asked!r} is not among the values of {label!r}, which are {values[0]!r} "
-            f"and {values[1]!r}; name one of them"
+            f"and {values[1]!r}; name one of them{did_you_mean(asked, values)}"
         )
     for positive, negative in (values, reversed(values)):
         if says_yes(positive, negative):
             return positive
     raise InvalidInputError(
         f"the {what} {label!r} is {values[0]!r} or {values[1]!r}, and the command cannot tell "
-        f"which value is the positive one; name it, for example --positive {values[1]!r}"
+        f"which value is the positive one; pass --positive {values[0]!r} or --positive "
+        f"{values[1]!r}"
     )
 
 

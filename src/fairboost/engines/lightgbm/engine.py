@@ -35,7 +35,7 @@ from sklearn.frozen import FrozenEstimator
 from fairboost._numbers import class_probabilities, probabilities
 from fairboost._typing import ArrayLike, Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.device_arrays import check_not_on_device
-from fairboost.data.features import categories_of, check_names
+from fairboost.data.features import categories_of, check_names, listed_categories
 from fairboost.data.validation import by_row
 from fairboost.engines.ensemble import Ensemble, Feature
 from fairboost.engines.frozen import (
@@ -105,6 +105,34 @@ def check_table(X: Matrix) -> None:
             )
 
 
+def check_categories(X: Matrix, known: Sequence[Sequence[Any]] | None) -> None:
+    """Refuse columns whose categories LightGBM would all take for missing values.
+
+    Parameters
+    ----------
+    X : Matrix
+        To predict for.
+    known : sequence of sequence
+        The categories of training, by categorical column.
+    """
+    if not isinstance(X, pd.DataFrame) or known is None:
+        return
+    listed = listed_categories(X)
+    if len(listed) != len(known):
+        raise InvalidInputError(
+            f"X has {len(listed)} categorical columns ({', '.join(listed) or 'none'}), expected "
+            f"the {len(known)} of training; give each column the type that it had there"
+        )
+    for (name, found), categories in zip(listed.items(), known, strict=True):
+        here, there = ({isinstance(v, str) for v in values} for values in (found, categories))
+        if here and there and not here & there:
+            raise InvalidInputError(
+                f"column {name!r} of X has the category {found.tolist()[0]!r}, expected those of "
+                f"training, such as {categories[0]!r}: text is no number, and LightGBM would take "
+                f"all of them for missing; convert X[{name!r}] first"
+            )
+
+
 def check_linear_leaves(text: str, whose: str) -> None:
     """Refuse linear trees of which a leaf is no number: no decision follows from their scores.
 
@@ -171,6 +199,7 @@ class LightGBMModel:
     def scores(self, X: Matrix, rounds: int | None = None) -> FloatArray:
         """Raw log-odds by the first ``rounds`` trees; by all of them without it."""
         check_table(X)
+        check_categories(X, self.booster.pandas_categorical)
         fitted = self.estimator if rounds in (None, self.n_rounds) else self._of_this_thread()
         return _raw_scores(fitted, X, num_iteration=rounds)
 

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import xgboost
 
+from fairboost._text import did_you_mean
 from fairboost._typing import Matrix
 from fairboost.data.features import as_one_set_of_categories, column_names, listed_categories
 from fairboost.engines.xgboost.model_json import read_categories
@@ -67,6 +68,7 @@ def as_known(X: Matrix, known: Known, what: str = "X") -> Matrix:
                 f"{others}, expected those that the model was trained with, such as "
                 f"{known[name].tolist()[0]!r}: XGBoost would take it for one of these. Make it "
                 "missing, merge it into a category that is known, or train on rows that have it"
+                f"{did_you_mean(listed.tolist()[unknown[0]], known[name])}"
             )
         X = X.copy(deep=False)
         X.isetitem(place, column.cat.set_categories(known[name]))

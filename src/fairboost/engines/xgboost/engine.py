@@ -180,7 +180,12 @@ class XGBoostModel:
 
     def ensemble(self) -> Ensemble:
         """The trees as plain arrays."""
-        return read_ensemble(self.text())
+        return replace(read_ensemble(self.text()), missing=float(np.float32(self._missing)))
+
+    @property
+    def _missing(self) -> float:
+        """A number that is a missing value, beside NaN; a booster does not know it."""
+        return float(self.estimator.missing)
 
     def features(self, names: Sequence[str]) -> tuple[Feature, ...]:
         """What the model reads in each column."""
