@@ -25,7 +25,7 @@ from fairboost.fairness.rates import as_moment
 ERRORS = 2.0
 """Standard errors within which a gap cannot be told from none."""
 
-MOST = 0.5
+MOST = 0.1
 """The largest automatic tolerance."""
 
 
