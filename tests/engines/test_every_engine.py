@@ -54,7 +54,10 @@ def other(make_toy):
 
 def fit(engine, toy, other, how="training rows", *, X=None, weighted=False, fit=None, **params):
     # What learns memberships is tested elsewhere.
-    defaults = {"constraint": "demographic_parity", "iterate": "last", "memberships": "observed"}
+    defaults = {
+        "constraint": "demographic_parity", "tolerance": 0.01, "iterate": "last",
+        "memberships": "observed",
+    }  # fmt: skip
     model = FairGBMClassifier(engine, holdout=HOW[how], **{**defaults, **params})
     options = {"sensitive_features": toy.group, **(fit or {})}
     if weighted:

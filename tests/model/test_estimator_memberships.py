@@ -52,7 +52,7 @@ def used(monkeypatch):
 
 
 def fitted(engine, X, y, group, *, fit=None, **params):
-    model = FairGBMClassifier(engine, **{"holdout": 0.3, **params})
+    model = FairGBMClassifier(engine, **{"holdout": 0.3, "tolerance": 0.01, **params})
     return model.fit(X, y, sensitive_features=group, **(fit or {}))
 
 

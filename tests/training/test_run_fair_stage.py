@@ -49,7 +49,7 @@ def stage_on(base, **params):
 
 
 def fitted(base, data, X=None, *, y=None, fit=None, **params):
-    model = stage_on(base, **params)
+    model = stage_on(base, **{"tolerance": 0.01, **params})
     X, y = data.X if X is None else X, data.y if y is None else y
     return model.fit(X, y, sensitive_features=data.group, **(fit or {}))
 

@@ -298,7 +298,7 @@ def with_equal_scores(equal):
 def test_a_group_of_equal_scores_has_no_rate_in_between(equal):
     """All of its rows are on one side of the threshold, or on the other."""
     X, y, groups = with_equal_scores(equal)
-    engine = LGBMClassifier(n_estimators=50, num_leaves=7, verbose=-1, n_jobs=1)
+    engine = LGBMClassifier(n_estimators=100, num_leaves=7, verbose=-1, n_jobs=1)
     model = FairGBMClassifier(engine, constraint=parity("ppr", 0.05), random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

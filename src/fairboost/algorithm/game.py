@@ -172,7 +172,8 @@ class Game:
         self.dual_slices = slices([len(t.inequalities) for t in terms])
         self.inequalities = distinct([name for t in terms for name in t.inequalities])
         self.shares = tuple(self._shares())
-        if isinstance(player, Control):  # the unit of a bound grows with its multiplier already
+        if isinstance(player, Control) and player.most is not None:
+            # The unit of a bound grows with its multiplier already.
             fastest = np.where(self.margins.of_itself > 0, 1.0, player.most)
             self.player = replace(player, most=fastest)
         if self.shares:

@@ -11,9 +11,8 @@ Both follow from the derivative J of each violation by each moment:
   rate of 0.1, and at 0.3 their means flew apart;
 * a violation measured on few rows is off by ``sqrt(sum J^2 variance / rows)``, as groups are drawn
   independently. Where the user asks for a confidence, training aims inside the limit by so much
-  that the violation holds on all people at that confidence. Else it aims inside by a quarter of
-  the tolerance, since moments move a little from round to round, and inside a bound, which has no
-  tolerance, by half a standard error.
+  that the violation holds on all people at that confidence. Else it aims inside by half a standard
+  error, since moments move a little from round to round, and by a quarter of the tolerance at most.
 
 Bounds are broken before there is a model: where no one is decided positively, every false negative
 rate is 1. Two things keep a multiplier from answering to that for good. A rate above one half that
@@ -44,12 +43,9 @@ from fairboost.fairness.two_sided import TwoSided
 from fairboost.tasks.base import LearningTask
 from fairboost.tasks.layout import RowLayout
 
-INSIDE = 0.25
-"""Share of the tolerance to stay inside the limit by where no confidence is asked for
-(``benchmarks/settling.md``)."""
-
-CAUTION = 0.5
-"""The same for bounds, which have no tolerance, in standard errors."""
+CAUTION, INSIDE = 0.5, 0.25
+"""Standard errors to stay inside the limit by where no confidence is asked for, and the share of
+the tolerance that this is at most (``benchmarks/settling.md``)."""
 
 ANOTHER_MODEL = 1.3
 """Errors out of fold, in standard errors of sampling, where a confidence is asked for: the model
@@ -229,14 +225,13 @@ class Margins:
         sizes = [t.counted.size for t in terms]
         self.highest = np.repeat(highest, sizes)
         self.lowest = np.repeat([min(floor, 0.5) for floor in floors], sizes)
-        has_room = [hasattr(t.constraint, "room") for t in terms]
-        self.inside = np.repeat(np.where(has_room, INSIDE, 0.0), counts)
-        self.z = np.where(self.inside > 0, 0.0, CAUTION)
+        self.z, self.most = np.full(sum(counts), CAUTION), INSIDE
         if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
             # Verdicts read an end of a two-sided interval, of one inequality too.
             at_once = [max(_at_once(t), 2) for t in terms]
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in at_once], counts)
             self.z *= ANOTHER_MODEL if out_of_fold else 1.0
+            self.most = 1.0
         # Others may have another derivative at other moments. That of the paper's parity depends
         # on nothing but which group has the largest one.
         asked = [t.constraint for t in terms]
@@ -296,12 +291,11 @@ class Margins:
 
     def margin(self, errors: FloatArray, moments: FloatArray) -> FloatArray:
         """What to stay below a limit by, at most all the way to parity."""
-        room = self.slack.copy()
+        most = self.slack.copy()
         for t, m, d in zip(self.terms, self.parts, self.counts, strict=True):
             if hasattr(t.constraint, "room"):
-                room[d] = cast(Any, t.constraint).room(t.read(moments[m]))
-        known = np.where(np.isfinite(room), room, 0.0)
-        out: FloatArray = np.minimum(np.maximum(self.z * errors, self.inside * known), room)
+                most[d] = self.most * cast(Any, t.constraint).room(t.read(moments[m]))
+        out: FloatArray = np.minimum(self.z * errors, most)
         return out
 
     def units(self, moments: FloatArray, squares: FloatArray | None, at: Derivative) -> FloatArray:

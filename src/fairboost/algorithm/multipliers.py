@@ -154,8 +154,8 @@ class Control:
         Of the integral of violations, and of the present one over that.
     memory : float
         Share of the last round in smoothed violations.
-    most : float or (n_inequalities,) float64
-        The largest pace.
+    most : float or (n_inequalities,) float64, optional
+        The largest pace. None does not listen: it is known how moments answer.
 
     Examples
     --------
@@ -166,20 +166,29 @@ class Control:
     gain: float = 1.0
     damping: float = DAMPING
     memory: float = 0.5
-    most: float | FloatArray = 1.0
+    most: float | FloatArray | None = None
 
     def step(self, state: DualState, violations: FloatArray, units: FloatArray) -> DualState:
         """Integrate the violations, and lean against the present one."""
-        turned = (state.multipliers > 0) & (state.latest * violations < 0)
-        overshot = state.overshot | turned
-        stalled = ~overshot & (violations >= FALLING * state.smoothed)
-        grown = np.where(stalled, STALLED, FASTER)
-        pace = np.minimum(state.pace * np.where(turned, SLOWER, grown), self.most)
-        units = pace * units
+        pace, overshot = state.pace, state.overshot
+        if self.most is not None:
+            pace, overshot = _listened(state, violations, self.most)
+            units = pace * units
         integral = np.maximum(0.0, state.integral + self.gain * units * violations)
         smoothed = self.memory * state.smoothed + (1.0 - self.memory) * violations
         moved = np.maximum(0.0, integral + self.damping * units * smoothed)
         return DualState(moved, integral, smoothed, pace, violations, overshot)
+
+
+def _listened(
+    state: DualState, violations: FloatArray, most: float | FloatArray
+) -> tuple[FloatArray, BoolArray]:
+    """The pace after a round, and which multipliers have ever overshot."""
+    turned = (state.multipliers > 0) & (state.latest * violations < 0)
+    overshot = state.overshot | turned
+    stalled = ~overshot & (violations >= FALLING * state.smoothed)
+    pace = state.pace * np.where(turned, SLOWER, np.where(stalled, STALLED, FASTER))
+    return np.minimum(pace, most), overshot
 
 
 EG_DAMPING = 5.0

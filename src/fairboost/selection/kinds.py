@@ -469,7 +469,11 @@ def with_tolerance(constraint: Any, tolerance: float) -> Any:
     if isinstance(constraint, EachAtMost):
         return replace(constraint, at_most=tolerance)
     if isinstance(constraint, Parity):
-        return replace(constraint, tolerance=tolerance, has_own_tolerance=True)
+        return replace(
+            constraint, tolerance=tolerance, has_own_tolerance=True, automatic=False
+        )  # fmt: skip
+    if isinstance(constraint, TwoSided):
+        return replace(constraint, tolerance=tolerance, automatic=False)
     return replace(constraint, tolerance=tolerance)
 
 

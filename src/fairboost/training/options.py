@@ -248,6 +248,10 @@ class ClassOptions(TrainingOptions):
             return found
         return with_tolerances([two_sided(c) for c in found], self.tolerances_ or {})
 
+    def control(self, rounds: int, learning_rate: float, gain: float | None) -> Control:
+        """The control of multipliers; units know how many rows are close to a tie."""
+        return Control(gain_over(rounds) if gain is None else gain)
+
     def task(self, layout: RowLayout, loss: LossTerms) -> LearningTask:
         """What is trained on some rows."""
         assert loss.curvature is not None

@@ -78,7 +78,8 @@ def assert_trace_is_of(model, scores_of_round, y, group, weight=None):
                 value = np.average(event[mine], weights=w[mine])
                 label = f"{name}[sensitive_feature={g}]"
                 assert row[f"rate: {label}"] == pytest.approx(value, abs=1e-9)
-                above = value - pooled - model.tolerance / 2
+                others = w[counts & ~mine].sum() / w[counts].sum()
+                above = value - pooled - model.tolerance * others
                 assert row[f"violation: {label} above"] == pytest.approx(above, abs=1e-9)
 
 
