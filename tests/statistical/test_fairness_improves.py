@@ -53,11 +53,11 @@ def paired():
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
-def test_the_gap_on_new_rows_falls_by_three_quarters_or_more(paired, constraint):
-    """What is left is mostly the sampling error of the test rows, .01 for either sex."""
+def test_the_gap_on_new_rows_falls_by_two_thirds_or_more(paired, constraint):
+    """What is left is the automatic tolerance, .03 to .05, and the sampling error of test rows."""
     plain_gap, _, fair_gap, _ = paired[constraint].T
     low, _ = mean_interval(plain_gap - fair_gap)
-    assert low > 0.75 * plain_gap.mean()
+    assert low > 0.67 * plain_gap.mean()
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)

@@ -502,7 +502,8 @@ def test_scores_by_trees_are_those_of_xgboost(monkeypatch, table, make_toy, opti
     pd.testing.assert_frame_equal(found[0].trace_, found[1].trace_, check_exact=True)
     assert found[0].threshold_ == found[1].threshold_
     assert model_of(found[0].booster_) == model_of(found[1].booster_)
-    assert found[0].trace_.filter(like="multiplier: ").max(axis=None) > 0
+    pushed = found[0].trace_.filter(like="multiplier: ").max(axis=None) > 0
+    assert pushed or "no splits" in options  # stumps without splits tell no groups apart
 
 
 @pytest.mark.parametrize("how", ["share", "set", "both"])
