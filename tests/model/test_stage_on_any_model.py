@@ -175,7 +175,7 @@ def test_a_shift_between_groups_is_taken_back():
     # Half of 0.005 to either side is a shift of 0.01 where one row in four is within 1.
     assert stage[1] - stage[0] == pytest.approx(-1, abs=0.03)
     decided = model.predict(in_a[:, np.newaxis], base_score=score)
-    assert abs(decided[:1_500].mean() - decided[1_500:].mean()) <= 0.005
+    assert abs(decided[:1_500].mean() - decided[1_500:].mean()) <= 0.0075  # one row of 400
 
 
 # Bases that are not frozen are cross-fitted

@@ -12,7 +12,7 @@ Both follow from the derivative J of each violation by each moment:
 * a violation measured on few rows is off by ``sqrt(sum J^2 variance / rows)``, as groups are drawn
   independently. Where the user asks for a confidence, training aims inside the limit by so much
   that the violation holds on all people at that confidence. Else it aims inside by half a standard
-  error, since moments move a little from round to round, and by a quarter of the tolerance at most.
+  error, as moments move a little from round to round, and by a quarter of the tolerance at most.
 
 Bounds are broken before there is a model: where no one is decided positively, every false negative
 rate is 1. Two things keep a multiplier from answering to that for good. A rate above one half that

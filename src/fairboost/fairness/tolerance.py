@@ -3,9 +3,10 @@
 A gap within two standard errors cannot be told from none. A tolerance far below that is met by
 luck: multipliers follow the noise of small groups, which costs accuracy, and other people's gaps
 are no smaller (``benchmarks/settling.md``). So an automatic tolerance is two standard errors of a
-gap on the rows that are measured, and 0.01 where that is less. It is known before training: of a
-rate at even odds, a row has the variance 1/4. Of several groups it is the mean over people, each
-group compared with all others: one small group does not loosen the limit of the large ones.
+gap on the rows that are measured, and 0.01 where that is less. It is known before training, from
+the rows of each group and the labels (:func:`likely_rate`). Of several groups it is the mean over
+people, each group compared with all others: one small group does not loosen the limit of the large
+ones.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any, cast
 import numpy as np
 
 from fairboost._typing import FloatArray, IntArray
+from fairboost.data.cells import Cells
 from fairboost.fairness.binding import Term
 from fairboost.fairness.constraints import TOLERANCE, Constraint, columns_of
-from fairboost.fairness.rates import as_moment
+from fairboost.fairness.moments import Moment
+from fairboost.fairness.rates import Rate, as_moment
 
 ERRORS = 2.0
 """Standard errors within which a gap cannot be told from none."""
@@ -28,8 +31,36 @@ ERRORS = 2.0
 MOST = 0.1
 """The largest automatic tolerance."""
 
+LEAST_VARIANCE = 1e-4
+"""Of a decision, at least: a rate that is likely to be 0 may be another."""
 
-def automatic_tolerance(rows: FloatArray, strata: IntArray | None = None) -> float:
+
+def likely_rate(moment: Moment, cells: Cells) -> float:
+    """A rate before there is a model, for its variance.
+
+    As many people are decided positively as are positive, and as many negatives wrongly as
+    positives, of whom it is half. Of classes and of all else it is one half.
+
+    Examples
+    --------
+    >>> from fairboost.data.cells import build_cells
+    >>> cells = build_cells(np.array([0] * 8 + [1] * 2, np.int32), [])
+    >>> [likely_rate(as_moment(rate), cells) for rate in ("ppr", "fpr", "fnr")]
+    [0.2, 0.125, 0.5]
+    """
+    if not isinstance(moment, Rate):
+        return 0.5
+    positive = float(cells.weights[cells.labels == 1].sum())
+    negative = float(cells.weights[cells.labels == 0].sum())
+    if moment.label is None:
+        return positive / (positive + negative)
+    mine, others = (positive, negative) if moment.label == 1 else (negative, positive)
+    return 0.5 * min(others / mine, 1.0) if mine > 0 else 0.5
+
+
+def automatic_tolerance(
+    rows: FloatArray, strata: IntArray | None = None, rate: float = 0.5
+) -> float:
     """The tolerance for the gaps of a rate, rounded up to a thousandth.
 
     Parameters
@@ -38,15 +69,18 @@ def automatic_tolerance(rows: FloatArray, strata: IntArray | None = None) -> flo
         Rows of each group that count.
     strata : (n_groups,) int, optional
         Groups of the same number are compared with each other; None compares all.
+    rate : float, default=0.5
+        What the rate is likely to be.
 
     Examples
     --------
     >>> automatic_tolerance(np.array([1_400.0, 7_900.0])), automatic_tolerance(np.full(2, 1e6))
     (0.029, 0.01)
     """
+    variance = max(rate * (1.0 - rate), LEAST_VARIANCE)
     total = rows.sum() if strata is None else np.bincount(strata, rows)[strata]
     others = np.maximum(total - rows, np.finfo(float).tiny)
-    errors = np.sqrt(0.25 / np.maximum(rows, 1.0) + 0.25 / others)
+    errors = np.sqrt(variance / np.maximum(rows, 1.0) + variance / others)
     found = ERRORS * float(rows @ np.minimum(errors, 1.0)) / float(rows.sum())
     return min(max(TOLERANCE, math.ceil(found * 1_000 - 1e-9) / 1_000), MOST)
 
@@ -63,7 +97,7 @@ def is_automatic(constraint: Constraint) -> bool:
 
 
 def settled(
-    terms: Sequence[Term], measured: Sequence[Term]
+    terms: Sequence[Term], measured: Sequence[Term], cells: Cells
 ) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Constraints with the tolerances that follow from the rows measured.
 
@@ -71,13 +105,15 @@ def settled(
     ----------
     terms, measured : sequence of Term
         The same constraints, bound to the rows trained on and to those measured.
+    cells : Cells
+        The rows measured.
     """
-    found = [
-        replace(cast(Any, m.constraint), tolerance=automatic_tolerance(m.rows[0], m.strata))
-        if is_automatic(m.constraint)
-        else m.constraint
-        for m in measured
-    ]
+    found = [m.constraint for m in measured]
+    for k, m in enumerate(measured):
+        if is_automatic(m.constraint):
+            rate = likely_rate(m.moments[0], cells)
+            tolerance = automatic_tolerance(m.rows[0], m.strata, rate)
+            found[k] = replace(cast(Any, m.constraint), tolerance=tolerance)
     of_trained, of_measured = (
         tuple(replace(t, constraint=c) for t, c in zip(each, found, strict=True))
         for each in (terms, measured)

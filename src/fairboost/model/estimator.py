@@ -128,8 +128,10 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         see docs/choosing.md.
     tolerance : float in [0, 1), optional
         How far apart the rates of two groups may be, for constraints given by name and for
-        parities without a tolerance of their own; 0.01 if left out. A tolerance that contradicts
-        that of ``parity("fnr", 0.02)`` is refused.
+        parities without a tolerance of their own. If left out, the tolerance of a rate is what
+        the rows can show: two standard errors of a gap on the held-out rows, at least 0.01 and at
+        most 0.1 (``tolerances_``). A tolerance that contradicts that of ``parity("fnr", 0.02)``
+        is refused.
     confidence : float in (0, 1), optional
         Aim farther inside the limits, so that the constraints hold among all people with this
         confidence. The report says where there are too few held-out rows for it.
@@ -161,8 +163,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         *training rows* are in a group. A stage on a base model of another kind of up to 40 trees
         uses groups.
     iterate : {"best", "last", "average", "randomized"}, default="best"
-        The model to keep. ``"best"`` has the lowest held-out loss among the rounds within the
-        tolerance, or the least violation if no round is. ``"last"`` is that of the last round,
+        The model to keep. ``"best"`` is, of the rounds within the tolerance, that of the best
+        decisions on the held-out rows, and of rounds as good that of the lowest loss; if no round
+        is within the tolerance, that of the least violation. ``"last"`` is that of the last round,
         ``"average"`` the mean over all rounds. ``"randomized"`` is the paper's classifier, which
         scores each row by a round drawn for it.
     min_group_rows : int, default=0
@@ -217,6 +220,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         ``threshold`` where it moves, ``rate: ...``, ``violation: ...``, ``multiplier: ...`` as
         Algorithm 1 saw them at the start of the round, and ``trees``, the number of trees after
         it. Rates and violations are those of the rows held out.
+    tolerances_ : dict of str to float
+        The tolerances that follow from the rows, such as ``{"fnr[sex]": 0.029}``.
     best_iteration_ : int
         Number of rounds in the model kept. ``estimator_.best_iteration_`` of LightGBM is equal.
         ``estimator_.best_iteration`` of XGBoost is one less, because it counts from 0; it exists

@@ -39,9 +39,6 @@ TRAINED = 0.1
 from the untrained one. Rounds before it are fair because they do not tell people apart yet."""
 
 
-UNTOLD = 0.125
-"""Violations up to this share of their standard error count as none: no one can tell them."""
-
 AS_GOOD, WINDOW = 0.5, 8
 """Decisions are as good as the best up to this share of a standard error of their cost, and costs
 are means over one part in so many of the rounds (``benchmarks/settling.md``)."""
@@ -72,7 +69,6 @@ def best_iterate(
     errors: FloatArray,
     untrained_loss: float,
     usable: BoolArray | None = None,
-    untold: FloatArray | float = UNTOLD,
     objective: FloatArray | None = None,
     costs: tuple[FloatArray, float] | None = None,
 ) -> int:
@@ -88,8 +84,6 @@ def best_iterate(
         Loss of a model that gives everyone the same probability.
     usable : (n_iterates,) bool, optional
         Which to choose from; all, if it is none of them.
-    untold : float or (n_inequalities,) float64
-        Violations up to this share of their standard error count as none.
     objective : (n_iterates,) float64, optional
         What to make small in place of the loss.
     costs : ((n_iterates,) float64, float), optional
@@ -111,7 +105,7 @@ def best_iterate(
     if usable is not None and (trained & usable).any():
         trained &= usable
     # Violations count by their standard errors: a small group's rate swings more.
-    broken = np.maximum(violations / np.maximum(errors, LEAST_ERROR) - untold, 0.0)
+    broken = np.maximum(violations / np.maximum(errors, LEAST_ERROR), 0.0)
     total = np.sqrt((broken**2).sum(axis=1))
     least = total[trained].min(initial=np.inf)
     # Groups of other names are added up in another order, which must not break ties.

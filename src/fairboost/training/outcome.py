@@ -17,11 +17,9 @@ from fairboost.data.device_arrays import on_host
 from fairboost.data.holdout import HoldoutKind
 from fairboost.engines.port import TrainedModel
 from fairboost.fairness.binding import Term, rates_left_out, slices
-from fairboost.fairness.constraints import Bound
 from fairboost.fairness.derived import shown_term
 from fairboost.fairness.label_moments import WrongRate
-from fairboost.fairness.ratios import Floor
-from fairboost.training.iterates import UNTOLD, best_iterate, measure
+from fairboost.training.iterates import best_iterate, measure
 from fairboost.verdicts import diagnostics, worth
 from fairboost.verdicts.fairness_report import MeasuredRates
 
@@ -61,7 +59,7 @@ class Training:
     def best_iterate(self) -> int:
         """Which of f_0, f_1 and so on to keep."""
         record, last = self.record, self.last_iterate()
-        judged_by, wished, untold = limits_of(record.terms, record.confidence)
+        judged_by, wished = limits_of(record.terms, record.confidence)
         violations = record.column(judged_by)
         violations[:, wished] = -np.inf  # which have no limit
         first = 0 if self.from_model else min(1, last)
@@ -81,7 +79,7 @@ class Training:
             threshold = float(record.iterates[last].cut.threshold)
             costs = record.summary.decision_costs(record.column("sums")[found], threshold)
         usable = self._hits_target()[found]
-        return first + best_iterate(*at, usable, untold, objective, costs)
+        return first + best_iterate(*at, usable, objective, costs)
 
     def _largest_errors(self) -> FloatArray | None:
         """What each iterate is to make as small as it can be, where that is asked for.
@@ -178,9 +176,7 @@ class Training:
         return self.has_base or self.model.n_base > 0
 
 
-def limits_of(
-    terms: Sequence[Term], confidence: float | None
-) -> tuple[str, BoolArray, FloatArray]:
+def limits_of(terms: Sequence[Term], confidence: float | None) -> tuple[str, BoolArray]:
     """By what rounds are judged: within the limits or not.
 
     Returns
@@ -191,22 +187,18 @@ def limits_of(
         the margin.
     wished : (n_inequalities,) bool
         Those that are to be as small as they can be, and have no limit.
-    untold : (n_inequalities,) float64
-        The share of its standard error up to which a violation counts as none. A bound is met as
-        cheaply as it can be, so that rounds lie close to it on either side.
     """
     counts = [len(t.inequalities) for t in terms]
     wished = np.repeat([hasattr(t.constraint, "simplex") for t in terms], counts).astype(bool)
-    limited = np.repeat([isinstance(t.constraint, Bound | Floor) for t in terms], counts)
     plain = confidence is None and not wished.any()
-    return "violations" if plain else "aimed", wished, np.where(limited, 0.0, UNTOLD)
+    return "violations" if plain else "aimed", wished
 
 
 def is_within(found: Round, terms: Sequence[Term], confidence: float | None) -> bool:
     """Whether a round is within the limits, as the best iterate is judged."""
-    judged_by, wished, untold = limits_of(terms, confidence)
+    judged_by, wished = limits_of(terms, confidence)
     violations: FloatArray = getattr(found, judged_by)
-    return bool((violations <= untold * found.errors)[~wished].all())
+    return bool((violations <= 0.0)[~wished].all())
 
 
 def of_round(
