@@ -7,7 +7,7 @@ either figure. A row's contribution to the AUC is its placement: the share of ro
 label that it is on the right side of (DeLong et al., 1988).
 
 Intervals are Student's, and those of losses allow for skew
-(:func:`fairboost.metrics.intervals.skewed`). That of accuracy is Wilson's, and that of a difference
+(:func:`fairboost.metrics.intervals.skewed`). Accuracy has Wilson's, and that of a difference
 of accuracies is Agresti and Min's (Statistics in Medicine 24, 2005), which adds two rows.
 Placements of a few rows may all be equal: their variance is joined with that of ``SPREAD`` rows
 whose placements are spread evenly, and the interval of the AUC is Wilson's of as many rows as have
