@@ -351,7 +351,8 @@ def law_of(
 
     def joined(of: FloatArray) -> FloatArray:
         everyone = np.average(of, axis=-1, weights=weights)[..., np.newaxis]
-        return (1.0 - share) * of + share * everyone
+        out: FloatArray = (1.0 - share) * of + share * everyone
+        return out
 
     single = np.where(single < ALIKE_ROWS * pooled, pooled, joined(single))
     if variances.ndim == 2:
