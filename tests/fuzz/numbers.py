@@ -133,6 +133,10 @@ class FittedNumbers:
         """The case."""
         return self.inputs.case
 
+    def scores(self, X: Any) -> np.ndarray:
+        """Predictions."""
+        return np.asarray(self.model.predict(X))
+
 
 def run_case(
     case: dict[str, Any], tell: Callable[[str], None] = lambda stage: None
@@ -313,6 +317,13 @@ def _fit_and_check(
         result["outcome"] = "refused" if ours else "engine's error"
         fits._note(result, "errors", lambda: ours or _engine_says_so(fitted, error))
         return
+    try:
+        fitted.scores(inputs.test.X)
+    except Exception as raised:  # which the checks will meet too
+        if fits.UNSEEN in str(raised):
+            result["outcome"], result["why"] = "refused", str(raised)
+            fits._note(result, "errors", lambda: fits._unseen_category(fitted))
+            return
     for name, check in CHECKS.items():
         if name in ("again", "plain") and name not in inputs.case["checks"]:
             continue
