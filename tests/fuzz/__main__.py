@@ -28,6 +28,8 @@ CAMPAIGNS = {
     "tables": 0.025,
     "kills": 0.01,
     "threads": 0.05,
+    "audits": 2.0,
+    "fresh": 0.5,
 }
 """Campaigns, and how many cases each has for a fit."""
 OF_FITS = ("fits", "numbers")

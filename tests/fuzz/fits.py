@@ -191,7 +191,7 @@ def _fit_and_check(fitted: Fitted, result: dict[str, Any], tell: Callable[[str],
     except Exception as raised:  # which the checks will meet too
         for told, name, check in (
             ("is NaN, expected a number", "numbers", _no_score),
-            ("XGBoost would take it for one of these", "errors", _unseen_category),
+            (UNSEEN, "errors", _unseen_category),
         ):
             if told in str(raised):
                 result["outcome"], result["why"] = "refused", str(raised)
@@ -408,7 +408,10 @@ def _no_score(fitted: Fitted) -> str:
     return "no score"
 
 
-def _unseen_category(fitted: Fitted) -> str:
+UNSEEN = "XGBoost would take it for one of these"
+
+
+def _unseen_category(fitted: Any) -> str:
     """Whether test rows have a category that training rows do not even list."""
     inputs = fitted.inputs
     train, test = (as_one_set_of_categories(t.X) for t in (inputs.train, inputs.test))

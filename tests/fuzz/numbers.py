@@ -133,6 +133,10 @@ class FittedNumbers:
         """The case."""
         return self.inputs.case
 
+    def scores(self, X: Any) -> np.ndarray:
+        """Predictions."""
+        return np.asarray(self.model.predict(X))
+
 
 def run_case(
     case: dict[str, Any], tell: Callable[[str], None] = lambda stage: None
@@ -313,6 +317,13 @@ def _fit_and_check(
         result["outcome"] = "refused" if ours else "engine's error"
         fits._note(result, "errors", lambda: ours or _engine_says_so(fitted, error))
         return
+    try:
+        fitted.scores(inputs.test.X)
+    except Exception as raised:  # which the checks will meet too
+        if fits.UNSEEN in str(raised):
+            result["outcome"], result["why"] = "refused", str(raised)
+            fits._note(result, "errors", lambda: fits._unseen_category(fitted))
+            return
     for name, check in CHECKS.items():
         if name in ("again", "plain") and name not in inputs.case["checks"]:
             continue
@@ -331,14 +342,14 @@ def _engine_says_so(fitted: FittedNumbers, error: Exception) -> None:
     raise Broken(f"not an error of ours, and the stock engine fits: {error!r}") from error
 
 
-def stock_fit(fitted: FittedNumbers, weight: np.ndarray | None = None) -> Any:
+def stock_fit(fitted: FittedNumbers, weight: np.ndarray | None = None, **further: Any) -> Any:
     """The plain engine on the same rows."""
     inputs = fitted.inputs
     given = fit_arguments(fitted, stock=True)
     given |= {} if weight is None else {"sample_weight": weight}
     given |= {"verbose": False} if fitted.case["engine"] == "xgboost" else {}
     made = engine(inputs, fitted.folder, **_stops(inputs))
-    return made.fit(inputs.train.X, plain_y(inputs.train), **given)
+    return made.fit(inputs.train.X, plain_y(inputs.train), **given, **further)
 
 
 def check_numbers(fitted: FittedNumbers) -> None:
@@ -511,6 +522,12 @@ def check_plain(fitted: FittedNumbers) -> bool | str | None:
     apart = np.abs(found - theirs).max() / size
     if apart <= 1e-5:
         return None
+    if told.get("boost_from_average") is False:
+        from_zero = stock_fit(fitted, init_score=np.zeros(len(inputs.train)))
+        score = from_zero.predict(inputs.test.X, raw_score=True)
+        there = np.exp(score) if fitted.case["loss"] in LOG_LINKS else score
+        if np.abs(there - found).max() / size <= 1e-5:
+            return "no first split"
     rng, moved = np.random.default_rng(0), 0.0
     for digit in (1e-7, 1e-6) * 8:  # as far as rounding alone moves the plain engine
         weight = inputs.train.counted * (1 + digit * rng.uniform(-1, 1, len(inputs.train)))

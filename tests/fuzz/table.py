@@ -17,6 +17,8 @@ TITLES = {
     "tables": "Hostile tables at the command line",
     "kills": "Commands that are killed",
     "threads": "Pairs of fits in threads of one process",
+    "audits": "Audits counted again by NumPy, and names of periods",
+    "fresh": "Classes, numbers, ratios and floors on fresh rows of a known law; whole weights",
 }
 FITS = {
     "fits": (

@@ -45,6 +45,25 @@ def test_what_does_not_hold_is_found(monkeypatch):
     assert found == expected
 
 
+def test_a_known_difference_is_counted_apart():
+    """Stock LightGBM starts from the average after all where its first tree finds no split."""
+    options = {"boost_from_average": False, "min_split_gain": 1e9, "n_estimators": 5}
+    for loss in ("poisson", "squared"):
+        case = {"options": options, "constraint": None, "loss": loss, "checks": ["plain"]}
+        result = numbers.run_case(case)
+        assert (result["failures"], result["explained"]) == ([], ["no first split"])
+
+
+def test_a_category_that_training_rows_do_not_have_is_counted_apart():
+    case = {
+        "engine": "xgboost", "features": ["normal", "many categories"], "container": "arrow",
+        "n": 60, "constraint": None, "options": {"enable_categorical": True},
+    }  # fmt: skip
+    result = numbers.run_case(case)
+    assert (result["outcome"], result["failures"]) == ("refused", [])
+    assert result["explained"] == ["unseen category"]
+
+
 def test_errors_of_ours_are_no_failures():
     result = numbers.run_case({"n": 200, "constraint": ["equal_means"], "fair": {}})
     assert (result["outcome"], result["failures"]) == ("refused", [])

@@ -124,3 +124,13 @@ def test_up_to_the_largest_push_a_row_is_held(power):
 def test_a_poisson_loss_holds_rows_as_far_as_there_are_weights():
     assert Loss("poisson").most_up > 1e20
     assert Loss("squared").most_up > 1e20
+
+
+@pytest.mark.parametrize("name", ["absolute", "quantile"])
+def test_where_most_rows_are_right_the_curvature_is_finite(name):
+    """As of counts: it was 4e37 for each, more than single precision can add up."""
+    loss, y = Loss(name, 0.6), np.array([1.0, 1.0, 1.0, 1.0, 3.0, 9.0])
+    assert loss.closest(np.ones(6) - y) == 0.5 * 5.0
+    assert loss.closest(np.zeros(6)) == 1.0
+    _, bend = loss.slopes(np.ones(6), y)
+    assert bend.min() > 0 and bend.max() < 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.metrics import (
     accuracy_score,
     brier_score_loss,
@@ -84,6 +85,30 @@ def test_intervals_hold_the_truth():
         held += (table["low"].to_numpy() <= truth) & (truth <= table["high"].to_numpy())
     # 95% of 200, less three standard errors.
     assert (held / repeats > 0.95 - 3 * np.sqrt(0.95 * 0.05 / repeats)).all()
+
+
+@pytest.mark.parametrize("shift", [0.5, 2.5])
+@pytest.mark.parametrize(("n", "positive"), [(20, 8), (100, 5), (600, 20)])
+def test_the_interval_of_an_auc_of_few_rows_holds_the_truth(n, positive, shift):
+    """Placements of few rows may all be equal, which says little of others."""
+    rng, held, repeats = np.random.default_rng(5), 0, 400
+    labels, truth = np.repeat([1, 0], [positive, n - positive]), norm.cdf(shift / np.sqrt(2))
+    for _ in range(repeats):
+        score = shift * labels + rng.normal(size=n)
+        area = performance_table(labels, {"m": said(norm.cdf(score))}).iloc[1]
+        held += area["low"] <= truth <= area["high"]
+    assert held / repeats > 0.92
+
+
+def test_models_that_agree_on_few_rows_may_differ_on_others():
+    labels, proba, other = make(30, np.random.default_rng(2))
+    other = np.where(proba >= 0.5, np.maximum(other, 0.5), np.minimum(other, 0.4))
+    table = performance_table(labels, {"a": said(proba), "b": said(other)})
+    line = table[table["model"] == "difference"].iloc[0]
+    assert line["value"] == 0 and line["low"] < -0.05 and line["high"] > 0.05
+    one = np.r_[1, np.zeros(29, int)]  # of a single positive row
+    area = performance_table(one, {"a": said(proba), "b": said(other)}).iloc[-3]
+    assert area["measure"] == "AUC" and area["high"] - area["low"] > 1
 
 
 def test_certain_and_wrong_is_a_large_loss_and_not_an_infinite_one():

@@ -12,7 +12,7 @@ from fairboost.metrics.intervals import wilson
 from fairboost.metrics.sampling import MeanLaw, ShareLaw, law_of
 from fairboost.verdicts import verdict as verdicts
 
-ROWS = np.array([40.0, 250.0])
+ROWS = np.array([120.0, 250.0])
 VARIANCES = np.array([9.0, 4.0])
 
 
@@ -88,6 +88,31 @@ def test_rows_that_are_all_alike_are_not_taken_for_certain():
     np.testing.assert_allclose(law.single, [[pooled, 0.05]])
     _, high = law.at(0).interval(np.array([0.0, 0.05]), np.array([12.0, 1_000.0]), 0.95)
     assert high[0] > 0.1
+
+
+def test_few_rows_have_some_of_everyones_variance():
+    law = law_of(np.array([[1.0, 9.0, 4.0]]), np.array([[25.0, 75.0, 100.0]]))
+    pooled = (25 * 1 + 75 * 9 + 100 * 4) / 200
+    expected = [(24 * 1 + 3 * pooled) / 27, (74 * 9 + 1 * pooled) / 75, 4.0]
+    np.testing.assert_allclose(law.single, [expected])
+    of_pairs = law_of(np.array([[[1.0, 9], [0.5, 1]], [[0.5, 1], [2, 4]]]), np.full((2, 2), 25.0))
+    np.testing.assert_allclose(of_pairs.single[0], [(24 + 3 * 5) / 27, (24 * 9 + 3 * 5) / 27])
+    np.testing.assert_allclose(
+        of_pairs.covariances[0, 1], [(24 * 0.5 + 3 * 0.75) / 27, (24 + 3 * 0.75) / 27]
+    )
+
+
+def test_mean_losses_of_few_rows_are_not_apart_where_groups_are_equal():
+    """Rows without a claim have small deviances that hardly differ."""
+    rng, held = np.random.default_rng(0), 0
+    n = np.full(5, 20.0)
+    for _ in range(TRIALS):
+        mean = 0.07 * np.exp(0.5 * rng.normal(size=(5, 20)))
+        y = rng.poisson(mean)
+        deviance = 2 * (np.where(y > 0, y * np.log(np.maximum(y, 1) / mean), 0.0) - y + mean)
+        law = law_of(deviance.var(axis=1, ddof=1)[np.newaxis], n[np.newaxis], amounts=True).at(0)
+        held += verdicts.judge_gap(deviance.mean(axis=1), n, 0.95, law)[1] == 0
+    assert held / TRIALS >= 0.93
 
 
 def test_variances_of_nothing_divide_nothing_by_nothing():

@@ -384,6 +384,15 @@ def test_parts_and_steps_share_a_grid():
     np.testing.assert_allclose(gradients[0][between], gradients[1][between], atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["poisson", "tweedie", "gamma", "squared"])
+def test_a_share_of_0_has_a_deviation_without_a_warning(name):
+    """No row of a group may lie above a quantile; warnings are errors in tests."""
+    task = Regression(Loss(name, 1.5) if name == "tweedie" else Loss(name), above(3))
+    moments, quantities = np.array([0.0, 0.5, 1.0]), np.array([m.quantity for m in above(3)])
+    found = task.deviations(moments, moments, quantities)
+    assert np.isfinite(found).all() and found[0] == found[2] == 0 < found[1]
+
+
 def test_parts_of_other_sizes_in_one_fit_are_refused():
     with pytest.raises(
         ConstraintError, match=r"'prediction 1/10' and 'prediction 1/5' cut the sa"

@@ -179,8 +179,11 @@ class Loss:
         """What residuals count as at least, where engines set leaves to medians; 0 elsewhere."""
         if not self.renews_leaves:
             return 0.0
-        least = CLOSEST * median_over(machines, np.abs(away))
-        return least if least > 0 else float(np.finfo(np.float32).tiny)
+        away = np.abs(away)
+        least = CLOSEST * median_over(machines, away)
+        if least == 0:  # most rows are right, as of counts, and the curvature of these is finite
+            least = CLOSEST * median_over(machines, away[away > 0])
+        return least if least > 0 else 1.0
 
     def _size(self, away: FloatArray, least: float | None) -> FloatArray:
         return np.maximum(np.abs(away), self.closest(away) if least is None else least)

@@ -221,7 +221,7 @@ def gap(
     -----
     The interval of two groups is Newcombe's, and that of more allows for all pairs at once, see
     :mod:`fairboost.metrics.intervals`. How often it holds the truth at 95% is in
-    ``benchmarks/coverage.md``: in 93% to 97% of samples of two groups, and of more groups whose
+    ``benchmarks/verdicts.md``: in 93% to 97% of samples of two groups, and of more groups whose
     rates are equal. It is longer than it need be where events are few (all of 30 rows at a rate of
     0.02), and where one group is apart from many. A small group does not hide the gap of two large
     groups: every pair has an interval of its own.

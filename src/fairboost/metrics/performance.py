@@ -5,6 +5,13 @@ errors: the deviation of the contributions, over the root of the rows. The diffe
 models on the same rows is the mean of the differences row by row, which is known far better than
 either figure. A row's contribution to the AUC is its placement: the share of rows of the other
 label that it is on the right side of (DeLong et al., 1988).
+
+Intervals are Student's, and those of losses allow for skew
+(:func:`fairboost.metrics.intervals.skewed`). Accuracy has Wilson's, and that of a difference
+of accuracies is Agresti and Min's (Statistics in Medicine 24, 2005), which adds two rows.
+Placements of a few rows may all be equal: their variance is joined with that of ``SPREAD`` rows
+whose placements are spread evenly, and the interval of the AUC is Wilson's of as many rows as have
+that error. ``benchmarks/verdicts.md`` shows how often all of these hold.
 """
 
 from __future__ import annotations
@@ -15,11 +22,11 @@ from typing import Protocol
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost.kernel.losses import Loss
-from fairboost.metrics.intervals import check_confidence, wilson
+from fairboost.metrics.intervals import check_confidence, skewed, wilson
 from fairboost.metrics.numbers import LOSS_TITLES, check_in_range, losses_of
 from fairboost.metrics.sums import effective_rows
 
@@ -28,6 +35,9 @@ DIFFERENCE = "difference"
 
 LEAST = 1e-15
 """Probabilities are kept this far from 0 and 1: certain and wrong would be an infinite loss."""
+
+SPREAD = 16.0
+"""Rows of each label, with placements spread evenly, by which few rows are made up for."""
 
 
 class Output(Protocol):
@@ -155,36 +165,69 @@ def performance_table(
     >>> print(table.round(3).to_string(index=False))
     model     measure  value   low  high
       one    accuracy  0.500 0.431 0.569
-      one         AUC  0.750 0.681 0.819
-      one    log loss  0.511 0.455 0.567
-      one Brier score  0.185 0.161 0.209
+      one         AUC  0.750 0.675 0.812
+      one    log loss  0.511 0.457 0.571
+      one Brier score  0.185 0.162 0.211
     """
-    z = float(ndtri(0.5 + check_confidence(confidence) / 2))
+    check_confidence(confidence)
     weight = np.ones(len(labels)) if sample_weight is None else sample_weight
     found = {name: model.contributions(labels, weight) for name, model in models.items()}
     lines = []
     for name, parts in found.items():
         for measure, values in parts.items():
-            value, error = _mean(values, weight)
-            low, high = value - z * error, value + z * error
+            value, error, n = _mean(values, weight)
             if measure == "accuracy":
-                n = effective_rows(weight)
-                low, high = map(float, wilson(min(value, 1.0) * n, n, confidence))
-            if measure == "AUC":
-                low, high = max(low, 0.0), min(high, 1.0)
-            lines.append([name, measure, value, low, high])
+                ends = wilson(min(value, 1.0) * n, n, confidence)
+            elif measure == "AUC":
+                ends = _ends_of_auc(value, values, labels == 1, weight, confidence)
+            else:
+                ends = skewed(value, error, _reach(n, confidence))
+            lines.append([name, measure, value, *map(float, ends)])
     if len(found) == 2:
         first, second = found.values()
-        for measure in first:
-            value, error = _mean(first[measure] - second[measure], weight)
-            lines.append([DIFFERENCE, measure, value, value - z * error, value + z * error])
+        apart = {measure: first[measure] - second[measure] for measure in first}
+        one = not any(values.any() for values in apart.values())  # and the same model
+        for measure, values in apart.items():
+            value, error, n = _mean(values, weight)
+            if measure == "AUC":  # a difference is known as well as the rarer label's rows tell
+                n = min(effective_rows(weight[labels == label]) for label in (0, 1))
+                error = 1.0 if n < 2 and not one else error  # of a single row nothing is known
+            middle, reach = value, error * _reach(n, confidence)
+            if measure == "accuracy" and not one:
+                middle = value * n / (n + 2.0)
+                square = (float(np.average(values**2, weights=weight)) * n + 1.0) / (n + 2.0)
+                deviation = np.sqrt((square - middle**2) / (n + 2.0))
+                reach = float(ndtri(0.5 + confidence / 2) * deviation)
+            lines.append([DIFFERENCE, measure, value, middle - reach, middle + reach])
     return pd.DataFrame(lines, columns=["model", "measure", "value", "low", "high"])
 
 
-def _mean(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Weighted mean and its standard error."""
-    mean = float(np.average(values, weights=weight))
-    return mean, float(np.sqrt((weight**2 * (values - mean) ** 2).sum()) / weight.sum())
+def _mean(values: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
+    """Weighted mean, its standard error, and the rows that tell."""
+    mean, n = float(np.average(values, weights=weight)), effective_rows(weight)
+    error = np.sqrt((weight**2 * (values - mean) ** 2).sum()) / weight.sum()
+    return mean, float(error * np.sqrt(n / max(n - 1.0, 0.5))), n
+
+
+def _reach(n: float, confidence: float) -> float:
+    """How many standard errors an end is away, of a deviation that is known from n rows."""
+    return float(stdtrit(max(n - 1.0, 1.0), 0.5 + confidence / 2))
+
+
+def _ends_of_auc(
+    area: float, placed: FloatArray, positive: BoolArray, w: FloatArray, confidence: float
+) -> tuple[FloatArray, FloatArray]:
+    """Interval of an AUC, from what rows contribute to it."""
+    parts = [(own, effective_rows(w[own])) for own in (positive, ~positive)]
+    fewest = min(n for _, n in parts)
+    p = (area * fewest + 1.0) / (fewest + 2.0)  # not 0 or 1, as that of a few rows may be
+    variance = 0.0
+    for own, n in parts:
+        away = (placed[own] - area) * w[own].sum() / w.sum()
+        square = float(np.average(away**2, weights=w[own]))
+        variance += (n * square + SPREAD * p * (1.0 - p) / 3.0) / (n - 1.0 + SPREAD) / n
+    told = p * (1.0 - p) / variance
+    return wilson(area * told, told, confidence)
 
 
 def _placements(labels: IntArray, scores: FloatArray, w: FloatArray) -> FloatArray:

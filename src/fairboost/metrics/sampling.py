@@ -35,7 +35,9 @@ apart)::
       1,000 rows          .95       .94            .94
 
 (2,500 samples each; ``tests/metrics/test_sampling.py`` has the same with fewer.) Below 30 rows,
-and of rare counts below some 50 events, intervals of means are too short.
+and of rare counts below some 50 events, intervals of means are too short. Below 100 rows, rows of
+everyone's variance are added to those of a group (:func:`law_of`): without them the gap of mean
+Poisson deviances of five equal groups of 20 rows was above 0 in a third of samples.
 """
 
 from __future__ import annotations
@@ -65,6 +67,10 @@ LEAST = 1e-200
 
 ALIKE_ROWS = 1e-12
 """A variance that is less than this share of everyone's is that of rows which are all alike."""
+
+BESIDE, ENOUGH = 4.0, 100.0
+"""Rows of everyone's variance that are added to few rows of a group, and how many are enough to go
+without. Few rows of skewed numbers often have too small a deviation, and a small mean with it."""
 
 DRAWS = 2_000
 """Draws of the errors of groups."""
@@ -313,6 +319,9 @@ def law_of(
 ) -> SamplingLaw:
     """The law of the moments of a term.
 
+    A few rows do not show how far numbers vary: the variance of a group is joined with that of
+    ``BESIDE`` rows of everyone's, and of fewer the more rows there are.
+
     Parameters
     ----------
     variances : (n_moments, n_groups) or (n_moments, n_moments, n_groups) float64, optional
@@ -334,12 +343,21 @@ def law_of(
         return ShareLaw(correlations)
     single = variances if variances.ndim == 2 else np.einsum("mmg->mg", variances)
     # Among few rows without an event there may be some all the same: as many as elsewhere.
-    pooled = np.average(single, axis=1, weights=counted.mean(axis=0))[:, np.newaxis]
-    single = np.where(single < ALIKE_ROWS * pooled, pooled, single)
+    weights = counted.mean(axis=0)
+    pooled = np.average(single, axis=1, weights=weights)[:, np.newaxis]
     some = np.broadcast_to(amounts, single.shape) if np.any(amounts) else None
+    beside = BESIDE * np.maximum(1.0 - weights / ENOUGH, 0.0)
+    share = np.minimum(beside / np.maximum(weights - 1.0 + beside, 1.0), 1.0)
+
+    def joined(of: FloatArray) -> FloatArray:
+        everyone = np.average(of, axis=-1, weights=weights)[..., np.newaxis]
+        out: FloatArray = (1.0 - share) * of + share * everyone
+        return out
+
+    single = np.where(single < ALIKE_ROWS * pooled, pooled, joined(single))
     if variances.ndim == 2:
         return MeanLaw(single, counted, amounts=some)
-    of_pairs = variances.copy()
+    of_pairs = joined(variances)
     np.einsum("mmg->mg", of_pairs)[:] = single
     return MeanLaw(single, counted, of_pairs, some)
 

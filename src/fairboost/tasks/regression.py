@@ -327,7 +327,7 @@ class Regression:
         A loss moves by less: trees have already followed most of its slope, and what is left
         varies within leaves.
         """
-        size = np.abs(moments)
+        size = np.maximum(np.abs(moments), np.finfo(float).tiny)  # of shares it may be 0
         # In the end by how the loss itself bends; engines that take it for more take more steps.
         bend = self.curvature(size) / np.exp(self.loss.step)
         of_mean = (size**2 if self.loss.log_link else np.ones_like(moments)) / bend

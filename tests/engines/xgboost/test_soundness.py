@@ -92,6 +92,7 @@ def test_points_are_those_of_the_trees(document, toy):
         (in_tree("parents", 1, 2), "parents do not fit"),
         (in_tree("default_left", 0, 2), "default_left has a value outside"),
         (in_tree("split_type", 0, 7), "split_type has a value outside"),
+        (in_tree("split_type", -1, 1), "split_type has categories in a leaf"),
         (in_tree("categories", 0, 2**31), "categories has a value outside"),
         (in_tree("categories", 0, 2**24), None),
         (in_tree("categories_nodes", 0, 10**6), "categories_nodes are not"),

@@ -173,6 +173,7 @@ def _tree(tree: dict[str, Any], n_features: int) -> Iterator[tuple[int, float]]:
     feature = integers(tree.get("split_indices"), size, "split_indices", 0, most)
     require(bool((feature[inner] < n_features).all()), "split_indices has a value out of range")
     kind = integers(tree.get("split_type", [0] * size), size, "split_type", 0, 1)
+    require(not kind[~inner].any(), "split_type has categories in a leaf")
     integers(tree.get("default_left"), size, "default_left", 0, 1)
     for name in ("base_weights", "loss_changes", "sum_hessian"):
         reals(tree.get(name), size, name, LARGEST)
