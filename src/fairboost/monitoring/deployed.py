@@ -66,7 +66,7 @@ def deployed(
     *,
     columns: Sequence[str],
     labels: bool,
-    min_group_rows: int = 0,
+    min_group_rows: int = 30,
 ) -> Deployed:
     """Find out what to watch.
 

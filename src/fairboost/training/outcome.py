@@ -21,7 +21,7 @@ from fairboost.fairness.derived import shown_term
 from fairboost.fairness.label_moments import WrongRate
 from fairboost.fairness.ratios import Floor
 from fairboost.training.iterates import UNTOLD, best_iterate, measure
-from fairboost.verdicts import diagnostics
+from fairboost.verdicts import diagnostics, prediction
 from fairboost.verdicts.fairness_report import MeasuredRates
 
 AROUND, SETTLING = 10, 20
@@ -118,6 +118,16 @@ class Training:
             note=record.holdout.why,
             kind=record.holdout.kind,
         )
+        if self.from_model and iterate:
+            base = record.iterates[0]
+            known = prediction.of_round(
+                base, record.summary, measured.where, prediction.BASE_MODEL
+            )
+            on = record.summary.untrained_loss, record.summary.rows
+            cost = diagnostics.out_of_proportion(base, found, *on)
+            measured = replace(
+                measured, performance=(*measured.performance, *known), costs_much=cost
+            )
         around = record.iterates[max(iterate - AROUND, SETTLING) : iterate + AROUND + 1]
         if len(around) > AROUND:
             rounds = np.array([r.moments for r in around])
@@ -199,6 +209,7 @@ def of_round(
         decides_little=little,
         variances=summary.variances(terms, found),
         amounts=getattr(summary, "amounts", False),
+        performance=() if where == "test" else prediction.of_round(found, summary, where),
     )
 
 
