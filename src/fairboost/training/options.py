@@ -62,7 +62,7 @@ class TrainingOptions:
     multiplier_learning_rate: float | Literal["auto"]
     proxy: str | Proxy
     memberships: MembershipsName
-    min_group_rows: int = 0
+    min_group_rows: int = 30
 
     def __post_init__(self) -> None:
         least = self.min_group_rows
