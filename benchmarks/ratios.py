@@ -284,8 +284,8 @@ Of bank_marketing about 4% are decided positively, and 2,090 test rows are of th
 the true rates of the three bands were equal, chance in the test rows alone would make a ratio
 below {RATIO:g} in {{by_chance:.0%}} of splits, so that **held** cannot reach 95% there. With 3,070
 training rows of that band a confidence of {CONFIDENCE:g} takes more rows than there are: training
-then aims at equal rates, and the report calls the ratio uncertain ("certainty takes at least some
-4,700 rows that count in each group"). The goal, a true ratio of {RATIO:g} in 95% of splits with a
+then aims at equal rates, and the report calls the ratio uncertain ("a certain verdict takes about
+4,700 rows or more in each group"). The goal, a true ratio of {RATIO:g} in 95% of splits with a
 confidence of {CONFIDENCE:g}, is not reached on this table. On the others it is by **truly held**;
 by **held**, the plain count, Adult misses it (18 of 20). **truly held** was added after the counts
 of bank_marketing had been seen.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from typing import TypeAlias
 
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 """Characters that are not shown but do something: control characters, which a terminal obeys,
@@ -115,6 +116,53 @@ def markdown_table(
     dashes = [f" {'-' * width} " if aligned else "---" for width in widths]
     shown.insert(1, f"|{'|'.join(dashes)}|")
     return "\n".join(shown)
+
+
+Part: TypeAlias = str | tuple[Sequence[str], Sequence[Sequence[str]]]
+"""A paragraph, or the titles and lines of a table, whose cells are not escaped yet."""
+
+
+def parts_as_markdown(parts: Iterable[Part], escape: Callable[[str], str] | None = None) -> str:
+    """Paragraphs and aligned tables in Markdown; empty parts are left out.
+
+    Parameters
+    ----------
+    parts : iterable of Part
+        What to show.
+    escape : callable, optional
+        What escapes the cells of tables; :func:`escape_markdown` if left out.
+    """
+    cell, shown = escape or escape_markdown, []
+    for part in parts:
+        if isinstance(part, str):
+            shown += [part] if part else []
+            continue
+        titles, lines = part
+        cells = [[cell(text) for text in line] for line in lines]
+        shown.append(markdown_table([cell(title) for title in titles], cells))
+    return "\n\n".join(shown)
+
+
+def parts_as_html(parts: Iterable[Part]) -> str:
+    """The same in HTML, for notebooks; everything is escaped.
+
+    Examples
+    --------
+    >>> parts_as_html(["a < b", (["x"], [["<i>"]])])
+    '<p>a &lt; b</p><table><tr><th>x</th></tr><tr><td>&lt;i&gt;</td></tr></table>'
+    """
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape_html(c)}</{tag}>' for c in cells)}</tr>"
+
+    def table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+        return (
+            f"<table>{line(titles, 'th')}{''.join(line(cells, 'td') for cells in lines)}</table>"
+        )
+
+    return "".join(
+        f"<p>{escape_html(p)}</p>" if isinstance(p, str) else table(*p) for p in parts if p
+    )
 
 
 def text_table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -98,6 +98,6 @@ def test_the_report_says_why_first_and_does_not_ask_for_more_rounds(fitted):
     assert advice[0].startswith("The features do not tell the groups of sensitive")
     assert "Include the column" in advice[0]
     assert not any("n_estimators" in line or "allow more" in line for line in advice)
-    assert any(line.startswith("Mean deviance on the rows held out: ") for line in advice)
+    assert any(line.startswith("Actual over expected overall: ") for line in advice)
     told = [str(w.message) for w in heard if issubclass(w.category, FairnessWarning)]
     assert advice[0] in told

@@ -121,7 +121,7 @@ def test_the_report_of_an_audit_is_about_the_limits_asked_for(scored, tmp_path, 
     evidence = Evidence.load(out / "evidence.json")
     assert {(f.measure, f.limit, f.status) for f in evidence.verdicts} >= {("gap", 0.9, "met")}
     text = (out / "report.md").read_text()
-    assert "constraints, judged on the test rows: " in text
+    assert "constraints, judged on the rows of the table: " in text
     assert "| ● 0." in text  # far beyond the limit of 0.01
     assert "the four-fifths rule" in text.split("## What was asked")[0]
 
@@ -158,7 +158,7 @@ def test_a_limit_that_nothing_can_be_held_to_is_refused(three_groups, run, tmp_p
         "--out", tmp_path / "out",
     )  # fmt: skip
     assert code == 1
-    assert "0 of its groups have as many rows" in " ".join(err.split())
+    assert "0 of its groups have --min-group-rows=5000 rows" in " ".join(err.split())
     assert not (tmp_path / "out").exists()
 
 
@@ -171,16 +171,16 @@ def test_groups_that_are_not_compared_are_named(three_groups, run, tmp_path):
     assert code == 0
     page = (out / "report.md").read_text()
     for said in (" ".join(err.split()), " ".join(page.split())):
-        asked = "not compared, since fewer rows count than --min-group-rows asks for"
-        assert f"{asked}: sex = other (fpr, fnr, ppr, precision)" in said.replace("\\", "")
+        named = "sex = other (fpr 12, fnr 12, ppr 24, precision 10 rows)"
+        few = f"not compared, because fewer than 30 rows count (--min-group-rows): {named}"
+        assert few in said.replace("\\", "")
     assert "sex=other: 12 rows" not in page
     assert "took no part in training" not in page  # nobody knows
 
 
 def test_the_verdict_is_that_of_the_library(three_groups, run):
-    found = json.loads(run("audit", three_groups, *COLUMNS, "--max-gap", "fnr=0.05", "--json")[1])[
-        "verdicts"
-    ][0]
+    words = ("--max-gap", "fnr=0.05", "--min-group-rows", "0", "--json")
+    found = json.loads(run("audit", three_groups, *COLUMNS, *words)[1])["verdicts"][0]
     table = pd.read_csv(three_groups)
     y = table["label"].to_numpy()
     term = parity("fnr", 0.05, by="sex")
@@ -393,3 +393,42 @@ def test_columns_that_tables_could_not_tell_from_a_crossing_are_refused(scored, 
     code, _, err = run("audit", path, *WORDS, "--sensitive", "")
     assert code == 1
     assert "has no name" in err
+
+
+# Decisions of people
+# -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [(), ("--label", "qualified")], ids=["alone", "with labels"])
+def test_an_audit_of_decisions_speaks_of_decisions(tmp_path, run, labels):
+    rng = np.random.default_rng(0)
+    sex = np.array(["female", "male"])[rng.integers(0, 2, 600)]
+    sex[:4] = "other"
+    good = rng.random(600) < 0.5
+    hired = rng.random(600) < 0.1 + 0.2 * (sex == "male") + 0.4 * good
+    qualified = np.where(good, "yes", "no")
+    table = {"sex": sex, "outcome": np.where(hired, "hired", "rejected"), "qualified": qualified}
+    pd.DataFrame(table).to_csv(tmp_path / "d.csv", index=False)
+    words = ("audit", tmp_path / "d.csv", "--decision", "outcome", "--positive", "hired", *labels)
+    asked = ("--sensitive", "sex", "--max-gap", "ppr=0.9", "--out", tmp_path / "r")
+    code, out, err = run(*words, *asked)
+    assert code == 0, err
+    page = (tmp_path / "r" / "report.md").read_text("utf-8")
+    for said in ("this model", "the model", "test rows", "predicted positive", "ppr"):
+        assert said not in page.lower() and said not in out.lower(), said
+    assert "positive rate" in out and "positive rate" in page
+    assert "constraint is met on the rows of the table" in page
+    assert "fewer than 30 rows count (--min-group-rows): sex = other (" in " ".join(err.split())
+    html = (tmp_path / "r" / "report.html").read_text("utf-8")
+    assert "this model" not in html and "predicted positive rate" not in html
+
+
+def test_decisions_that_are_all_the_same_are_no_models(tmp_path, run):
+    label = np.array(["yes", "no"] * 300)
+    table = {"sex": ["f", "f", "m", "m"] * 150, "outcome": ["yes"] * 599 + ["no"], "label": label}
+    pd.DataFrame(table).to_csv(tmp_path / "d.csv", index=False)
+    words = ("--decision", "outcome", "--label", "label", "--sensitive", "sex", "--out")
+    run("audit", tmp_path / "d.csv", *words, tmp_path / "r")
+    page = (tmp_path / "r" / "report.md").read_text("utf-8")
+    assert "The decisions are nearly all the same: " in page
+    assert "operating point" not in page and "The model" not in page

@@ -379,7 +379,7 @@ def test_groups_too_small_are_named_and_not_compared(expected, tmp_path, run):
     frame.loc[:7, "gender"] = "X"
     frame.to_csv(tmp_path / "a.csv", index=False)
     _, _, err = run("audit", tmp_path / "a.csv", *AUDIT, "--min-group-rows", "50")
-    assert "asks for: gender = X (prediction" in " ".join(err.split())
+    assert "rows count (--min-group-rows): gender = X (prediction 8" in " ".join(err.split())
     words = ("--min-group-rows", "600", "--max-gap", "ae=0.1")
     code, _, err = run("audit", tmp_path / "a.csv", *AUDIT, *words)
     assert code == 1

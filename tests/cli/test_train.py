@@ -118,7 +118,7 @@ def test_groups_that_are_not_judged_are_named_on_the_card(table, tmp_path, run):
     code, _, err = run("train", tmp_path / "d.csv", *words, "--out", tmp_path / "m")
     assert code == 0, err
     card = (tmp_path / "m" / "card.md").read_text().replace("\\", "")
-    assert "since fewer rows count than --min-group-rows asks for: sex=other (" in card
+    assert "because fewer than 30 rows count (--min-group-rows): sex=other (" in card
 
 
 def test_what_train_says(table, tmp_path, run):

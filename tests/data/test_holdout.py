@@ -48,7 +48,7 @@ def test_auto_cross_fits_where_a_row_tells_little():
     )
     assert (share.kind, cross.kind) == ("share", "cross")
     assert cross.why.endswith(
-        "with a share of 20%, which are as informative as 150 rows of a rate"
+        "with a share of 20%, with as much information as 150 rows have about a rate"
     )
     asked = choose(0.2, cells, 25_000.0, None, rng(), worth=0.03)
     assert asked.kind == "share"  # what is asked for goes before

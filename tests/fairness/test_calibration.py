@@ -131,7 +131,9 @@ def test_bad_input(people):
         FairGBMClassifier(constraint="calibrate").fit(X, y, sensitive_features=groups)
     with pytest.raises(ConstraintError, match="two in each part"):
         few = np.r_[np.zeros(len(y) - 5, int), np.ones(5, int)]
-        fitted((X, y, np.roll(few, -5000)), calibrated(0.1, within=4), holdout=None)
+        fitted(
+            (X, y, np.roll(few, -5000)), calibrated(0.1, within=4), holdout=None, min_group_rows=0
+        )
     dask = pytest.importorskip("dask.array")
     model = fitted(people, "calibrated", LGBMClassifier(n_estimators=2, verbose=-1))
     lazy = [dask.from_array(part, chunks=6000) for part in (X, y)]

@@ -240,10 +240,15 @@ def test_regressors_and_curves_refuse_it(people):
             tradeoff_curve(LGBMClassifier(), X, y, sensitive_features=groups, constraint=asked)
 
 
-def test_groups_that_are_small_on_other_rows_are_judged_where_no_two_are_left(people):
+def test_of_groups_that_are_small_on_other_rows_two_have_to_be_left(people):
     model = fitted(people, minimax("error"), min_group_rows=500)
     X, y, groups = (part[6000:7000] for part in people)
-    report = model.report_on(X, y, sensitive_features=pd.DataFrame({"g": groups}))
+    asked = {"sensitive_features": pd.DataFrame({"g": groups})}
+    with pytest.raises(
+        ConstraintError, match=r"pass min_group_rows=\d+ to compare smaller groups"
+    ):
+        model.report_on(X, y, **asked)
+    report = model.set_params(min_group_rows=1).report_on(X, y, **asked)
     assert len(report.rates) == 2
 
 

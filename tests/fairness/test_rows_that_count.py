@@ -41,6 +41,6 @@ def test_a_group_of_few_rows_with_weight_is_warned_of(kind):
     X, sex = pd.DataFrame({"a": rng.normal(size=600)}), np.repeat(["f", "m"], 300)
     y, weight = (X["a"] + rng.normal(size=600) > 0).astype(int), np.ones(600)
     weight[40:300] = 0.0
-    model = FairGBMClassifier(kind.make(n_estimators=3), holdout=None)
+    model = FairGBMClassifier(kind.make(n_estimators=3), holdout=None, min_group_rows=0)
     with pytest.warns(SmallCellWarning, match="fewer than 30 rows count .*sex=f"):
         model.fit(X, y, sensitive_features={"sex": sex}, sample_weight=weight)

@@ -245,7 +245,8 @@ def make_model(inputs: Inputs, folder: Path) -> Any:
     if not any(isinstance(item, str) for item in wanted or ()):
         fair.pop("tolerance", None)
     constraint = None if wanted is None else made[0] if len(made) == 1 else made
-    return FairGBMRegressor(_estimator(inputs, folder), constraint=constraint, **fair)
+    made = {"min_group_rows": 0, **fair}  # many tables are small
+    return FairGBMRegressor(_estimator(inputs, folder), constraint=constraint, **made)
 
 
 def _estimator(inputs: Inputs, folder: Path) -> Any:

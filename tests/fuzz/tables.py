@@ -246,6 +246,7 @@ def outcomes(table: HostileTable) -> Iterator[tuple[str, str]]:
     folder = table.path.parent
     sensitive = [word for name in table.sensitive for word in ("--sensitive", name)]
     asked = ["--label", table.label, "--positive", table.positive, *sensitive, *table.words]
+    asked += ["--min-group-rows", 0]  # tables are small
     audit = ["audit", table.path, *asked, "--score", table.score, "--decide", table.decide]
     limits = ["--max-gap", f"fnr={table.limit}", "--max-gap", f"fpr={table.limit}"]
     yield _tried("audit", [*audit, *limits, "--json"], folder, None, table)

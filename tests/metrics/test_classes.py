@@ -154,7 +154,7 @@ def test_a_small_group_is_marked_and_can_be_left_out():
     assert np.isnan(line(found.gaps, rate="recall", label="high")["gap"])
     text = found.to_markdown(confusion=False)
     assert "(small)" in text
-    assert "Not compared, as fewer than 20 rows count: sex = F (recall of 'high'" in text
+    assert "Not compared, because fewer than 20 rows count: sex = F (recall of 'high'" in text
 
 
 def test_text_has_every_figure_once_and_escapes_names():

@@ -163,7 +163,7 @@ def test_crossings_small_groups_and_missing_ones():
     assert np.isnan(few["distance"])
     of_town = found.gaps.query("attribute == 'town'")
     assert of_town["value"].isna().all()  # one group is left, and there is nothing to compare
-    assert "Not compared, as they have fewer than 20 rows: town = y (8 rows)" in str(found)
+    assert "Not compared, because fewer than 20 rows count: town = y (8 rows)" in str(found)
     assert line(found.by_decile.query("attribute == 'town'"), group="y", decile=1)["rows"] < 8
 
 

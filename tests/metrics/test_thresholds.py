@@ -85,6 +85,7 @@ def test_an_audit_by_hand():
         threshold=at_fpr(0.25),
         chosen_on=CHOSEN_ON,
         rates=("precision", "fpr"),
+        min_group_rows=0,
     )
     assert found.threshold == found.chosen.value == pytest.approx(0.35)
     everyone = {name: estimate.value for name, estimate in found.everyone.items()}

@@ -231,10 +231,13 @@ def test_the_paper_s_multipliers_take_it_too():
 
 
 def test_few_rows_are_judged_as_well_as_they_allow():
-    """Test rows too few for min_group_rows are judged all the same, where there are any."""
+    """Of a fitted model the rows that a group must have can be lowered."""
     found = fitted("classifier", trees=5, min_group_rows=30)
     few = np.flatnonzero(~((NEW.s["risk"] == "c") & (NEW.sex == "M")).to_numpy())[:40]
-    report = found.report_on(
-        NEW.X[few], NEW.target("classifier")[few], sensitive_features=NEW.s.iloc[few]
+    rows = NEW.X[few], NEW.target("classifier")[few]
+    with pytest.raises(ConstraintError, match="lower min_group_rows"):
+        found.report_on(*rows, sensitive_features=NEW.s.iloc[few])
+    report = found.set_params(min_group_rows=1).report_on(
+        *rows, sensitive_features=NEW.s.iloc[few]
     )
     assert len(report.test_verdicts) == 1 and report.test_verdicts[0].smallest_rows > 0

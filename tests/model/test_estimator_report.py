@@ -437,7 +437,7 @@ def test_each_kind_of_verdict_is_warned_of_by_itself(engine, toy):
     half = np.where(np.arange(len(toy)) < 20, "few", "many")
     constraint = [parity("fnr", 0.0, by="half"), bound("ppr", 0.01), bound("pnr", 0.99)]
     with pytest.warns() as caught:
-        model = fair(engine(), constraint=constraint, holdout=0.5).fit(
+        model = fair(engine(), constraint=constraint, holdout=0.5, min_group_rows=0).fit(
             toy.X, toy.y, sensitive_features={"half": half}
         )
     before, not_met, too_few = caught

@@ -47,6 +47,7 @@ def test_calibration_within_parts_needs_two_rows_in_each():
         LGBMRegressor(objective="poisson", n_estimators=5, verbose=-1),
         constraint=calibrated(within=12),
         holdout=None,
+        min_group_rows=0,
     )
     match = r"group 'g=b' has 20 rows, and two in each part .* take 24; ask for fewer parts"
     with pytest.raises(ConstraintError, match=match):

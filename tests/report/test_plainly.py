@@ -103,7 +103,7 @@ def test_a_small_group_that_the_gap_is_to_is_named():
     few = replace(rate("Other", 0.75, small=True), rows=4)
     widest = replace(gap(0.51), highest_group="Other")
     assert first_paragraph(evidence([*FNR, few], [widest])).endswith(
-        " (31% against 24%). The largest gap is to Other: 75% of the 4 rows that count there."
+        " (31% against 24%). The largest gap is to Other: 75%, based on only 4 rows."
     )
 
 

@@ -81,5 +81,5 @@ def test_marks_and_words_say_what_shades_do(evidence):
     )
     assert "● 0.210 [0.180, 0.240]" in text
     assert "0.010 from male, 250% of the limit" in text
-    assert "Marks and shades say how far" in text
-    assert "Marks and shades" not in to_markdown(replace(limited(evidence), gaps=()))
+    assert "Marks and shading show the distance" in text
+    assert "Marks and shading" not in to_markdown(replace(limited(evidence), gaps=()))

@@ -53,7 +53,10 @@ def test_a_share_of_no_rows_beside_a_set_is_no_share(engine, make_toy):
     given = (other.X, other.y, other.group)
     alone, beside = (
         FairGBMClassifier(
-            engine(min_child_samples=2), constraint="equal_opportunity", holdout=holdout
+            engine(min_child_samples=2),
+            constraint="equal_opportunity",
+            holdout=holdout,
+            min_group_rows=0,
         ).fit(few.X, few.y, sensitive_features=few.group, holdout_set=given)
         for holdout in ("auto", 0.02)
     )

@@ -731,7 +731,7 @@ def test_the_report_says_what_the_operating_point_came_to(engine, toy, other, po
     (said,) = said_of(model.fairness_report_, point)
     assert said.startswith(
         f"{point}: decisions are positive if the probability is at least "
-        f"{model.threshold_:.4g}, where the {point.rate.title} of everyone is {value:.4f} ["
+        f"{model.threshold_:.4g}, where the overall {point.rate.title} is {value:.4f} ["
     )
     assert said.endswith("] on the rows held out.")
     assert str(point) in str(model.fairness_report_)
@@ -753,9 +753,9 @@ def test_on_test_rows_too(engine, toy, other, make_toy, point, weighted):
 @pytest.mark.parametrize(
     ("point", "push", "limit"),
     [
-        (at_fpr(0.1), 1.5, "at most 0.1"),
-        (at_positive_rate(0.2), 1.5, "at most 0.2"),
-        (at_tpr(0.7), -1.5, "at least 0.7"),
+        (at_fpr(0.1), 1.5, "exceeds the target of 0.1"),
+        (at_positive_rate(0.2), 1.5, "exceeds the target of 0.2"),
+        (at_tpr(0.7), -1.5, "falls short of the target of 0.7"),
     ],
     ids=str,
 )
@@ -767,11 +767,11 @@ def test_people_who_have_changed(engine, make_toy, point, push, limit):
     X[:, 0] += push
     options = {"sensitive_features": new.group}
     _, tested = said_of(model.report_on(X, new.y, **options), point)
-    assert f", and not {limit}:" in tested
-    assert "fairboost.metrics.threshold_at places it anew" in tested
+    assert f". This {limit}." in tested
+    assert "fairboost.metrics.threshold_at places the threshold on recent rows" in tested
     X[:, 0] -= 2 * push  # the target is kept, by far
     _, tested = said_of(model.report_on(X, new.y, **options), point)
-    assert "and not" not in tested
+    assert "the target of" not in tested
 
 
 def test_at_a_probability_there_is_nothing_to_say(engine, toy, other):

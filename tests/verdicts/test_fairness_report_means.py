@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -234,8 +235,10 @@ def test_actual_over_expected_in_words_of_its_own():
     assert found.high == pytest.approx((away + stats.norm.isf(0.05 / 2) * errors).max(), rel=0.01)
     assert found.low == pytest.approx((away - stats.norm.isf(0.05 / 4) * errors).max(), rel=0.01)
     assert (found.measure, found.limit, found.status) == ("figure", 0.01, "not met")
+    assert str(found).startswith("largest distance from 1 0.0")
+    assert " rows  not met" in str(report) and "effective" not in str(report)
     assert found.constraint == "actual over expected by g within 1 ± 0.01"
-    assert "Most of all: A/E[g=b] above." in report.advice[0]
+    assert "The largest violation: A/E[g=b] is too high." in report.advice[0]
     assert "allow more" in report.advice[1]
 
 
@@ -338,3 +341,15 @@ def test_a_relative_gap_is_a_share_of_the_mean_of_everyone():
     assert (share.status, share.rows_needed) == (units.status, units.rows_needed)
     assert share.limit == 0.02
     assert share.constraint == "mean prediction equal by g, tolerance 0.02 of everyone's"
+
+
+def test_rows_of_equal_weight_are_called_effective():
+    """Of rows that weigh as much as others, as many as tell the same are fewer, and no whole."""
+    weight = np.tile([0.5, 1.5, 0.7], 100)
+    column = SensitiveColumn("g", np.arange(300) % 2, ("a", "b"))
+    cells = build_cells(np.zeros(300, np.int32), [column], weight)
+    values = np.array([[1.0, 5.0]])
+    term = bind(parity(MEAN, 1.0, by="g"), cells)
+    measured = MeasuredRates("held out", "", (values,), (term,), variances=(np.full((1, 2), 4.0),))
+    text = " ".join(str(build(measured)).split())
+    assert "effective rows held out" in text and re.search(r"g=[ab]: 1\d\d effective rows", text)

@@ -84,8 +84,8 @@ def test_groups_that_have_no_one_to_be_compared_with_are_told():
     asked = [ASKED]
     cells = leave_out_small(cells_of([300, 300, 0, 300]), asked, 0)
     found = build(measure(asked, cells, 0.4 * cells.weights, where="test"))
-    (line,) = [line for line in found.advice if line.startswith("Not judged")]
-    assert "too few of their rows count, or of other groups of the same risk" in line
+    (line,) = [line for line in found.advice if line.startswith("Not compared")]
+    assert "too few of their rows count, or too few of other groups of the same risk" in line
     assert "sex=F, risk=high (300 rows for ppr); sex=M, risk=high (0 rows for ppr)" in line
     assert found.verdicts[0].smallest_rows == 300
     table = found.rates.set_index("group")

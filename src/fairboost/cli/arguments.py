@@ -152,10 +152,10 @@ def add_min_group_rows(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--min-group-rows",
         type=int,
-        default=0,
+        default=30,
         metavar="N",
-        help="show groups in which fewer rows count, but do not compare them (default: 0, compare "
-        "all groups)",
+        help="show groups with fewer rows that count, but do not compare them (default: 30; 0 "
+        "compares all groups)",
     )
 
 

@@ -82,7 +82,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=30,
         metavar="N",
-        help="mark groups in which fewer rows count as small (default: 30)",
+        help="mark groups in which fewer rows count as small (default: 30; at least "
+        "--min-group-rows)",
     )
     arguments.add_min_group_rows(judged)
     judged.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -33,6 +34,7 @@ from fairboost.report.words import explain_decisions, rate_title
 from fairboost.tabular.audit import FileAudit
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import class_values
+from fairboost.verdicts.diagnostics import DECIDES
 from fairboost.verdicts.verdict import OwnFigure, status_of
 
 NAMED = {"ae": RATIO}
@@ -42,6 +44,9 @@ OWN_FIGURES: dict[str, Callable[[float], OwnFigure]] = {
     DISTANCE: SameDistribution,
 }
 """What is held to a limit and is no gap between two groups, as constraints have it."""
+
+MOST_NAMED = 8
+"""Groups that are not compared and named in a note; tables have all of them."""
 
 NOT_PROBABILITIES = (
     "scores are not between 0 and 1, so they are no probabilities: curves, distributions and "
@@ -81,6 +86,8 @@ def audit_evidence(
     ]
     placed = isinstance(request.threshold, OperatingPoint)
     caution = lines.caution(rates, placed=placed)
+    if request.decides:
+        caution = _of_decisions(caution)
     point = audit.threshold if request.threshold is None else request.threshold
     where = explain_decisions(point, audit.threshold, "score", "on these rows ")
     if request.decides:
@@ -96,7 +103,16 @@ def audit_evidence(
         ),
         data=_data(found, file),
         rates=rates,
-        verdicts=tuple(judge_gaps(asked, gaps, rates, request.min_group_rows, bool(caution))),
+        verdicts=tuple(
+            judge_gaps(
+                asked,
+                gaps,
+                rates,
+                request.min_group_rows,
+                bool(caution),
+                decisions=request.decides or not request.label,
+            )
+        ),
         gaps=gaps,
         performance=_performance(found, {} if not bins else bins[0].auc()),
         min_rows=request.min_rows,
@@ -109,6 +125,19 @@ def audit_evidence(
     return evidence_in_commands(with_limits(evidence, uncrossed=found.uncrossed))
 
 
+def _of_decisions(caution: str) -> str:
+    """A caution about decisions that were not made by a model, whose threshold nobody can move."""
+    for said, instead in (
+        (f"{DECIDES} next to nothing", "The decisions are nearly all the same"),
+        (
+            f"{DECIDES} no better than one that ignores the features: it decides positively about",
+            "The decisions are unrelated to the label: positive are about",
+        ),
+    ):
+        caution = caution.replace(said, instead)
+    return re.sub("; choose another .*", ".", caution)
+
+
 def judge_gaps(
     limits: Sequence[Limit],
     gaps: Sequence[Gap],
@@ -117,6 +146,7 @@ def judge_gaps(
     says_nothing: bool = False,
     *,
     classes: Sequence[str] = (),
+    decisions: bool = False,
 ) -> Iterator[Finding]:
     """Hold gaps to what they may be at most.
 
@@ -132,6 +162,8 @@ def judge_gaps(
         Whether decisions say nothing.
     classes : sequence of str
         The classes, if there are three or more.
+    decisions : bool
+        Whether a table of decisions is audited, in which nothing was predicted.
     """
     by_place = {(g.attribute, g.rate): g for g in gaps}
     for limit in limits:
@@ -141,13 +173,13 @@ def judge_gaps(
         if g.gap is None or g.gap_low is None or g.gap_high is None:
             raise InvalidInputError(
                 f"--max-gap {option_of(limit, classes)} cannot be judged by {limit.attribute}: "
-                f"{len(compared)} of its groups have as many rows that count as are asked for, "
-                "and it takes two; lower --min-group-rows, or leave the limit out"
+                f"{len(compared)} of its groups have --min-group-rows={max(least, 1)} rows that "
+                "count, and a comparison needs two; lower --min-group-rows, or leave the limit out"
             )
         smallest = min(compared, key=lambda r: r.rows)
         yield Finding(
             where="test",
-            constraint=_in_words(limit),
+            constraint=_in_words(limit, decisions),
             measure="largest distance" if limit.rate in OWN_FIGURES else "gap",
             value=g.gap,
             low=g.gap_low,
@@ -181,10 +213,12 @@ def option_of(limit: Limit, classes: Sequence[str] = ()) -> str:
     return f"{named.get(limit.rate, limit.rate)}={limit.at_most:g}"
 
 
-def _in_words(limit: Limit) -> str:
+def _in_words(limit: Limit, decisions: bool) -> str:
     if limit.rate in OWN_FIGURES:
         return OWN_FIGURES[limit.rate](limit.at_most).words(limit.attribute)
-    return f"{rate_title(limit.rate)} equal by {limit.attribute}, tolerance {limit.at_most:g}"
+    title = rate_title(limit.rate)
+    title = title.removeprefix("predicted ") if decisions else title
+    return f"{title} equal by {limit.attribute}, tolerance {limit.at_most:g}"
 
 
 def _data(found: FileAudit, file: TableFile) -> Data:
@@ -247,7 +281,8 @@ def _warnings(found: FileAudit, rates: Sequence[GroupRate]) -> tuple[str, ...]:
             f"{found.undecided:,} rows are left out, since their decision is missing; if these "
             "are other people than the rest, the figures do not hold for them"
         )
-    said += small_warnings(rates, found.request.min_group_rows)
+    decisions = found.request.decides or not found.request.label
+    said += small_warnings(rates, found.request.min_group_rows, decisions=decisions)
     if found.request.label and not found.counted.are_probabilities:
         said.append(NOT_PROBABILITIES)
     return tuple(said)
@@ -277,12 +312,18 @@ def row_warnings(unlabelled: int, missing: Mapping[str, int]) -> list[str]:
     return said
 
 
-def small_warnings(rates: Sequence[GroupRate], least: int) -> list[str]:
+def small_warnings(
+    rates: Sequence[GroupRate], least: int, *, decisions: bool = False
+) -> list[str]:
     """Say which groups are not compared."""
     few: dict[str, list[str]] = {}
     for r in rates:
-        if r.attribute and r.rows < least:
-            few.setdefault(f"{r.attribute} = {r.group}", []).append(r.rate)
-    named = "; ".join(f"{group} ({', '.join(those)})" for group, those in few.items())
-    said = f"not compared, since fewer rows count than --min-group-rows asks for: {named}"
+        if r.attribute and r.rows < least and not r.crossed:
+            rate = "positive rate" if decisions and r.rate == "ppr" else r.rate
+            few.setdefault(f"{r.attribute} = {r.group}", []).append(f"{rate} {r.rows:,.0f}")
+    named = "; ".join(f"{g} ({', '.join(those)} rows)" for g, those in [*few.items()][:MOST_NAMED])
+    named += f"; and {len(few) - MOST_NAMED} more groups, marked as small" * (
+        len(few) > MOST_NAMED
+    )
+    said = f"not compared, because fewer than {least} rows count (--min-group-rows): {named}"
     return [said] if few else []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fairboost.cli.arguments import add_folder_options, add_training_options
 from fairboost.cli.console import Console
+from fairboost.exceptions import InvalidInputError
 
 USAGE = "DATA --label COLUMN --sensitive COLUMN [options]"
 SUMMARY = "show what fairness costs, and find less discriminatory models"
@@ -65,6 +66,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         curve=models.trace_tradeoff(options, rows, console, options.models),
         plain=plain,
     )
+    if evidence.tradeoff is None:
+        raise InvalidInputError(f"the models cannot be compared. {evidence.warnings[0]}")
     table = compare_models(evidence, relative=options.relative)
     show_alternatives(console, table, evidence, models.tolerance_of(options))
 

@@ -18,7 +18,7 @@ from fairboost.report.evidence import Evidence, Figure, Finding, Gap, GroupRate,
 from fairboost.report.gains import gains
 from fairboost.report.lines import CALIBRATED_RATES, DECISION_RATES
 from fairboost.verdicts.families import farthest, grouped
-from fairboost.verdicts.verdict import NO_LIMIT, SAYS_NOTHING, how_many
+from fairboost.verdicts.verdict import NO_LIMIT, NO_VERDICT, SAYS_NOTHING, how_many
 
 MOST_GAINS = 2
 """Rates of which it is told who gains and who loses; a report has more."""
@@ -60,8 +60,10 @@ def _rate(r: GroupRate, decimals: int = 3) -> str:
 
 
 def _rate_name(rate: str, evidence: Evidence) -> str:
-    """Rates have short names; the means of numbers are named in full."""
-    return words.rate_title(rate) if evidence.task == "numbers" else rate
+    """Rates have short names; means of numbers, and rates of decisions, are named in full."""
+    numbers, share = evidence.task == "numbers", rate in DECISION_RATES.values()
+    in_full = numbers or (share and words.are_decisions(evidence))
+    return words.rate_title(rate, evidence) if in_full else rate
 
 
 def _group(line: Any) -> str:
@@ -99,7 +101,7 @@ def summary(evidence: Evidence) -> dict[str, Any]:
     certain = all(f.status in ("met", NO_LIMIT) for f in judged)
     return {
         "met": False if any(map(fails, judged)) else certain or None,
-        "within": not any(f.status.startswith("not met") for f in judged),
+        "within": not any(f.status.startswith(("not met", NO_VERDICT)) for f in judged),
         "verdicts": evidence.verdicts,
         "performance": evidence.performance,
         "gaps": [g for g in evidence.gaps if g.model == "chosen"],
@@ -446,7 +448,7 @@ def _rates(evidence: Evidence) -> str:
     for r in rates:
         lines.setdefault((r.attribute, _group(r)), {})[r.rate] = _rate(r, decimals[r.rate])
     return text_table(
-        ["group", *names],
+        ["group", *(_rate_name(n, evidence) for n in names)],
         [[group, *(cells.get(n, "") for n in names)] for (_, group), cells in lines.items()],
     )
 
@@ -456,7 +458,7 @@ def _gaps(evidence: Evidence) -> str:
     lines = [
         [
             g.attribute,
-            g.rate,
+            _rate_name(g.rate, evidence),
             figure(g.gap, g.gap_low, g.gap_high),
             figure(g.ratio, g.ratio_low, g.ratio_high),
             f"{g.lowest_group} / {g.highest_group}",
@@ -493,7 +495,7 @@ def _crossed(evidence: Evidence) -> str:
     wanted = [r for r in crossed if not r.small and r.rate in shown_rates]
     wanted.sort(key=distance, reverse=True)
     lines = [
-        [f"{r.attribute} = {r.group}", r.rate, _rate(r), f"{r.rows:,.0f}"]
+        [f"{r.attribute} = {r.group}", _rate_name(r.rate, evidence), _rate(r), f"{r.rows:,.0f}"]
         for r in wanted[:MOST_CROSSED]
     ]
     noun = words.noun(evidence)

@@ -48,7 +48,7 @@ SAID: tuple[tuple[str, str], ...] = (
         "use --objective poisson, gamma or tweedie, or leave --exposure out",
     ),
     (r"\bpass quantile_alpha=", "pass --option quantile_alpha="),
-    (r"fairboost\.metrics\.threshold_at places it anew on", "train again on"),
+    (r"fairboost\.metrics\.threshold_at places the threshold on", "train again on"),
     (r"use iterate='last', or boosting_type='gbdt'.*", "leave --option boosting_type=dart out"),
 )
 """What the library says, as a pattern, and what to say instead."""

@@ -191,7 +191,7 @@ def choose(
             why += f", as only {_rows_for(SHARE, smallest)} with a share of {SHARE:.0%}"
             if worth < 1.0:
                 told = max(SHARE * smallest * worth, 1.0)
-                why += f", which are as informative as {told:,.0f} rows of a rate"
+                why += f", with as much information as {told:,.0f} rows have about a rate"
         strata, cell_of = cells.strata
         order, _ = _shuffled_by_cell(strata, len(cell_of), rng)
         folds = np.empty(n, np.int8)

@@ -8,7 +8,7 @@ all the moments that the constraints read, and coefficients on moments back into
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -107,6 +107,9 @@ class Term:
         return np.stack([self.constraint.pullback(moments, unit).ravel() for unit in units])
 
 
+MOST_NAMED = 5
+"""Groups that a message names."""
+
 REMEDIES: dict[Which, tuple[str, str]] = {
     "all": ("rows", ""),
     "trained": ("rows left to train on", "hold out fewer rows, or use holdout='cross'; or "),
@@ -137,11 +140,6 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
             f"at the same value of {', '.join(map(repr, given))}, so there is nothing to compare; "
             f"{remedy}use fewer and wider classes in given, lower min_group_rows, or leave given "
             "out"
-        )
-    if by and len(groups) < 2 and cells.left_out.get(by):
-        raise ConstraintError(
-            f"fewer than two groups of the sensitive column {', '.join(by)!r} have as many rows "
-            "that count as min_group_rows asks for; lower min_group_rows, or merge groups"
         )
     if by and len(groups) < 2:
         raise ConstraintError(
@@ -236,24 +234,77 @@ def leave_out_small(cells: Cells, constraints: Sequence[Constraint], least: int)
         Rows that must count.
     """
     left_out: dict[tuple[str, ...], frozenset[tuple[object, ...]]] = {}
-    for c in constraints:
-        by = columns_of(c)
-        groups = cells.groups_by(by)
-        rows = np.min([rows_that_count(as_moment(m), cells, groups) for m in c.moments], axis=0)
-        rows = np.maximum(rows, 0.0)  # corrected weights may be negative, which is told later
-        small = {groups.names[g] for g in np.flatnonzero(rows < least)}
-        if isinstance(c, Bound):  # compares nothing
-            if by and c.group in small:
-                g = groups.names.index(c.group)
-                raise ConstraintError(
-                    f"a bound is asked for on {groups.label(g)!r}, of which {rows[g]:.0f} rows "
-                    f"count, fewer than min_group_rows={least}; drop the bound, or lower "
-                    "min_group_rows"
-                )
-        elif by and small:
+    for c, groups, rows in _rows_compared(cells, constraints):
+        if small := _names_of_small(groups, rows, least):
+            _check_two_left(c, groups, rows, least)
+            by = groups.columns
             left_out[by] = left_out.get(by, frozenset()) | small
+    for c in constraints:
+        if isinstance(c, Bound) and c.group in left_out.get(columns_of(c), ()):
+            raise ConstraintError(
+                f"a bound is asked for on {', '.join(map(repr, c.group))}, a group of "
+                f"{', '.join(columns_of(c))!r} with fewer than min_group_rows={least} rows, which "
+                "another constraint leaves out; drop the bound, or lower min_group_rows"
+            )
     cells = cells if left_out == cells.left_out else replace(cells, left_out=left_out)
     return match(constraints, cells)[0]
+
+
+def leave_out_small_in(
+    cells: Cells, others: Cells, constraints: Sequence[Constraint], least: int
+) -> Cells:
+    """Take groups that are small in other rows out as well, where two or more are left there.
+
+    Parameters
+    ----------
+    cells, others : Cells
+        Rows in the same cells: those to train on, and a held-out set.
+    constraints, least
+        As in :func:`leave_out_small`.
+    """
+    left_out = dict(cells.left_out)
+    for _, groups, rows in _rows_compared(others, constraints):
+        absent = left_out.get(groups.columns, frozenset())
+        small = absent | _names_of_small(groups, rows, least)
+        if small != absent and len({*groups.names} - small) >= 2:
+            left_out[groups.columns] = small
+    return match(constraints, replace(cells, left_out=left_out))[0]
+
+
+def _rows_compared(
+    cells: Cells, constraints: Sequence[Constraint]
+) -> Iterator[tuple[Constraint, Groups, FloatArray]]:
+    """Of each constraint that compares groups these, and the rows that count in each."""
+    for c in constraints:
+        if (by := columns_of(c)) and not isinstance(c, Bound):  # which compares nothing
+            groups = cells.groups_by(by)
+            counts = [rows_that_count(as_moment(m), cells, groups) for m in c.moments]
+            yield c, groups, np.min(counts, axis=0)
+
+
+def _names_of_small(groups: Groups, rows: FloatArray, least: int) -> frozenset[tuple[object, ...]]:
+    """Groups of few rows; corrected weights may be negative, which is told later."""
+    return frozenset(groups.names[g] for g in np.flatnonzero((rows < least) & (rows >= 0.0)))
+
+
+def _check_two_left(constraint: Constraint, groups: Groups, rows: FloatArray, least: int) -> None:
+    """Refuse to leave out so many groups that no two are left to compare."""
+    if len(groups) < 2 or given_of(constraint) or (rows >= least).sum() >= 2:
+        return
+    ranked = np.argsort(-rows, kind="stable")
+    listed = [
+        f"{groups.label(g)} ({rows[g]:,.0f} {'row' if rows[g] == 1 else 'rows'})"
+        for g in ranked[:MOST_NAMED].tolist()
+    ]
+    listed += [f"{len(ranked) - MOST_NAMED} smaller groups"] * (len(ranked) > MOST_NAMED)
+    measured = " and the ".join(as_moment(m).title for m in constraint.moments[:2])
+    second = int(rows[ranked[1]])
+    lower = f"pass min_group_rows={second} to compare smaller groups, or " * bool(second)
+    raise ConstraintError(
+        f"fewer than two groups of the sensitive column {', '.join(groups.columns)!r} have "
+        f"min_group_rows={least} rows that count towards the {measured}, found "
+        f"{', '.join(listed)}; {lower}pass more rows, or merge groups"
+    )
 
 
 @dataclass(frozen=True)

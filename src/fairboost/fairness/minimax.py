@@ -102,6 +102,11 @@ class Minimax(OneMoment, OfAllGroups):
         """The errors themselves, for verdicts."""
         return EachAtMost(self.moment, 0.0, self.by)
 
+    @property
+    def figure_name(self) -> str:
+        """What the figure is called."""
+        return f"largest {self.moment.title}"
+
     def figure(self, moments: GroupMoments) -> float:
         """The largest error of a group."""
         return float(moments.values.max())

@@ -94,6 +94,8 @@ class SameDistribution(OfAllGroups):
         """What the distance may be at most."""
         return self.tolerance
 
+    figure_name = "largest distance"
+
     def figure(self, moments: GroupMoments) -> float:
         """The largest distance."""
         return float(np.abs(self._apart(moments)).max())
@@ -235,6 +237,8 @@ class Calibrated(OfAllGroups):
     def limit(self) -> float:
         """How far actual over expected may be from 1."""
         return self.tolerance
+
+    figure_name = "largest distance from 1"
 
     def figure(self, moments: GroupMoments) -> float:
         """How far actual over expected is from 1, where it is farthest."""
@@ -424,6 +428,11 @@ class EachAtMost(OneMoment, OfAllGroups):
     def limit(self) -> float:
         """What the moment of any group may be at most."""
         return self.at_most
+
+    @property
+    def figure_name(self) -> str:
+        """What the figure is called."""
+        return f"largest {self.moment.title}"
 
     def figure(self, moments: GroupMoments) -> float:
         """The largest moment of a group."""

@@ -16,14 +16,14 @@ rows that count are those of label 1, and the event is the positive decision
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairboost._text import did_you_mean, escape_markdown, markdown_table
+from fairboost._text import Part, did_you_mean, escape_markdown, parts_as_html, parts_as_markdown
 from fairboost._typing import ArrayLike, FloatArray, IntArray
 from fairboost.data.cells import Cells, build_cells
 from fairboost.data.probabilities import check_observed
@@ -43,6 +43,7 @@ from fairboost.metrics.comparisons import (
     compare,
     crossings_of,
     gaps_of,
+    not_compared,
     rates_of,
     warn_of_empty,
 )
@@ -80,8 +81,9 @@ class ClassAudit:
 
     Examples
     --------
-    >>> y, given = ["low", "middle", "high"] * 2, ["low", "middle", "high", "low", "low", "high"]
-    >>> found = audit_classes(y, given, sensitive_features=list("FFFMMM"))
+    >>> y = ["low", "middle", "high"] * 60
+    >>> given = ["low", "middle", "high", "low", "low", "high"] * 30
+    >>> found = audit_classes(y, given, sensitive_features=list("FFFMMM") * 30)
     >>> gaps = found.gaps[found.gaps["rate"] == "recall"]
     >>> gaps.set_index("label")["gap"].to_dict()
     {'high': 0.0, 'low': 0.0, 'middle': 1.0}
@@ -93,7 +95,7 @@ class ClassAudit:
     classes: tuple[Any, ...]
     confidence: float
     min_rows: int
-    min_group_rows: int = 0
+    min_group_rows: int = 30
 
     def confusion(self, attribute: str = "", group: str = "everyone") -> pd.DataFrame:
         """Confusion matrix of a group, as shares of the rows of each class.
@@ -128,75 +130,80 @@ class ClassAudit:
             Whether confusion matrices by group, and their gaps, are among them; recalls are
             otherwise.
         """
+        return parts_as_markdown(self._parts(confusion, escape_markdown))
+
+    __str__ = to_markdown
+
+    def _repr_html_(self) -> str:
+        return parts_as_html(self._parts())
+
+    def _parts(self, confusion: bool = True, escape: Callable[[str], str] = str) -> list[Part]:
+        """What is printed; ``escape`` is for names in sentences."""
         confusion = confusion and "confused" in set(self.rates["rate"])
         kept = RATES_IN_ORDER if confusion else RATES_IN_ORDER[:-1]
         head = f"Intervals: {self.confidence:g}. Small: fewer than {self.min_rows} rows count."
         parts = [head, self._shares(), self._confusions() if confusion else self._recalls()]
-        parts += [self._compared(kept), self._left_out(kept)]
-        return "\n\n".join(part for part in parts if part)
+        left_out = map(escape, self._left_out(kept))
+        return [*parts, self._compared(kept), not_compared(left_out, self.min_group_rows)]
 
-    __str__ = to_markdown
-
-    def _shares(self) -> str:
+    def _shares(self) -> Part:
         """Rows, accuracy and the share given each class, by group."""
         names = [("accuracy", None), *(("given", k) for k in self.classes)]
-        titles = ["rows", "accuracy", *(f"given {_shown(k)}" for k in self.classes)]
+        titles = ["rows", "accuracy", *(f"given {k}" for k in self.classes)]
         lines = []
         for head, part in self._groups():
             found = {(r["rate"], r["given"]): r for r in part.to_dict("records")}
             rows = f"{found[names[0]]['rows']:,}"
             lines.append([*head, rows, *(self._figure(found[name]) for name in names)])
-        return markdown_table(["attribute", "group", *titles], lines)
+        return ["attribute", "group", *titles], lines
 
-    def _recalls(self) -> str:
+    def _recalls(self) -> Part:
         """Recall of each class, by group."""
         lines = []
         for head, part in self._groups():
             found = part[part["rate"] == "recall"].to_dict("records")
             lines.append([*head, *map(self._figure, found)])
-        titles = [f"recall of {_shown(k)}" for k in self.classes]
-        return markdown_table(["attribute", "group", *titles], lines)
+        titles = [f"recall of {k}" for k in self.classes]
+        return ["attribute", "group", *titles], lines
 
-    def _confusions(self) -> str:
+    def _confusions(self) -> Part:
         """Confusion matrices, one below the other; recalls are on their diagonals."""
         lines = []
         for attribute, group in self.rates[["attribute", "group"]].drop_duplicates().to_numpy():
             part = self._matrix(attribute, group)
             for label in self.classes:
                 own = [part.loc[(label, given)].to_dict() for given in self.classes]
-                head = [escape_markdown(attribute), escape_markdown(group), _shown(label)]
+                head = [attribute, group, str(label)]
                 lines.append([*head, f"{own[0]['rows']:,}", *map(self._figure, own)])
-        titles = [f"given {_shown(k)}" for k in self.classes]
-        return markdown_table(["attribute", "group", "class", "rows", *titles], lines)
+        titles = [f"given {k}" for k in self.classes]
+        return ["attribute", "group", "class", "rows", *titles], lines
 
-    def _compared(self, kept: Sequence[str]) -> str:
+    def _compared(self, kept: Sequence[str]) -> Part:
         lines = [
             [
-                escape_markdown(line["attribute"]),
-                escape_markdown(title_of(line["rate"], line["label"], line["given"])),
+                line["attribute"],
+                title_of(line["rate"], line["label"], line["given"]),
                 *(str(_estimate(line, name, self.confidence)) for name in ("gap", "ratio")),
-                *(escape_markdown(line[f"{end}_group"]) for end in ("lowest", "highest")),
+                *(line[f"{end}_group"] for end in ("lowest", "highest")),
             ]
             for line in self.gaps[self.gaps["rate"].isin(kept)].to_dict("records")
         ]
         titles = ["attribute", "rate", "gap", "ratio", "lowest", "highest"]
-        return markdown_table(titles, lines)
+        return titles, lines
 
-    def _left_out(self, kept: Sequence[str]) -> str:
+    def _left_out(self, kept: Sequence[str]) -> list[str]:
         """Name the groups that are shown and not compared."""
         own = self.rates[self.rates["rate"].isin(kept)]
         few = own[(own["rows"] < self.min_group_rows) & (own["attribute"] != "")]
-        named = [
+        return [
             f"{line['attribute']} = {line['group']} "
             f"({title_of(line['rate'], line['label'], line['given'])}, {line['rows']:,} rows)"
             for line in few.to_dict("records")
         ]
-        said = f"Not compared, as fewer than {self.min_group_rows} rows count: "
-        return said + "; ".join(map(escape_markdown, named)) if named else ""
 
     def _groups(self) -> Iterable[tuple[list[str], pd.DataFrame]]:
         for key, part in self.rates.groupby(["attribute", "group"], sort=False):
-            yield [escape_markdown(str(name)) for name in key], part
+            yield [str(name) for name in key], part
 
     def _matrix(self, attribute: str, group: str) -> pd.DataFrame:
         """Lines of a group's confusion matrix, by class of the rows and class given."""
@@ -232,7 +239,7 @@ def audit_classes(
     confusion: bool = True,
     confidence: float = 0.95,
     min_rows: int = 30,
-    min_group_rows: int = 0,
+    min_group_rows: int = 30,
 ) -> ClassAudit:
     """Accuracy, shares given each class, recalls and confusion matrices by group, with intervals.
 
@@ -512,10 +519,6 @@ def _distinct(name: str, values: ArrayLike) -> tuple[list[Any], IntArray]:
 def _some(labels: Sequence[Any]) -> str:
     """The first labels of several, for an error."""
     return ", ".join([*map(repr, labels[:5]), *(["..."] if len(labels) > 5 else [])])
-
-
-def _shown(label: object) -> str:
-    return escape_markdown(str(label))
 
 
 def _estimate(line: Any, name: str, confidence: float) -> Estimate:

@@ -8,7 +8,7 @@ Rows are summed over cells once (:func:`tally`). Each set of groups to compare t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -121,6 +121,9 @@ class Comparison:
         cells = self.labels, self.groups, len(self.names)
         return group_sums_of_sets(rate, *cells, weight.sum(axis=1), weight[:, 1])
 
+
+LEFT_OUT = "gaps and ratios leave out groups"
+"""The beginning of a warning, which is left out where all groups are shown in a table."""
 
 Pairs: TypeAlias = Sequence[tuple[Comparison, list[Rate]]]
 """Comparisons, each with the rates that are asked of it."""
@@ -255,6 +258,13 @@ def gaps_of(pairs: Pairs, confidence: float, min_group_rows: int = 0) -> pd.Data
     return pd.concat(tables, ignore_index=True)
 
 
+def not_compared(named: Iterable[str], least: int) -> str:
+    """The groups that are shown and not compared, in a sentence; empty if there are none."""
+    listed = "; ".join(named)
+    said = f"Not compared, because fewer than {least} rows count: {listed}. To compare them, pass"
+    return f"{said} a smaller min_group_rows." if listed else ""
+
+
 def warn_of_empty(pairs: Pairs) -> None:
     """Name the groups none of whose rows count towards a rate."""
     empty = [
@@ -262,8 +272,7 @@ def warn_of_empty(pairs: Pairs) -> None:
     ]
     if empty:
         listed = "; ".join(f"{c.attribute} = {name} ({rate.name})" for c, rate, name in empty)
-        text = f"gap and ratio leave out groups none of whose rows count: {listed}"
-        warn(text, FairnessWarning)
+        warn(f"{LEFT_OUT} without a row for the rate: {listed}", FairnessWarning)
 
 
 def _as_read_by(

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from fairboost._numbers import is_number
-from fairboost._text import markdown_table
+from fairboost._text import Part, parts_as_html, parts_as_markdown
 from fairboost._typing import ArrayLike, FloatArray, IntArray
 from fairboost.data.cells import Cells, SensitiveColumn, build_cells
 from fairboost.data.validation import check_same_rows, read_sensitive_features, read_weights
@@ -36,6 +36,7 @@ from fairboost.metrics.comparisons import (
     Comparison,
     compare_sums,
     gap_table,
+    not_compared,
     rate_table,
     tally,
 )
@@ -77,7 +78,8 @@ class Audit:
 
     Examples
     --------
-    >>> found = audit([0, 1, 0, 1], [0.1, 0.9, 0.7, 0.8], sensitive_features=list("FFMM"))
+    >>> y, score = [0, 1, 0, 1] * 30, [0.1, 0.9, 0.7, 0.8] * 30
+    >>> found = audit(y, score, sensitive_features=list("FFMM") * 30)
     >>> found.gaps.set_index("rate")["gap"].to_dict()
     {'fpr': 1.0, 'fnr': 0.0, 'ppr': 0.5}
     """
@@ -90,10 +92,19 @@ class Audit:
     everyone: dict[str, Estimate]
     chosen: ChosenThreshold | None = None
     pos_label: object = None
-    min_group_rows: int = 0
+    min_group_rows: int = 30
 
     def to_markdown(self) -> str:
         """Give the audit as Markdown tables, aligned so that they read well as plain text too."""
+        return parts_as_markdown(self._parts(), lambda cell: cell.replace("|", "\\|"))
+
+    __str__ = to_markdown
+
+    def _repr_html_(self) -> str:
+        return parts_as_html(self._parts())
+
+    def _parts(self) -> list[Part]:
+        """What is printed."""
         figures: dict[tuple[str, str], list[str]] = {}
         for line in self.rates.to_dict("records"):
             cells = figures.setdefault((line["attribute"], line["group"]), [])
@@ -108,24 +119,20 @@ class Audit:
         ]
         label = "" if self.pos_label is None else f" Positive label: {self.pos_label}."
         titles = ["attribute", "group", *dict.fromkeys(self.rates["rate"])]
-        return (
+        return [
             f"Positive: {self._where()}.{label} Intervals: {self.confidence:g}. "
-            f"Small: fewer than {self.min_rows} rows count.\n\n"
-            f"{_markdown(titles, [[*key, *cells] for key, cells in figures.items()])}\n\n"
-            f"{_markdown(['attribute', 'rate', 'gap', 'ratio', 'lowest', 'highest'], gaps)}"
-            f"{self._left_out()}"
-        )
-
-    __str__ = to_markdown
+            f"Small: fewer than {self.min_rows} rows count.",
+            (titles, [[*key, *cells] for key, cells in figures.items()]),
+            (["attribute", "rate", "gap", "ratio", "lowest", "highest"], gaps),
+            self._left_out(),
+        ]
 
     def _left_out(self) -> str:
         """Name the groups that are shown and not compared."""
         few = self.rates[self.rates["rows"] < self.min_group_rows].query("attribute != ''")
         columns = ["attribute", "group", "rate", "rows"]
         named = (f"{a} = {g} ({r}, {n} rows)" for a, g, r, n in few[columns].to_numpy())
-        listed = "; ".join(named)
-        said = f"Not compared, as fewer than {self.min_group_rows} rows count: {listed}"
-        return f"\n\n{said}" if listed else ""
+        return not_compared(named, self.min_group_rows)
 
     def _where(self) -> str:
         """Say where decisions are made, and what became of the rate that was asked for."""
@@ -282,7 +289,7 @@ def audit(
     pos_label: object = None,
     confidence: float = 0.95,
     min_rows: int = 30,
-    min_group_rows: int = 0,
+    min_group_rows: int = 30,
 ) -> Audit:
     """Rates, gaps and ratios of every sensitive attribute in one call.
 
@@ -305,8 +312,8 @@ def audit(
     min_rows : int
         Groups in which fewer rows count are marked as small.
     min_group_rows : int
-        Groups in which fewer rows count are reported, but left out of gaps and ratios. By default
-        all groups are compared: a tiny group widens only the intervals of its own pairs.
+        Groups in which fewer rows count are shown, and named below the tables, but left out of
+        gaps and ratios; 0 compares all groups.
 
     Notes
     -----
@@ -395,7 +402,7 @@ def audit_sums(
     by: By | None = None,
     confidence: float = 0.95,
     min_rows: int = 30,
-    min_group_rows: int = 0,
+    min_group_rows: int = 30,
 ) -> Audit:
     """As :func:`audit`, from counts by cell and decision: rows need not be at hand.
 
@@ -487,7 +494,3 @@ def _estimate(line: Mapping[Hashable, Any], name: str, confidence: float) -> Est
     """A figure in a line of a table; the ends of a gap or ratio bear its name."""
     prefix = "" if name == "value" else f"{name}_"
     return Estimate(line[name], line[f"{prefix}low"], line[f"{prefix}high"], confidence)
-
-
-def _markdown(titles: list[str], lines: list[list[str]]) -> str:
-    return markdown_table(titles, [[c.replace("|", "\\|") for c in line] for line in lines])

@@ -19,7 +19,7 @@ Wilson-like errors of shares for distances, at all quantiles at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,7 +27,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairboost._text import escape_markdown, interval, markdown_table, places
+from fairboost._text import (
+    Part,
+    escape_markdown,
+    interval,
+    parts_as_html,
+    parts_as_markdown,
+    places,
+)
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from fairboost.data.cells import EVERYONE, Cells, build_cells
 from fairboost.data.validation import check_numbers, read_targets
@@ -36,7 +43,7 @@ from fairboost.fairness.means import levels
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import N_LEVELS, Calibrated
 from fairboost.kernel.losses import Loss
-from fairboost.metrics.comparisons import crossings_of
+from fairboost.metrics.comparisons import crossings_of, not_compared
 from fairboost.metrics.intervals import Estimate, check_confidence
 from fairboost.metrics.sampling import (
     MeanLaw,
@@ -135,7 +142,7 @@ class NumberAudit:
     loss: str
     confidence: float
     min_rows: int
-    min_group_rows: int = 0
+    min_group_rows: int = 30
     has_exposure: bool = False
 
     def to_markdown(self, deciles: bool = True) -> str:
@@ -146,12 +153,17 @@ class NumberAudit:
         deciles : bool, default=True
             Whether actual over expected by group and decile is among them.
         """
-        parts = [self._head(), self._groups(), self._compared()]
-        if deciles:
-            parts.append(self._deciles())
-        return "\n\n".join(part for part in (*parts, self._left_out()) if part)
+        return parts_as_markdown(self._parts(deciles, escape_markdown))
 
     __str__ = to_markdown
+
+    def _repr_html_(self) -> str:
+        return parts_as_html(self._parts())
+
+    def _parts(self, deciles: bool = True, escape: Callable[[str], str] = str) -> list[Part]:
+        """What is printed; ``escape`` is for names in sentences."""
+        parts = [self._head(), self._groups(), self._compared()]
+        return [*parts, *([self._deciles()] if deciles else []), self._left_out(escape)]
 
     def _head(self) -> str:
         per = ", per unit of exposure" if self.has_exposure else ""
@@ -160,39 +172,39 @@ class NumberAudit:
             f"Small: fewer than {self.min_rows} rows."
         )
 
-    def _groups(self) -> str:
+    def _groups(self) -> Part:
         digits = {name: _digits(self.by_group, name) for name in FIGURES}
         lines = [
             [
-                escape_markdown(line["attribute"]),
-                escape_markdown(line["group"]) + _small(line),
+                line["attribute"],
+                line["group"] + _small(line),
                 f"{line['rows']:,}",
                 *(_shown(line, name, digits[name]) for name in FIGURES),
             ]
             for line in self.by_group.to_dict("records")
         ]
         titles = ["mean prediction", "mean actual", "A/E", "mean loss", "distance"]
-        return markdown_table(["attribute", "group", "rows", *titles], lines)
+        return ["attribute", "group", "rows", *titles], lines
 
-    def _compared(self) -> str:
+    def _compared(self) -> Part:
         lines = [
             [
-                escape_markdown(line["attribute"]),
+                line["attribute"],
                 COMPARED[line["figure"]],
                 _shown(line, "value", places(line["value"], line["low"], line["high"]), ""),
-                *(escape_markdown(line[f"{end}_group"]) for end in ("lowest", "highest")),
+                *(line[f"{end}_group"] for end in ("lowest", "highest")),
             ]
             for line in self.gaps.to_dict("records")
         ]
-        return markdown_table(["attribute", "figure", "value", "lowest", "highest"], lines)
+        return ["attribute", "figure", "value", "lowest", "highest"], lines
 
-    def _deciles(self) -> str:
+    def _deciles(self) -> Part:
         whole = places(*self.by_decile["expected"], *self.by_decile["actual"])
         digits = max(whole - 3, 0)
         lines = [
             [
-                escape_markdown(line["attribute"]),
-                escape_markdown(line["group"]),
+                line["attribute"],
+                line["group"],
                 f"{line['decile']}{_small(line)}",
                 f"{line['rows']:,}",
                 *(f"{line[total]:,.{digits}f}" for total in ("expected", "actual")),
@@ -201,18 +213,16 @@ class NumberAudit:
             for line in self.by_decile.to_dict("records")
         ]
         titles = ["attribute", "group", "decile", "rows", "expected", "actual", "A/E"]
-        return markdown_table(titles, lines)
+        return titles, lines
 
-    def _left_out(self) -> str:
+    def _left_out(self, escape: Callable[[str], str]) -> str:
         """Name the groups that are shown and not compared."""
         few = self.by_group[self.by_group["rows"] < self.min_group_rows].query("attribute != ''")
         named = (
-            f"{escape_markdown(a)} = {escape_markdown(g)} ({n} rows)"
+            f"{escape(a)} = {escape(g)} ({n} rows)"
             for a, g, n in few[["attribute", "group", "rows"]].itertuples(index=False)
         )
-        listed = "; ".join(named)
-        said = f"Not compared, as they have fewer than {self.min_group_rows} rows: {listed}"
-        return said if listed else ""
+        return not_compared(named, self.min_group_rows)
 
 
 def audit_numbers(
@@ -226,7 +236,7 @@ def audit_numbers(
     by: str | Sequence[str | Sequence[str]] | None = None,
     confidence: float = 0.95,
     min_rows: int = 30,
-    min_group_rows: int = 0,
+    min_group_rows: int = 30,
 ) -> NumberAudit:
     """Means, A/E, losses and distributions of predicted numbers by group, with intervals.
 

@@ -65,9 +65,10 @@ class ModelOutput:
     def contributions(self, labels: IntArray, weight: FloatArray) -> dict[str, FloatArray]:
         """What each row adds to each measure; the measure is the weighted mean."""
         p = np.clip(self.proba, LEAST, 1.0 - LEAST)
+        both = 0 < np.count_nonzero(labels[weight > 0]) < np.count_nonzero(weight > 0)
         return {
             "accuracy": (self.positive == (labels == 1)).astype(np.float64),
-            "AUC": _placements(labels, self.proba, weight),
+            **({"AUC": _placements(labels, self.proba, weight)} if both else {}),
             "log loss": -np.log(np.where(labels == 1, p, 1.0 - p)),
             "Brier score": (self.proba - labels) ** 2,
         }
@@ -145,7 +146,7 @@ def performance_table(
     Parameters
     ----------
     labels : (n,) int or float
-        0 and 1, both present; or the numbers of several classes; or numbers.
+        0 and 1; or the numbers of several classes; or numbers. There is no AUC of one label.
     models : dict of str to ModelOutput, ClassOutput or NumberOutput
         By name; two of them are also compared with each other.
     sample_weight : (n,) float64, optional

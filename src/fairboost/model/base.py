@@ -182,6 +182,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             diagnostics.warn_if_deciding_little(self._measured)
             diagnostics.warn_if_unsettled(self._measured)
             diagnostics.warn_if_rows_seen(self._measured)
+            diagnostics.warn_of_cost(self._measured)
 
     def _check_iterate(self, engine: Engine, has_base: bool = False) -> None:
         """Refuse iterates that the engine cannot give."""
@@ -279,7 +280,7 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
                 for m in measured
             )
         return fairness_report.build(
-            *measured,
+            *(replace(m, min_group_rows=self.min_group_rows) for m in measured),
             confidence=options.asked_confidence,
             positive=positive,
             paper=options.multipliers == "paper",
@@ -449,7 +450,11 @@ class FairBooster(MetaEstimatorMixin, BaseEstimator):
             "predictions": numbers if is_regressor(self) else "probabilities",
             "constraints": list(dict.fromkeys(verdict.constraint for _, verdict in listed)),
             "verdicts": [
-                {"where": where, **asdict(verdict), "level": report.level if report else None}
+                {
+                    "where": where,
+                    **{name: value for name, value in asdict(verdict).items() if name != "named"},
+                    "level": report.level if report else None,
+                }
                 for where, verdict in listed
             ],
         }

@@ -168,10 +168,11 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         is within the tolerance, that of the least violation. ``"last"`` is that of the last round,
         ``"average"`` the mean over all rounds. ``"randomized"`` is the paper's classifier, which
         scores each row by a round drawn for it.
-    min_group_rows : int, default=0
-        Groups in which fewer rows count towards a constrained rate are reported, but not held
-        equal to others and not judged. By default all groups are compared. A tiny group does not
-        hide what larger groups show, but no verdict of *met* is certain with it.
+    min_group_rows : int, default=30
+        Groups in which fewer rows count towards a constrained rate are shown by name with their
+        rows, but not compared: they are not held equal to other groups and not judged. ``fit``
+        counts the rows to train on and those that it holds out, and :meth:`report_on` its own
+        rows. 0 compares every group: a gap may then rest on a single row.
     random_state : int, RandomState or None, default=None
         Seeds the draw of rows to hold out (the same one every time if None), the draws of
         ``iterate="randomized"``, and the engine if its own ``random_state`` is None.
@@ -283,7 +284,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         proxy: ProxyName | Literal["auto"] | Proxy = "auto",
         memberships: MembershipsName = "auto",
         iterate: IterateName = "best",
-        min_group_rows: int = 0,
+        min_group_rows: int = 30,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         pos_label: object = None,
@@ -357,6 +358,7 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
             proxy=proxy,
             memberships="observed",
             iterate=iterate,
+            min_group_rows=0,
             random_state=random_state,
             verbose=verbose,
         )
@@ -652,12 +654,19 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
     def _scores(
         self, X: Matrix, base_score: ArrayLike | None = None, *, rounds: int | None = None
     ) -> FloatArray:
+        scores, base = self._scores_in_parts(X, base_score, rounds=rounds)
+        return scores if base is None else scores + base
+
+    def _scores_in_parts(
+        self, X: Matrix, base_score: ArrayLike | None = None, *, rounds: int | None = None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Scores by the trees, and by the base model that they are a stage on, if they are."""
         scores = super()._scores(X, rounds=rounds)
         if base_score is not None and (self._base is None or self._base.kind != SCORES):
             raise InvalidInputError(
                 "base_score was given, and the model was trained without it; leave it out"
             )
-        return scores if self._base is None else scores + self._base.log_odds(X, base_score)
+        return scores, None if self._base is None else self._base.log_odds(X, base_score)
 
     def decision_function(self, X: Matrix, *, base_score: ArrayLike | None = None) -> FloatArray:
         """Log-odds of the larger label, less those of the operating point.

@@ -26,10 +26,12 @@ from fairboost.fairness.rates import as_moment
 from fairboost.fairness.realised_rate import realise
 from fairboost.fairness.soft import placed, smooth_of
 from fairboost.model.base import columns_among
+from fairboost.model.several import given_class
 from fairboost.training.outcome import measure_rows
 from fairboost.training.rows import plain_layout
-from fairboost.verdicts import fairness_report
+from fairboost.verdicts import fairness_report, prediction
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+from fairboost.verdicts.prediction import BASE_MODEL, THIS_MODEL, Prediction
 
 if TYPE_CHECKING:
     from fairboost.model.estimator import FairGBMClassifier
@@ -74,13 +76,36 @@ def judge(
             "the model was trained without constraints, so there is nothing to judge; "
             "fairboost.metrics.audit gives the rates of any model"
         )
+    scores, performance = None, tuple[Prediction, ...]()
+    if positive is None and isinstance(rows, CheckedRows):
+        own, base = model._scores_in_parts(rows.X, base_score)
+        scores = own if base is None else own + base
+        performance = _performance(model, rows, scores, base)
     if model._several:
-        found = _measure_several(model, rows, constraints)
+        found = _measure_several(model, rows, constraints, scores)
     elif further_moments(as_moment(m) for c in constraints for m in c.moments):
-        found = _measure_scores(model, rows, constraints, base_score)
+        found = _measure_scores(model, rows, constraints, scores, base_score)
     else:
-        found = _measure_decisions(model, rows, names, constraints, positive, base_score)
+        if scores is not None:
+            positive = on_host(model._decide(scores)[1])
+        found = _measure_decisions(model, rows, names, constraints, positive)
+    found = replace(found, performance=performance)
     return model._build_report(*filter(None, [model._measured, found]))
+
+
+def _performance(
+    model: FairGBMClassifier, rows: CheckedRows, scores: FloatArray, base: FloatArray | None
+) -> tuple[Prediction, ...]:
+    """How well the model predicts, and a base model that it is a stage on."""
+    weight = None if rows.sample_weight is None else rows.sample_weight.astype(np.float64)
+    if model._several:
+        proba = model._model.probabilities(scores)
+        return prediction.of_classes(rows.labels, proba, given_class(proba, model._costs), weight)
+    said = {THIS_MODEL: scores}
+    if base is not None and not isinstance(model.operating_point, OperatingPoint):
+        said[BASE_MODEL] = base
+    decided = {name: tuple(map(on_host, model._decide(s))) for name, s in said.items()}
+    return prediction.of_two_labels(rows.labels, decided, weight)
 
 
 def _measure_decisions(
@@ -89,9 +114,8 @@ def _measure_decisions(
     names: Sequence[str],
     constraints: Sequence[Constraint],
     positive: BoolArray | None,
-    base_score: ArrayLike | None,
 ) -> MeasuredRates:
-    """Measure decisions between two labels."""
+    """Measure decisions between two labels; those about rows on a cluster are still to be made."""
     used = {name for constraint in constraints for name in columns_of(constraint)}
     decided: FloatArray
     if isinstance(rows, DaskRows):
@@ -109,14 +133,13 @@ def _measure_decisions(
         windows = {} if report is None else report.windows
         kept = placed(columns_among(rows, used), constraints, rows.labels, windows)
         cells = build_cells(rows.labels, kept, weight)
-        if positive is None:
-            positive = on_host(model._margins(rows.X, base_score) >= 0)
+        assert positive is not None
         parts = cells.shared_weight_of(positive, weight)
         decided = np.append(cells.weight_of(positive, weight), parts)
     point = model.operating_point
     return fairness_report.measure(
         constraints,
-        _large_enough(model, cells, constraints),
+        leave_out_small(cells, constraints, model.min_group_rows),
         decided,
         where="test",
         point=point if isinstance(point, OperatingPoint) else None,
@@ -129,6 +152,7 @@ def _measure_scores(
     model: FairGBMClassifier,
     rows: CheckedRows | DaskRows,
     constraints: Sequence[Constraint],
+    scores: FloatArray | None,
     base_score: ArrayLike | None,
 ) -> MeasuredRates:
     """Measure losses, wrong decisions and probabilities of two labels."""
@@ -138,22 +162,25 @@ def _measure_scores(
             "collection decisions alone are counted; pass the rows as a table, such as "
             "X.compute()"
         )
-    left = _large_enough(model, _cells_on(rows, constraints), constraints)
+    left = leave_out_small(_cells_on(rows, constraints), constraints, model.min_group_rows)
     layout = plain_layout(left, constraints, rows.sample_weight)
     threshold = model._score_threshold
     asked = replace(model._options(), operating_point=probability_of(threshold))
     game = asked.game(layout, LossTerms(0.0, (1.0, 1.0)))
-    scores = model._scores(rows.X, base_score)
+    scores = model._scores(rows.X, base_score) if scores is None else scores
     found = measure_rows(game, scores, "test", left.rows_without_group())
     if not isinstance(point := model.operating_point, OperatingPoint):
         return found
-    positive = on_host(model._margins(rows.X, base_score) >= 0)
+    positive = on_host(model._decide(scores)[1])
     decided = left.weight_of(positive, rows.sample_weight)
     return replace(found, realised=realise(point, threshold, left, decided))
 
 
 def _measure_several(
-    model: FairGBMClassifier, rows: CheckedRows | DaskRows, constraints: Sequence[Constraint]
+    model: FairGBMClassifier,
+    rows: CheckedRows | DaskRows,
+    constraints: Sequence[Constraint],
+    scores: FloatArray | None,
 ) -> MeasuredRates:
     """Measure decisions among three classes or more."""
     # Losses are not reported: any will do.
@@ -164,20 +191,11 @@ def _measure_several(
     cells = _cells_on(rows, constraints)
     left = leave_out_small(cells, constraints, model.min_group_rows)
     game = model._options().game(plain_layout(left, constraints, rows.sample_weight), terms)
-    return measure_rows(game, model._scores(rows.X), "test", left.rows_without_group())
+    scores = model._scores(rows.X) if scores is None else scores
+    return measure_rows(game, scores, "test", left.rows_without_group())
 
 
 def _cells_on(rows: CheckedRows, constraints: Sequence[Constraint]) -> Cells:
     """Rows in the cells that constraints read."""
     used = {name for constraint in constraints for name in columns_of(constraint)}
     return build_cells(rows.labels, columns_among(rows, used), rows.sample_weight)
-
-
-def _large_enough(
-    model: FairGBMClassifier, cells: Cells, constraints: Sequence[Constraint]
-) -> Cells:
-    """The same without groups that are too small to be judged, if two or more are left."""
-    left = leave_out_small(cells, constraints, model.min_group_rows)
-    compared = [len(left.groups_by(by)) for c in constraints if (by := columns_of(c))]
-    # Of few rows no two groups may be left: then all are judged, as well as rows allow.
-    return left if min(compared, default=2) >= 2 else leave_out_small(cells, constraints, 0)

@@ -55,7 +55,9 @@ from fairboost.training.targets import (
     check_targets,
     figures_of,
 )
+from fairboost.verdicts import prediction
 from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
+from fairboost.verdicts.prediction import Prediction
 
 ITERATES = "best", "last", "average"
 """The models that can be kept."""
@@ -103,8 +105,9 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         features, as in ``FairGBMClassifier``.
     iterate : {"best", "last", "average"}, default="best"
         The model to keep, as in ``FairGBMClassifier``.
-    min_group_rows : int, default=0
-        Groups of fewer rows are reported, and neither held equal to others nor judged.
+    min_group_rows : int, default=30
+        Groups with fewer rows are shown by name with their rows, but neither held equal to
+        others nor judged; 0 compares every group.
     random_state : int, RandomState or None, default=None
         Seeds the draw of rows to hold out, and the engine if its own ``random_state`` is None.
     verbose : int, default=0
@@ -161,7 +164,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         multiplier_learning_rate: float | Literal["auto"] = "auto",
         memberships: MembershipsName = "auto",
         iterate: IterateName = "best",
-        min_group_rows: int = 0,
+        min_group_rows: int = 30,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -427,8 +430,18 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
             test = measure_on_dask(rows, self._scores, *asked, known=self._known_groups())
             return self._judged(*filter(None, [self._measured, test]))
         data, game, without = self._game_on(X, y, sensitive_features, sample_weight, exposure)
-        test = measure_rows(game, _offset(self._scores(X), data), "test", without)
+        scores = self._scores(X)
+        test = measure_rows(game, _offset(scores, data), "test", without)
+        test = replace(test, performance=self._performance(scores, data))
         return self._judged(*filter(None, [self._measured, test]))
+
+    def _performance(self, scores: FloatArray, data: CheckedRows) -> tuple[Prediction, ...]:
+        """How well the model predicts some rows, given their scores without exposures."""
+        loss, years = self._loss_terms.loss, data.exposure
+        assert loss is not None and data.targets is not None
+        predicted = np.asarray(self._model.predictions(scores), np.float64)
+        predicted = predicted if years is None else predicted * years
+        return prediction.of_numbers(data.targets, predicted, loss, years, data.sample_weight)
 
     def _violations_on(
         self,

@@ -14,7 +14,13 @@ from fairboost._text import did_you_mean
 from fairboost._typing import ArrayLike, Matrix
 from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.features import check_readable, column_names
-from fairboost.data.validation import as_column, check_same_rows, python_value, take_columns
+from fairboost.data.validation import (
+    CheckedRows,
+    as_column,
+    check_same_rows,
+    python_value,
+    take_columns,
+)
 from fairboost.engines.frozen import STAGE_LEAVES
 from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.registry import default_estimator, is_linear
@@ -31,6 +37,7 @@ from fairboost.model.base_model import (
     is_base,
     kind_of,
     read_base_score,
+    said_of_optimism,
     said_of_seen_rows,
     with_rows,
 )
@@ -284,9 +291,8 @@ def on_base(
         # Rates are read on a held-out set, if there is one, and on a share if its number is given.
         read = [further] if further is not None else []
         read += [data] if further is None or is_number(request.options.holdout) else []
-        found = ((r.base_scores, r.labels) for r in read)
-        remedy = OTHER_ROWS if base_score is None else OTHER_SCORES
-        said = [said_of_seen_rows(s, y, remedy) for s, y in found if s is not None]
+        tables = [held_out[0] if r is further else X for r in read]
+        said = (_said_of_rows(base, t, r, request.seed) for t, r in zip(tables, read, strict=True))
         base = replace(base, rows_seen=next(filter(None, said), ""))
     options = request.fit_options
     if eval_tables:
@@ -294,3 +300,15 @@ def on_base(
         offsets = [data.base_scores if t is X else base.log_odds(t) for t in eval_tables]
         options = {**options, "eval_offset": offsets}
     return base, replace(request, data=data, held_out=further, fit_options=options)
+
+
+def _said_of_rows(base: BaseModel, X: Matrix, rows: CheckedRows, seed: int) -> str:
+    """That the base model was probably trained on some rows; empty if it does not show."""
+    assert rows.base_scores is not None
+    if base.kind == SCORES:
+        return said_of_seen_rows(rows.base_scores, rows.labels, OTHER_SCORES)
+    few = said_of_seen_rows(rows.base_scores, rows.labels, OTHER_ROWS)
+    # Labels may be easy to predict: such a model then makes no more errors on new rows.
+    asked = {"doublings": 0.0} if few else {}
+    said = said_of_optimism(base, X, rows.labels, rows.classes, seed, **asked)
+    return few if said is None else said and (few or said)

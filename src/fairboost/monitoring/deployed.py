@@ -64,7 +64,7 @@ def deployed(
     point: OperatingPoint | None,
     *,
     columns: Sequence[str],
-    min_group_rows: int = 0,
+    min_group_rows: int = 30,
 ) -> Deployed:
     """Find out what to watch.
 

@@ -16,6 +16,7 @@ from fairboost._typing import ArrayLike, Matrix
 from fairboost.exceptions import FairnessWarning, InvalidInputError
 from fairboost.metrics import ClassAudit, audit_classes
 from fairboost.metrics.classes import title_of
+from fairboost.metrics.comparisons import LEFT_OUT
 from fairboost.metrics.group_metrics import By
 from fairboost.plots.style import COLOURS, PLAIN_TEXT, fold, pyplot
 
@@ -196,7 +197,7 @@ def audit_rates(y_true: ArrayLike, y_pred: ArrayLike, **rows: Any) -> ClassAudit
         Of :func:`fairboost.metrics.audit_classes`.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "gap and ratio leave out", FairnessWarning)
+        warnings.filterwarnings("ignore", LEFT_OUT, FairnessWarning)
         return audit_classes(y_true, y_pred, **rows)
 
 

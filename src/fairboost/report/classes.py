@@ -24,7 +24,7 @@ from fairboost.model.several import given_class
 from fairboost.plots.classes import audit_rates
 from fairboost.report import evidence, lines
 from fairboost.report.lines import CHOSEN, PLAIN, pick, plain_value
-from fairboost.report.rows import Fitted, OnTestRows, TestSet
+from fairboost.report.rows import Fitted, OnTestRows, TestSet, judged_if_possible
 from fairboost.report.words import CLASS_KINDS, MEAN_COST, class_kind
 from fairboost.verdicts.fairness_report import FairnessReport
 
@@ -176,12 +176,8 @@ def _judge(model: FairGBMClassifier, rows: TestSet) -> FairnessReport | None:
     """Verdicts held out and on the test rows; None where nothing was asked for."""
     if not rows.constrained_rates(model):
         return None
-    return model.report_on(
-        rows.X,
-        rows.y,
-        sensitive_features=rows.constrained(model),
-        sample_weight=rows.sample_weight,
-    )
+    told = {"sensitive_features": rows.constrained(model), "sample_weight": rows.sample_weight}
+    return judged_if_possible(model, lambda: model.report_on(rows.X, rows.y, **told))
 
 
 def _audit(

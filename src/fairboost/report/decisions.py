@@ -21,7 +21,7 @@ from fairboost.model.judging import judge
 from fairboost.plots.numbers import RATIO, figure_table
 from fairboost.report import evidence, lines
 from fairboost.report.lines import CALIBRATED_RATES, CHOSEN, DECISION_RATES, PLAIN, pick
-from fairboost.report.rows import OnTestRows, TestSet
+from fairboost.report.rows import OnTestRows, TestSet, judged_if_possible
 from fairboost.verdicts.diagnostics import DECIDES
 from fairboost.verdicts.fairness_report import FairnessReport
 
@@ -140,7 +140,7 @@ def _judge(model: FairGBMClassifier, rows: TestSet, positive: BoolArray) -> Fair
     if not rows.constrained_rates(model) and not isinstance(model.operating_point, OperatingPoint):
         return None
     told = rows.X, rows.y, rows.constrained(model), rows.sample_weight
-    return judge(model, *told, positive=positive)
+    return judged_if_possible(model, lambda: judge(model, *told, positive=positive))
 
 
 def _bins(proba: FloatArray, rows: TestSet, threshold: float) -> list[ScoreBins]:

@@ -65,7 +65,7 @@ def summary(e: Evidence) -> Iterable[Block]:
             yield Text(told)
     shown = [f for f in e.verdicts if f.where == "test"] or list(e.verdicts)
     if shown:
-        yield _headline(shown)
+        yield _headline(shown, _rows_named(e, shown[0].where))
         yield Bullets([_told(those, e) for _, those in _by_family(shown)])
     elif e.gaps:
         made = "predictions" if e.task == "numbers" else "decisions"
@@ -75,7 +75,8 @@ def summary(e: Evidence) -> Iterable[Block]:
         yield Bullets(
             [
                 f"{g.attribute}: the four-fifths rule {g.four_fifths}; smallest over largest "
-                f"{words.rate_title(g.rate)} {words.interval(g.ratio, g.ratio_low, g.ratio_high)}"
+                f"{words.rate_title(g.rate, e)} "
+                f"{words.interval(g.ratio, g.ratio_low, g.ratio_high)}"
                 for g in ruled
             ]
         )
@@ -83,8 +84,11 @@ def summary(e: Evidence) -> Iterable[Block]:
     if small := sum(r.small for r in _of_this_model(e.rates)):
         noun = words.noun(e)
         yield Text(
-            f"{small} {noun if small == 1 else f'{noun}s'} of groups rest on fewer than "
-            f"{e.min_rows} rows and cannot be judged; they are flagged below."
+            f"{small} group {noun} is based on fewer than {e.min_rows} rows, too few to judge. It "
+            "is marked below."
+            if small == 1
+            else f"{small} group {noun}s are based on fewer than {e.min_rows} rows each, too few "
+            "to judge. They are marked below."
         )
     if told_below := [warning for warning in e.warnings if warning != e.caution]:
         yield Text("Before you rely on it:")
@@ -104,7 +108,7 @@ def _told(those: Sequence[Finding], e: Evidence) -> str:
     figures = f"{value} ({ends}), the limit {words.limit(f.limit)}"
     if len(those) == 1:
         return f"{f.constraint}: {f.status}. The {f.measure} is {figures}"
-    found = words.on_rows(how_many(those), words.where_title(f.where))
+    found = words.on_rows(how_many(those), _rows_named(e, f.where))
     about = f.constraint.partition(" equal by ")[0]
     return f"{f.family}: {found}. The largest {f.measure} is {figures}: {about}"
 
@@ -148,9 +152,8 @@ def _cost_in(
     )
 
 
-def _headline(shown: Sequence[Finding]) -> Text:
+def _headline(shown: Sequence[Finding], where: str) -> Text:
     """How many constraints have which verdict, the certain and the uncertain apart."""
-    where = words.where_title(shown[0].where)
     counts = Counter(f.status for f in shown)
     tones: set[Tone] = {words.VERDICTS.get(status, "unsure") for status in counts}
     tone: Tone = "good" if tones == {"good"} else "bad" if "bad" in tones else "unsure"
@@ -175,11 +178,11 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     rows = (
         (
             f.constraint,
-            words.where_title(f.where),
+            _rows_named(e, f.where),
             Cell(f"{f.measure} {words.finding_interval(f, e.task)}", f.value),
             Cell(words.limit(f.limit), f.limit),
             words.status_cell(f.status),
-            Cell(f"{f.smallest_group}: {f.smallest_rows:,} rows", f.smallest_rows),
+            Cell(f"{f.smallest_group}: {f.smallest_rows:,} {_rows_word(e)}", f.smallest_rows),
         )
         for f in e.verdicts
     )
@@ -190,12 +193,22 @@ def verdicts(e: Evidence) -> Iterable[Block]:
     yield Folded(f"All {each} constraints, one by one", (table,)) if several else table
     if e.model is not None and any(f.where == "test" for f in e.verdicts):
         yield Text("The test rows took no part in training: trust the figures on the test rows.")
-    if e.task == "numbers" and (e.data.exposure or e.data.weight):
+    if _rows_word(e) != "rows":
         yield Text(
-            "Rows have different weights. The rows of the smallest group are counted as the "
-            "number of rows of equal weight with the same information, so they are fewer here "
-            "than in other tables."
+            "Rows have different weights. Effective rows are the number of rows of equal weight "
+            "with the same information, so they are fewer than the rows in other tables."
         )
+
+
+def _rows_named(e: Evidence, where: str) -> str:
+    """Rows by name, e.g. ``"test rows"``."""
+    return words.test_rows(e) if where == "test" else words.where_title(where)
+
+
+def _rows_word(e: Evidence) -> str:
+    """What the numbers of rows in verdicts are called; those of an audit are plain counts."""
+    weighted = e.model is not None and (e.data.weight or e.data.exposure)
+    return "effective rows" if weighted else "rows"
 
 
 def _verdicts_as_one(e: Evidence) -> TableBlock:
@@ -211,11 +224,11 @@ def _verdicts_as_one(e: Evidence) -> TableBlock:
             rows.append(
                 (
                     family or f.constraint,
-                    words.where_title(where),
+                    _rows_named(e, where),
                     Cell(how_many(those) if family else f.status, None, tone),
                     Cell(f"{f.measure} {words.finding_interval(f, e.task)}{about}", f.value),
                     Cell(words.limit(f.limit), f.limit),
-                    Cell(f"{small.smallest_group}: {small.smallest_rows:,} rows"),
+                    Cell(f"{small.smallest_group}: {small.smallest_rows:,} {_rows_word(e)}"),
                 )
             )
     header = ("constraints", "measured on", "verdicts", "farthest", "limit", "smallest group")
@@ -232,7 +245,7 @@ def rates(e: Evidence) -> Iterable[Block]:
     if classes:
         yield class_findings.explain_kinds(names)
     else:
-        said = ((words.rate_title(name), words.explain_rate(name, e)) for name in names)
+        said = ((words.rate_title(name, e), words.explain_rate(name, e)) for name in names)
         yield Facts(tuple(said))
     for name in class_findings.in_pictures(e, names) if classes else names:
         shown = in_picture(e, name)
@@ -241,7 +254,8 @@ def rates(e: Evidence) -> Iterable[Block]:
             yield Picture(
                 "rates",
                 name,
-                f"{words.rate_title(name).capitalize()} by group on the test rows, with "
+                f"{words.rate_title(name, e).capitalize()} by group on the "
+                f"{words.test_rows(e)}, with "
                 f"{100 * e.asked.level:g}% intervals.{everyone}",
                 _describe_rates(shown, words.decimals_of(name, e)),
             )
@@ -262,13 +276,13 @@ def _curves(e: Evidence) -> Iterable[Block]:
         if limit.attribute not in e.windows:
             continue
         shown = [r for r in in_picture(e, limit.rate) if r.attribute == limit.attribute]
-        title = words.rate_title(limit.rate)
+        title = words.rate_title(limit.rate, e)
         yield Picture(
             "curve",
             f"{limit.rate} {limit.attribute}",
-            f"{title.capitalize()} over {limit.attribute} on the test rows. The curve joins the "
-            f"rates of {len(e.windows[limit.attribute])} overlapping windows; the band joins "
-            f"their {100 * e.asked.level:g}% intervals.",
+            f"{title.capitalize()} over {limit.attribute} on the {words.test_rows(e)}. The curve "
+            f"joins the rates of {len(e.windows[limit.attribute])} overlapping windows; the band "
+            f"joins their {100 * e.asked.level:g}% intervals.",
             _describe_rates(shown, words.decimals_of(limit.rate, e)),
         )
 
@@ -291,12 +305,13 @@ def _describe_rates(shown: list[GroupRate], decimals: int) -> str:
     for r in shown:
         if r.attribute and r.value is not None:
             known.setdefault((r.model, r.attribute), []).append((r.value, r.group))
-    said = []
+    said, several = [], len({r.model for r in shown}) > 1
     for (model, attribute), found in known.items():
         (low, least), (high, most) = min(found), max(found)
         ends = words.number(low, decimals), words.number(high, decimals)
         span = f"from {ends[0]} ({least}) to {ends[1]} ({most})"
-        said.append(f"{words.model_title(model)}, by {attribute}: {span}")
+        of = f"{words.model_title(model)}, " if several else ""
+        said.append(f"{of}by {attribute}: {span}")
     return "; ".join(said) + ". The table below has all figures."
 
 
@@ -339,13 +354,16 @@ def _rate_table(title: str, rates: list[GroupRate], e: Evidence) -> TableBlock:
         note = Cell("", 0.0) if apart is None else Cell(apart.said, apart.share)
         note = Cell("too small to judge", -1.0, "unsure") if best.small else note
         name = attribute or "everyone"
-        lines.append((name, group, words.rate_title(rate), *cells, words.count(best.rows), note))
+        lines.append(
+            (name, group, words.rate_title(rate, e), *cells, words.count(best.rows), note)
+        )
     titles = [
         f"{where}, {words.model_title(model)}" if len(columns) > 1 else where
         for where, model in columns
     ]
+    titles = ["found"] if titles == ["test"] and e.model is None else titles
     last = "against the limit" if e.task == "numbers" else "distance"
-    header = ("by", "group", words.noun(e), *titles, "rows that count", last)
+    header = ("by", "group", words.noun(e), *titles, "rows", last)
     return TableBlock.of(title, header, lines, 3)
 
 
@@ -362,17 +380,17 @@ def gaps(e: Evidence) -> Iterable[Block]:
     )
     if ruled := [g for g in e.gaps if g.four_fifths]:
         yield Text(
-            f"The four-fifths rule looks at the {words.rate_title(ruled[0].rate)}, the share of "
-            "favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
+            f"The four-fifths rule looks at the {words.rate_title(ruled[0].rate, e)}, the share "
+            "of favourable decisions: it passes if the smallest is at least 0.8 of the largest. "
             "The result is not certain if the interval contains 0.8."
         )
-    title = "Gaps and ratios on the test rows"
+    title = f"Gaps and ratios on the {words.test_rows(e)}"
     if e.task != "classes":
         yield _gap_table(title, e.gaps, e)
         return
     yield _gap_table(title, [g for g in e.gaps if not words.is_confused(g.rate)], e)
     if confused := [g for g in e.gaps if words.is_confused(g.rate)]:
-        title = "Gaps of shares of a class given another, on the test rows"
+        title = f"Gaps of shares of a class given another, on the {words.test_rows(e)}"
         yield Folded(title, (_gap_table(title, confused, e),))
 
 
@@ -382,8 +400,8 @@ def _gap_table(title: str, gaps: Iterable[Gap], e: Evidence) -> TableBlock:
     rows = (
         (
             g.attribute,
-            words.rate_title(g.rate),
-            words.model_title(g.model),
+            words.rate_title(g.rate, e),
+            *_model_of(g, e),
             distances.shade_gap(words.interval_cell(g.gap, g.gap_low, g.gap_high), g),
             words.interval_cell(g.ratio, g.ratio_low, g.ratio_high),
             g.lowest_group,
@@ -392,8 +410,18 @@ def _gap_table(title: str, gaps: Iterable[Gap], e: Evidence) -> TableBlock:
         )
         for g in gaps
     )
-    header = ("by", "rate", "model", "gap", "ratio", "lowest", "highest")
+    header = ("by", "rate", *_model_titles(e), "gap", "ratio", "lowest", "highest")
     return TableBlock.of(title, (*header, *(["four-fifths rule"] if ruled else [])), rows, 2)
+
+
+def _model_titles(e: Evidence) -> tuple[str, ...]:
+    """A column that an audit is without: it is about one table of scores or decisions."""
+    alone = e.model is None and len({g.model for g in e.gaps}) == 1
+    return () if alone else ("model",)
+
+
+def _model_of(g: Gap, e: Evidence) -> tuple[str, ...]:
+    return tuple(words.model_title(g.model) for _ in _model_titles(e))
 
 
 def _number_gaps(e: Evidence) -> Iterable[Block]:
@@ -408,10 +436,10 @@ def _number_gaps(e: Evidence) -> Iterable[Block]:
     for g in e.gaps:
         figure = g.gap, g.gap_low, g.gap_high, words.decimals_of(g.rate, e)
         cell = distances.shade_gap(words.interval_cell(*figure), g)
-        named = words.gap_title(g.rate), words.model_title(g.model)
+        named = words.gap_title(g.rate), *_model_of(g, e)
         rows.append((g.attribute, *named, cell, g.lowest_group, g.highest_group))
-    header = ("by", "compared by", "model", "found", "lowest", "highest")
-    yield TableBlock.of("Gaps on the test rows", header, rows, 2)
+    header = ("by", "compared by", *_model_titles(e), "found", "lowest", "highest")
+    yield TableBlock.of(f"Gaps on the {words.test_rows(e)}", header, rows, 2)
 
 
 def performance(e: Evidence) -> Iterable[Block]:
@@ -424,7 +452,9 @@ def performance(e: Evidence) -> Iterable[Block]:
         (name, *(words.line_cell(by.get(model), decimals[name]) for model in models))
         for name, by in found.items()
     )
-    yield TableBlock.of("On the test rows", ("measure", *map(words.model_title, models)), rows)
+    alone = e.model is None and len(models) == 1
+    header = ("measure", *(["found"] if alone else map(words.model_title, models)))
+    yield TableBlock.of(f"On the {words.test_rows(e)}", header, rows)
     if "difference" in models:
         better = "Higher is better for accuracy and AUC, lower for log loss and Brier score."
         if e.task == "numbers":
@@ -441,16 +471,15 @@ def crossed(e: Evidence) -> Iterable[Block]:
     if small:
         names = list(dict.fromkeys(f"{r.attribute} = {r.group}" for r in small))
         yield Text(
-            f"Fewer than {e.min_rows} rows count for some {words.noun(e)} of these groups. Their "
-            "figures are given, but nothing should be concluded from them, neither harm nor its "
-            "absence:",
+            f"These groups have fewer than {e.min_rows} rows for some {words.noun(e)}. Their "
+            f"{words.noun(e)}s are shown, but are too uncertain for conclusions, either way:",
             "unsure",
         )
         more = [f"and {len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
         yield Bullets((*names[:MOST_NAMED], *more))
     elif e.rates:
         each = f"every {words.noun(e)} of every group"
-        yield Text(f"At least {e.min_rows} rows count for {each} shown.")
+        yield Text(f"At least {e.min_rows} rows are behind {each} shown.")
     if crossed:
         title = f"{words.noun(e).capitalize()}s where sensitive columns are crossed"
         table = _rate_table(title, crossed, e)

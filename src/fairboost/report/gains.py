@@ -188,11 +188,13 @@ def who_counts(data: Data, rate: str) -> str:
 def decided(data: Data, rate: str) -> str:
     """What a rate counts: ``the model decides “no”``."""
     _, *classes = named(data)
+    if data.decision and data.label:  # whose values are named otherwise than those of the label
+        return f"the decision is {'positive' if RATES[rate].direction > 0 else 'negative'}"
     given = classes[RATES[rate].direction > 0]
     name = data.label or data.decision
     if name != "label" and not any(c.isalpha() for c in given):  # a code says nothing
         given = f"“{name} = {given[1:-1]}”"
-    return f"the model decides {given}" if data.label else f"the decision is {given}"
+    return f"the decision is {given}" if data.decision else f"the model decides {given}"
 
 
 def named(data: Data) -> tuple[str, str, str]:

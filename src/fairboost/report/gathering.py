@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from bisect import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import version
 from itertools import zip_longest
 from typing import Any
@@ -33,7 +33,7 @@ from fairboost.plots.numbers import MEANS
 from fairboost.report import classes, decisions, evidence, lines, numbers
 from fairboost.report.limits import with_limits
 from fairboost.report.lines import pick, plain_value
-from fairboost.report.rows import Fitted, TestSet, Wording, rate_name
+from fairboost.report.rows import NO_VERDICT, Fitted, TestSet, Wording, rate_name
 from fairboost.report.words import explain_decisions, where_title
 from fairboost.report.words import limit as limit_in_words
 from fairboost.selection.candidates import fit_marks, scores_of
@@ -41,6 +41,10 @@ from fairboost.selection.kinds import kind_of_model
 from fairboost.selection.tradeoff import TradeoffCurve
 from fairboost.verdicts.fairness_report import FairnessReport
 from fairboost.verdicts.rounds import PREFIX, rows_of, violations_by_round
+from fairboost.verdicts.verdict import Verdict
+
+OF_VERDICT = [f.name for f in fields(Verdict) if f.name != "named"]
+"""What evidence takes of a verdict; it calls figures by names of its own."""
 
 MOST_ROUNDS = 200
 """Rounds that are kept of a trace."""
@@ -108,6 +112,9 @@ def gather(
         warnings.simplefilter("always")
         rows = TestSet.read(model, X, y, sensitive_features, sample_weight, exposure)
         found = _kind(model).measure(model, rows, plain, about)
+        said = () if found.judged is None else found.judged.advice[:1]
+        if any(line.startswith(NO_VERDICT) for line in said):
+            curve = None  # whose models have no verdict either
         tradeoff = None if curve is None else _tradeoff(curve, model, rows)
         if tradeoff is not None and found.plain_distance:
             tradeoff = replace(tradeoff, plain=found.plain_distance)
@@ -154,7 +161,7 @@ def _findings(
         return ()
     pairs = [(judged.where, judged.verdicts), ("test", judged.test_verdicts)]
     found = [
-        evidence.Finding(where=where, **pick(vars(verdict), *vars(verdict)), family=family)
+        evidence.Finding(where=where, **pick(vars(verdict), *OF_VERDICT), family=family)
         for where, verdicts in pairs
         for verdict, family in zip_longest(
             verdicts, judged.families[: len(verdicts)], fillvalue=""
@@ -170,13 +177,17 @@ def _held_out_rates(
     if judged is None or model._measured is None:
         return ()
     # Groups as metrics name them, by the name that verdicts have for each.
+    measured = model._measured
+    compared = [term.groups for term in measured.terms]
+    nowhere = np.zeros(0, np.int32)
+    compared += [Groups(r.columns, (r.name,), nowhere) for r in measured.left_out]
     named = {
-        term.groups.label(g): (crossing_name(rows.in_order(term.groups.columns)), name)
-        for term in model._measured.terms
-        for g, name in enumerate(group_names(_reordered(term.groups, rows)))
+        groups.label(g): (crossing_name(rows.in_order(groups.columns)), name)
+        for groups in compared
+        for g, name in enumerate(group_names(_reordered(groups, rows)))
     }
     # Other groups are among test rows alone, and shares above quantiles are in the verdicts.
-    moments = [m for term in model._measured.terms for m in term.moments]
+    moments = [m for term in measured.terms for m in term.moments]
     titles = {m.name: rate_name(m) for m in moments if isinstance(m, ClassMoment)}
     known = judged.rates["rate"].isin([*RATES, *MEANS, *titles])
     table = judged.rates[judged.rates["group"].isin(named) & known].replace({"rate": titles})

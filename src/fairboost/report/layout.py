@@ -43,7 +43,10 @@ BETWEEN = "between groups"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of predictions, in a table."""
 
-NOTHING_SAID = " No constraint counts as met by decisions that say nothing."
+NOTHING_SAID = (
+    " Decisions that are nearly the same for everyone, or unrelated to the label, never count as "
+    "meeting a constraint."
+)
 
 
 def lay_out(evidence: Evidence) -> tuple[Section, ...]:
@@ -223,7 +226,7 @@ def _point_table(p: TradeoffPoint, e: Evidence) -> TableBlock:
         )
         for (attribute, group), by_rate in found.items()
     )
-    header = ("by", "group", *map(words.rate_title, rates))
+    header = ("by", "group", *(words.rate_title(rate, e) for rate in rates))
     title = f"{words.noun(e).capitalize()}s by group of the model at the slider"
     return TableBlock.of(title, header, rows, 2)
 
@@ -408,7 +411,10 @@ def _data(e: Evidence) -> Iterable[Block]:
         ("Predicted number", d.label if e.task == "numbers" else None),
         ("Label", f"{d.label}, one of {len(d.classes)} classes" if d.classes else None),
         ("Classes", words.join(d.classes)),
-        *((f"Rows, {use}", f"{rows:,}") for use, rows in d.splits.items()),
+        *(
+            ("Rows" if e.model is None else f"Rows, {use}", f"{rows:,}")
+            for use, rows in d.splits.items()
+        ),
         ("Features", None if d.features is None else str(d.features)),
         ("Weights", d.weight),
         ("Exposure", d.exposure),
@@ -422,8 +428,10 @@ def _data(e: Evidence) -> Iterable[Block]:
         (c.name, words.count(c.groups), words.count(c.missing), is_feature[c.feature])
         for c in d.sensitive
     )
-    header = ("sensitive column", "groups", "test rows of unknown group", "a feature?")
-    yield TableBlock.of("Sensitive columns", header, rows)
+    rows_of = "rows" if e.model is None else "test rows"
+    header = ("sensitive column", "groups", f"{rows_of} of unknown group", "a feature?")
+    n = 3 if e.model is None else 4  # of what a table was decided by, nothing is known
+    yield TableBlock.of("Sensitive columns", header[:n], (line[:n] for line in rows))
     if d.left_out:
         yield TableBlock.of(
             "Columns left out of the features", ("column", "why"), d.left_out.items()

@@ -26,7 +26,7 @@ from fairboost.plots.numbers import (
 )
 from fairboost.report import evidence, lines
 from fairboost.report.lines import CHOSEN, PLAIN, pick, plain_value
-from fairboost.report.rows import OnTestRows, TestSet
+from fairboost.report.rows import OnTestRows, TestSet, judged_if_possible
 
 if TYPE_CHECKING:
     from fairboost.kernel.losses import Loss
@@ -60,13 +60,9 @@ def measure(
     """
     judged = None
     if rows.constrained_rates(model):
-        judged = model.report_on(
-            rows.X,
-            rows.y,
-            sensitive_features=rows.constrained(model),
-            sample_weight=rows.sample_weight,
-            exposure=rows.exposure,
-        )
+        told = {"sensitive_features": rows.constrained(model), "exposure": rows.exposure}
+        told["sample_weight"] = rows.sample_weight
+        judged = judged_if_possible(model, lambda: model.report_on(rows.X, rows.y, **told))
     level = 0.95 if judged is None else judged.level
     predictions = {CHOSEN: predict_numbers(model, rows.X, rows.exposure)}
     if plain is not None and plain is not model:
@@ -96,7 +92,7 @@ def compare_numbers(
     loss: Loss,
     about: evidence.About,
     level: float = 0.95,
-    min_group_rows: int = 0,
+    min_group_rows: int = 30,
     *,
     ratios: bool = False,
 ) -> OnTestRows:

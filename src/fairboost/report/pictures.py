@@ -31,7 +31,7 @@ from fairboost.report.blocks import Picture
 from fairboost.report.evidence import Calibration, Evidence, Roc
 from fairboost.report.findings import deciles_shown, in_picture
 from fairboost.report.lines import CALIBRATED_RATES
-from fairboost.report.words import MODELS, where_title
+from fairboost.report.words import MODELS, are_decisions, rate_title, where_title
 from fairboost.verdicts.rounds import PREFIX
 
 WIDTH = 5.0
@@ -114,8 +114,13 @@ def _rates(evidence: Evidence, rate: str) -> Any:
     if rate in ("actual", CALIBRATED_RATES["actual"]):
         table["model"] = ""  # it is nobody's
     groups = len(table[["attribute", "group"]].drop_duplicates()) + table["attribute"].nunique()
+    if evidence.model is None:  # an audit is about one table
+        table["model"] = ""
     ax = new_axes(WIDTH, 0.7 + 0.36 * groups, ["", ""])
-    return plots.GroupRatesDisplay(table).plot(ax).figure_
+    drawn = plots.GroupRatesDisplay(table).plot(ax)
+    if are_decisions(evidence):
+        ax.set_xlabel(rate_title(rate, evidence))
+    return drawn.figure_
 
 
 def _curve(evidence: Evidence, about: str) -> Any:

@@ -114,7 +114,7 @@ def _farthest(e: Evidence) -> Iterator[tuple[float, str]]:
         value = _shown(e, r)
         by = f"By {attribute}: " if attribute else ""
         who = f"for {person(r.group)}" if attribute else "for everyone"
-        title = words.rate_title(rate)
+        title = words.rate_title(rate, e)
         if limit.around is not None:
             asked = f"within {limit.around:g} ± {words.limit(limit.at_most)} was asked for"
             said = f"{title} is farthest from {limit.around:g} {who}, {value}; {asked}."
@@ -212,7 +212,7 @@ def _compared_means(e: Evidence, high: GroupRate, low: GroupRate) -> str:
         were = [words.number(x, decimals) for x in of]
         beside = f"; what was actual is {were[0]} and {were[1]}"
     start = "" if high.rate == RATIO else "the "
-    title = f"{start}{words.rate_title(high.rate)}"
+    title = f"{start}{words.rate_title(high.rate, e)}"
     return f"By {high.attribute}: {title} is {found}{chance}{beside}."
 
 
@@ -223,15 +223,11 @@ def _farther(e: Evidence, high: GroupRate, low: GroupRate) -> str:
     few = {gap.highest_group, gap.lowest_group} - {high.group, low.group} if gap else ()
     for r in rates_at(e.rates, *place):
         if r.small and r.group in few:
-            if e.task == "numbers":
-                return (
-                    f" The largest gap is to {person(r.group)}: {_shown(e, r)} on {r.rows:,.0f} "
-                    "rows."
-                )
-            share = words.percents(r.value or 0.0)[0]
+            found = _shown(e, r) if e.task == "numbers" else words.percents(r.value or 0.0)[0]
+            rows = "row" if r.rows == 1 else "rows"
             return (
-                f" The largest gap is to {person(r.group)}: {share} of the {r.rows:,.0f} rows "
-                "that count there."
+                f" The largest gap is to {person(r.group)}: {found}, based on only "
+                f"{r.rows:,.0f} {rows}."
             )
     return ""
 
@@ -262,7 +258,7 @@ def _event(data: Data, rate: str) -> str:
     """Of whom the model decides what: ``of the people whose label is “1”, ... “0”``."""
     if rate not in RATES:
         label, _, positive = named(data)
-        return f"of the people for whom the model decides {positive}, {label} is {positive}"
+        return f"of the people for whom {decided(data, 'ppr')}, {label} is {positive}"
     who = who_counts(data, rate)
     return f"of the people{who}, {decided(data, rate)}" if who else decided(data, rate)
 
@@ -316,7 +312,7 @@ def _growth_in_words(e: Evidence, now: Gap, before: Gap) -> str:
     )
     decimals = words.decimals_of(now.rate, e)
     return (
-        f"the {words.gap_title(now.rate)} by {now.attribute} is "
+        f"the {words.gap_title(now.rate, e)} by {now.attribute} is "
         f"{words.number(now.gap, decimals)}, without the constraint it was "
         f"{words.number(before.gap, decimals)}{' (which may be chance)' if overlap else ''}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from fairboost._typing import ArrayLike, FloatArray, IntArray, Matrix
 from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data, check_numbers, named_columns
 from fairboost.data.windows import Smooth
-from fairboost.exceptions import InvalidInputError
+from fairboost.exceptions import ConstraintError, InvalidInputError
 from fairboost.fairness.calibration import CalibratedScores
 from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.constraints import Bound, Constraint, Parity, columns_of, given_of
@@ -40,6 +40,8 @@ Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
 
 MOST_CELLS = 150
 """Cells of a crossing that a reader can be asked to look at."""
+
+NO_VERDICT = "There is no verdict on the test rows"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,21 @@ class OnTestRows:
     parts: dict[str, Any]
     placed: bool = False
     plain_distance: tuple[float, ...] = ()
+
+
+def judged_if_possible(
+    model: Fitted, judge: Callable[[], FairnessReport]
+) -> FairnessReport | None:
+    """Verdicts on the test rows; those of training alone where the test rows allow none.
+
+    A table of figures is of use all the same, after a training that may have taken long.
+    """
+    try:
+        return judge()
+    except ConstraintError as error:
+        if (report := model.fairness_report_) is None:
+            return None
+        return replace(report, advice=(f"{NO_VERDICT}: {error}.", *report.advice))
 
 
 @dataclass(frozen=True)

@@ -20,24 +20,24 @@ ROUNDING = 1e-9
 _HALF, _WHOLE, _TWICE, _BEYOND = (f"{mark.strip()}\u00a0" for mark in MARKS[1:])
 
 MEANING = (
-    "Marks and shades say how far a group is from the group that differs most from it, against "
-    "the limit that was asked for (or, for favourable decisions without one, against the "
+    "Marks and shading show the distance between a group and the group that differs most from it, "
+    "relative to the limit (for favourable decisions without a limit, relative to the "
     f"four-fifths rule): {_HALF}up to half of the limit, {_WHOLE}up to the limit, {_TWICE}up to "
     f"twice the limit, {_BEYOND}beyond that."
 )
 """To be said above the first table that has shades."""
 
 MEANING_OF_CLASSES = (
-    "Marks and shades say how far a group is from the group that differs most from it, against "
-    f"the limit that was asked for: {_HALF}up to half of the limit, {_WHOLE}up to the limit, "
+    "Marks and shading show the distance between a group and the group that differs most from it, "
+    f"relative to the limit: {_HALF}up to half of the limit, {_WHOLE}up to the limit, "
     f"{_TWICE}up to twice the limit, {_BEYOND}beyond that."
 )
 """The same where one of several classes is given."""
 
 MEANING_OF_NUMBERS = (
-    "Marks and shades say how much of the limit that was asked for a figure takes up: "
+    "Marks and shading show how much of the limit a group uses up: "
     f"{_HALF}up to half of the limit, {_WHOLE}up to the limit, {_TWICE}up to twice the limit, "
-    f"{_BEYOND}beyond that. A gap is measured from the group that differs most."
+    f"{_BEYOND}beyond that. A gap is the distance to the group that differs most."
 )
 """The same where a number is predicted."""
 

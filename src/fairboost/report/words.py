@@ -20,12 +20,13 @@ from fairboost.report.evidence import (
     TaskName,
 )
 from fairboost.report.lines import CALIBRATED_RATES
-from fairboost.verdicts.verdict import SAYS_NOTHING
+from fairboost.verdicts.verdict import NO_VERDICT, SAYS_NOTHING
 
 VERDICTS: dict[str, Tone] = {
     "not met": "bad",
     SAYS_NOTHING: "bad",
     "not met on these rows, not certain": "unsure",
+    NO_VERDICT: "unsure",
     "met on these rows, not certain": "unsure",
     "met": "good",
 }
@@ -227,14 +228,25 @@ def is_confused(rate: str) -> bool:
     return class_kind(rate) == CLASS_KINDS["share of "]
 
 
-def rate_title(name: str) -> str:
-    """A rate, or a mean, in words."""
-    return RATES[name].title if name in RATES else MEANS.get(name, name)
+def rate_title(name: str, evidence: Evidence | None = None) -> str:
+    """A rate, or a mean, in words; where people have decided, nothing was predicted."""
+    title = RATES[name].title if name in RATES else MEANS.get(name, name)
+    return title.removeprefix("predicted ") if evidence and are_decisions(evidence) else title
 
 
-def gap_title(name: str) -> str:
+def are_decisions(evidence: Evidence) -> bool:
+    """Whether a table of decisions was audited, of people or of whatever has made them."""
+    return evidence.model is None and bool(evidence.data.decision)
+
+
+def gap_title(name: str, evidence: Evidence | None = None) -> str:
     """How groups are compared by a rate or a mean, in words."""
-    return GAPS.get(name, f"gap in {rate_title(name)}")
+    return GAPS.get(name, f"gap in {rate_title(name, evidence)}")
+
+
+def test_rows(evidence: Evidence) -> str:
+    """What the rows of a report are called: an audit of a table has no others."""
+    return "rows of the table" if evidence.model is None else "test rows"
 
 
 def model_title(name: str) -> str:

@@ -298,7 +298,7 @@ def tradeoff_curve(
     holdout: float | Literal["auto", "cross"] | None = "auto",
     holdout_set: tuple[Any, ...] | None = None,
     operating_point: float | OperatingPoint = 0.5,
-    min_group_rows: int = 0,
+    min_group_rows: int = 30,
     random_state: int | None = None,
     verbose: int = 0,
     pos_label: object = None,

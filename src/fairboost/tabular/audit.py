@@ -22,7 +22,7 @@ from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import RATES
 from fairboost.metrics import Audit, audit_sums
-from fairboost.metrics.comparisons import compare
+from fairboost.metrics.comparisons import LEFT_OUT, compare
 from fairboost.metrics.decisions import HALF, check_probabilities
 from fairboost.metrics.score_counts import Batch, Bracket, Counted, ScoreCounter, ScoreHistogram
 from fairboost.metrics.sums import check_crossings
@@ -87,7 +87,7 @@ class AuditRequest:
     threshold: float | OperatingPoint | None = None
     confidence: float = 0.95
     min_rows: int = 30
-    min_group_rows: int = 0
+    min_group_rows: int = 30
     favourable: Literal["positive", "negative"] = "positive"
     exposure: str | None = None
     loss: str | None = None
@@ -198,7 +198,7 @@ def audit_file(
     shown = [those for those, n in sizes.items() if len(those) == 1 or n <= MOST_CROSSED]
     with warnings.catch_warnings():
         # Groups none of whose rows count are shown as undefined in the table.
-        warnings.filterwarnings("ignore", message="gap and ratio leave out groups")
+        warnings.filterwarnings("ignore", message=LEFT_OUT)
         audit = audit_sums(
             counted.cells, counted.sums, threshold=counted.threshold, chosen=chosen,
             by=shown, rates=request.rates, confidence=request.confidence,

@@ -530,9 +530,10 @@ class RegressionPasses:
         constant = _best_constant(self.task.loss, *known, machines)
         score = constant if rows.exposure is None else constant + np.log(exposure)
         values = self.task.loss.value(np.broadcast_to(score, rows.y.shape), rows.y)
-        (loss,) = machines.total(np.array([rows.total_loss(values)]))
+        loss, years = machines.total(np.array([rows.total_loss(x) for x in (values, exposure)]))
         cells = layout.measured.without_rows()
-        return RegressionSummary(cells, float(loss) / cells.total_weight, self.task)
+        unit = 1.0 if rows.exposure is None else float(years) / cells.total_weight
+        return RegressionSummary(cells, float(loss) / cells.total_weight, self.task, unit)
 
     def _rows(self, which: Any) -> RegressionRows:
         """Some of the rows trained on, such as those of a booster that leaves out a fold."""
@@ -562,11 +563,14 @@ class RegressionSummary:
         Held-out loss of a model that predicts the same for everyone.
     task : Regression
         Knows what was summed.
+    unit : float
+        Exposure that a loss is the mean over; 1 without exposures.
     """
 
     measured: Cells
     untrained_loss: float
     task: Regression
+    unit: float = 1.0
 
     point = None
     label_factors = n_classes = None  # there are no labels

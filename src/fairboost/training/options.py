@@ -64,7 +64,7 @@ class TrainingOptions:
     multiplier_learning_rate: float | Literal["auto"]
     proxy: str | Proxy
     memberships: MembershipsName
-    min_group_rows: int = 0
+    min_group_rows: int = 30
     tolerances_: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from fairboost.fairness.binding import Term, rates_left_out, slices
 from fairboost.fairness.derived import shown_term
 from fairboost.fairness.label_moments import WrongRate
 from fairboost.training.iterates import best_iterate, measure
-from fairboost.verdicts import diagnostics, worth
+from fairboost.verdicts import diagnostics, prediction, worth
 from fairboost.verdicts.fairness_report import MeasuredRates
 
 AROUND, SETTLING = 10, 20
@@ -119,7 +119,17 @@ class Training:
             note=record.holdout.why,
             kind=record.holdout.kind,
         )
-        measured = replace(measured, **self._worth(found, measured.rows))
+        measured = replace(measured, **self._worth(found))
+        if self.from_model and iterate:
+            base = record.iterates[0]
+            known = prediction.of_round(
+                base, record.summary, measured.where, prediction.BASE_MODEL
+            )
+            on = record.summary.untrained_loss, record.summary.rows
+            cost = diagnostics.out_of_proportion(base, found, *on)
+            measured = replace(
+                measured, performance=(*measured.performance, *known), costs_much=cost
+            )
         around = record.iterates[max(iterate - AROUND, SETTLING) : iterate + AROUND + 1]
         if len(around) > AROUND:
             rounds = np.array([r.moments for r in around])
@@ -130,8 +140,8 @@ class Training:
         wobble = record.wobble_at(iterate)[: len(measured.terms)]  # totals come last
         return replace(measured, wobble=wobble, n_folds=n_folds)
 
-    def _worth(self, found: Round, rows: str) -> dict[str, Any]:
-        """What is said of the loss of a round, and of what stood between it and the limits."""
+    def _worth(self, found: Round) -> dict[str, Any]:
+        """What is said of a round beside its verdicts: what stood between it and the limits."""
         record = self.record
         judged = [t for t in record.terms if not is_total(t)]
         pairs = zip(judged, record.revealed or [1.0] * len(judged), strict=False)
@@ -144,13 +154,12 @@ class Training:
             title, factor = measure_of
             ours, constant = factor * found.held_out_loss, factor * record.summary.untrained_loss
             lowest = factor * float(record.column("held_out_loss").min())
-            out["loss"] = worth.in_own_measure(title, ours, constant, rows)
             for t, part in zip(
                 record.terms, slices([t.counted.size for t in record.terms]), strict=True
             ):
                 if is_total(t):
                     expected, actual = found.moments[part]
-                    out["loss"] += f" Actual over expected overall: {actual / expected:.3f}."
+                    out["overall"] = f"Actual over expected overall: {actual / expected:.3f}."
             out["power_lost"] = worth.power_lost(title, ours, constant, lowest)
         return out
 
@@ -252,6 +261,7 @@ def of_round(
         decides_little=little,
         variances=summary.variances(terms, found),
         amounts=getattr(summary, "amounts", False),
+        performance=() if where == "test" else prediction.of_round(found, summary, where),
     )
 
 

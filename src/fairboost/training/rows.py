@@ -19,7 +19,7 @@ from fairboost.data.validation import CheckedRows
 from fairboost.engines.group_model import CodedRows
 from fairboost.engines.port import Compared
 from fairboost.fairness import soft
-from fairboost.fairness.binding import Term, leave_out_small
+from fairboost.fairness.binding import Term, leave_out_small, leave_out_small_in
 from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.operating_points import OperatingPoint
@@ -295,6 +295,7 @@ def _hold_out_set(
     )
     least = request.options.min_group_rows
     ours = leave_out_small(cells.among(slice(None, n), weight), constraints, least)
+    ours = leave_out_small_in(ours, cells.among(slice(n, None), weight), constraints, least)
     cells = replace(cells, left_out=ours.left_out)
     terms = bind_all(constraints, ours)
     given = Holdout(

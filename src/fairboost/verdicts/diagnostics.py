@@ -20,6 +20,7 @@ from fairboost.metrics.intervals import wilson
 from fairboost.verdicts.ratios import too_few_to_tell
 
 if TYPE_CHECKING:
+    from fairboost.algorithm.record import Round
     from fairboost.verdicts.fairness_report import FairnessReport, MeasuredRates
     from fairboost.verdicts.verdict import Verdict
 
@@ -45,6 +46,13 @@ FAR = {"rate": "a larger bound", "least rate": "a lower floor"}
 FAR_ERRORS, FAR_SHARE = 10.0, 0.05
 """Measures of bounds and floors, with what to allow; and by how many standard errors, and by how
 large a share at least, a limit is missed that is probably out of reach."""
+
+
+WORTH_OF_MISS, NOTICED, MOST_LOST = 0.5, 0.01, 0.5
+"""A stage costs much if accuracy falls by more than it closes of the largest violation, or, where
+a limit is certainly missed all the same, by more than half of that: by 0.01 at least, and by 9
+rows, so that it is not chance. It also does if half is lost of what the base model learned: of the
+loss that it has less than the same prediction for everyone."""
 
 
 SAYS_MORE = "print(model.fairness_report_) says more"
@@ -242,6 +250,51 @@ def warn_of_worth(measured: MeasuredRates, verdicts: Sequence[Verdict]) -> None:
     for said in (*hidden_from(measured, verdicts), measured.power_lost):
         if said:
             warn(said, FairnessWarning)
+
+
+def out_of_proportion(base: Round, stage: Round, untrained_loss: float, rows: float) -> str:
+    """Say of a stage that it loses much for what it closes of a gap, or nothing.
+
+    Parameters
+    ----------
+    base, stage : Round
+        What was found of the base model and of the stage that is kept, on the same rows.
+    untrained_loss : float
+        Loss of a model that predicts the same for everyone, on these rows.
+    rows : float
+        How many they are.
+    """
+    learned = untrained_loss - base.held_out_loss
+    lost = stage.held_out_loss - base.held_out_loss
+    said = []
+    right = [r.figures.get("held-out accuracy") for r in (base, stage)]
+    if right[0] is not None and right[1] is not None:
+        fall = right[0] - right[1]
+        closed = float(base.violations.max(initial=0.0) - stage.violations.max(initial=0.0))
+        missed = bool((stage.violations > 2.0 * stage.errors).any())
+        if fall > max(NOTICED, closed * (WORTH_OF_MISS if missed else 1.0), 9.0 / rows):
+            said.append(
+                f"accuracy falls from {right[0]:.3f} to {right[1]:.3f}, for closing "
+                f"{max(closed, 0.0):.3f} of the distance to the limit"
+            )
+    if learned > 0 and lost > MOST_LOST * learned:
+        said.append(
+            f"the loss rises from {base.held_out_loss:.4g} to {stage.held_out_loss:.4g}, where "
+            f"the same prediction for everyone has {untrained_loss:.4g}"
+        )
+    if not said:
+        return ""
+    return (
+        f"The stage costs much for what it closes of the gap: {'; '.join(said)} (rows held out). "
+        "Allow a larger tolerance, let the stage see the columns that the groups differ in, or "
+        "train a model under the constraint from scratch."
+    )
+
+
+def warn_of_cost(measured: MeasuredRates) -> None:
+    """Say that a stage costs much for what it closes of a gap."""
+    if measured.costs_much and not measured.rows_seen:
+        warn(f"{measured.costs_much} {SAYS_MORE}", FairnessWarning)
 
 
 def warn_if_rows_seen(measured: MeasuredRates) -> None:

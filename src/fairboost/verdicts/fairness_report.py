@@ -48,14 +48,17 @@ from fairboost.metrics.intervals import check_confidence, wilson
 from fairboost.metrics.sampling import SamplingLaw, law_of
 from fairboost.verdicts.diagnostics import hidden_from, judge_decisions, out_of_reach
 from fairboost.verdicts.families import families_of, farthest, grouped
+from fairboost.verdicts.prediction import THIS_MODEL, Prediction
 from fairboost.verdicts.verdict import (
     NO_LIMIT,
+    NO_VERDICT,
     Status,
     Verdict,
     count,
     how_many,
     judge,
     judge_farthest,
+    rows_word,
     status_of,
 )
 
@@ -151,9 +154,15 @@ class MeasuredRates:
         That early stopping ended training; empty where it did not.
     hidden : tuple of str
         Of each constraint, that features do not tell its groups apart; empty where they do.
-    loss, power_lost : str
-        The loss of a model of numbers beside that of a constant, and that most of the difference
-        to it is gone.
+    overall, power_lost : str
+        Actual over expected of everyone, where that of groups is held to a limit and features
+        hardly tell them; and that most of what a model predicts better than a constant is gone.
+    performance : tuple of Prediction
+        How well the model predicts these rows, and its base model, if it is a stage on one.
+    min_group_rows : int, optional
+        Rows that groups had to have not to be in ``left_out``.
+    costs_much : str
+        That a stage loses much for what it closes of the gap; empty otherwise.
     """
 
     where: str
@@ -175,8 +184,11 @@ class MeasuredRates:
     amounts: bool = False
     stopped: str = ""
     hidden: tuple[str, ...] = ()
-    loss: str = ""
+    overall: str = ""
     power_lost: str = ""
+    performance: tuple[Prediction, ...] = ()
+    min_group_rows: int | None = None
+    costs_much: str = ""
 
     def laws(self) -> Iterator[SamplingLaw]:
         """How far moments are off by chance, term by term."""
@@ -314,6 +326,10 @@ class FairnessReport:
         Whether the model was not held to the constraints, as the first of a trade-off curve.
     stopped : str
         That early stopping ended training; empty where it did not.
+    performance : tuple of Prediction
+        How well the model predicts, on the rows held out and on the test rows: accuracy and log
+        loss, on test rows the AUC too, or the loss of a regression. If the model is a stage on a
+        base model, the base model's measures are beside them. Empty in files of old.
     """
 
     rates: pd.DataFrame
@@ -332,6 +348,7 @@ class FairnessReport:
     windows: dict[str, tuple[float, ...]] = field(default_factory=dict)
     unconstrained: bool = False
     stopped: str = ""
+    performance: tuple[Prediction, ...] = ()
 
     @property
     def met(self) -> bool:
@@ -377,9 +394,14 @@ class FairnessReport:
         verdicts = {
             name: tuple(_verdict(v) for v in plain[name]) for name in ("verdicts", "test_verdicts")
         }
+        found = plain.get("performance", ())
+        numbers = ("value", "low", "high")  # NaN is text
+        performance = tuple(
+            Prediction(**{**p, **{n: float(p[n]) for n in numbers}}) for p in found
+        )
         names = ("advice", "columns", "folded", "families")
         lists = {name: tuple(plain.get(name, ())) for name in names}
-        lists["titles"] = tuple(map(tuple, plain.get("titles", ())))
+        lists |= {"titles": tuple(map(tuple, plain.get("titles", ()))), "performance": performance}
         found = plain.get("farthest")
         tables = {
             "rates": _frame(plain["rates"]),
@@ -412,12 +434,25 @@ class FairnessReport:
             return []
         lines = []
         told = (grouped(v, self.families) for v in (self.verdicts, self.test_verdicts))
+        ours, theirs = (rows_word(self.rates.get(c, ())) for c in ("rows", "test rows"))
         for (family, verdicts), test in zip_longest(*told):
-            lines.append([family or verdicts[0].constraint, *_told_as_one(verdicts)])
+            lines.append([family or verdicts[0].constraint, *_told_as_one(verdicts, ours)])
             if test is not None:
-                lines.append(["  on the test rows", *_told_as_one(test[1])])
+                lines.append(["  on the test rows", *_told_as_one(test[1], theirs)])
         titles = ["constraint", self.where, "smallest group", "verdict"]
-        return [pd.DataFrame(lines, columns=titles), self._printed_rates()]
+        tables = [pd.DataFrame(lines, columns=titles)]
+        tables += [self._printed_performance()] if self.performance else []
+        return [*tables, self._printed_rates()]
+
+    def _printed_performance(self) -> pd.DataFrame:
+        """How well the model predicts, and its base model, as text."""
+        lines: dict[str, dict[str, str]] = {}
+        for p in self.performance:
+            name = p.measure if p.model == THIS_MODEL else f"{p.measure} of the {p.model}"
+            lines.setdefault(name, {})[p.where] = str(p)
+        wheres = dict.fromkeys(p.where for p in self.performance)
+        columns = {w: [found.get(w, "-") for found in lines.values()] for w in wheres}
+        return pd.DataFrame({"how well it predicts": list(lines), **columns})
 
     def _printed_rates(self) -> pd.DataFrame:
         """Rates as text, of many of a group the farthest alone."""
@@ -434,7 +469,8 @@ class FairnessReport:
         for where, prefix in ((self.where, ""), ("test", "test ")):
             if f"{prefix}rows" in found:
                 rows, ends = f"{prefix}rows", [f"{prefix}low", f"{prefix}high"]
-                rates[rows] = ["-" if np.isnan(n) else f"{n:,.0f}" for n in found[rows]]
+                shown = f"{prefix}{rows_word(found[rows])}"
+                rates[shown] = ["-" if np.isnan(n) else f"{n:,.0f}" for n in found[rows]]
                 figures = found[[where, *ends]].to_numpy()
                 at = found.get(f"{prefix}at", pd.Series(index=found.index, dtype=object))
                 rates[where] = [
@@ -509,8 +545,9 @@ def build(
     families = families_of(held_out.terms)
     # The first of test rows, if there are any.
     advice = [] if held_out.unconstrained else hidden_from(held_out, verdicts)
-    advice += [measured[-1].decides_little, held_out.power_lost, held_out.loss]
-    advice += [held_out.stopped, held_out.chosen, held_out.unsettled, held_out.rows_seen]
+    advice += [measured[-1].decides_little, held_out.power_lost, held_out.overall]
+    advice += [held_out.stopped, held_out.chosen, held_out.unsettled]
+    advice += [held_out.rows_seen or held_out.costs_much]
     advice += [FREE.format(rates=held_out.in_words)] * held_out.unconstrained
     advice += _farthest_lines(judged[0], families)
     on_test = [
@@ -540,7 +577,8 @@ def build(
     folded = (*_folded(held_out), *by_family)
     windows = {str(name): f.windows for name, f in facts.items() if f.windows}
     rest = *known, far, folded, families, windows, held_out.unconstrained, held_out.stopped
-    return FairnessReport(table, verdicts, note, said, *rest)
+    performance = tuple(p for m in measured for p in m.performance)
+    return FairnessReport(table, verdicts, note, said, *rest, performance)
 
 
 def _said_of_test(tested: Verdict, held_out: Verdict, said: str) -> str:
@@ -553,11 +591,11 @@ def _said_of_test(tested: Verdict, held_out: Verdict, said: str) -> str:
     return f"{tested.constraint}: {status}, on the test rows; {ON_TEST}"
 
 
-def _told_as_one(verdicts: Sequence[Verdict]) -> list[str]:
+def _told_as_one(verdicts: Sequence[Verdict], rows: str) -> list[str]:
     """What the table says of a constraint, or of several: found, smallest group and verdict."""
     far = farthest(verdicts)
     small = min(verdicts, key=lambda v: v.smallest_rows)
-    smallest = f"{small.smallest_group}: {small.smallest_rows:,} rows"
+    smallest = f"{small.smallest_group}: {small.smallest_rows:,} {rows}"
     if len(verdicts) == 1:
         return [str(far), smallest, far.status]
     about = far.constraint.partition(" equal by ")[0]
@@ -599,12 +637,11 @@ def _judge(measured: MeasuredRates, level: float) -> Iterator[tuple[Verdict, str
     parts = zip(measured.read(), measured.telling_rows(), measured.laws(), strict=True)
     for pair, rows, law in parts:
         verdict, said = judge(*pair, level, rows, law=law, says_nothing=empty)
-        trained_on = measured.kind == "none" or measured.rows_seen
-        if trained_on and verdict.status == "met":
+        if measured.rows_seen:  # no interval of such rows is about new people
+            verdict, said = replace(verdict, status=NO_VERDICT, rows_needed=None), ""
+        elif measured.kind == "none" and verdict.status == "met":
             # Trees fit the rows they are grown on: no number of these makes it certain.
             verdict, said = replace(verdict, status="met on these rows, not certain"), ""
-        if measured.rows_seen and verdict.within:
-            said = ""  # no interval of such rows is about new people
         if measured.unconstrained and verdict.measure in VARIED:
             text = re.split(", tolerance | at most ", verdict.constraint)[0]
             text = text.replace(" equal by ", " by ")
@@ -625,7 +662,7 @@ def _on_not_met(
     beyond = [
         (v, term.most_compared)
         for v, term, said in zip(verdicts, measured.terms, hidden, strict=True)
-        if not v.within and not said
+        if not v.within and not said and v.status != NO_VERDICT
     ]
     if not beyond:
         return
@@ -648,15 +685,17 @@ def _on_groups_left_out(measured: MeasuredRates) -> str:
     """Name the groups that are reported and not judged."""
     named: dict[str, dict[str, None]] = {}
     for r in measured.left_out:
-        why = "fewer rows count than min_group_rows asks for"
+        why = "fewer rows count than min_group_rows"
+        if measured.min_group_rows is not None:
+            why = f"fewer than {measured.min_group_rows} rows count (min_group_rows)"
         if r.given:
             of_same = f"of the same {', '.join(r.given)}"
-            why = f"too few of their rows count, or of other groups {of_same}"
+            why = f"too few of their rows count, or too few of other groups {of_same}"
         said = f"{r.group} ({r.rows:,.0f} {'row' if r.rows == 1 else 'rows'} for {r.moment.name})"
         named.setdefault(why, {})[said] = None
     return " ".join(
-        f"Not judged on the {measured.rows}, since {why}: {'; '.join(groups)}. Nothing is "
-        "promised to them."
+        f"Not compared on the {measured.rows}, because {why}: {'; '.join(groups)}. The verdicts "
+        "say nothing about these groups."
         for why, groups in named.items()
     )
 
@@ -670,15 +709,15 @@ def _on_operating_point(measured: MeasuredRates, level: float) -> str:
     target, at_least = found.point.target, found.point.at_least
     said = (
         f"{found.point}: decisions are positive if the probability is at least "
-        f"{found.threshold:.4g}, where the {found.point.rate.title} of everyone is "
+        f"{found.threshold:.4g}, where the overall {found.point.rate.title} is "
         f"{interval(found.value, low, high, 4)} on the {measured.rows}"
     )
     if high < target if at_least else low > target:
-        limit = "at least" if at_least else "at most"
+        missed = "falls short of" if at_least else "exceeds"
         said += (
-            f", and not {limit} {target:g}: these are other people than those on whom the "
-            "threshold was placed, or they were too few, or trained on. "
-            "fairboost.metrics.threshold_at places it anew on recent rows"
+            f". This {missed} the target of {target:g}. Possible reasons: the population is "
+            "another one, or the threshold was placed on too few rows, or on rows that the model "
+            "was trained on. fairboost.metrics.threshold_at places the threshold on recent rows"
         )
     elif not found.hits and measured.where != "test":
         said += f", not {target:g}: too many rows have the same score"

@@ -57,9 +57,12 @@ Status: TypeAlias = Literal[
     "met on these rows, not certain",
     "not met on these rows, not certain",
     "not met",
+    "no verdict",
     "no limit was asked for",
 ]
 NO_LIMIT: Status = "no limit was asked for"
+NO_VERDICT: Status = "no verdict"
+"""On rows that a base model was trained on, which say nothing about new people."""
 SAYS_NOTHING: Status = "met on these rows, by decisions that say nothing"
 
 ROUNDING = 1e-9
@@ -76,7 +79,8 @@ class OwnFigure(Protocol):
 
     The figure is the largest violation plus the limit, so that the constraint is met where the
     figure is at most the limit. A constraint with a figure has all of these; ``least``, what the
-    figure cannot be below (0, for a distance), is looked for and may be missing.
+    figure cannot be below (0, for a distance), and ``figure_name``, what to call it, are looked
+    for and may be missing.
     """
 
     @property
@@ -152,7 +156,7 @@ class Verdict:
     limit : float
         What it may be at most; of a ratio and of a least rate, what it may be at least.
     status : {"met", "met on these rows, by decisions that say nothing", \
-"met on these rows, not certain", "not met on these rows, not certain", "not met"}
+"met on these rows, not certain", "not met on these rows, not certain", "not met", "no verdict"}
         The verdict.
     smallest_group, smallest_rows : str, int
         The group with the fewest rows that count, and their number (Kish's, with weights).
@@ -160,6 +164,8 @@ class Verdict:
         About how many rows would have to count in each group to detect a gap as large as the limit
         (the least that certainty takes); None where the verdict is certain, and where so
         many count already.
+    named : str
+        What a constraint calls its own figure, such as ``"largest distance"``.
     """
 
     constraint: str
@@ -172,6 +178,7 @@ class Verdict:
     smallest_group: str
     smallest_rows: int
     rows_needed: int | None = None
+    named: str = ""
 
     def __str__(self) -> str:
         # As many digits as it takes to see on which side of the limit the figure is.
@@ -181,7 +188,12 @@ class Verdict:
         limit = sign * self.limit
         seen = (d for d in choice if (sign * round(self.value, d) <= limit) == self.within)
         shown = interval(self.value, self.low, self.high, next(seen, choice[-1]))
-        return f"{self.measure} {shown}"
+        return f"{self.title} {shown}"
+
+    @property
+    def title(self) -> str:
+        """What is held to the limit, in words."""
+        return self.named or self.measure
 
     @property
     def at_least(self) -> bool:
@@ -191,7 +203,7 @@ class Verdict:
     @property
     def within(self) -> bool:
         """Whether the figure is within the limit on these rows."""
-        return not self.status.startswith("not met")
+        return not self.status.startswith("not met") and self.status != NO_VERDICT
 
     @property
     def places(self) -> int:
@@ -248,7 +260,7 @@ def certainty_takes(verdicts: Iterable[CountedVerdict]) -> str:
     needed = [v.rows_needed for v in verdicts if v.rows_needed is not None]
     if not needed:
         return ""
-    return f" (certainty takes at least some {max(needed):,} rows that count in each group)"
+    return f" (a certain verdict takes about {max(needed):,} rows or more in each group)"
 
 
 def judge(
@@ -300,7 +312,8 @@ def judge(
             needed = _rows_needed(measure, value, limit * unit, rates, counted, level, law)
         if needed is not None and needed <= smallest[1]:
             needed = None
-    verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed)
+    named = str(getattr(term.constraint, "figure_name", "")) if measure == "figure" else ""
+    verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed, named)
     said = [_say(verdict, term, rates), _not_judged(term, rates, text)]
     return verdict, " ".join(filter(None, said))
 
@@ -481,8 +494,11 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
         )
     upward = v.within != v.at_least
     may = f"up to {v.high:.{digits}f}" if upward else f"as small as {v.low:.{digits}f}"
-    text = f"{v.constraint}: {v.status}; among new people the {v.measure} may be {may}."
-    text += f" {v.smallest_rows:,} rows of {v.smallest_group} count"
+    text = f"{v.constraint}: {v.status}; among new people the {v.title} may be {may}."
+    has = f"The smallest group, {v.smallest_group}, has"
+    if v.measure in ("rate", "mean"):  # of a group by itself, or of everyone
+        has = f"{v.smallest_group} has" if v.smallest_group != "everyone" else "There are"
+    text += f" {has} {v.smallest_rows:,} {rows_word(term.rows)}"
     if v.measure == "ratio":
         return f"{text}{_on_ratio(v, term, rates)}"
     if v.measure in ("gap", "rate") and v.limit <= 0:
@@ -496,6 +512,27 @@ def _say(v: Verdict, term: Term, rates: GroupMoments) -> str:
         return f"{text}; about {v.rows_needed:,}{each} are needed to {aim}{merge}."
     ends = f"[{v.low:.{digits}f}, {v.high:.{digits}f}]"
     return f"{text}, and the interval {ends} still contains {plain_number(v.limit)}."
+
+
+def _named_violation(name: str) -> str:
+    """A violation in words.
+
+    Examples
+    --------
+    >>> _named_violation("A/E[sex=F] below")
+    'A/E[sex=F] is too low'
+    """
+    for end, said in ((" above", "is too high"), (" below", "is too low")):
+        if name.endswith(end):
+            return f"{name.removesuffix(end)} {said}"
+    return name
+
+
+def rows_word(rows: FloatArray | Iterable[float]) -> str:
+    """What numbers of rows are called: where weights differ, they are no whole numbers."""
+    known = np.asarray(rows, np.float64)
+    known = known[np.isfinite(known)]
+    return "rows" if np.allclose(known, np.round(known), rtol=0, atol=1e-6) else "effective rows"
 
 
 def _on_ratio(v: Verdict, term: Term, rates: GroupMoments) -> str:
@@ -549,5 +586,5 @@ def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
         return f"{text}."
     if v.measure == "figure":
         k = int(np.argmax(_as_judged(term.constraint).violations(rates)))
-        return f" Most of all: {term.inequalities[k]}."
+        return f" The largest violation: {_named_violation(term.inequalities[k])}."
     return ""

@@ -51,17 +51,6 @@ def hidden(term: Term, revealed: float) -> str:
     )
 
 
-def in_own_measure(title: str, loss: float, constant: float, rows: str) -> str:
-    """The loss of a model beside that of a constant prediction.
-
-    Examples
-    --------
-    >>> in_own_measure("Mean deviance", 0.55817, 0.70514, "rows held out")
-    'Mean deviance on the rows held out: 0.5582; of a constant prediction: 0.7051.'
-    """
-    return f"{title} on the {rows}: {loss:.4g}; of a constant prediction: {constant:.4g}."
-
-
 def power_lost(title: str, loss: float, constant: float, lowest: float) -> str:
     """Say that most of the predictive power is gone, or nothing.
 
