@@ -100,6 +100,18 @@ def test_what_the_user_gives_is_not_automatic(asked):
     assert model.tolerances_ == {}
 
 
+def test_the_report_names_it_and_says_what_a_hundredth_would_take():
+    X, y, s = rows()
+    model = FairGBMClassifier(engine(), constraint="equal_opportunity")
+    model.fit(X, y, sensitive_features=s)
+    (tolerance,) = model.tolerances_.values()
+    (line,) = (a for a in model.fairness_report_.advice if a.startswith("Automatic"))
+    assert line.startswith(f"Automatic tolerance: {tolerance:g} (false negative rate by sex), two")
+    assert line.endswith(f"takes {(tolerance / 0.01) ** 2:.0f} times as many rows.")
+    model.set_params(tolerance=0.05).fit(X, y, sensitive_features=s)
+    assert "Automatic" not in str(model.fairness_report_)
+
+
 def test_a_second_fit_forgets_that_of_the_first():
     X, y, s = rows()
     model = FairGBMClassifier(engine(), constraint="equal_opportunity")

@@ -121,6 +121,35 @@ def settled(
     return of_trained, of_trained if measured is terms else of_measured
 
 
+def said_of(terms: Sequence[Term], rows: str) -> str:
+    """Name automatic tolerances, and what 0.01 would take; nothing where there are none.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        The constraints, bound to the rows measured.
+    rows : str
+        What these rows are called.
+    """
+    found = {
+        f"{t.moments[0].title} by {t.by_in_words}": float(vars(t.constraint)["tolerance"])
+        for t in terms
+        if is_automatic(t.constraint)
+    }
+    if not found:
+        return ""
+    named = ", ".join(f"{tolerance:g} ({name})" for name, tolerance in found.items())
+    most, many = max(found.values()), len(found) > 1
+    said = (
+        f"Automatic tolerance{'s' * many}: {named}, two standard errors of a gap on the {rows}. A "
+        "smaller gap cannot be distinguished from none there."
+    )
+    if most <= TOLERANCE:
+        return said
+    times = (most / TOLERANCE) ** 2
+    return f"{said} A tolerance of {TOLERANCE:g} takes {times:.0f} times as many rows."
+
+
 def with_tolerances(
     constraints: Sequence[Constraint], known: Mapping[str, float]
 ) -> tuple[Constraint, ...]:

@@ -27,6 +27,7 @@ from fairboost._typing import FloatArray
 from fairboost.algorithm.multipliers import SETTLED
 from fairboost.data.cells import Cells
 from fairboost.data.holdout import HoldoutKind
+from fairboost.fairness import tolerance
 from fairboost.fairness.binding import (
     LeftOut,
     MomentMap,
@@ -562,6 +563,7 @@ def build(
     rates = held_out.in_words
     too_few = TOO_FEW.get(held_out.kind, "").format(rates=rates)
     advice += [too_few] * any(v.rows_needed for v in verdicts)
+    advice.append(tolerance.said_of(held_out.terms, held_out.rows))
     facts = {f.name: f for term in held_out.terms for f in term.groups.facts}
     advice += [f"{f.statement}." for f in facts.values()]
     advice += [_on_groups_left_out(m) for m in measured]
