@@ -67,6 +67,11 @@ def test_the_pace_is_halved_by_an_overshoot_and_grows_else():
     assert paces[-1] == 4.0
 
 
+def test_a_multiplier_at_rest_keeps_its_pace():
+    states = steps(Control(most=8.0), np.full((100, 1), -0.1))
+    assert states[-1].pace[0] == 1.0
+
+
 @given(
     st.lists(st.floats(-1, 1), min_size=1, max_size=60), st.floats(1, 10), st.floats(0, 20)
 )  # fmt: skip

@@ -66,6 +66,7 @@ def test_the_model_is_that_of_the_same_rows_in_memory(rows, how, memberships):
     assert not list(Path(rows.cache).iterdir())  # what was binned is gone
 
 
+@pytest.mark.filterwarnings("ignore:The stage costs much")
 def test_stages_evaluation_sets_and_randomized_models(rows, toy):
     y, group = rows.column("y"), rows.column("group")
     base = engine().fit(in_memory(rows), y)

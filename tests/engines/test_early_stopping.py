@@ -73,8 +73,8 @@ def xgboost_stops(within, patience):
 
 @pytest.mark.parametrize("stops", [lightgbm_stops, xgboost_stops])
 def test_rounds_beyond_the_limits_are_neither_the_best_nor_counted(stops):
-    assert stops(AS_STOCK, 2) == (3, 1)  # as without constraints
-    assert stops(LATER, 2) == (9, 7)  # the best of the first two is forgotten
+    assert stops(AS_STOCK, 2) == (4, 1)  # as without constraints, seen one round later
+    assert stops(LATER, 2) == (10, 7)  # the best of the first two is forgotten
     assert stops(LATER, 3) == (10, 7)
     assert stops(LATER, 9) == (10, 7)  # of those seen when rounds are over
     assert stops([*LATER[:-1], False], 9) == (10, 7)

@@ -583,6 +583,7 @@ def test_a_base_within_tolerance_is_kept_as_it_is(kind, base, toy, other):
     np.testing.assert_array_equal(model.decision_function(other.X), kind.scores(base, other.X))
 
 
+@pytest.mark.filterwarnings("ignore:The stage costs much")
 @pytest.mark.parametrize("how", ["share", "cross"])
 @pytest.mark.parametrize("which", ["stopped early", "dart", "categories"])
 def test_bases_of_all_kinds(kind, toy, other, how, which):

@@ -69,6 +69,46 @@ def engine():
     return LGBMClassifier(n_estimators=15, num_leaves=7, n_jobs=1, verbose=-1)
 
 
+@pytest.mark.parametrize("holdout", [0.2, "cross"])
+def test_labels_are_those_of_all_rows(holdout):
+    """Of the label that no rate counts few rows are held out."""
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(8_000, 3)), rng.integers(0, 2, 8_000)
+    y = (X[:, 0] + rng.normal(size=8_000) > 0.7).astype(int)
+    model = FairGBMClassifier(engine(), constraint="predictive_equality", holdout=holdout)
+    model.fit(X, y, sensitive_features={"sex": sex})
+    rows = np.bincount(sex[y == 0]) * (0.2 if holdout == 0.2 else 1.0)
+    (found,) = model.tolerances_.values()
+    odds = y.mean() / (1 - y.mean())
+    assert found == pytest.approx(automatic_tolerance(rows, rate=0.5 * odds), abs=0.002)
+
+
+def test_crossed_and_given_columns_are_two_constraints():
+    X, y, s = rows(3_000)
+    s["race"] = np.random.default_rng(1).integers(0, 2, len(y))
+    asked = [parity("fnr", by=("sex", "race")), parity("fnr", by="sex", given="race")]
+    model = FairGBMClassifier(engine(), constraint=asked).fit(X, y, sensitive_features=s)
+    limits = [v.limit for v in model.fairness_report_.verdicts]
+    assert list(model.tolerances_.values()) == limits and limits[0] != limits[1]
+    assert [v.limit for v in model.report_on(X, y, sensitive_features=s).test_verdicts] == limits
+
+
+def test_a_column_without_its_name_has_the_same():
+    X, y, s = rows()
+    model = FairGBMClassifier(engine()).fit(X, y, sensitive_features=s)
+    report = model.report_on(X, y, sensitive_features=s["sex"])
+    assert [v.limit for v in report.test_verdicts] == list(model.tolerances_.values())
+
+
+def test_rows_that_are_judged_never_set_it():
+    """As of a file that has none, or after another constraint was set."""
+    X, y, s = rows()
+    model = FairGBMClassifier(engine(), constraint="equal_opportunity")
+    model.fit(X, y, sensitive_features=s).tolerances_.clear()
+    (verdict,) = model.report_on(X, y, sensitive_features=s).test_verdicts
+    assert verdict.limit == 0.01
+
+
 def test_a_model_keeps_it_for_other_rows_and_in_its_file(tmp_path):
     X, y, s = rows()
     model = FairGBMClassifier(engine()).fit(X, y, sensitive_features=s)
@@ -107,7 +147,7 @@ def test_the_report_names_it_and_says_what_a_hundredth_would_take():
     (tolerance,) = model.tolerances_.values()
     (line,) = (a for a in model.fairness_report_.advice if a.startswith("Automatic"))
     assert line.startswith(f"Automatic tolerance: {tolerance:g} (false negative rate by sex), two")
-    assert line.endswith(f"takes {(tolerance / 0.01) ** 2:.0f} times as many rows.")
+    assert line.endswith(f"takes {(tolerance / 0.01) ** 2:.1f} times as many rows.")
     model.set_params(tolerance=0.05).fit(X, y, sensitive_features=s)
     assert "Automatic" not in str(model.fairness_report_)
 

@@ -195,6 +195,7 @@ def of_labels(rng: np.random.Generator) -> str:
     asked = {
         "sensitive_features": groups, "threshold": threshold, "sample_weight": weight,
         "pos_label": positive, "rates": ["fpr", "fnr", "ppr", "tnr", "precision"],
+        "min_group_rows": 0,
     }  # fmt: skip
     try:
         found = audit(contained(rng, y), contained(rng, given), **asked)
@@ -265,7 +266,10 @@ def of_classes(rng: np.random.Generator) -> str:
     y = rng.choice(len(known), n, p=rng.dirichlet(np.ones(len(known))))
     said = np.where(rng.random(n) < 0.6, y, rng.integers(0, len(known), n))
     names = np.array(known)
-    asked = {"sensitive_features": groups, "classes": known, "sample_weight": weight}
+    asked = {
+        "sensitive_features": groups, "classes": known, "sample_weight": weight,
+        "min_group_rows": 0,
+    }  # fmt: skip
     found = audit_classes(contained(rng, names[y]), contained(rng, names[said]), **asked)
     every = np.ones(n, bool)
     counted: dict[Any, Any] = {("accuracy", None, None): (y == said, every)}
@@ -305,6 +309,7 @@ def of_numbers(rng: np.random.Generator) -> str:
     y = rng.poisson(p).astype(float) if loss == "poisson" else p * rng.gamma(2.0, 0.5, n)
     asked = {
         "sensitive_features": groups, "exposure": years, "sample_weight": weight, "loss": loss,
+        "min_group_rows": 0,
     }  # fmt: skip
     found = audit_numbers(contained(rng, y), contained(rng, p), **asked)
     lines = {(r.attribute, r.group): r for r in found.by_group.itertuples()}

@@ -40,7 +40,7 @@ def fair(engine):
         return FairGBMClassifier(
             engine(**options),
             constraint=constraint,
-            tolerance=0.01,
+            tolerance=None if own_tolerances(constraint) else 0.01,
             holdout=holdout,
             multiplier_learning_rate=2.0,
             iterate=iterate,

@@ -103,6 +103,7 @@ def test_weights_of_labels_that_are_dates_are_refused(toy, pos_label):
         fit(LightGBM(), toy, dates[toy.y], pos_label=pos_label, constraint=None, options=options)
 
 
+@pytest.mark.filterwarnings("ignore:The stage costs much")
 @pytest.mark.parametrize("unit", ["D", "ns"])
 def test_weights_of_dates_that_a_frozen_model_names(toy, unit):
     dates = np.array(["2024-01-01", "2025-01-01"], f"datetime64[{unit}]")

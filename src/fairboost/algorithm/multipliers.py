@@ -188,7 +188,8 @@ def _listened(
     overshot = state.overshot | turned
     stalled = ~overshot & (violations >= FALLING * state.smoothed)
     pace = state.pace * np.where(turned, SLOWER, np.where(stalled, STALLED, FASTER))
-    return np.minimum(pace, most), overshot
+    at_work = (state.multipliers > 0) | (violations > 0)
+    return np.where(at_work, np.minimum(pace, most), state.pace), overshot
 
 
 EG_DAMPING = 5.0

@@ -46,7 +46,7 @@ from fairboost.engines.port import Engine, EngineData, LossTerms
 from fairboost.engines.registry import load_engine
 from fairboost.engines.tables import PartedTable
 from fairboost.exceptions import ClusterError, EngineOptionError, InvalidInputError
-from fairboost.fairness.binding import leave_out_small
+from fairboost.fairness.binding import leave_out_small, leave_out_small_in
 from fairboost.fairness.constraints import Constraint
 from fairboost.fairness.reachable import check_reachable
 from fairboost.kernel.losses import Loss
@@ -470,6 +470,10 @@ def _sort(
     out = submit_beside(client, sort_partition, parts, tasks, told)
     found = submit_beside(client, attrgetter("totals"), out, tasks)
     totals = np.array(client.gather(found))
+    if merged.n_set:
+        given = cells.with_totals(totals[n:, 1].sum(axis=0), cells.codes)
+        cells = leave_out_small_in(cells, given, constraints, asked.min_group_rows)
+        terms = bind_all(constraints, cells)
     layout = _laid_out(cells, constraints, terms, shares, totals, n)
     rows = totals[:, int(layout.holdout.measured is not None), 0].sum(axis=1).astype(int)
     ends = np.cumsum(rows)

@@ -276,7 +276,7 @@ def parity(
         more "given" (the share that is given a class), "recall", "confused" or "accuracy".
     tolerance : float, optional
         How far apart two groups may be; by default the ``tolerance`` of the estimator. For rates
-        it lies in [0, 1), and is 0.01 by default. For means it has their unit.
+        it lies in [0, 1), and is automatic by default. For means it has their unit.
     ratio : float, optional
         In place of a tolerance: every group's rate is at least ``ratio`` times the largest. 0.8 is
         the four-fifths rule. Above 0, and at most 1.

@@ -20,8 +20,8 @@ import numpy as np
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.cells import Cells
-from fairboost.fairness.binding import Term
-from fairboost.fairness.constraints import TOLERANCE, Constraint, columns_of
+from fairboost.fairness.binding import Term, compared_by
+from fairboost.fairness.constraints import TOLERANCE, Constraint, columns_of, given_of
 from fairboost.fairness.moments import Moment
 from fairboost.fairness.rates import Rate, as_moment
 
@@ -35,11 +35,12 @@ LEAST_VARIANCE = 1e-4
 """Of a decision, at least: a rate that is likely to be 0 may be another."""
 
 
-def likely_rate(moment: Moment, cells: Cells) -> float:
+def likely_rate(moment: Moment, *parts: Cells) -> float:
     """A rate before there is a model, for its variance.
 
     As many people are decided positively as are positive, and as many negatives wrongly as
-    positives, of whom it is half. Of classes and of all else it is one half.
+    positives, of whom it is half. Of classes and of all else it is one half. The labels are those
+    of all rows: of one label fewer may be held out.
 
     Examples
     --------
@@ -50,8 +51,10 @@ def likely_rate(moment: Moment, cells: Cells) -> float:
     """
     if not isinstance(moment, Rate):
         return 0.5
-    positive = float(cells.weights[cells.labels == 1].sum())
-    negative = float(cells.weights[cells.labels == 0].sum())
+    negative, positive = (
+        sum(float(cells.weights[cells.labels == label].sum()) for cells in parts)
+        for label in (0, 1)
+    )
     if moment.label is None:
         return positive / (positive + negative)
     mine, others = (positive, negative) if moment.label == 1 else (negative, positive)
@@ -88,7 +91,8 @@ def automatic_tolerance(
 def key_of(constraint: Constraint) -> str:
     """What a constraint is called among tolerances, such as ``"fnr[sex]"``."""
     names = ", ".join(as_moment(m).name for m in constraint.moments)
-    return f"{names}[{', '.join(columns_of(constraint))}]"
+    given = given_of(constraint)
+    return f"{names}[{compared_by(columns_of(constraint), given)}]"
 
 
 def is_automatic(constraint: Constraint) -> bool:
@@ -97,7 +101,7 @@ def is_automatic(constraint: Constraint) -> bool:
 
 
 def settled(
-    terms: Sequence[Term], measured: Sequence[Term], cells: Cells
+    terms: Sequence[Term], measured: Sequence[Term], *parts: Cells
 ) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Constraints with the tolerances that follow from the rows measured.
 
@@ -105,13 +109,13 @@ def settled(
     ----------
     terms, measured : sequence of Term
         The same constraints, bound to the rows trained on and to those measured.
-    cells : Cells
-        The rows measured.
+    *parts : Cells
+        All rows.
     """
     found = [m.constraint for m in measured]
     for k, m in enumerate(measured):
         if is_automatic(m.constraint):
-            rate = likely_rate(m.moments[0], cells)
+            rate = likely_rate(m.moments[0], *parts)
             tolerance = automatic_tolerance(m.rows[0], m.strata, rate)
             found[k] = replace(cast(Any, m.constraint), tolerance=tolerance)
     of_trained, of_measured = (
@@ -140,23 +144,33 @@ def said_of(terms: Sequence[Term], rows: str) -> str:
         return ""
     named = ", ".join(f"{tolerance:g} ({name})" for name, tolerance in found.items())
     most, many = max(found.values()), len(found) > 1
-    said = (
-        f"Automatic tolerance{'s' * many}: {named}, two standard errors of a gap on the {rows}. A "
-        "smaller gap cannot be distinguished from none there."
-    )
-    if most <= TOLERANCE:
-        return said
+    said = f"Automatic tolerance{'s' * many}: {named}, two standard errors of a gap on the {rows}"
+    if most >= MOST:
+        return f"{said}, but at most {MOST:g}. These are few rows."
+    said += ". A smaller gap cannot be distinguished from none there."
     times = (most / TOLERANCE) ** 2
-    return f"{said} A tolerance of {TOLERANCE:g} takes {times:.0f} times as many rows."
+    more = f" A tolerance of {TOLERANCE:g} takes {times:.1f} times as many rows."
+    return said + more * (times > 1)
 
 
 def with_tolerances(
-    constraints: Sequence[Constraint], known: Mapping[str, float]
+    constraints: Sequence[Constraint], known: Mapping[str, float] | None
 ) -> tuple[Constraint, ...]:
-    """Constraints with tolerances that were found in training."""
+    """Constraints with the tolerances that were found in training; as they are before it.
+
+    They never follow from rows that a model is judged on.
+    """
+    if known is None:
+        return tuple(constraints)
+
+    def found(key: str) -> float:
+        # A single column may have come without its name.
+        alike = [v for name, v in known.items() if name.partition("[")[0] == key.partition("[")[0]]
+        return known.get(key, alike[0] if len(alike) == 1 else TOLERANCE)
+
     return tuple(
-        replace(cast(Any, c), tolerance=known[key_of(c)], automatic=False)
-        if is_automatic(c) and key_of(c) in known
+        replace(cast(Any, c), tolerance=found(key_of(c)), automatic=False)
+        if is_automatic(c)
         else c
         for c in constraints
     )

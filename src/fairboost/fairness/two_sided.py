@@ -31,7 +31,7 @@ from fairboost.fairness.moments import GroupMoments
 
 @dataclass(frozen=True)
 class TwoSided(OneMoment):
-    """All groups within ``tolerance / 2`` of the pooled rate."""
+    """All groups close enough to the pooled rate that no two differ by more than ``tolerance``."""
 
     tolerance: float
     by: str | tuple[str, ...] | None

@@ -130,7 +130,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         How far apart the rates of two groups may be, for constraints given by name and for
         parities without a tolerance of their own. If left out, the tolerance of a rate is what
         the rows can show: two standard errors of a gap on the held-out rows, at least 0.01 and at
-        most 0.1 (``tolerances_``). A tolerance that contradicts that of ``parity("fnr", 0.02)``
+        most 0.1 (``tolerances_``); that of a precision, of a relative difference and of
+        ``multipliers="paper"`` is 0.01. A tolerance that contradicts that of ``parity("fnr", 0.02)``
         is refused.
     confidence : float in (0, 1), optional
         Aim farther inside the limits, so that the constraints hold among all people with this

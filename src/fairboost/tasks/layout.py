@@ -182,7 +182,9 @@ def lay_out(
     if holdout.measured is not None and holdout.kind != "cross":  # which measures the same rows
         measured = bind_all(constraints, holdout.measured, "held out")
     if any(is_automatic(t.constraint) for t in terms):
-        terms, measured = settled(terms, measured, holdout.measured or cells)
+        seen = holdout.measured
+        parts = [cells] if seen is None or holdout.kind == "cross" else [cells, seen]
+        terms, measured = settled(terms, measured, *parts)
     layout = RowLayout(cells, terms, measured, holdout, **rest)
     missing = layout.measured.rows_without_group()
     why = f"{holdout.why}; {missing}" if missing else holdout.why

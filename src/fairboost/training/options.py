@@ -165,7 +165,7 @@ class TrainingOptions:
         found = resolve(asked, self.tolerance, columns)
         check_confidence_applies(found, self.asked_confidence)
         asked = for_two_labels(found, self.multipliers == "paper", self.operating_point)
-        return with_tolerances(asked, self.tolerances_ or {})
+        return with_tolerances(asked, self.tolerances_)
 
     def game(
         self,
@@ -246,7 +246,7 @@ class ClassOptions(TrainingOptions):
         found = resolve_for_classes(*asked, self.labels, self.classes)
         if self.multipliers == "paper":
             return found
-        return with_tolerances([two_sided(c) for c in found], self.tolerances_ or {})
+        return with_tolerances([two_sided(c) for c in found], self.tolerances_)
 
     def control(self, rounds: int, learning_rate: float, gain: float | None) -> Control:
         """The control of multipliers; units know how many rows are close to a tie."""

@@ -188,6 +188,7 @@ def test_early_stopping_goes_by_the_right_metric(device):
     assert theirs.estimator_.evals_result_["validation_0"]["logloss"][-1] < 0.69
 
 
+@pytest.mark.filterwarnings("ignore:The stage costs much")
 @pytest.mark.filterwarnings("ignore:.*No visible GPU", "ignore:.*Device is changed from GPU")
 def test_a_stage_on_a_frozen_model(device):
     base = engine_on(device.name).fit(NUMBERS, LOANS.y)

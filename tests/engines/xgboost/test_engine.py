@@ -188,6 +188,7 @@ def test_every_way_to_grow_trees(toy, other, method):
     assert loss.iloc[1] < 1.1 * loss.iloc[0]
 
 
+@pytest.mark.filterwarnings("ignore:The stage costs much")
 def test_a_stage_keeps_its_trees_small(toy):
     base = engine(max_depth=8, n_estimators=4, min_child_weight=0).fit(toy.X, toy.y)
     model = fair(FrozenEstimator(base), toy, holdout=0.3)

@@ -21,7 +21,8 @@ class LightGBMWithinLimits:
     """LightGBM's early stopping, of rounds within the limits.
 
     Its patience counts these rounds alone. Those before the limits are first broken are forgotten
-    then: they were within the limits because they hardly told people apart.
+    then: they were within the limits because they hardly told people apart. A model is measured at
+    the start of the next round, so that a round is handed on one round later.
 
     Parameters
     ----------
@@ -37,16 +38,18 @@ class LightGBMWithinLimits:
         self.stop, self.within, self.order = stop, within, stop.order
         self.seen: list[int] = []
         self.latest: Any = None
+        self.waiting: Any = None
         self.broken = False
 
     def __call__(self, env: Any) -> None:
         """Hand the round on, as the next of those within the limits."""
         is_last = env.iteration + 1 == env.end_iteration
-        if self.within():
-            self.seen.append(env.iteration)
-            self.latest = env
+        judged, self.waiting = self.waiting, env
+        if judged is not None and self.within():
+            self.seen.append(judged.iteration)
+            self.latest = judged
         else:
-            if not self.broken:
+            if judged is not None and not self.broken:
                 self.broken, self.seen = True, []
             if not is_last:
                 return

@@ -275,16 +275,24 @@ class XGBoostWithinLimits(xgboost.callback.TrainingCallback):
 
     def __init__(self, stop: Any, within: Callable[[], bool]) -> None:
         super().__init__()
-        self.stop, self.within, self.broken = stop, within, False
+        self.stop, self.within, self.broken, self.first = stop, within, False, True
 
     def before_training(self, model: Any) -> Any:
         """Begin."""
+        self.broken, self.first = False, True
         return self.stop.before_training(model)
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Hand the round on, if it is one of those within the limits."""
+        """Hand the round before on, which has been measured since, if it is within the limits."""
+        first, self.first = self.first, False
+        if first:
+            return False
         if self.within():
-            return bool(self.stop.after_iteration(model, epoch, evals_log))
+            before = {
+                data: {name: values[:-1] for name, values in found.items()}
+                for data, found in evals_log.items()
+            }
+            return bool(self.stop.after_iteration(model, epoch - 1, before))
         if not self.broken:  # rounds before are fair as they hardly told people apart
             self.broken, self.stop.stopping_history = True, {}
             model.set_attr(best_iteration=None, best_score=None)
