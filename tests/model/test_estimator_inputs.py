@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from fairboost import FairGBMClassifier, bound, parity
+from fairboost.fairness.constraints import own_tolerances
 
 NAMES = ["income", "debt", "noise", "district"]
 ITERATES = ("best", "last", "average", "randomized")
