@@ -43,6 +43,7 @@ def test_small_boosters_side_by_side_have_the_number_of_their_data(numbers):
     assert {asked for asked, _ in numbers} == {2}
 
 
+@pytest.mark.filterwarnings("ignore:The base model predicts the rows passed to fit far better")
 @pytest.mark.parametrize("kind", ["folds", "share and metrics", "stage", "stage on a forest"])
 def test_every_call_of_a_fit_has_the_number_in_force(kind, numbers, tmp_path):
     estimator = LGBMClassifier(n_estimators=3, n_jobs=3, verbose=-1)
