@@ -27,8 +27,6 @@ from fairboost.metrics import gap, group_rates
 pytestmark = [
     # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
     pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated"),
-    # Bases are fitted to the same few rows.
-    pytest.mark.filterwarnings("ignore:The stage costs much:fairboost.exceptions.FairnessWarning"),
 ]
 
 

@@ -125,8 +125,7 @@ class Training:
             known = prediction.of_round(
                 base, record.summary, measured.where, prediction.BASE_MODEL
             )
-            on = record.summary.untrained_loss, record.summary.rows
-            cost = diagnostics.out_of_proportion(base, found, *on)
+            cost = diagnostics.out_of_proportion(base, found, record.summary)
             measured = replace(
                 measured, performance=(*measured.performance, *known), costs_much=cost
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -252,27 +252,27 @@ def warn_of_worth(measured: MeasuredRates, verdicts: Sequence[Verdict]) -> None:
             warn(said, FairnessWarning)
 
 
-def out_of_proportion(base: Round, stage: Round, untrained_loss: float, rows: float) -> str:
+def out_of_proportion(base: Round, stage: Round, summary: Any) -> str:
     """Say of a stage that it loses much for what it closes of a gap, or nothing.
 
     Parameters
     ----------
     base, stage : Round
         What was found of the base model and of the stage that is kept, on the same rows.
-    untrained_loss : float
-        Loss of a model that predicts the same for everyone, on these rows.
-    rows : float
-        How many they are.
+    summary : object
+        What the task keeps of these rows.
     """
+    untrained_loss, weights = summary.untrained_loss, getattr(summary, "label_weights", None)
     learned = untrained_loss - base.held_out_loss
     lost = stage.held_out_loss - base.held_out_loss
     said = []
     right = [r.figures.get("held-out accuracy") for r in (base, stage)]
-    if right[0] is not None and right[1] is not None:
+    weighted = weights is not None and set(weights) != {1.0}  # which moves decisions as well
+    if right[0] is not None and right[1] is not None and not weighted:
         fall = right[0] - right[1]
         closed = float(base.violations.max(initial=0.0) - stage.violations.max(initial=0.0))
         missed = bool((stage.violations > 2.0 * stage.errors).any())
-        if fall > max(NOTICED, closed * (WORTH_OF_MISS if missed else 1.0), 9.0 / rows):
+        if fall > max(NOTICED, closed * (WORTH_OF_MISS if missed else 1.0), 9.0 / summary.rows):
             said.append(
                 f"accuracy falls from {right[0]:.3f} to {right[1]:.3f}, for closing "
                 f"{max(closed, 0.0):.3f} of the distance to the limit"
