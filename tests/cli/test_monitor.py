@@ -203,6 +203,27 @@ def test_a_group_that_vanishes_is_an_alarm_of_its_own(run, watched, decided, tmp
     assert "Are the groups written as in training?" in said
 
 
+def test_a_group_that_was_small_in_training_is_compared(run, tmp_path):
+    """Nobody of a group of 12 rows in training is accepted any more."""
+    asked = ["--label", "approved", "--sensitive", "sex", "--constraint", "equal_opportunity"]
+    asked += ["--tolerance", "0.3", "--no-trade-off", *QUICK, "--quiet"]
+    for name, rows, seed, few in (("old", 3_000, 0, 12), ("new", 6_000, 5, 300)):
+        frame = loans(rows, seed=seed)
+        frame["sex"] = frame["sex"].astype(str)
+        frame.loc[frame.index[:few], "sex"] = "other"
+        frame.sample(frac=1.0, random_state=0).to_csv(tmp_path / f"{name}.csv", index=False)
+    model, out = tmp_path / "model", tmp_path / "decided.csv"
+    assert run("train", tmp_path / "old.csv", *asked, "--out", model)[0] == 0
+    words = ["--keep", "approved", "--keep", "sex", "--quiet", "--out", out]
+    assert run("predict", model, tmp_path / "new.csv", *words)[0] == 0
+    frame = pd.read_csv(out).drop(columns="decision")
+    frame.loc[frame["sex"] == "other", "score"] = 0.0
+    frame["quarter"] = np.arange(len(frame)) * 4 // len(frame) + 1
+    frame.to_csv(out, index=False)
+    code, shown, _ = run("monitor", model, out, "--by", "quarter")
+    assert code == 3 and "not met" in shown
+
+
 def test_few_rows_are_no_good_news(run, watched, decided, tmp_path):
     """The gap may be far beyond its limit, and so few rows could not show it."""
     pd.read_parquet(decided).iloc[::20].to_parquet(tmp_path / "rows.parquet")

@@ -125,6 +125,7 @@ def _watch(options: argparse.Namespace, console: Console) -> tuple[Watched, Fili
     from fairboost.cli.model_folder import load_model
     from fairboost.fairness.constraints import resolve
     from fairboost.fairness.operating_points import OperatingPoint
+    from fairboost.fairness.tolerance import with_tolerances
     from fairboost.monitoring.counts import PeriodCounts
     from fairboost.monitoring.deployed import deployed
     from fairboost.monitoring.page import monitoring_page
@@ -148,7 +149,9 @@ def _watch(options: argparse.Namespace, console: Console) -> tuple[Watched, Fili
     point = model_.operating_point
     use = deployed(
         evidence,
-        resolve(model_.constraint, model_.tolerance, schema.sensitive),
+        with_tolerances(
+            resolve(model_.constraint, model_.tolerance, schema.sensitive), model_.tolerances_
+        ),
         point if isinstance(point, OperatingPoint) else None,
         columns=schema.sensitive,
         min_group_rows=model_.min_group_rows,

@@ -131,8 +131,8 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         parities without a tolerance of their own. If left out, the tolerance of a rate is what
         the rows can show: two standard errors of a gap on the held-out rows, at least 0.01 and at
         most 0.1 (``tolerances_``); that of a precision, of a relative difference and of
-        ``multipliers="paper"`` is 0.01. A tolerance that contradicts that of ``parity("fnr", 0.02)``
-        is refused.
+        ``multipliers="paper"`` is 0.01. A tolerance that contradicts that of
+        ``parity("fnr", 0.02)`` is refused.
     confidence : float in (0, 1), optional
         Aim farther inside the limits, so that the constraints hold among all people with this
         confidence. The report says where there are too few held-out rows for it.

@@ -14,6 +14,9 @@ from fairboost.monitoring.counts import NO_GROUP, SHARE, Group, PeriodCounts, Se
 from fairboost.monitoring.watch import TrainingRate
 from fairboost.report.evidence import Evidence, GroupRate
 
+READABLE = 30
+"""Rows below which a rate of a table says little; reports do not compare such groups."""
+
 OPPOSITE = {"fpr": "tnr", "tnr": "fpr", "tpr": "fnr", "fnr": "tpr", "ppr": "pnr", "pnr": "ppr"}
 
 
@@ -64,7 +67,7 @@ def deployed(
     point: OperatingPoint | None,
     *,
     columns: Sequence[str],
-    min_group_rows: int = 30,
+    min_group_rows: int = 0,
 ) -> Deployed:
     """Find out what to watch.
 
@@ -83,8 +86,18 @@ def deployed(
     """
     lines = [r for r in evidence.rates if r.model == "chosen"]
     groups = _groups(lines, columns, constraints)
-    compared = {by: _large(by, known, lines, min_group_rows) for by, known in groups.items()}
+    notes: list[str] = []
+    # Intervals of sequences hold for few rows too: a group that was small in training is compared
+    # as its rows come in, unless the user wanted groups of more than READABLE rows.
+    least = min_group_rows if min_group_rows > READABLE else 0
+    compared = {by: _large(by, known, lines, least) for by, known in groups.items()}
     checks, left = checks_of(constraints, compared)
+    for by, known in groups.items():
+        if absent := [", ".join(g) for g in known if g not in compared[by]]:
+            notes.append(
+                f"not compared, with fewer than {least:,} eligible rows in training "
+                f"(min_group_rows): {', '.join(absent)}"
+            )
     if point is not None:
         checks.append(check_of_point(point))
     more = [Series((), (), "ppr")]
@@ -92,7 +105,7 @@ def deployed(
     outside = {c: Series((c,), (), NO_GROUP, groups[(c,)]) for c in columns}
     more += outside.values()
     series = [*(s for c in checks for s in c.series), *more]
-    reference, notes = {}, []
+    reference = {}
     if evidence.data.weight is None:
         tested = [r for r in lines if r.where == "test"]
         reference = {s: r for s in series if (r := _trained(s, tested)) is not None}
