@@ -1,8 +1,8 @@
 """The tolerance that a constraint has where the user gives none: what the rows can show.
 
-A gap within two standard errors cannot be told from none. A tolerance far below that is met by
-luck: multipliers follow the noise of small groups, which costs accuracy, and other people's gaps
-are no smaller (``benchmarks/settling.md``). So an automatic tolerance is two standard errors of a
+A gap within two standard errors cannot be distinguished from none. A tolerance far below that is
+met by luck on the rows measured: multipliers follow the noise of small groups, which costs
+accuracy (``benchmarks/settling.md``). So an automatic tolerance is two standard errors of a
 gap on the rows that are measured, and 0.01 where that is less. It is known before training, from
 the rows of each group and the labels (:func:`likely_rate`). Of several groups it is the mean over
 people, each group compared with all others: one small group does not loosen the limit of the large
@@ -26,7 +26,7 @@ from fairboost.fairness.moments import Moment
 from fairboost.fairness.rates import Rate, as_moment
 
 ERRORS = 2.0
-"""Standard errors within which a gap cannot be told from none."""
+"""Standard errors within which a gap cannot be distinguished from none."""
 
 MOST = 0.1
 """The largest automatic tolerance."""
