@@ -400,7 +400,7 @@ def test_the_stage_itself_may_be_stopped_early(base, toy, other, iterate):
     )  # fmt: skip
     assert model.best_iteration_ == 9
     assert_stands_on(model, base, toy.X)
-    assert len(model.trace_) == 4
+    assert len(model.trace_) == 5  # the rounds are judged one round later
     decided = model.predict(other.X)
     expected = [decided[other.group == g].mean() for g in "ab"]
     assert model.fairness_report_.rates["held out"].tolist() == pytest.approx(expected)
