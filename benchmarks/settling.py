@@ -265,8 +265,8 @@ or aware, engine, trees, learning rate and leaves are drawn. All figures are on 
   errors of the test rows, root mean square over groups and rates (and over fits, in the table).
   Groups equal in truth have an excess of 1 at most.
 - **automatic**: the default, `tolerance=None`: two standard errors of a gap on the rows measured,
-  at least 0.01. **fixed**: `tolerance=0.01`. The excess of *automatic* is beyond its own
-  tolerance; the last column is beyond 0.01 for all.
+  at least 0.01 and at most 0.1. **fixed**: `tolerance=0.01`. The excess of *automatic* is beyond
+  its own tolerance; the last column is beyond 0.01 for all.
 - **linear**: linear post-processing at a tolerance of 0.01, on the same rows with the same engine.
 """
 
