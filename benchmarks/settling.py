@@ -145,7 +145,7 @@ def excess(rates: dict[str, list[list]], tolerances: dict[str, float]) -> float:
 
 
 def figures(case: Case, test: Rows, positive: np.ndarray, tolerances: dict[str, float]) -> dict:
-    """What decisions come to on the test rows."""
+    """Accuracy, gap and excess of decisions on the test rows."""
     rates = group_rates(test.y, positive, test.s)
     kept = {rate: rates[rate] for rate in RATES[case.constraint]}
     fixed = dict.fromkeys(kept, FIXED)
@@ -240,6 +240,12 @@ def page(path: Path) -> str:
         f"{leads.mean():+.4f} ± {error:.4f} (standard error); "
         f"{(leads < -0.003).sum()} of {len(leads)} fits are behind by more than 0.003."
     )
+    for key in ("accuracy", "gap"):
+        more = np.array([f["found"]["automatic"][key] - f["found"]["fixed"][key] for f in found])
+        parts.append(
+            f"\nThe {key} of the automatic tolerance less that at 0.01: {more.mean():+.4f} ± "
+            f"{more.std(ddof=1) / np.sqrt(len(more)):.4f} (standard error)."
+        )
     automatic = [f["found"]["automatic"] for f in found]
     held = [
         value / limit

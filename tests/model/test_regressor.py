@@ -669,7 +669,7 @@ def test_constraints_are_met_where_the_plain_model_breaks_them(claims, name):
     assert np.ptp(by_group(plain.predict(X), group)) > 0.3
     model = FairGBMRegressor(estimator, **CONSTRAINTS["means"], random_state=0)
     model.fit(claims.X, claims.y, sensitive_features=claims.group, **given)  # it would warn
-    assert np.ptp(by_group(model.predict(X), group)) <= 0.115  # within an eighth of its error
+    assert np.ptp(by_group(model.predict(X), group)) <= 0.1 + 1e-6
     constant = np.square(y - claims.y.mean()).mean()
     assert np.square(model.predict(X) - y).mean() < constant
 

@@ -175,7 +175,7 @@ def test_a_shift_between_groups_is_taken_back():
     # Half of 0.005 to either side is a shift of 0.01 where one row in four is within 1.
     assert stage[1] - stage[0] == pytest.approx(-1, abs=0.03)
     decided = model.predict(in_a[:, np.newaxis], base_score=score)
-    assert abs(decided[:1_500].mean() - decided[1_500:].mean()) <= 0.0075  # one row of 400
+    assert abs(decided[:1_500].mean() - decided[1_500:].mean()) <= 0.005
 
 
 # Bases that are not frozen are cross-fitted
@@ -395,7 +395,7 @@ def test_a_stage_by_xgboost(forest, rows):
     base = log_odds(forest, model, rows.test.X)
     stage = model.estimator_.predict(rows.test.X, output_margin=True)
     np.testing.assert_allclose(model.decision_function(rows.test.X), base + stage, atol=1e-6)
-    assert difference(model, rows.test) < 0.11
+    assert difference(model, rows.test) < 0.11  # training aims at 3/4 of the tolerance
     plain = on(FrozenEstimator(forest), rows.new, stage=clone(model.stage), constraint=None,
                tolerance=None)  # fmt: skip
     np.testing.assert_allclose(plain.decision_function(rows.test.X), base, atol=1e-6)

@@ -3,8 +3,8 @@
 Under a constraint on actual over expected, a row is pushed by ``sum_g push_g P(g | x)``. Where
 features say next to nothing about the group, P is nearly the same for everyone. Pushes of opposite
 signs then moved everyone, by whatever was left of their sum, and the total was no longer
-calibrated. And multipliers whose violations cannot be closed grew without end: predictions came to
-follow the noise in P, until they were worth no more than a constant.
+calibrated. And multipliers whose violations cannot be closed grew without end: predictions
+followed the noise in P, until they were no better than a constant.
 
 So pushes leave the total alone, unless all groups ask for the same direction
 (:func:`keeping_the_total`). The total has multipliers of its own (:func:`with_totals`), and those

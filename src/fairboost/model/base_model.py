@@ -39,8 +39,8 @@ FOLDS = 5
 SAMPLED, DOUBLINGS, SURELY = 1_800, 3.0, 3.0
 """Of the check whether a base model has learned rows by heart: rows that clones are fitted to and
 tried on, how many times what twice as many rows gain a model on new rows may be better, and
-standard errors of that. In 86 trials with nine kinds of models on new rows it never said so; on
-their own training rows it recognised forests, and boosted trees of few rows."""
+standard errors of that. On new rows of COMPAS and Adult it raised no false alarm; on their own
+training rows it recognised forests, and boosted trees of few rows."""
 SCORES, PROBABILITIES, DECISIONS = "scores", "probabilities", "decision_function"
 TELLING = 20
 """Rows of which it shows that scores are decisions; fewer may all have a probability of 0 or 1."""

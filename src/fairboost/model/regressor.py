@@ -140,7 +140,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
     >>> from fairboost import FairGBMRegressor
     >>> rng = np.random.default_rng(0)
     >>> sex = rng.integers(0, 2, 4_000)
-    >>> X = np.stack([rng.normal(size=4_000) + sex, rng.normal(size=4_000)], axis=1)
+    >>> X = np.stack([rng.normal(size=4_000) + 0.5 * sex, rng.normal(size=4_000)], axis=1)
     >>> y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=4_000)
     >>> engine = LGBMRegressor(n_estimators=60, verbose=-1)
     >>> model = FairGBMRegressor(engine, constraint="equal_means", tolerance=0.2)

@@ -215,7 +215,7 @@ class Watched:
 
     @property
     def state(self) -> State:
-        """What all of it comes to; "no alarm" where nothing is held to a limit."""
+        """The state of the headline; "no alarm" where nothing is held to a limit."""
         if self.standing:
             return "alarm"
         if self.open or self.left:

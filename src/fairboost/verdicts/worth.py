@@ -8,7 +8,7 @@ from fairboost.fairness.binding import Term
 HARDLY = 0.1
 """Share of the variance of a group below which features hardly tell who is in it."""
 
-MOST_LOST = 0.25
+MOST_LOST = 0.5
 """Share of the predictive power that is left, below which most of it is gone."""
 
 
