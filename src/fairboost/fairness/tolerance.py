@@ -1,8 +1,8 @@
 """The tolerance that a constraint has where the user gives none: what the rows can show.
 
 A gap within two standard errors cannot be distinguished from none. A tolerance far below that is
-met by luck on the rows measured: multipliers follow the noise of small groups, which costs
-a little accuracy (``benchmarks/settling.md``). So an automatic tolerance is two standard errors of a
+met by luck on the rows measured: multipliers follow the noise of small groups, which costs a
+little accuracy (``benchmarks/settling.md``). So an automatic tolerance is two standard errors of a
 gap on the rows that are measured, and 0.01 where that is less. It is known before training, from
 the rows of each group and the labels (:func:`likely_rate`). Of several groups it is the mean over
 people, each group compared with all others: one small group does not loosen the limit of the large
