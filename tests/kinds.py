@@ -147,7 +147,7 @@ class XGBoost:
     ) -> np.ndarray:
         """Scores before every round and after the last, by a booster on some of the rows.
 
-        It has few bins, which are those of the first booster's rows.
+        Bins are those of the first booster's rows.
         """
         import xgboost
 
@@ -156,10 +156,10 @@ class XGBoost:
             return p - y[kept], p * (1 - p)
 
         start = self.start(y, None)
-        params = {**engine.get_xgb_params(), "base_score": float(expit(start)), "max_bin": 64}
-        bins = xgboost.QuantileDMatrix(X[first], y[first], max_bin=64)
+        params = {**engine.get_xgb_params(), "base_score": float(expit(start))}
+        bins = xgboost.QuantileDMatrix(X[first], y[first])
         rows, all_rows = (
-            xgboost.QuantileDMatrix(X[some], y[some], max_bin=64, ref=bins)
+            xgboost.QuantileDMatrix(X[some], y[some], ref=bins)
             for some in (kept, slice(None))
         )
         booster = xgboost.train(

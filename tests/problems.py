@@ -164,11 +164,8 @@ class FreeScores:
         return np.array(history)
 
 
-def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None, max_bin=63):
-    """Scores of all rows after every round of a booster on some, binned with the others.
-
-    Boosters that are not kept have few bins.
-    """
+def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None):
+    """Scores of all rows after every round of a booster on some, binned with the others."""
     w = (np.ones(len(y)) if weight is None else weight)[kept]
 
     def objective(scores, rows):
@@ -180,7 +177,6 @@ def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None, max
     params |= {
         "seed": params.pop("random_state", None),
         "objective": objective,
-        "max_bin": max_bin,
     }
     params = {k: v for k, v in params.items() if v is not None}
     binning = {k: v for k, v in params.items() if k != "objective"}

@@ -189,15 +189,22 @@ def test_no_round_is_both_fairer_and_of_lower_loss(n_rounds, n_inequalities, see
     assert not ((losses < losses[chosen]) & (beyond <= beyond[chosen])).any()
 
 
-def test_of_rounds_whose_decisions_are_as_good_the_loss_chooses():
-    """A round that has learned little has the lower loss under a constraint that bends scores."""
+def test_of_rounds_whose_decisions_are_as_good_the_last_is_kept():
+    """The loss does not choose: a constraint bends scores, and rounds that learned little win."""
     losses, violations = np.array([0.40, 0.42, 0.41, 0.43]), np.full((4, 1), -0.01)
     wrong = np.array([0.20, 0.14, 0.1405, 0.15])
     errors = np.full((4, 1), 0.01)
     assert best_iterate(losses, violations, errors, 0.69) == 0
-    for error, expected in ((0.0, 1), (0.002, 2), (0.2, 0)):
+    for error, expected in ((0.0, 1), (0.002, 2), (0.2, 3)):
         found = best_iterate(losses, violations, errors, 0.69, costs=(wrong, error))
         assert found == expected
+
+
+def test_a_later_round_beyond_a_limit_is_not_kept():
+    losses, wrong = np.full(4, 0.4), np.full(4, 0.2)
+    violations = np.array([[-0.02], [-0.01], [0.001], [0.03]])
+    errors = np.full((4, 1), 0.01)
+    assert best_iterate(losses, violations, errors, 0.69, costs=(wrong, 0.01)) == 1
 
 
 def test_costs_are_means_over_an_eighth_of_the_rounds():

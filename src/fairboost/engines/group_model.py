@@ -27,6 +27,12 @@ MANY_ROWS = 20_000  # from here on it takes larger steps
 STOPPING_ROWS = 5_000  # held out, at most, that tell it when to stop
 PSEUDO_ROWS = 10.0  # weight of the belief that codes have the same shares at either label
 
+FEW_BINS = 63
+"""Bins of a number for small boosters that say what is likely and are not kept: on a few ten
+thousand rows a tree spends most of its time on the bins of its leaves. Boosters of the folds have
+the bins of the booster that is kept. With 63 their rates were others than its rates
+(``benchmarks/folds.md``)."""
+
 PATIENCE = 3
 """Rounds without a lower loss on the rows held out, after which a booster is complete."""
 

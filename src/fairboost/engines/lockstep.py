@@ -25,12 +25,6 @@ from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.signals import raise_dropped
 from fairboost.kernel.threads import Crew
 
-FOLLOWER_BINS = 63
-"""Bins of a number, at most, for boosters that are not kept. On a few ten thousand rows a tree
-takes its time to look through the bins of every leaf, and half of it with so many; gaps and
-accuracy on new rows are the same (``benchmarks/folds.md``)."""
-
-
 SMALL_RATE, MANY_ROUNDS = 0.1, 50
 """Learning rate up to which, and rounds from which on, followers take turns. A follower then grows
 half the trees, and gaps and accuracy on new rows are the same (``benchmarks/folds.md``). With

@@ -6,7 +6,10 @@ little accuracy (``benchmarks/settling.md``). So an automatic tolerance is two s
 gap on the rows that are measured, and 0.01 where that is less. It is known before training, from
 the rows of each group and the labels (:func:`likely_rate`). Of several groups it is the mean over
 people, each group compared with all others: one small group does not loosen the limit of the large
-ones.
+ones. False positive and false negative rates of the same groups have one tolerance, that of the
+rate known less well: equalized odds is about the larger of the two gaps. With a tolerance of its
+own for each, the rate known better costs accuracy, and the larger gap is no smaller
+(``benchmarks/settling.md``).
 """
 
 from __future__ import annotations
@@ -112,17 +115,29 @@ def settled(
     *parts : Cells
         All rows.
     """
-    found = [m.constraint for m in measured]
-    for k, m in enumerate(measured):
+    shared: dict[tuple[object, ...], float] = {}
+    for m in measured:
         if is_automatic(m.constraint):
             rate = likely_rate(m.moments[0], *parts)
             tolerance = automatic_tolerance(m.rows[0], m.strata, rate)
-            found[k] = replace(cast(Any, m.constraint), tolerance=tolerance)
+            shared[_shared_by(m)] = max(shared.get(_shared_by(m), 0.0), tolerance)
+    found = [
+        replace(cast(Any, m.constraint), tolerance=shared[_shared_by(m)])
+        if is_automatic(m.constraint)
+        else m.constraint
+        for m in measured
+    ]
     of_trained, of_measured = (
         tuple(replace(t, constraint=c) for t, c in zip(each, found, strict=True))
         for each in (terms, measured)
     )
     return of_trained, of_trained if measured is terms else of_measured
+
+
+def _shared_by(term: Term) -> tuple[object, ...]:
+    """What terms of one tolerance have in common: groups, and rates of true labels."""
+    of_labels = isinstance(term.moments[0], Rate) and term.moments[0].label is not None
+    return key_of(term.constraint).partition("[")[2], of_labels or term.moments[0].name
 
 
 def said_of(terms: Sequence[Term], rows: str) -> str:

@@ -22,7 +22,7 @@ from fairboost.data.validation import (
     take_columns,
 )
 from fairboost.engines.frozen import STAGE_LEAVES
-from fairboost.engines.lockstep import FOLLOWER_BINS
+from fairboost.engines.group_model import FEW_BINS
 from fairboost.engines.registry import default_estimator, is_linear
 from fairboost.exceptions import InvalidInputError
 from fairboost.model.base_model import (
@@ -46,7 +46,7 @@ from fairboost.training.request import FitRequest
 
 STAGE: dict[str, Any] = {
     "n_estimators": 20, "learning_rate": 0.3, "num_leaves": STAGE_LEAVES, "verbose": -1,
-    "max_bin": FOLLOWER_BINS, "subsample_for_bin": 10_000, "enable_bundle": False,
+    "max_bin": FEW_BINS, "subsample_for_bin": 10_000, "enable_bundle": False,
 }  # fmt: skip
 """A stage on another model. On three random splits of three tables and three base models, 20 trees
 at a rate of 0.3 with a gain of 2 left as little of the gaps as 40 at 0.2 with a gain of 1, in less

@@ -3,13 +3,14 @@
 Every prefix of a boosted ensemble is one of the iterates of Algorithm 1, so the last model holds
 them all.
 
-* ``best``: of the rounds within tolerance on the rows held out, or of least violation if there is
-  none, those whose decisions there cost least, and of these the round of lowest loss. A loss alone
-  would choose a round that has learned little: a constraint bends scores, so that the loss rises
-  while decisions get better. Costs are means over an eighth of the rounds, and count as equal
-  within half a standard error. Numbers and classes are told by the loss. Where the engine takes
-  steps so large that no round has a lower loss than no model at all, rounds are told by their
-  decisions alone.
+* ``best``: the last of the rounds that are within tolerance on the rows held out, or of least
+  violation if there is none, and whose decisions there cost no more than the cheapest round's.
+  Costs are means over an eighth of the rounds, and count as equal within half a standard error. So
+  a round is left out if it is plainly worse or beyond a limit, and not chosen because its rates or
+  its loss look good on the rows that steer: what is chosen among a hundred for looking good is
+  worse on new rows. Numbers and classes have no such costs; their round is that of lowest loss.
+  Where the engine takes steps so large that no round has a lower loss than no model at all, it is
+  the round of the fewest wrong decisions.
 * ``last``: f_T.
 * ``average``: the mean of f_1 ... f_T. Tree m is in the iterates m ... T, so the mean is the same
   ensemble
@@ -87,8 +88,8 @@ def best_iterate(
     objective : (n_iterates,) float64, optional
         What to make small in place of the loss.
     costs : ((n_iterates,) float64, float), optional
-        Costs of decisions, and their standard error: the loss tells apart rounds as good as the
-        best.
+        Costs of decisions, and their standard error. The last of the rounds as good as the best
+        is then the one to keep.
 
     Examples
     --------
@@ -114,6 +115,7 @@ def best_iterate(
         smooth = smoothed(costs[0], len(losses) // WINDOW)
         least = smooth[candidates].min()
         candidates &= smooth <= least * (1.0 + 1e-12) + AS_GOOD * costs[1]
+        return int(np.flatnonzero(candidates)[-1])
     by = losses if objective is None else objective
     return int(np.flatnonzero(candidates)[np.argmin(by[candidates])])
 

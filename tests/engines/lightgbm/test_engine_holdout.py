@@ -19,8 +19,6 @@ from fairboost import FairGBMClassifier
 from fairboost.data.cells import build_cells
 from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
-from fairboost.engines.lightgbm.data import coarse_bins
-from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.fairness.rates import RATES
 from tests.covering import covering
 from tests.problems import lightgbm_on_some
@@ -483,29 +481,7 @@ def test_weights_of_a_set_need_not_be_single_precision(engine, toy, make_toy):
         assert np.isfinite(model.multipliers_).all()
 
 
-# Bins of the boosters that are not kept
-
-
-def binned(options=None, **table):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"a": rng.normal(size=3_000), "b": rng.normal(size=3_000), **table})
-    return lightgbm.Dataset(X, rng.integers(0, 2, 3_000), params=options or {}).construct()
-
-
-def test_followers_have_few_bins_of_numbers_and_all_of_categories():
-    many = pd.Categorical(np.arange(3_000) % 100)
-    asked = coarse_bins({"max_bin": 200}, binned({"max_bin": 200, "verbosity": -1}, c=many))
-    assert asked == {"max_bin_by_feature": [FOLLOWER_BINS, FOLLOWER_BINS, 200]}
-    found = binned({**asked, "max_bin": 200, "verbosity": -1}, c=many)
-    assert [found.feature_num_bin(j) for j in (0, 1)] == [FOLLOWER_BINS] * 2
-    assert found.feature_num_bin(2) > FOLLOWER_BINS
-
-
-@pytest.mark.parametrize(
-    "options", [{"max_bin": 31}, {"max_bins": 63}, {"max_bin_by_feature": [200, 90]}]
-)
-def test_who_chose_how_features_are_binned_is_not_overruled(options):
-    assert coarse_bins(options, binned()) == {}
+# Bins of the boosters that leave out a fold
 
 
 @pytest.mark.parametrize("options", [{"max_bin": 40}, {"max_bin": 150}, {"linear_tree": True}, {}])

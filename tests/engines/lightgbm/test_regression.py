@@ -587,13 +587,6 @@ def test_followers_score_what_they_leave_out(toy, rows, offset, options, with_of
         np.testing.assert_allclose(trained.finished[0][1][fold], expected, atol=1e-9)
 
 
-def test_followers_in_coarser_bins_start_from_offsets_too(toy, rows, offset):
-    trained = Trained(make(objective="gamma"), toy.X, rows, n_folds=2, offset=offset)
-    np.testing.assert_allclose(trained.held_out[0], trained.terms.intercept + offset)
-    last = trained.finished[0][1]
-    assert np.corrcoef(last - offset, trained.model.scores(toy.X))[0, 1] > 0.7
-
-
 # The model
 
 

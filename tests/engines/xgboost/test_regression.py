@@ -377,7 +377,6 @@ def test_followers_predict_what_they_leave_out(toy, options, with_offset):
     y = targets(toy, options)
     offset = np.linspace(-0.5, 0.5, len(toy)) if with_offset else None
     folds = [np.flatnonzero(np.arange(len(toy)) % 3 == k) for k in range(3)]
-    options = {**options, "max_bin": 64}  # as many as followers have
     engine = make(regressor(**options), None)
     found = train(engine, toy.X, y, folds=folds, offset=offset)
     alone = train(engine, toy.X, y, offset=offset)
@@ -385,9 +384,9 @@ def test_followers_predict_what_they_leave_out(toy, options, with_offset):
     for k, fold in enumerate(folds):
         kept = np.ones(len(toy), bool)
         kept[fold] = False
-        bins = xgboost.QuantileDMatrix(toy.X[np.delete(np.arange(len(toy)), folds[0])], max_bin=64)
+        bins = xgboost.QuantileDMatrix(toy.X[np.delete(np.arange(len(toy)), folds[0])])
         rows, left_out = (
-            xgboost.QuantileDMatrix(toy.X[which], y[which], max_bin=64, ref=bins)
+            xgboost.QuantileDMatrix(toy.X[which], y[which], ref=bins)
             for which in (kept, ~kept)
         )
         for matrix, which in ((rows, kept), (left_out, ~kept)):
@@ -395,7 +394,7 @@ def test_followers_predict_what_they_leave_out(toy, options, with_offset):
             matrix.set_base_margin(found.terms.intercept + away + np.zeros(which.sum()))
         params = options | {"objective": options["objective"] or "reg:squarederror"}
         if found.terms.loss.renews_leaves:
-            params = {"objective": "reg:squarederror", "max_bin": 64}
+            params = {"objective": "reg:squarederror"}
 
         def objective(scores, _, kept=kept, loss=found.terms.loss):
             return loss.slopes(scores.astype(float), y[kept])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lightgbm
@@ -20,8 +20,6 @@ import numpy as np
 from lightgbm import LGBMModel
 
 from fairboost._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from fairboost.engines.lightgbm.options import option
-from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData
 from fairboost.exceptions import EngineOptionError
 
@@ -82,36 +80,17 @@ class SplitRows:
         Those held out of all boosters.
     followers, left_out : sequence of lightgbm.Dataset
         Those that each follower is trained on, and those that it leaves out.
-    coarse : dict
-        Options of the bins of followers, where they differ.
     """
 
     held_out: list[lightgbm.Dataset]
     followers: Sequence[lightgbm.Dataset] = ()
     left_out: Sequence[lightgbm.Dataset] = ()
-    coarse: dict[str, Any] = field(default_factory=dict)
 
-    def with_followers(
-        self, rows: lightgbm.Dataset, folds: Sequence[IntArray], coarse: dict[str, Any]
-    ) -> SplitRows:
+    def with_followers(self, rows: lightgbm.Dataset, folds: Sequence[IntArray]) -> SplitRows:
         """The same, and all rows cut into those without each fold and those of each fold."""
         others = [np.delete(np.arange(rows.num_data()), fold) for fold in folds]
         kept, left_out = ([take(rows, some) for some in each] for each in (others, folds))
-        return replace(self, followers=kept, left_out=left_out, coarse=coarse)
-
-
-def coarse_bins(params: dict[str, Any], rows: lightgbm.Dataset) -> dict[str, Any]:
-    """Options by which numbers have few bins; none where the user chose how features are binned.
-
-    Categories keep theirs: those without a bin of their own would be one.
-    """
-    most = int(option(params, "max_bin", 255))
-    chosen = option(params, "max_bin_by_feature") or option(params, "forcedbins_filename")
-    if most <= FOLLOWER_BINS or chosen:
-        return {}
-    bins = np.full(rows.num_feature(), FOLLOWER_BINS)
-    bins[list((rows.params or {}).get("categorical_column", []))] = most
-    return {"max_bin_by_feature": bins.tolist()}
+        return replace(self, followers=kept, left_out=left_out)
 
 
 class _Ready(Exception):

@@ -49,7 +49,6 @@ from fairboost.engines.lightgbm import multiclass, options, regression
 from fairboost.engines.lightgbm.data import (
     Prepared,
     SplitRows,
-    coarse_bins,
     conclude,
     prepare,
 )
@@ -425,7 +424,8 @@ class LightGBMEngine:
         prepared, held_out = self._hold_out(prepared, data, start)
         rows = SplitRows(held_out)
         if problem.followers:
-            rows = self._with_followers(rows, prepared, data, problem, intercept)
+            folds = [f.fold for f in problem.followers]
+            rows = rows.with_followers(prepared.rows.construct(), folds)
         lockstep = LightGBMLockstep(problem, rows, thread_count(self.n_jobs), turns, intercept)
         lockstep.waits = bool(callbacks)
 
@@ -555,28 +555,6 @@ class LightGBMEngine:
             prepared, others = prepared.split(data.trained, data.label_factors)
             held_out.insert(0, others)
         return prepared, held_out
-
-    def _with_followers(
-        self,
-        rows: SplitRows,
-        prepared: Prepared,
-        data: EngineData,
-        problem: Problem,
-        intercept: float | FloatArray,
-    ) -> SplitRows:
-        """The rows of the boosters that leave out a fold, in few bins."""
-        whole = prepared.rows
-        coarse = coarse_bins(self.told, whole)
-        if coarse:
-            names = "categorical_feature", "feature_name"
-            whole = prepare(
-                clone(self.estimator).set_params(objective=_nothing, metric="None", **coarse),
-                data, self._encode, None, prepared.params["num_threads"],
-                sample_weight=data.sample_weight,
-                init_score=self._start(data.X, intercept, data.offset),
-                **{name: data.fit_options[name] for name in names if name in data.fit_options},
-            ).rows  # fmt: skip
-        return rows.with_followers(whole.construct(), [f.fold for f in problem.followers], coarse)
 
     def _encode(self, y: ArrayLike) -> IntArray | FloatArray:
         """Labels of an evaluation set as they are trained on."""

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.validation import take_rows
-from fairboost.engines.group_model import CodedRows, Grown, Growth, Started, most_rounds
+from fairboost.engines.group_model import FEW_BINS, CodedRows, Grown, Growth, Started, most_rounds
 from fairboost.engines.lightgbm.data import take
 from fairboost.engines.lightgbm.threads import number_of_threads
-from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.tables import as_codes
 
 BLOCK = 100_000  # rows predicted at a time, so that a large X is not copied as a whole
@@ -54,7 +53,7 @@ class LightGBMGroupModel:
             whole = Dataset(
                 data.X, data.codes, weight=data.weight,
                 categorical_feature=self.categorical_feature,
-                params=QUIET | {"num_threads": number, "max_bin": FOLLOWER_BINS},
+                params=QUIET | {"num_threads": number, "max_bin": FEW_BINS},
             )  # fmt: skip
             coded = as_codes(data.X, np.float64)
             values = None if coded is None else coded.values
@@ -85,7 +84,7 @@ class LightGBMGroupModel:
         options = QUIET | {
             "objective": "binary" if n == 2 else "multiclass", "num_class": 1 if n == 2 else n,
             "learning_rate": how.learning_rate, "num_leaves": how.num_leaves,
-            "num_threads": self.threads, "max_bin": FOLLOWER_BINS,
+            "num_threads": self.threads, "max_bin": FEW_BINS,
             "lambda_l2": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
         }  # fmt: skip
         stop = lightgbm.early_stopping(how.patience, verbose=False)

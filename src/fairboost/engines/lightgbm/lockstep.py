@@ -199,7 +199,7 @@ class LightGBMLockstep:
         def before(env: Any) -> None:
             if self.lockstep is None:
                 # Nobody looks at metrics of the followers.
-                params = {**without(env.params, "learning_rate"), **self.rows.coarse}
+                params = without(env.params, "learning_rate")
                 rate = self.turns * option(env.params, "learning_rate", 0.1)
                 params |= {"metric": "None", "learning_rate": rate}
                 further = [lightgbm.Booster(params, rows) for rows in self.rows.followers]
@@ -245,11 +245,10 @@ class LightGBMLockstep:
         boosters = []
         with number_of_threads(int(params["num_threads"])) as number:
             params["num_threads"] = number
-            trained = [(theirs, {**params, **rows.coarse}) for theirs in rows.followers]
-            trained.append((self.boosters.boosters[-1].train_set, params))
-            for (before, options), scores in zip(trained, ended.last_scores, strict=True):
+            trained = [*rows.followers, self.boosters.boosters[-1].train_set]
+            for before, scores in zip(trained, ended.last_scores, strict=True):
                 before.set_init_score(scores)  # a booster copies them when it is made
-                boosters.append(lightgbm.Booster(options, before))
+                boosters.append(lightgbm.Booster(params, before))
             Lockstep(problem, self._boosters(params, boosters), self.threads).run(rounds)
         return boosters[-1]
 

@@ -19,12 +19,12 @@ from fairboost._typing import (
     ScoreArray,
 )
 from fairboost.data.validation import by_row, take_rows
+from fairboost.engines.group_model import FEW_BINS
 from fairboost.engines.lightgbm import engine as lightgbm_engine
 from fairboost.engines.lightgbm.data import take
 from fairboost.engines.lightgbm.group_model import QUIET, Categorical
 from fairboost.engines.linear.model import MOST_WEIGHT, Block, all_columns
 from fairboost.engines.linear.tilt import pull_back, slopes, tilt
-from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import (
     EngineData,
     Problem,
@@ -47,7 +47,7 @@ STOPPING_SHARE, PATIENCE, MOST_ROUNDS, RATE, PENALTY = 0.15, 3, 20, 0.5, 10.0
 """Share of the rows on which a booster stops, the rounds that it waits for a lower loss, the most
 rounds, its learning rate, and the penalty on leaves."""
 
-BINS = {"max_bin": FOLLOWER_BINS, "bin_construct_sample_cnt": 5_000, "enable_bundle": False}
+BINS = {"max_bin": FEW_BINS, "bin_construct_sample_cnt": 5_000, "enable_bundle": False}
 """Coarse bins from a few rows. Features are not bundled, since rows that LightGBM did not look at
 might contradict it."""
 

@@ -26,7 +26,6 @@ from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
 from fairboost.data.device_arrays import is_device_array
 from fairboost.data.features import listed_categories
 from fairboost.data.validation import by_row
-from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData, is_on_disk
 from fairboost.engines.tables import PartedTable, as_codes, as_table, feature_names
 from fairboost.engines.xgboost.batches import (
@@ -71,8 +70,6 @@ class Matrices:
         The evaluation sets of the user, and their names.
     followers : list of (xgboost.DMatrix, HeldOut)
         The rows that each follower is trained on, and those that it leaves out.
-    follower_bins : int, optional
-        Bins of a feature for followers.
     on_device : list of ScoredRows, optional
         The rows of the followers and those trained on, where scores are on a GPU.
     """
@@ -81,7 +78,6 @@ class Matrices:
     held_out: list[Any]
     evals: list[tuple[xgboost.DMatrix, str]]
     followers: list[tuple[xgboost.DMatrix, Any]]
-    follower_bins: int | None = None
     on_device: Sequence[ScoredRows] | None = None
 
 
@@ -140,7 +136,7 @@ def build(
     device : Device, optional
         The GPU that scores are to be on. XGBoost scores the rows, and they are copied there.
     """
-    make = MatrixMaker(estimator, base, threads, device=device)
+    make = MatrixMaker(estimator, base, threads, device)
     X, weight = data.X, data.sample_weight
     labels = data.labels.astype(np.float32)  # as XGBoost keeps them; it converts slowly
     start = make.start(X, data.offset, intercept)
@@ -162,15 +158,15 @@ def build(
     followers: list[tuple[xgboost.DMatrix, Any]] = []
     if len(folds):
         X = by_row(X)
-        coarse = MatrixMaker(estimator, base, threads, FOLLOWER_BINS + 1, device)
-        coarse.known = make.known
-        X = coarse.coded(X)
+        their = MatrixMaker(estimator, base, threads, device)
+        their.known = make.known
+        X = their.coded(X)
     for fold in folds:
         others = np.delete(np.arange(len(labels)), fold)
-        trained_on = coarse.matrix(X, labels, weight, start, others)
-        coarse.reference = coarse.reference or trained_on
-        coarse.weigh_features(trained_on)
-        followers.append((trained_on, coarse.held_out(X, labels, start, fold)))
+        trained_on = their.matrix(X, labels, weight, start, others)
+        their.reference = their.reference or trained_on
+        their.weigh_features(trained_on)
+        followers.append((trained_on, their.held_out(X, labels, start, fold)))
     evals = _evaluated(data, encode, make, rows, intercept)
     if data.label_factors != (1.0, 1.0) and any(matrix is rows for matrix, _ in evals):
         # Metrics weigh the labels as they were before rows were held out. The rows are binned by
@@ -178,15 +174,13 @@ def build(
         factors = np.asarray(data.label_factors)[rows.get_label().astype(int)]
         known_weight = rows.get_weight()
         rows.set_weight(known_weight * factors if known_weight.size else factors)
-    bins = coarse.max_bin if followers and coarse.binned else None
     if device is None:
-        return Matrices(rows, held_out, evals, followers, bins)
+        return Matrices(rows, held_out, evals, followers)
     return Matrices(
         rows,
         [FetchedScores(device, some.matrix) for some in held_out],
         evals,
         [(theirs, FetchedScores(device, some.matrix)) for theirs, some in followers],
-        bins,
         [FetchedScores(device, theirs) for theirs in (*(f for f, _ in followers), rows)],
     )
 
@@ -229,8 +223,6 @@ class MatrixMaker:
         A model to go on from.
     threads : Threads
         Those that score rows held out.
-    most_bins : int, optional
-        Bins of a feature, if the options ask for more.
     device : Device, optional
         The GPU that is trained on, if there is one.
     """
@@ -240,7 +232,6 @@ class MatrixMaker:
         estimator: XGBModel,
         base: XGBModel | None,
         threads: Threads,
-        most_bins: int | None = None,
         device: Device | None = None,
     ) -> None:
         self.estimator, self.base, self.threads = estimator, base, threads
@@ -256,8 +247,7 @@ class MatrixMaker:
             "enable_categorical": estimator.enable_categorical,
         }
         max_bin = 256 if estimator.max_bin is None else estimator.max_bin
-        self.max_bin = max_bin if most_bins is None else min(max_bin, most_bins)
-        self.for_bins = {**self.shared, "max_bin": self.max_bin}
+        self.for_bins = {**self.shared, "max_bin": max_bin}
 
     def table(self, X: Matrix, what: str = "X") -> Matrix:
         """A table with no other categories than the model to go on from, or the first table."""

@@ -14,7 +14,6 @@ from xgboost import XGBModel
 
 from fairboost._typing import FloatArray, IntArray, Matrix
 from fairboost.data.device_arrays import is_on_device, on_host
-from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.engines.port import EngineData
 from fairboost.engines.tables import feature_names
 from fairboost.engines.xgboost.batches import positions
@@ -80,17 +79,16 @@ def build_on_device(
         theirs = scores_of(data.held_out[0], tables[1], data.held_out_offset)
         held_out.append(DeviceRows(theirs))
     on_device, followers = [], []
-    coarse = MatrixMaker(estimator, base, Threads(), FOLLOWER_BINS + 1)
-    coarse.columns, coarse.known = make.columns, make.known
-    X = coarse.coded(X) if folds else X
+    their = MatrixMaker(estimator, base, Threads())
+    their.columns, their.known = make.columns, make.known
+    X = their.coded(X) if folds else X
     for fold in folds:
         others = np.delete(np.arange(len(table)), fold)
-        trained_on = coarse.matrix(X, None, weight, None, place(others))
-        coarse.reference = coarse.reference or trained_on
-        coarse.weigh_features(trained_on)
+        trained_on = their.matrix(X, None, weight, None, place(others))
+        their.reference = their.reference or trained_on
+        their.weigh_features(trained_on)
         scores = scores_of(data.X, table, data.offset, [others, fold])
         on_device.append(DeviceRows(scores))
         followers.append((trained_on, DeviceRows(scores, 1)))
-    bins = coarse.max_bin if followers else None
     on_device.append(DeviceRows(own))
-    return Matrices(rows, held_out, [], followers, bins, on_device)
+    return Matrices(rows, held_out, [], followers, on_device)

@@ -416,7 +416,6 @@ class XGBoostEngine:
                 matrices.rows,
                 matrices.held_out,
                 matrices.followers,
-                matrices.follower_bins,
                 turns,
                 matrices.on_device,
             )

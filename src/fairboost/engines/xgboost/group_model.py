@@ -18,8 +18,7 @@ from sklearn.base import clone
 from xgboost import XGBModel
 
 from fairboost._typing import Float32Array, FloatArray, IntArray, Matrix
-from fairboost.engines.group_model import CodedRows, Grown, Growth, Started, most_rounds
-from fairboost.engines.lockstep import FOLLOWER_BINS
+from fairboost.engines.group_model import FEW_BINS, CodedRows, Grown, Growth, Started, most_rounds
 from fairboost.engines.xgboost.calls import ScoreReader
 from fairboost.engines.xgboost.data import MatrixMaker
 from fairboost.kernel.threads import Threads
@@ -52,7 +51,7 @@ class XGBoostGroupModel:
     @contextmanager
     def side_by_side(self, data: CodedRows, threads: int) -> Iterator[XGBoostGroupModel]:
         """Bin the rows once, for boosters that are grown at the same time."""
-        maker, n = self._maker(FOLLOWER_BINS + 1), len(data.codes)
+        maker, n = self._maker(FEW_BINS + 1), len(data.codes)
         start = _margin(np.zeros((n, data.n_codes)))
         table = maker.coded(maker.table(data.X))
         maker.reference = maker.matrix(table, np.zeros(n, np.float32), None, None)
@@ -88,7 +87,7 @@ class XGBoostGroupModel:
             "learning_rate": how.learning_rate,
             "reg_lambda": 10.0,  # keeps the scores of rare codes, whose Hessian is tiny, in bounds
             "nthread": self.threads,
-            "max_bin": maker.max_bin,
+            "max_bin": FEW_BINS + 1,
         }
         booster = xgboost.Booster(_options(n, how.num_leaves) | options, [matrix])
         rounds = sample.grow(booster, matrix, how)

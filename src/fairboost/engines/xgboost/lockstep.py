@@ -13,7 +13,6 @@ has predicted for, and adds a round's trees to them when it is asked next:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,8 +40,6 @@ class XGBoostBoosters:
         The rows held out.
     followers : sequence of (xgboost.DMatrix, HeldOut)
         The rows that each further booster is trained on, and those that it leaves out.
-    follower_bins : int, optional
-        Bins of a feature for these, if others.
     turns : int, default=1
         Of how many rounds a further booster takes one, with so many times the learning rate.
     on_device : sequence of ScoredRows, optional
@@ -56,7 +53,6 @@ class XGBoostBoosters:
         rows: xgboost.DMatrix,
         held_out: Sequence[Any],
         followers: Sequence[tuple[xgboost.DMatrix, Any]],
-        follower_bins: int | None,
         turns: int = 1,
         on_device: Sequence[ScoredRows] | None = None,
     ) -> None:
@@ -71,10 +67,7 @@ class XGBoostBoosters:
             self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
         self.main: Any = None
         self.readers: dict[int, ScoreReader] = {}
-        self.follower_bins, self.turns = follower_bins, turns
-        theirs = dict(self.params)
-        if follower_bins is not None:
-            theirs["max_bin"] = follower_bins
+        self.turns, theirs = turns, dict(self.params)
         if turns > 1:
             rate = turns * option(theirs, "learning_rate", DEFAULT_RATE)
             theirs = {**without(theirs, "learning_rate"), "learning_rate": rate}
@@ -209,7 +202,7 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
         ]
         for rows, scores in zip(old.rows, ended.last_scores, strict=True):
             rows.set_base_margin(scores)
-        boosters = XGBoostBoosters(params, old.rows[-1], held_out, followers, old.follower_bins)
+        boosters = XGBoostBoosters(params, old.rows[-1], held_out, followers)
         boosters.main = main = xgboost.Booster(boosters.params, [old.rows[-1]])
         Lockstep(problem, boosters, self.threads).run(rounds)
         return main
@@ -231,7 +224,6 @@ class XGBoostLockstep(xgboost.callback.TrainingCallback):
             old.rows[-1],
             found[n : n + n_held_out],
             followers,
-            old.follower_bins,
             on_device=found[:n],
         )
         boosters.main = main = xgboost.Booster(boosters.params, [old.rows[-1]])
@@ -252,9 +244,6 @@ class PassOn(xgboost.callback.TrainingCallback):
         if config != self.config:
             self.config = config
             self.lockstep.lockstep.crew.wait()
-            bins = self.lockstep.boosters.follower_bins
-            if bins is not None:
-                config = re.sub(r'"max_bin":"\d+"', f'"max_bin":"{bins}"', config)
             for booster in self.lockstep.boosters.followers:
                 booster.load_config(config)
         return False
