@@ -43,7 +43,7 @@ class FakeBoosters:
         return self.rounds[-1]
 
 
-def problem(log, *, held_out=False, followers=False, begin=None):
+def problem(log, *, held_out=False, followers=False, ready=None):
     def play(scores, measured):
         log.append(("play", scores[0], None if measured is None else measured.tolist()))
         return np.zeros(N), np.ones(N)
@@ -56,7 +56,7 @@ def problem(log, *, held_out=False, followers=False, begin=None):
         return np.zeros(N), np.ones(N)
 
     folds = [Follower(fold, gradients) for fold in FOLDS] if followers else []
-    return Problem(play, finish, lambda n: log.append(("after", n)), held_out, folds, begin)
+    return Problem(play, finish, lambda n: log.append(("after", n)), held_out, folds, ready)
 
 
 def run(rounds=2, threads=1, turns=1, **options):
@@ -117,12 +117,12 @@ def nothing():
 @pytest.mark.parametrize(
     "rounds, rate, options, expected",
     [
-        (50, 0.1, {"begin": nothing}, 2),
-        (50, float(np.float32(0.1)), {"begin": nothing}, 2),
-        (49, 0.1, {"begin": nothing}, 1),  # too few rounds to close a gap in half of them
-        (200, 0.3, {"begin": nothing}, 1),  # twice the rate is another model
+        (50, 0.1, {"ready": nothing}, 2),
+        (50, float(np.float32(0.1)), {"ready": nothing}, 2),
+        (49, 0.1, {"ready": nothing}, 1),  # too few rounds to close a gap in half of them
+        (200, 0.3, {"ready": nothing}, 1),  # twice the rate is another model
         (200, 0.05, {}, 1),  # the cut moves
-        (200, 0.05, {"begin": nothing, "followers": False}, 1),
+        (200, 0.05, {"ready": nothing, "followers": False}, 1),
     ],
 )
 def test_turns_are_taken_where_steps_are_small(rounds, rate, options, expected):
@@ -140,5 +140,5 @@ def test_boosters_share_the_threads_and_leave_some(threads, turns, expected):
 @pytest.mark.parametrize("threads, early", [(1, True), (2, True), (3, False)])
 def test_followers_begin_before_the_round_is_played_where_cores_are_short(threads, early):
     begun = []
-    run(threads=threads, followers=True, begin=lambda: begun.append(1))
+    run(threads=threads, followers=True, ready=lambda: begun.append(1))
     assert len(begun) == (2 if early else 0)

@@ -61,7 +61,7 @@ def test_weights_stay_on_the_simplex_and_follow_the_largest_error(errors, total)
     player = OnSimplex(
         Rest(), (GroupWeights(slice(0, n), np.full(n, 1 / n), total, slice(0, n), 0.3),)
     )
-    state = player.begin(start(n))
+    state = player.first(start(n))
     for _ in range(20):
         state = player.step(state, np.array(errors), np.ones(n))
         assert state.multipliers.sum() == pytest.approx(total)
@@ -74,7 +74,7 @@ def test_weights_do_not_change_with_a_number_that_all_errors_share():
         Rest(), (GroupWeights(slice(0, 2), np.array([0.3, 0.7]), 1.0, slice(0, 2), 0.3),)
     )
     errors = np.array([0.4, 0.1])
-    one, two = (player.step(player.begin(start(2)), errors + c, np.ones(2)) for c in (0, 5))
+    one, two = (player.step(player.first(start(2)), errors + c, np.ones(2)) for c in (0, 5))
     np.testing.assert_allclose(one.multipliers, two.multipliers)
 
 

@@ -28,7 +28,7 @@ of its own rows; sums by cell are added up over all of them, and so all take the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -91,33 +91,23 @@ class State:
 
 @dataclass(frozen=True)
 class Turn:
-    """What came of a round: what the engine fits, the state for the next one, and a record."""
-
-    slopes: Slopes
-    state: State
-    found: Round
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A round of which the engine can have the gradient; the multipliers have not moved yet.
+    """A round: what the engine fits a tree to, and the answer of the multipliers.
 
     Parameters
     ----------
     slopes : Slopes
-        The gradient.
-    smooth : (n_moments,) float64, optional
-        The smooth moments, in the paper's form.
-    measured : Measured or Measuring
-        What was measured, or is being measured.
+        The gradient of the proxy Lagrangian (line 5).
     cut : Cut
         Where decisions are made.
+    ascend : callable
+        Moves the multipliers (lines 6 and 9); returns the state for the next round and a record
+        of this one. A GPU is still at the passes over the rows when a turn begins, and this waits
+        for it.
     """
 
     slopes: Slopes
-    smooth: FloatArray | None
-    measured: Measured | Measuring
     cut: Cut
+    ascend: Callable[[], tuple[State, Round]]
 
 
 class Game:
@@ -199,8 +189,8 @@ class Game:
             none = multipliers.start(len(self.inequalities))
             if not isinstance(self.player, OnSimplex):
                 return State(none, np.zeros(len(self.map.counted)), cut)
-            begun = self.player.begin(none)
-            return State(begun, self._pullbacks(np.full(len(self.map.counted), 0.5), begun), cut)
+            first = self.player.first(none)
+            return State(first, self._pullbacks(np.full(len(self.map.counted), 0.5), first), cut)
         at = np.full(len(self.map.counted), 0.5) if moments is None else moments
         resumed = multipliers.resume(dual)
         return State(resumed, self._pullbacks(at, resumed), cut)
@@ -222,25 +212,27 @@ class Game:
         turn : Turn
             Its gradient is what the engine fits a tree to (lines 7, 8).
         """
-        return self.end(state, self.begin(state, scores, held_out))
-
-    def begin(self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None) -> Begun:
-        """The passes over the rows. A GPU may still be at work when this returns."""
-        to_measure = self._to_measure(scores, held_out)
-        cut = self.passes.place(to_measure, state.cut)
+        watched = self._watched(scores, held_out)
+        cut = self.passes.place(watched, state.cut)
         slopes, smooth = self._descend(state, scores, cut)  # line 5
         measured: Measured | Measuring | None = slopes.measured
         if measured is None or held_out is not None:
-            measured = self.passes.measure(to_measure, cut)
-        return Begun(slopes, smooth, measured, cut)
+            measured = self.passes.measure(watched, cut)
+        return Turn(slopes, cut, partial(self._ascend, state, slopes, smooth, measured, cut))
 
-    def end(self, state: State, begun: Begun) -> Turn:
-        """The step of the multipliers, from what the passes have found."""
-        slopes, measured = begun.slopes.settled(), begun.measured.settled()
-        smooth, cut = begun.smooth, begun.cut
+    def _ascend(
+        self,
+        state: State,
+        slopes: Slopes,
+        smooth: FloatArray | None,
+        measured: Measured | Measuring,
+        cut: Cut,
+    ) -> tuple[State, Round]:
+        """The answer of the multipliers to what the passes over the rows have found."""
+        slopes, exact = slopes.settled(), measured.settled()
         # With a gradient that is no number the loss is none: one figure tells all machines.
         loss = slopes.loss if slopes.is_finite else math.nan
-        found, units = self._evaluate(loss, measured, cut, state)  # line 6
+        found, units = self._evaluate(loss, exact, cut, state)  # line 6
         aimed = found.violations
         if smooth is None:  # the convex form
             smooth, aimed, units = found.moments, found.aimed, units * self.task.stiffness(cut)
@@ -250,8 +242,7 @@ class Game:
             dual = multipliers.at_most(dual, self.most * self.margins.of_a_whole(units))
         coefficients = self._pullbacks(smooth, dual)
         # Here rather than in the next round, since on a GPU this costs no time.
-        weights = self._weights(coefficients)
-        return Turn(slopes, State(dual, coefficients, cut, weights), found)
+        return State(dual, coefficients, cut, self._weights(coefficients)), found
 
     def follow(self, state: State, fold: int, scores: ScoreArray) -> Slopes:
         """Gradient for the booster that leaves out a fold: same multipliers, its own scores.
@@ -265,9 +256,9 @@ class Game:
         self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None
     ) -> Round:
         """Measure the model after the last round, without a gradient."""
-        to_measure = self._to_measure(scores, held_out)
-        cut = self.passes.place(to_measure, state.cut)
-        measured = self.passes.measure(to_measure, cut).settled()
+        watched = self._watched(scores, held_out)
+        cut = self.passes.place(watched, state.cut)
+        measured = self.passes.measure(watched, cut).settled()
         loss = measured.loss if held_out is None else self.passes.loss(scores, cut)
         return self._evaluate(loss, measured, cut, state)[0]
 
@@ -275,7 +266,7 @@ class Game:
         """The round of a model whose sums were measured elsewhere, over all rows."""
         return self._evaluate(measured.loss, measured, cut, self.start())[0]
 
-    def _to_measure(self, scores: ScoreArray, held_out: ScoreArray | None) -> ScoreArray:
+    def _watched(self, scores: ScoreArray, held_out: ScoreArray | None) -> ScoreArray:
         """The scores on which moments are measured."""
         if (held_out is None) != (self.layout.holdout.measured is None):
             raise ValueError(
@@ -447,28 +438,27 @@ class Session:
 
     def play(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> tuple[Any, Any]:
         """Play a round; returns gradient and Hessian, buffers that the next call overwrites."""
-        state = self.state
         with _quietly():
-            begun = self.game.begin(state, scores, held_out)
+            turn = self.game.play(self.state, scores, held_out)
         # Followers take the round under the same multipliers, after this one was played.
-        self.playing = replace(state, cut=begun.cut)
+        self.playing = replace(self._state, cut=turn.cut)
         if self.game.layout.device is None:
-            self._end(state, begun)
+            self._ascend(turn)
         else:  # the next round waits for it, when it asks for the state
-            self.beside.start([partial(self._end, state, begun)])
-        return begun.slopes.gradient, begun.slopes.hessian
+            self.beside.start([partial(self._ascend, turn)])
+        return turn.slopes.gradient, turn.slopes.hessian
 
-    def _end(self, state: State, begun: Begun) -> None:
-        """End a round that has begun."""
+    def _ascend(self, turn: Turn) -> None:
+        """Let the multipliers answer, and keep what came of the round."""
         device = self.game.layout.device
         # A thread of its own may be at another GPU.
         with _quietly(), nullcontext() if device is None else device.used():
-            turn = self.game.end(state, begun)
-        self._check(turn.found)
-        self._state = turn.state
-        self.rounds.append(turn.found)
+            state, found = turn.ascend()
+        self._check(found)
+        self._state = state
+        self.rounds.append(found)
 
-    def begin(self) -> None:
+    def ready(self) -> None:
         """Let followers take the next round before it is played; not where the cut moves."""
         self.playing = self.state
 

@@ -232,7 +232,7 @@ class OnSimplex:
     --------
     >>> groups = GroupWeights(slice(0, 2), np.array([0.5, 0.5]), 2.0, slice(0, 2), 1.0)
     >>> player = OnSimplex(Rest(), (groups,), damping=0.0)
-    >>> state = player.step(player.begin(start(2)), np.array([0.0, np.log(3)]), np.ones(2))
+    >>> state = player.step(player.first(start(2)), np.array([0.0, np.log(3)]), np.ones(2))
     >>> state.multipliers.round(3)
     array([0.5, 1.5])
     """
@@ -242,7 +242,7 @@ class OnSimplex:
     damping: float = EG_DAMPING
     memory: float = 0.5
 
-    def begin(self, state: DualState) -> DualState:
+    def first(self, state: DualState) -> DualState:
         """The state before the first round."""
         moved = state.multipliers.copy()
         for s in self.shares:

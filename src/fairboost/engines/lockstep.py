@@ -38,7 +38,7 @@ def turns_taken(problem: Problem, rounds: int, rate: float) -> int:
     like those of the booster that is kept.
     """
     small = rate <= SMALL_RATE * 1.0001 and rounds >= MANY_ROUNDS  # a rate in single precision
-    return 2 if small and problem.begin is not None and len(problem.followers) > 1 else 1
+    return 2 if small and problem.ready is not None and len(problem.followers) > 1 else 1
 
 
 def at_once(problem: Problem, turns: int) -> int:
@@ -97,7 +97,7 @@ class Lockstep:
         self.round = 0
         self.crew = Crew(min(len(problem.followers), threads - 1))
         # Where cores are short none may idle; else Python of several threads would only queue.
-        self.begins_early = problem.begin is not None and at_once(problem, turns) > threads
+        self.begins_early = problem.ready is not None and at_once(problem, turns) > threads
         self.out_of_fold = np.empty(0)
         self.last_scores: list[ScoreArray] = []
         self.last_held_out: Sequence[ScoreArray] = []
@@ -110,8 +110,8 @@ class Lockstep:
         raise_dropped()
         self.crew.wait()
         held_out = self._held_out()
-        if self.begins_early and self.problem.begin is not None:
-            self.problem.begin()
+        if self.begins_early and self.problem.ready is not None:
+            self.problem.ready()
             self._start_followers()
         gradients = self.problem.play(scores, held_out)
         if not self.begins_early:

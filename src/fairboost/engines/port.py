@@ -68,7 +68,7 @@ class Problem:
     followers : sequence of Follower
         Of the further boosters. They take a round while the one that is kept takes its own, and
         the next round waits for them.
-    begin : callable, optional
+    ready : callable, optional
         Makes ready for a round of the followers, which may then begin before ``play``; without it
         they wait for it.
     by_engine : bool
@@ -84,7 +84,7 @@ class Problem:
     after_round: Callable[[int], None]
     held_out: bool = False
     followers: Sequence[Follower] = ()
-    begin: Callable[[], None] | None = None
+    ready: Callable[[], None] | None = None
     by_engine: bool = False
     within: Callable[[], bool] | None = None
 

@@ -70,10 +70,10 @@ def problem_of(
     # that is kept: test ratios of 0.62 to 0.90 became 0.75 to 0.92 (bank_marketing), and accuracy
     # rose by 0.002 (adult).
     ratios = any(isinstance(t.constraint, RatioParity) for t in session.game.layout.terms)
-    begin = None if session.game.task.cut_moves or ratios else session.begin
+    ready = None if session.game.task.cut_moves or ratios else session.ready
     watched = holdout.is_outside
     within = partial(_within, session) if session.game.layout.terms else None
-    known = session.play, session.finish, after_round, watched, followers, begin, by_engine
+    known = session.play, session.finish, after_round, watched, followers, ready, by_engine
     return Problem(*known, within)
 
 
