@@ -159,8 +159,7 @@ class XGBoost:
         params = {**engine.get_xgb_params(), "base_score": float(expit(start))}
         bins = xgboost.QuantileDMatrix(X[first], y[first])
         rows, all_rows = (
-            xgboost.QuantileDMatrix(X[some], y[some], ref=bins)
-            for some in (kept, slice(None))
+            xgboost.QuantileDMatrix(X[some], y[some], ref=bins) for some in (kept, slice(None))
         )
         booster = xgboost.train(
             params, rows, engine.n_estimators, obj=objective, callbacks=engine.callbacks

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import lightgbm
 import numpy as np
+import pytest
 from scipy.special import expit
 
 from fairboost.algorithm.game import Game, Session
@@ -185,3 +186,46 @@ def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None):
     booster = lightgbm.train(params, part, rounds, callbacks=callbacks)
     trees = [booster.predict(X, raw_score=True, num_iteration=t) for t in range(1, rounds + 1)]
     return np.array([np.zeros(len(y)), *trees]) + start
+
+
+def assert_trace_is_of_the_kept(model, kept, others, folds, y, group):
+    """Rates and loss of every round in cross-fitting, computed anew.
+
+    Parameters
+    ----------
+    kept : (n_rounds, n) float64
+        Scores before each round of the booster that is kept.
+    others : (n_folds, n_rounds, n) float64
+        Those of the boosters that each leave out a fold.
+    """
+    share = (len(others) - 1) / len(others)
+    rows, knows = np.arange(len(y)), np.arange(len(others))[:, np.newaxis] != folds
+    for t, row in model.trace_.iterrows():
+        out_of_fold = others[folds, t, rows]
+        for g in np.unique(group):
+            positive, counted = np.zeros(2), np.zeros(2)
+            for label in (0, 1):
+                at = (group == g) & (y == label)
+                trained = (kept[t][at] >= 0).sum()
+                unknown = (out_of_fold[at] >= 0).sum()
+                known = (others[:, t] >= 0)[knows & at].sum() / (len(others) - 1)
+                wrong = at.sum() - unknown if label else unknown
+                rho = np.clip((known - unknown) * (2 * label - 1) / max(wrong, 1e-300), 0, 1)
+                part = share if rho < 1e-6 else (1 - (1 - rho) ** share) / rho
+                positive[label] = np.clip(trained + part * (unknown - known), 0, at.sum())
+                counted[label] = at.sum()
+            expected = {
+                "ppr": positive.sum() / counted.sum(),
+                "fpr": positive[0] / counted[0],
+                "fnr": 1 - positive[1] / counted[1],
+            }
+            names = {f"rate: {rate}[sensitive_feature={g}]": v for rate, v in expected.items()}
+            assert names.keys() & {*row.index}
+            for name in names.keys() & {*row.index}:
+                assert row[name] == pytest.approx(names[name], abs=1e-6)
+        trained, unknown = (
+            np.logaddexp(0, np.where(y == 1, -f, f)) for f in (kept[t], out_of_fold)
+        )
+        known = np.logaddexp(0, np.where(y == 1, -others[:, t], others[:, t]))[knows].sum()
+        expected = trained.sum() + share * (unknown.sum() - known / (len(others) - 1))
+        assert row["held-out loss"] == pytest.approx(expected / len(y), rel=1e-6)

@@ -62,12 +62,14 @@ def test_a_round_is_a_function_of_state_and_scores():
     state = found.game.start()
     turn = found.game.play(state, first)
     gradient = turn.slopes.gradient.copy()
-    found.game.play(turn.state, other)
-    found.game.measure(turn.state, other)
+    after, round_ = turn.ascend()
+    found.game.play(after, other).ascend()
+    found.game.measure(after, other)
     again = found.game.play(state, first)
     np.testing.assert_array_equal(again.slopes.gradient, gradient)
-    np.testing.assert_array_equal(again.found.violations, turn.found.violations)
-    np.testing.assert_array_equal(again.state.dual.multipliers, turn.state.dual.multipliers)
+    state_again, round_again = again.ascend()
+    np.testing.assert_array_equal(round_again.violations, round_.violations)
+    np.testing.assert_array_equal(state_again.dual.multipliers, after.dual.multipliers)
     assert not state.dual.multipliers.any()
 
 
@@ -79,7 +81,7 @@ def test_errors_are_those_of_the_group_that_others_are_compared_with(order):
     y = np.arange(90, dtype=np.int32) % 2
     cells = build_cells(y, [SensitiveColumn("g", codes, (0, 1, 2))], None)
     found = session(cells, [parity("ppr", 0.0, by="g")], PROXIES["cross_entropy"], Ascent(0.1))
-    errors = found.game.play(found.game.start(), decided - 0.5).found.errors[order]
+    errors = found.game.play(found.game.start(), decided - 0.5).ascend()[1].errors[order]
     small, large, middle = (p * (1 - p) / n for p, n in ((1 / 6, 60), (3 / 5, 10), (1 / 4, 20)))
     expected = np.sqrt([small + large, middle + large])
     np.testing.assert_allclose(errors[[0, 2]], expected, rtol=0.1)

@@ -31,6 +31,7 @@ from fairboost.engines.lockstep import Lockstep
 from fairboost.exceptions import EngineOptionError, ExportError, InvalidInputError
 from fairboost.fairness.proxies import PROXIES
 from tests.covering import covering
+from tests.problems import assert_trace_is_of_the_kept
 
 pytestmark = [
     # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
@@ -294,7 +295,7 @@ def test_a_set_given_does_not_teach_the_trees(kind, toy, other):
 
 
 @pytest.mark.parametrize("scheduled", [False, True], ids=["", "learning rates"])
-def test_in_cross_fitting_rates_are_those_out_of_fold(kind, toy, other, scheduled):
+def test_in_cross_fitting_rates_are_said_of_the_booster_kept(kind, toy, other, scheduled):
     """Against boosters trained one after the other, each without its fold."""
     rates = [0.3 * 0.7**k for k in range(8)]
     options, fit_options = kind.schedule(rates) if scheduled else ({}, {})
@@ -308,8 +309,8 @@ def test_in_cross_fitting_rates_are_those_out_of_fold(kind, toy, other, schedule
             for k in range(folds.max() + 1)
         ]
     )
-    out_of_fold = scores[folds, :, np.arange(len(toy))].T
-    assert_trace_is_of(model, lambda t: out_of_fold[t], toy.y, toy.group)
+    kept = np.array([scores_after(kind, model, toy.X, t) for t in range(8)])
+    assert_trace_is_of_the_kept(model, kept, scores, folds, toy.y, toy.group)
     assert model.trace_["held-out loss"].iloc[-1] > model.trace_["loss"].iloc[-1]
     if not scheduled:
         stock = kind.make().fit(toy.X, toy.y)

@@ -58,7 +58,10 @@ def test_probabilities_of_zero_and_one_are_the_groups_themselves(kind, how, esti
     weight = toy.weight if how == "share" else None
     hard = fit(kind, toy, {"group": toy.group}, sample_weight=weight, **options)
     soft = fit(kind, toy, one_hot(toy.group, estimator=estimator), sample_weight=weight, **options)
-    a, b = (model.trace_.to_numpy(np.float64) for model in (hard, soft))
+    # It follows from cells, which have no groups here: what is learned by heart is pooled.
+    right = [column for column in hard.trace_ if column.endswith("accuracy")]
+    np.testing.assert_allclose(hard.trace_[right], soft.trace_[right], atol=1e-3)
+    a, b = (model.trace_.drop(columns=right).to_numpy(np.float64) for model in (hard, soft))
     # XGBoost has gradients in single precision, whose last digit depends on the order of sums.
     atol = 1e-12 if kind.name == "lightgbm" else 1e-6
     np.testing.assert_allclose(a, b, rtol=atol, atol=atol)
@@ -88,7 +91,7 @@ def test_so_are_those_of_a_set_held_out(toy):
 @pytest.fixture(scope="module")
 def proxied(make_toy):
     """Rows of which the group is known with an AUC of about .85."""
-    data = make_toy(n=4_000)
+    data = make_toy(n=8_000)
     rng = np.random.default_rng(0)
     inside = data.group == "b"
     z = rng.normal(size=len(data)) + 1.5 * inside
@@ -134,7 +137,7 @@ def test_observed_groups_are_used_and_the_report_says_what_rates_estimate(proxie
     model.fit(data.X, data.y, sensitive_features=race)
     said = str(model.fairness_report_)
     assert "equal by group by probability" in said
-    assert "observed in 1,334 of 4,000 rows" in " ".join(said.split())
+    assert "observed in 2,667 of 8,000 rows" in " ".join(said.split())
     assert "calibrated" in said
     assert any("Rates are corrected" in line for line in model.fairness_report_.advice)
     weighted = group_probabilities(table, "group", estimator="weighted")

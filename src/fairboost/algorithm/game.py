@@ -28,7 +28,7 @@ of its own rows; sums by cell are added up over all of them, and so all take the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -60,6 +60,7 @@ from fairboost.tasks.base import (
     MemberWeights,
     Slopes,
     Weights,
+    of_the_kept,
 )
 from fairboost.tasks.layout import RowLayout
 
@@ -172,6 +173,9 @@ class Game:
             np.full(t.counted.size, t.groups.columns not in layout.memberships) for t in terms
         ]
         self.observed = np.concatenate(known or [np.empty(0, bool)])
+        # A cut that moves is placed on scores out of fold, and is another one for other scores.
+        crossed = layout.holdout.kind == "cross" and bool(terms)
+        self.corrects = crossed and not task.cut_moves
 
     def start(
         self,
@@ -195,7 +199,13 @@ class Game:
         resumed = multipliers.resume(dual)
         return State(resumed, self._pullbacks(at, resumed), cut)
 
-    def play(self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None) -> Turn:
+    def play(
+        self,
+        state: State,
+        scores: ScoreArray,
+        held_out: ScoreArray | None = None,
+        others: Sequence[Measured] = (),
+    ) -> Turn:
         """One round of Algorithm 1.
 
         Parameters
@@ -206,6 +216,9 @@ class Game:
             Scores of the rows that the engine trains on, as it has them.
         held_out : array, optional
             Scores of the rows held out, or of all rows out of fold, if there are any.
+        others : sequence of Measured
+            Each booster that leaves out a fold, on the rows that it is trained on, where these
+            say how the booster that is kept differs (:func:`fairboost.tasks.base.of_the_kept`).
 
         Returns
         -------
@@ -218,7 +231,10 @@ class Game:
         measured: Measured | Measuring | None = slopes.measured
         if measured is None or held_out is not None:
             measured = self.passes.measure(watched, cut)
-        return Turn(slopes, cut, partial(self._ascend, state, slopes, smooth, measured, cut))
+        known = [self.passes.measure_trained(scores, cut), *others] if others else []
+        return Turn(
+            slopes, cut, partial(self._ascend, state, slopes, smooth, measured, known, cut)
+        )
 
     def _ascend(
         self,
@@ -226,10 +242,11 @@ class Game:
         slopes: Slopes,
         smooth: FloatArray | None,
         measured: Measured | Measuring,
+        known: Sequence[Measured | Measuring],
         cut: Cut,
     ) -> tuple[State, Round]:
         """The answer of the multipliers to what the passes over the rows have found."""
-        slopes, exact = slopes.settled(), measured.settled()
+        slopes, exact = slopes.settled(), self._of_the_kept(measured, known)
         # With a gradient that is no number the loss is none: one figure tells all machines.
         loss = slopes.loss if slopes.is_finite else math.nan
         found, units = self._evaluate(loss, exact, cut, state)  # line 6
@@ -253,12 +270,17 @@ class Game:
         return self.passes.descend_without(fold, scores, state.cut, weights)
 
     def measure(
-        self, state: State, scores: ScoreArray, held_out: ScoreArray | None = None
+        self,
+        state: State,
+        scores: ScoreArray,
+        held_out: ScoreArray | None = None,
+        others: Sequence[Measured] = (),
     ) -> Round:
         """Measure the model after the last round, without a gradient."""
         watched = self._watched(scores, held_out)
         cut = self.passes.place(watched, state.cut)
-        measured = self.passes.measure(watched, cut).settled()
+        known = [self.passes.measure_trained(scores, cut), *others] if others else []
+        measured = self._of_the_kept(self.passes.measure(watched, cut), known)
         loss = measured.loss if held_out is None else self.passes.loss(scores, cut)
         return self._evaluate(loss, measured, cut, state)[0]
 
@@ -275,6 +297,15 @@ class Game:
                 f"{'no scores' if held_out is None else 'scores'} of such rows"
             )
         return scores if held_out is None else held_out
+
+    def _of_the_kept(
+        self, measured: Measured | Measuring, known: Sequence[Measured | Measuring]
+    ) -> Measured:
+        """What was measured, or in cross-fitting what it says of the booster that is kept."""
+        if not known:
+            return measured.settled()
+        trained, *others = (some.settled() for some in known)
+        return of_the_kept(trained, measured.settled(), others, self.passes.unknown)
 
     def _descend(
         self, state: State, scores: ScoreArray, cut: Cut
@@ -420,6 +451,7 @@ class Session:
         self.playing = self._state
         self.rounds: list[Round] = []
         self.after_last: Round | None = None
+        self.others: dict[int, Measured] = {}
         # On a GPU multipliers move while the engine grows a tree, and the host would only wait.
         # Machines add up their sums in turn with the engine's, so there the next round does it.
         layout = game.layout
@@ -439,7 +471,7 @@ class Session:
     def play(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> tuple[Any, Any]:
         """Play a round; returns gradient and Hessian, buffers that the next call overwrites."""
         with _quietly():
-            turn = self.game.play(self.state, scores, held_out)
+            turn = self.game.play(self.state, scores, held_out, self._others())
         # Followers take the round under the same multipliers, after this one was played.
         self.playing = replace(self._state, cut=turn.cut)
         if self.game.layout.device is None:
@@ -468,11 +500,22 @@ class Session:
             slopes = self.game.follow(self.playing, fold, scores)
         return slopes.gradient, slopes.hessian
 
+    def grown(self, fold: int, scores: ScoreArray) -> None:
+        """Measure the booster that leaves out a fold on the rows that it is trained on."""
+        with _quietly():
+            known = self.game.passes.measure_trained(scores, self._state.cut, fold)
+            # At once: on a GPU the next such pass overwrites what this one has found.
+            self.others[fold] = known.settled()
+
+    def _others(self) -> Sequence[Measured]:
+        folds = range(self.game.layout.holdout.n_folds)
+        return [self.others[k] for k in folds] if len(self.others) == len(folds) else []
+
     def finish(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> None:
         """Take the scores after the last round."""
         state = self.state
         with _quietly():
-            self.after_last = self.game.measure(state, scores, held_out)
+            self.after_last = self.game.measure(state, scores, held_out, self._others())
         self._check(self.after_last)
 
     def _check(self, found: Round) -> None:

@@ -162,6 +162,8 @@ class Lockstep:
                 found, np.float64, shape=(n_rows, *found.shape[1:]), order="C"
             )
         self.out_of_fold[self.folds[k]] = found
+        if (grown := followers[k].grown) is not None:
+            grown(self.boosters.scores(k))
 
     def _held_out(self) -> Any:
         """Scores to measure moments on: out of fold, of the rows held out, or none."""

@@ -44,10 +44,13 @@ class Follower:
     gradients : callable
         Scores of the rows that it is trained on to gradient and Hessian; called once per round,
         in a thread of its own.
+    grown : callable, optional
+        Takes the scores of these rows before the first round and after each of its own.
     """
 
     fold: IntArray
     gradients: Callable[[ScoreArray], Gradients]
+    grown: Callable[[ScoreArray], None] | None = None
 
 
 @dataclass(frozen=True)

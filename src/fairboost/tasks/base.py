@@ -51,6 +51,51 @@ class Measured:
         """The same, once it is known."""
         return self
 
+    @property
+    def every(self) -> FloatArray:
+        """The sums by cell, and after them those by part of a cell."""
+        return self.sums if self.shared is None else np.hstack([self.sums, self.shared])
+
+
+def of_the_kept(
+    trained: Measured,
+    out_of_fold: Measured,
+    others: Sequence[Measured],
+    unknown: Callable[..., FloatArray],
+) -> Measured:
+    """What cross-fitting says of the booster that is kept, which leaves out no fold.
+
+    Out of fold, rows are seen by boosters that each leave out a fold, and the one that is kept is
+    another: it knows more rows, and has luck of its own. Both show in its sums over the rows that
+    it is trained on, but there it knows the answers. How much that is worth to a booster follows
+    from those that leave out a fold: they decide about each row with and without knowing it. So
+    the sums of the booster that is kept are taken, less the worth of knowing, as in the bias
+    correction of cross-validation (Burman, Biometrika 1989).
+
+    Parameters
+    ----------
+    trained : Measured
+        The booster that is kept, on all rows.
+    out_of_fold : Measured
+        Each row by the booster that leaves it out.
+    others : sequence of Measured
+        Each of these boosters on the rows that it is trained on.
+    unknown : callable
+        :meth:`Passes.unknown`.
+    """
+    n = len(others)
+    share = (n - 1) / n  # of the rows; each row matters so much less to the one that has all
+    known = np.sum([m.every for m in others], axis=0) / (n - 1)
+    loss = sum(m.loss for m in others) / (n - 1)
+    sums = unknown(trained.every, out_of_fold.every, known, share)
+    of_cells, of_parts = np.split(sums, [out_of_fold.sums.shape[1]], axis=1)
+    return replace(
+        out_of_fold,
+        sums=of_cells,
+        shared=None if out_of_fold.shared is None else of_parts,
+        loss=trained.loss + share * (out_of_fold.loss - loss),
+    )
+
 
 @dataclass(frozen=True)
 class Measuring:
@@ -162,6 +207,26 @@ class Passes(Protocol):
 
     def measure(self, scores: ScoreArray, cut: Cut) -> Measured | Measuring:
         """Exact sums and the loss on the rows that are measured."""
+
+    def measure_trained(
+        self, scores: ScoreArray, cut: Cut, fold: int | None = None
+    ) -> Measured | Measuring:
+        """The same on the rows trained on, or on those of the booster that leaves out a fold."""
+
+    def unknown(
+        self, trained: FloatArray, out_of_fold: FloatArray, known: FloatArray, share: float
+    ) -> FloatArray:
+        """Sums by a booster of rows that are as those it is trained on, and that it does not know.
+
+        Parameters
+        ----------
+        trained : (n_sums, n_cells) float64
+            Sums of the rows that it is trained on, by cell and by part of a cell.
+        out_of_fold, known : (n_sums, n_cells) float64
+            The same by boosters that leave out a fold, of rows that they do not know and know.
+        share : float
+            The share of all rows that these boosters know; the booster in question knows all.
+        """
 
     def loss(self, scores: ScoreArray, cut: Cut) -> float:
         """The loss on the rows trained on."""

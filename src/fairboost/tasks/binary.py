@@ -256,13 +256,51 @@ class BinaryPasses:
             lambda: _measured(*found(), None if there is None else there()[0], shared)
         )
 
-    def _shared(self, scores: ScoreArray, cut: DecisionCut) -> FloatArray | None:
+    def measure_trained(
+        self, scores: ScoreArray, cut: DecisionCut, fold: int | None = None
+    ) -> Measured | Measuring:
+        """The same on the rows trained on, or on those of the booster that leaves out a fold."""
+        rows = self.trained if fold is None else self.without_folds[fold][0]
+        least, shared = self._least(cut), self._shared(scores, cut, fold)
+        if self.device is None:
+            return _measured(*rows.measure(scores, least), shared=shared)
+        found = rows.measuring(scores, least)
+        return Measuring(lambda: _measured(*found(), shared=shared))
+
+    def unknown(
+        self, trained: FloatArray, out_of_fold: FloatArray, known: FloatArray, share: float
+    ) -> FloatArray:
+        """Decisions of a booster about rows that it does not know.
+
+        Of the rows that it would be wrong about, one that knows their labels is right about a part
+        rho. To be wrong about a row takes that none of its chances to learn it was taken, and in
+        proportion to the rows there are fewer: ``1 - rho`` of few rows is ``(1 - rho) ** share``
+        of more. Where rho is small that is Burman's correction, ``share * rho``.
+        """
+        every, n = self.layout.measured.all, self.layout.measured.weights.size
+        right = every.labels == 1
+        wrong = np.where(right, every.weights - out_of_fold, out_of_fold)
+        learned = np.where(right, known - out_of_fold, out_of_fold - known)
+        rho = np.clip(learned / np.maximum(wrong, np.finfo(float).tiny), 0.0, 1.0)
+        small = rho < 1e-6
+        kept = (1.0 - (1.0 - rho) ** share) / np.where(small, 1.0, rho)
+        out: FloatArray = trained + np.where(small, share, kept) * (out_of_fold - known)
+        # Parts of cells may have corrected weights, below 0 too.
+        out[:, :n] = np.clip(out[:, :n], 0.0, every.weights[:n])
+        return out
+
+    def _shared(
+        self, scores: ScoreArray, cut: DecisionCut, fold: int | None = None
+    ) -> FloatArray | None:
         """Positive decisions in groups that rows belong to by weights, if there are any."""
         cells = self.layout.measured
         if not cells.shared:
             return None
         decided = scores >= np.float64(self._least(cut))  # in double precision, as in C
         decided = decided if self.device is None else self.device.get(decided)
+        if fold is not None:  # of the rows of this fold none
+            of_others, decided = decided, np.zeros(len(cells.codes), bool)
+            decided[self.layout.holdout.folds != fold] = of_others
         return cells.shared_weight_of(decided, self.layout.measured_weight)[np.newaxis]
 
     def loss(self, scores: ScoreArray, cut: DecisionCut) -> float:
@@ -367,7 +405,10 @@ class BinaryPasses:
 
 
 def _measured(
-    positive: FloatArray, loss: float, decided: FloatArray | None, shared: FloatArray | None
+    positive: FloatArray,
+    loss: float,
+    decided: FloatArray | None = None,
+    shared: FloatArray | None = None,
 ) -> Measured:
     placed = None if decided is None else decided[np.newaxis]
     return Measured(positive[np.newaxis], loss, placed, shared)

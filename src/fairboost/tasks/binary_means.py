@@ -234,15 +234,38 @@ class BinaryMeansPasses(BinaryPasses):
     def measure(self, scores: ScoreArray, cut: DecisionCut) -> Measured:
         """Decisions by cell, then what else is read, and the loss."""
         found = super().measure(scores, cut).settled()
-        rows, ends = self.held_out, np.asarray(getattr(cut, "ends", ()))
+        found = self._with_sums(found, self.held_out, scores, cut)
+        if found.placed is None:
+            return found
+        # Decisions alone are looked at there.
+        placed = np.concatenate([found.placed, np.zeros_like(found.sums[1:])])
+        return replace(found, placed=placed)
+
+    def measure_trained(
+        self, scores: ScoreArray, cut: DecisionCut, fold: int | None = None
+    ) -> Measured:
+        """The same on the rows trained on, or on those of the booster that leaves out a fold."""
+        rows = self.trained if fold is None else self.without_folds[fold][0]
+        found = super().measure_trained(scores, cut, fold).settled()
+        return self._with_sums(found, rows, scores, cut)
+
+    def unknown(
+        self, trained: FloatArray, out_of_fold: FloatArray, known: FloatArray, share: float
+    ) -> FloatArray:
+        """Of decisions as in :class:`BinaryPasses`, of the rest in proportion."""
+        out = trained + share * (out_of_fold - known)
+        out[:1] = super().unknown(trained[:1], out_of_fold[:1], known[:1], share)
+        return out
+
+    def _with_sums(
+        self, decided: Measured, rows: RowPass, scores: ScoreArray, cut: DecisionCut
+    ) -> Measured:
+        """Decisions by cell, and after them what else is read."""
+        ends = np.asarray(getattr(cut, "ends", ()))
         parts = rows.threads.each(
             lambda k: self._sums(rows, scores, rows.blocks[k], ends), len(rows.blocks)
         )
-        sums = np.concatenate([found.sums, np.sum(parts, axis=0)])
-        placed = found.placed
-        if placed is not None:  # decisions alone are looked at there
-            placed = np.concatenate([placed, np.zeros_like(sums[1:])])
-        return Measured(sums, found.loss, placed)
+        return replace(decided, sums=np.concatenate([decided.sums, np.sum(parts, axis=0)]))
 
     def _sums(
         self, rows: RowPass, scores: ScoreArray, block: slice, ends: FloatArray

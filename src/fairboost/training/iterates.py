@@ -8,7 +8,8 @@ them all.
   Costs are means over an eighth of the rounds, and count as equal within half a standard error. So
   a round is left out if it is plainly worse or beyond a limit, and not chosen because its rates or
   its loss look good on the rows that steer: what is chosen among a hundred for looking good is
-  worse on new rows. Numbers and classes have no such costs; their round is that of lowest loss.
+  worse on new rows. A stage on another model keeps the round of lowest loss among the good ones,
+  so as to do no harm. Numbers and classes have no such costs; theirs is the round of lowest loss.
   Where the engine takes steps so large that no round has a lower loss than no model at all, it is
   the round of the fewest wrong decisions.
 * ``last``: f_T.
@@ -72,6 +73,7 @@ def best_iterate(
     usable: BoolArray | None = None,
     objective: FloatArray | None = None,
     costs: tuple[FloatArray, float] | None = None,
+    latest: bool = True,
 ) -> int:
     """Position of the iterate to keep.
 
@@ -88,8 +90,10 @@ def best_iterate(
     objective : (n_iterates,) float64, optional
         What to make small in place of the loss.
     costs : ((n_iterates,) float64, float), optional
-        Costs of decisions, and their standard error. The last of the rounds as good as the best
-        is then the one to keep.
+        Costs of decisions, and their standard error.
+    latest : bool, default=True
+        Of rounds whose decisions are as good as the best, keep the last; else the one of lowest
+        loss. A stage on a model that is good already is to do no harm.
 
     Examples
     --------
@@ -115,7 +119,8 @@ def best_iterate(
         smooth = smoothed(costs[0], len(losses) // WINDOW)
         least = smooth[candidates].min()
         candidates &= smooth <= least * (1.0 + 1e-12) + AS_GOOD * costs[1]
-        return int(np.flatnonzero(candidates)[-1])
+        if latest:
+            return int(np.flatnonzero(candidates)[-1])
     by = losses if objective is None else objective
     return int(np.flatnonzero(candidates)[np.argmin(by[candidates])])
 

@@ -79,7 +79,7 @@ class Training:
             threshold = float(record.iterates[last].cut.threshold)
             costs = record.summary.decision_costs(record.column("sums")[found], threshold)
         usable = self._hits_target()[found]
-        return first + best_iterate(*at, usable, objective, costs)
+        return first + best_iterate(*at, usable, objective, costs, not self.from_model)
 
     def _largest_errors(self) -> FloatArray | None:
         """What each iterate is to make as small as it can be, where that is asked for.

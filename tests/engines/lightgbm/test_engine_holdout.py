@@ -21,7 +21,7 @@ from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
 from fairboost.fairness.rates import RATES
 from tests.covering import covering
-from tests.problems import lightgbm_on_some
+from tests.problems import assert_trace_is_of_the_kept, lightgbm_on_some
 
 pytestmark = [
     # LightGBM's own fit warns of it since 4.7; what it offers instead does not encode labels.
@@ -249,7 +249,7 @@ def test_in_cross_fitting_the_booster_kept_sees_all_rows(engine, toy):
 @pytest.mark.parametrize(
     "options", [{}, {"subsample": 0.6, "subsample_freq": 1}], ids=["plain", "bagging"]
 )
-def test_in_cross_fitting_rates_are_those_out_of_fold(engine, toy, options):
+def test_in_cross_fitting_rates_are_said_of_the_booster_kept(engine, toy, options):
     """Against boosters trained one after the other, each without its fold."""
     model = fair(engine(**options), holdout="cross", tolerance=IDLE)
     model.fit(toy.X, toy.y, sensitive_features=toy.group)
@@ -257,8 +257,8 @@ def test_in_cross_fitting_rates_are_those_out_of_fold(engine, toy, options):
     scores = np.array(
         [by_hand(engine(**options), toy, folds != k) for k in range(folds.max() + 1)]
     )
-    out_of_fold = scores[folds, :, np.arange(len(toy))].T
-    assert_trace_is_of(model, lambda t: out_of_fold[t], toy.y, toy.group)
+    kept = np.array([scores_after(model, toy.X, t) for t in range(8)])
+    assert_trace_is_of_the_kept(model, kept, scores, folds, toy.y, toy.group)
     in_sample = scores_after(model, toy.X, 7)
     loss = np.logaddexp(0, np.where(toy.y == 1, -in_sample, in_sample)).mean()
     assert model.trace_["loss"].iloc[-1] == pytest.approx(loss, rel=1e-9)
@@ -277,8 +277,8 @@ def test_in_cross_fitting_a_learning_rate_that_changes_changes_for_all(engine, t
     scores = np.array(
         [by_hand(engine(), toy, folds != k, slower()) for k in range(folds.max() + 1)]
     )
-    out_of_fold = scores[folds, :, np.arange(len(toy))].T
-    assert_trace_is_of(model, lambda t: out_of_fold[t], toy.y, toy.group)
+    kept = np.array([scores_after(model, toy.X, t) for t in range(8)])
+    assert_trace_is_of_the_kept(model, kept, scores, folds, toy.y, toy.group)
 
 
 # Everything goes on as before around it

@@ -386,8 +386,7 @@ def test_followers_predict_what_they_leave_out(toy, options, with_offset):
         kept[fold] = False
         bins = xgboost.QuantileDMatrix(toy.X[np.delete(np.arange(len(toy)), folds[0])])
         rows, left_out = (
-            xgboost.QuantileDMatrix(toy.X[which], y[which], ref=bins)
-            for which in (kept, ~kept)
+            xgboost.QuantileDMatrix(toy.X[which], y[which], ref=bins) for which in (kept, ~kept)
         )
         for matrix, which in ((rows, kept), (left_out, ~kept)):
             away = 0.0 if offset is None else offset[which]

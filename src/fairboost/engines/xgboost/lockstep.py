@@ -24,7 +24,7 @@ from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.port import Gradients, Problem
 from fairboost.engines.xgboost.calls import ScoreReader, boost
 from fairboost.engines.xgboost.device import LEAST_CURVATURE, ScoredRows, device_of, going_on
-from fairboost.engines.xgboost.options import DEFAULT_RATE, option, without
+from fairboost.engines.xgboost.options import DEFAULT_RATE, is_dart, option, without
 
 
 class XGBoostBoosters:
@@ -112,6 +112,8 @@ class XGBoostBoosters:
         if self.on_device is not None:
             found: Float32Array = self.on_device[k].scores(booster).copy()
             return found
+        if (reader := self.readers.get(k)) is not None and not is_dart(self.params):
+            return reader.read().copy()
         return np.asarray(booster.predict(self.rows[k], output_margin=True))
 
     def left_out_scores(self, k: int) -> Float32Array:
