@@ -17,7 +17,8 @@ import numpy as np
 
 from fairboost._text import plain_number
 from fairboost._typing import FloatArray
-from fairboost.fairness.constraints import Bound, Constraint, Parity
+from fairboost.fairness.base import GroupConstraint
+from fairboost.fairness.constraints import Bound, Parity
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.precision import EqualPrecision
 from fairboost.fairness.rates import PRECISION, Rate
@@ -172,7 +173,7 @@ def _smallest(lines: Any) -> FloatArray:
 
 
 def checks_of(
-    constraints: Sequence[Constraint], groups: GroupsBy
+    constraints: Sequence[GroupConstraint], groups: GroupsBy
 ) -> tuple[list[Check], list[str]]:
     """Checks of constraints, and which constraints have none, in words.
 

@@ -15,9 +15,10 @@ from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data, check_numbers, named_columns
 from fairboost.data.windows import Smooth
 from fairboost.exceptions import ConstraintError, InvalidInputError
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.calibration import CalibratedScores
 from fairboost.fairness.classes import ClassMoment
-from fairboost.fairness.constraints import Bound, Constraint, Parity, columns_of, given_of
+from fairboost.fairness.constraints import Bound, Parity, columns_of, given_of
 from fairboost.fairness.minimax import Minimax
 from fairboost.fairness.moments import Moment
 from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
@@ -25,6 +26,7 @@ from fairboost.fairness.rates import as_moment
 from fairboost.fairness.ratios import Floor, RatioParity
 from fairboost.fairness.soft import placed, smooth_of
 from fairboost.fairness.two_sided import TwoSided
+from fairboost.fairness.varied import is_varied
 from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
@@ -32,7 +34,6 @@ from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report.evidence import Finding, Gap, GroupRate, Limit
 from fairboost.report.lines import CHOSEN
 from fairboost.report.words import limit as limit_in_words
-from fairboost.selection.kinds import is_varied
 from fairboost.verdicts.fairness_report import FairnessReport
 
 Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
@@ -314,7 +315,7 @@ def rate_name(moment: Moment) -> str:
     return moment.title if isinstance(moment, ClassMoment) else moment.name
 
 
-def _limits_of_each(c: Constraint, attribute: str, groups: Iterable[str]) -> list[Limit]:
+def _limits_of_each(c: GroupConstraint, attribute: str, groups: Iterable[str]) -> list[Limit]:
     """What a constraint that holds every group to the same limit asks of each."""
     if isinstance(c, Calibrated):
         return [Limit(attribute, RATIO, c.tolerance, group, 1.0) for group in groups]
