@@ -311,7 +311,7 @@ def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArra
     measure: Any = "figure" if c.judged in FIGURES else c.judged
     if measure == "rate" and not isinstance(law, ShareLaw):
         measure = "mean"
-    return c.words(by), measure, c.limit, rows
+    return c.words(by), measure, float(c.limit), rows
 
 
 def _scale(measure: Measure, rates: GroupMoments, law: SamplingLaw) -> float:
