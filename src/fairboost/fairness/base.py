@@ -97,8 +97,11 @@ class GroupConstraint:
     least: float = -np.inf
     """What the figure that is held to the limit cannot be below; 0 for a distance."""
 
-    varies: str = ""
-    """The field that a trade-off curve varies; empty where there is none."""
+    limited_by: str = ""
+    """The field that is the limit; empty where there is none."""
+
+    varies: bool = False
+    """Whether a trade-off curve varies the limit."""
 
     if TYPE_CHECKING:  # a field or a property of each class
 
@@ -120,7 +123,7 @@ class GroupConstraint:
 
     def with_limit(self, limit: float) -> GroupConstraint:
         """The same at another limit, where a curve varies it."""
-        return cast(GroupConstraint, replace(cast(Any, self), **{self.varies: limit}))
+        return cast(GroupConstraint, replace(cast(Any, self), **{self.limited_by: limit}))
 
     # Its lines
 
@@ -184,12 +187,12 @@ class GroupConstraint:
     @property
     def limit(self) -> float:
         """What is held to: at most, or of a ratio and of a least rate at least."""
-        return 0.0
+        return float(getattr(self, self.limited_by)) if self.limited_by else 0.0
 
     @property
     def tolerated(self) -> float:
         """How far apart groups may be."""
-        return float(getattr(self, self.varies)) if self.varies == "tolerance" else 0.0
+        return self.limit if self.limited_by == "tolerance" else 0.0
 
     @property
     def one_group(self) -> tuple[object, ...] | None:
@@ -211,7 +214,7 @@ class GroupConstraint:
 
     def in_short(self, by: str) -> str:
         """The same for a list of several constraints."""
-        if self.varies != "tolerance":
+        if self.limited_by != "tolerance":
             return self.words(by)
         return f"{self.name} by {by} within {self.tolerated:g}"
 
@@ -262,7 +265,7 @@ class EqualMoments(OneMoment):
     """Equal moments of groups, up to a tolerance, however this is said in lines."""
 
     judged: Judged = "gap"
-    varies = "tolerance"
+    limited_by, varies = "tolerance", True
 
     if TYPE_CHECKING:
 
@@ -279,11 +282,6 @@ class EqualMoments(OneMoment):
     def affine(self) -> bool:
         """A tolerance that is relative is in a unit that moves with the moments."""
         return not self.relative
-
-    @property
-    def limit(self) -> float:
-        """How far apart two groups may be."""
-        return self.tolerance
 
     def words(self, by: str) -> str:
         """The constraint in words."""
@@ -306,6 +304,23 @@ def tangent(
     return Lines(A, A @ moments.values.ravel() - violations, room)
 
 
+class _Offered:
+    """What a constraint of the user's own offers by this name, or what most constraints have."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, own: Any, owner: type | None = None) -> Any:
+        if own is None:
+            return self
+        offered = getattr(own.constraint, self.name, None)
+        return getattr(super(OwnConstraint, own), self.name) if offered is None else offered
+
+
+def _offered() -> Any:
+    return _Offered()
+
+
 @dataclass(frozen=True)
 class OwnConstraint(GroupConstraint):
     """A constraint of the user's own, at one sensitive column or as it is.
@@ -322,61 +337,48 @@ class OwnConstraint(GroupConstraint):
     constraint: Any
     by: str | tuple[str, ...] | None
 
-    def _offered(self, name: str, otherwise: Any) -> Any:
-        return getattr(self.constraint, name, otherwise)
+    affine = False
+    violations = _offered()
+    pullback = _offered()
+    given = _offered()
+    relative = _offered()
+    least = _offered()
+    figure = _offered()
+    figure_name = _offered()
+    words = _offered()
+    farthest = _offered()
+    by_group = _offered()
+    not_judged = _offered()
+    shown = _offered()
 
     @property
     def moments(self) -> tuple[str | Moment, ...]:
         """The moments it reads; ``rates`` may stand for them."""
-        moments = self._offered("moments", None) or self.constraint.rates
-        return cast(tuple[str | Moment, ...], moments)
+        own = self.constraint
+        return cast(tuple[str | Moment, ...], getattr(own, "moments", None) or own.rates)
 
     @property
     def name(self) -> str:
         """Name in tables."""
-        return str(self._offered("name", type(self.constraint).__name__))
-
-    @property
-    def given(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns among whose values groups are compared."""
-        columns = self._offered("given", ())
-        return (columns,) if isinstance(columns, str) else tuple(columns or ())
-
-    @property
-    def relative(self) -> bool:  # type: ignore[override]
-        """Whether a figure is a share of the moment of all groups."""
-        return bool(self._offered("relative", False))
-
-    @property
-    def affine(self) -> bool:
-        """Nothing is known of it."""
-        return False
+        return str(getattr(self.constraint, "name", type(self.constraint).__name__))
 
     def linearized(self, moments: GroupMoments) -> Lines:
         """The derivative and the violations at given moments."""
-        room = self._offered("room", None)
+        room = getattr(self.constraint, "room", None)
         return tangent(self, moments, np.inf if room is None else room(moments))
-
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """As the user has them."""
-        return cast(FloatArray, self.constraint.violations(moments))
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """As the user has it."""
-        return cast(FloatArray, self.constraint.pullback(moments, multipliers))
 
     def inequality_names(self, groups: Sequence[str]) -> list[str]:
         """As the user has them; none if they are not named."""
-        named = self._offered("inequality_names", None)
+        named = getattr(self.constraint, "inequality_names", None)
         return [] if named is None else list(named(groups))
 
     @property
     def traits(self) -> Traits:
         """What the user's own may say of itself."""
         return Traits(
-            slack=float(self._offered("slack", np.inf)),
-            least_rows=int(self._offered("least_rows", 0)),
-            folds=self._offered("farthest", None) is not None,
+            slack=float(getattr(self.constraint, "slack", np.inf)),
+            least_rows=int(getattr(self.constraint, "least_rows", 0)),
+            folds=hasattr(self.constraint, "farthest"),
         )
 
     @property
@@ -391,57 +393,16 @@ class OwnConstraint(GroupConstraint):
         return float(self.constraint.limit) if self.judged == "figure" else 0.0
 
     @property
-    def least(self) -> float:  # type: ignore[override]
-        """What the figure cannot be below."""
-        return float(self._offered("least", -np.inf))
-
-    @property
     def tolerated(self) -> float:
         """How far apart groups may be."""
-        return float(self._offered("tolerance", 0.0))
-
-    @property
-    def figure_name(self) -> str:
-        """What the figure is called."""
-        return str(self._offered("figure_name", ""))
-
-    def figure(self, moments: GroupMoments) -> float:
-        """What is held to the limit."""
-        return float(self.constraint.figure(moments))
-
-    def words(self, by: str) -> str:
-        """The constraint in words, or by its name."""
-        words = self._offered("words", None)
-        return super().words(by) if words is None else str(words(by))
+        return float(getattr(self.constraint, "tolerance", 0.0))
 
     def in_short(self, by: str) -> str:
-        """The same for a list of several constraints."""
-        if self._offered("words", None) is not None:
-            return self.words(by)
-        within = (
-            f" by {by} within {self.tolerated:g}" if hasattr(self.constraint, "tolerance") else ""
-        )
-        return f"{self.name}{within}"
-
-    def farthest(self, moments: GroupMoments) -> Farthest | None:
-        """The figure of each group to print in place of its moments."""
-        return cast(Farthest | None, self._called("farthest", moments))
-
-    def by_group(self, moments: GroupMoments) -> Farthest | None:
-        """The figure of each group to print beside its moments."""
-        return cast(Farthest | None, self._called("by_group", moments))
-
-    def not_judged(self, moments: GroupMoments, groups: Sequence[str]) -> str:
-        """What these moments leave open."""
-        return str(self._called("not_judged", moments, groups) or "")
-
-    def shown(self, moments: GroupMoments, rows: FloatArray) -> Shown | None:
-        """The figure that follows from its moments."""
-        return cast("Shown | None", self._called("shown", moments, rows))
-
-    def _called(self, name: str, *arguments: Any) -> Any:
-        method = self._offered(name, None)
-        return None if method is None else method(*arguments)
+        """In words, or by its name and tolerance."""
+        if hasattr(self.constraint, "words"):
+            return str(self.words(by))
+        within = f" by {by} within {self.tolerated:g}"
+        return self.name + within * hasattr(self.constraint, "tolerance")
 
 
 def adapted(constraint: Any, by: Any = None) -> GroupConstraint:

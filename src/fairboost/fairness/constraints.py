@@ -191,6 +191,7 @@ class Bound(OneMoment):
     group: tuple[object, ...] = ()
 
     judged = "rate"
+    limited_by = "at_most"
 
     @property
     def name(self) -> str:
@@ -214,11 +215,6 @@ class Bound(OneMoment):
         unit = 1.0 if getattr(self.moment, "is_share", True) else abs(self.at_most)
         growth = 1.0 / unit if unit else 0.0
         return Traits(growth=growth, highest=max(self.at_most, 0.5), compares=False)
-
-    @property
-    def limit(self) -> float:
-        """What the rate may be at most."""
-        return self.at_most
 
     @property
     def one_group(self) -> tuple[object, ...]:

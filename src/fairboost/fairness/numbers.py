@@ -55,9 +55,10 @@ class SameDistribution(GroupConstraint):
 
     name = "distribution"
     judged = "distance"
-    varies = "tolerance"
+    limited_by, varies = "tolerance", True
     sides = "above", "below"
     figure_name = "largest distance"
+    least = 0.0
 
     @property
     def moments(self) -> tuple[NumberMoment, ...]:
@@ -80,13 +81,6 @@ class SameDistribution(GroupConstraint):
         return [
             f"{m.name}[{g}] {side}" for side in self.sides for m in self.moments for g in groups
         ]
-
-    least = 0.0
-
-    @property
-    def limit(self) -> float:
-        """What the distance may be at most."""
-        return self.tolerance
 
     def figure(self, moments: GroupMoments) -> float:
         """The largest distance."""
@@ -153,10 +147,11 @@ class Calibrated(GroupConstraint):
 
     name = "actual over expected"
     judged = "actual over expected"
-    varies = "tolerance"
+    limited_by, varies = "tolerance", True
     affine = False
     sides = "above", "below"
     figure_name = "largest distance from 1"
+    least = 0.0
 
     @property
     def moments(self) -> tuple[NumberMoment, ...]:
@@ -215,13 +210,6 @@ class Calibrated(GroupConstraint):
     def as_judged(self) -> ByRatio:
         """The same without regard to the size of parts, for verdicts."""
         return ByRatio(self)
-
-    least = 0.0
-
-    @property
-    def limit(self) -> float:
-        """How far actual over expected may be from 1."""
-        return self.tolerance
 
     def figure(self, moments: GroupMoments) -> float:
         """How far actual over expected is from 1, where it is farthest."""
@@ -395,7 +383,7 @@ class EachAtMost(OneMoment):
     by: str | tuple[str, ...] | None = None
 
     judged = "figure"
-    varies = "at_most"
+    limited_by, varies = "at_most", True
     least = 0.0
 
     @property
@@ -406,11 +394,6 @@ class EachAtMost(OneMoment):
     def linearized(self, moments: GroupMoments) -> Lines:
         """``R_g <= at_most`` of each group."""
         return Lines(Centred(moments, (1,)), self.at_most)
-
-    @property
-    def limit(self) -> float:
-        """What the moment of any group may be at most."""
-        return self.at_most
 
     @property
     def figure_name(self) -> str:

@@ -47,7 +47,7 @@ class EqualPrecision(GroupConstraint):
 
     name = PRECISION.name
     sides = "above", "below"
-    varies = "tolerance"
+    limited_by, varies = "tolerance", True
     affine = False
 
     @property
@@ -79,11 +79,6 @@ class EqualPrecision(GroupConstraint):
         allowed = self.tolerance / 2 * (above + below)
         on_true, on_false = (1.0 - found.pooled) * net - allowed, -found.pooled * net - allowed
         return np.stack([on_true, on_false]) * moments.weights
-
-    @property
-    def limit(self) -> float:
-        """How far apart two precisions may be."""
-        return self.tolerance
 
     def errors(self, moments: GroupMoments, rows: FloatArray) -> FloatArray:
         """Standard errors of the violations; those of a share, given who is decided positively."""

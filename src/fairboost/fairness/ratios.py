@@ -60,6 +60,7 @@ class RatioParity(OneMoment):
     reference: tuple[object, ...] = ()
 
     judged = "ratio"
+    limited_by = "ratio"
 
     @property
     def name(self) -> str:
@@ -130,11 +131,6 @@ class RatioParity(OneMoment):
         """
         pairs = n_groups * (n_groups - 1) // 2
         return {"largest": pairs, "everyone": n_groups, "reference": n_groups - 1}[self.of]
-
-    @property
-    def limit(self) -> float:
-        """What each ratio is at least."""
-        return self.ratio
 
     def spread(self) -> tuple[float, float] | None:
         """Each rate is at least the ratio times the largest."""
@@ -253,6 +249,7 @@ class Floor(OneMoment):
     by: str | tuple[str, ...] | None = None
 
     judged = "least rate"
+    limited_by = "at_least"
 
     @property
     def name(self) -> str:
@@ -268,11 +265,6 @@ class Floor(OneMoment):
         """A floor is broken before there is a model, and a rate is 1 at most."""
         lowest = min(self.at_least, 0.5)
         return Traits(growth=1.0, lowest=lowest, slack=1.0 - self.at_least)
-
-    @property
-    def limit(self) -> float:
-        """What each rate is at least."""
-        return self.at_least
 
     def words(self, by: str) -> str:
         """The constraint in words."""

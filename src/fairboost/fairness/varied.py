@@ -37,7 +37,7 @@ def is_varied(constraint: Any) -> bool:
     """
     if isinstance(constraint, str):
         return constraint != FOUR_FIFTHS
-    return isinstance(constraint, GroupConstraint) and bool(constraint.varies)
+    return isinstance(constraint, GroupConstraint) and constraint.varies
 
 
 def with_tolerance(constraint: Any, tolerance: float) -> Any:

@@ -440,7 +440,7 @@ class _Curve:
         if not isinstance(tolerances, int | np.integer):
             return sorted((float(t) for t in tolerances), reverse=True)
         # No loss is 0: what is asked for at most is that no group does worse than everyone.
-        bounded = any(c.varies == "at_most" for c in self.wanted)
+        bounded = any(c.varies and c.limited_by == "at_most" for c in self.wanted)
         least = first["loss"] if bounded else 0.0
         loosest = first["gap"]
         if asks_nothing(list(self.wanted), loosest):  # a ratio may be far from 1
