@@ -8,6 +8,7 @@ from itertools import product
 
 from fairboost._text import did_you_mean
 from fairboost.fairness.base import GroupConstraint
+from fairboost.fairness.constraints import columns_of
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.monitoring.checks import Check, GroupsBy, check_of_point, checks_of
 from fairboost.monitoring.counts import NO_GROUP, SHARE, Group, PeriodCounts, Series
@@ -130,8 +131,7 @@ def _groups(
         names = dict.fromkeys(r.group for r in lines if r.attribute == column)
         found[(column,)] = tuple((name,) for name in names)
     for c in constraints:
-        by = (c.by,) if isinstance(c.by, str) else tuple(c.by or ())
-        both = (*by, *getattr(c, "given", ()))
+        both = columns_of(c)
         if both and both not in found:
             known = {r.group for r in lines if r.attribute == ", ".join(both)}
             every = product(*([g for (g,) in found[(column,)]] for column in both))
